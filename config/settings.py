@@ -158,11 +158,16 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
     `hubd update` go by it."""
 
     @property
-    def signs_in_by_person(self) -> bool:
-        """True if a person signs in where the server wants that: it has a URL, and nothing else lets the hub in."""
-        if self.url is None or self.oauth.grant != "authorization_code":
+    def signs_in(self) -> bool:
+        """True if the hub may sign in where the server wants that: it has a URL, and nothing else lets the hub in."""
+        if self.url is None or self.oauth.grant == "none":
             return False
         return not any(name.lower() == "authorization" for name in self.headers)
+
+    @property
+    def signs_in_by_person(self) -> bool:
+        """True if a person signs in where the server wants that."""
+        return self.signs_in and self.oauth.grant == "authorization_code"
 
 
 class CacheConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

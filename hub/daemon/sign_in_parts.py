@@ -37,7 +37,6 @@ OF_THE_FLOW: Final = (
     "hub.sign_in.web",
     "hub.sign_in.servers",
     "upstreams.oauth.renewing",
-    "upstreams.oauth.status",
     "upstreams.oauth.store.grant_store",
 )
 
@@ -198,7 +197,7 @@ class SignInParts:
     def _is_own(self, address: str, port: int) -> bool:
         """True if the hub itself listens there: another program may have the port at another address."""
         address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)
-        if "sign_ins" in self.__dict__ and self.sign_ins.addresses.is_open(address, port):
+        if "sign_ins" in self.__dict__ and self.sign_ins.addresses.listeners.is_open(address, port):
             return True
         return self._listener is not None and is_met_at(self._listener.address, address, port)
 

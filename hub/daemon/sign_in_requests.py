@@ -118,8 +118,7 @@ class SignInRequests:
 
         async def look(name: str) -> None:
             try:
-                tried = await self._parts.sign_ins.trial(name)
-                found[name] = SignInTrial(name, tried.problem, tried.is_passing, tried.wants_token)
+                found[name] = await self._parts.sign_ins.trial(name)
             except HubError as error:
                 found[name] = SignInTrial(name, str(error))
 
@@ -137,25 +136,14 @@ class SignInRequests:
             rows = await trio.to_thread.run_sync(parts.accounts.rows)
         except (OAuthProblem, OAuthUnavailable) as error:
             raise UpstreamUnavailable(str(error)) from None
-        upstreams = parts.hub.supervisor.upstreams
-        return SignInAccounts(
-            tuple(
-                SignInAccount(
-                    upstream=row.upstream,
-                    principal=row.principal,
-                    account=upstreams[row.upstream].config.oauth.account if row.upstream in upstreams else "shared",
-                    state=row.state,
-                    issuer=row.issuer,
-                    expires_s=None if row.expires_at is None else round(row.expires_at - now, 1),
-                    renewable=row.renewable,
-                    scope=row.scope,
-                    note=row.note,
-                    key_source=row.key_source,
-                )
-                for row in rows
-                if name in (None, row.upstream)
-            )
-        )
+        found = []
+        for row in rows:
+            if name in (None, row.upstream):
+                upstream, members = parts.hub.supervisor.upstreams.get(row.upstream), structs.asdict(row)
+                ends, account = members.pop("expires_at"), upstream.config.oauth.account if upstream else "shared"
+                expires_s = None if ends is None else round(ends - now, 1)
+                found.append(SignInAccount(**members, account=account, expires_s=expires_s))
+        return SignInAccounts(tuple(found))
 
     async def sign_out(self, name: str | None, *, forget: bool) -> SignedOut:
         """Sign out of an upstream, or of all.

@@ -19,6 +19,8 @@ from hub.sign_in.tickets import IDENTITY_PROVIDER, Target, target_of
 from upstreams.oauth.discovery.challenge import fits, permit_scopes, readable_scopes
 from upstreams.oauth.discovery.discover import too_many_scopes
 from upstreams.oauth.model import Challenge, Discovery, Grant, NoSignIn, OAuthProblem, OAuthUnavailable, same_issuer
+from upstreams.oauth.store.grant_store import CannotOpen
+from upstreams.oauth.tokens import origin_of
 
 FRESH_S: Final = 60.0
 """Time for which what was found out ahead is used."""
@@ -121,7 +123,7 @@ class Prospects:
         credential = accounts.find(upstream, principal)
         wants = Challenge() if credential is None else credential.challenge
         try:
-            grant = await accounts.keeper().find(upstream, principal)
+            grant = await self._grant(upstream, principal)
             preferred = () if grant is None else (grant.key.issuer,)
             found = await self._around.servers.discover(upstream, config, wants, preferred)
             unusual = await self._unusual(upstream, config, principal, found.server.issuer, grant)
@@ -137,18 +139,27 @@ class Prospects:
         self._known.put(key, Prospect(self._now(), target_of(config), found, unusual=unusual))
         return found
 
+    async def _grant(self, upstream: str, principal: str) -> Grant | None:
+        """The grant that is used; None: there is none, or none that can be opened."""
+        try:
+            return await self._around.accounts.ask(lambda store: store.find(upstream, principal))
+        except CannotOpen:
+            return None
+
     async def _unusual(
         self, upstream: str, config: UpstreamConfig, principal: str, issuer: str, grant: Grant | None
     ) -> str:
-        keeper = self._around.accounts.keeper()
-        if same_issuer(config.oauth.issuer, issuer) or await keeper.is_agreed(upstream, principal, issuer):
+        ask = self._around.accounts.ask
+        if same_issuer(config.oauth.issuer, issuer):
+            return ""
+        if await ask(lambda store: store.facts.is_agreed(upstream, principal, issuer)):
             return ""
         if grant is not None and not same_issuer(grant.key.issuer, issuer):
             return (
                 f"{upstream} now names {issuer} as its authorization server; until now it was {grant.key.issuer}."
                 f' If you expect that, run "hubd auth {upstream}" in a terminal.'
             )
-        for key in await keeper.keys():
+        for key in await ask(lambda store: store.keys()):
             if (
                 same_issuer(key.issuer, issuer)
                 and key.upstream != upstream
@@ -163,7 +174,7 @@ class Prospects:
 
     def _is_elsewhere(self, other: str, config: UpstreamConfig) -> bool:
         found = self._around.upstream(other)
-        return found is None or origin(found.url or "") != origin(config.url or "")
+        return found is None or origin_of(found.url or "") != origin_of(config.url or "")
 
     def unusual(self, upstream: str, principal: str) -> str:
         """The reason why only a person at a terminal may begin this sign-in, as was found out last; "": anybody may."""
@@ -221,8 +232,3 @@ def check_scope(upstream: str, config: UpstreamConfig, scope: str) -> None:
             f"max_scopes of {upstream or IDENTITY_PROVIDER} does not permit {' '.join(sorted(beyond)[:8])}. Change it"
             " in the configuration, or leave them out."
         )
-
-
-def origin(url: str) -> str:
-    """Scheme, host and port, as they are written but for their case."""
-    return "/".join(url.split("/")[:3]).lower()

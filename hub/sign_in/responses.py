@@ -7,16 +7,16 @@ import logging
 from typing import Final
 
 import trio
+from msgspec.structs import replace
 
-from config.setting import Secret
 from hub.control.sign_ins import SignInOutcome
 from hub.link.hub_errors import HubError
 from hub.sign_in.callback import Expected, RefusedResponse, judge
 from hub.sign_in.prospects import Prospects
 from hub.sign_in.return_address import ReturnAddresses
-from hub.sign_in.servers import Code, Surroundings
+from hub.sign_in.servers import Surroundings
 from hub.sign_in.tickets import SignInRecord, Ticket, Tickets, target_of
-from upstreams.oauth.model import Grant, GrantKey, OAuthProblem, OAuthUnavailable
+from upstreams.oauth.model import Grant, OAuthProblem, OAuthUnavailable
 
 log = logging.getLogger("hubd")
 
@@ -62,7 +62,8 @@ class Responses:
             grant = await self._redeem(record, code)
             await self._around.accounts.keep(grant)
             if ticket.agreed == grant.key.issuer:
-                await self._around.accounts.keeper().agree(ticket.upstream, ticket.principal, grant.key.issuer)
+                yes = ticket.upstream, ticket.principal, ticket.agreed
+                await self._around.accounts.ask(lambda store: store.facts.agree(*yes))
         except RefusedResponse as error:
             self._learn(ticket, error.code)
             outcome = self._failure(record, str(error), "denied" if error.code == "access_denied" else "failed")
@@ -83,7 +84,7 @@ class Responses:
         Raises:
             OAuthProblem, OAuthUnavailable: as `Servers`.
         """
-        ticket, discovery = record.ticket, record.discovery
+        ticket = record.ticket
         config = self._around.upstream(ticket.upstream)
         if config is None or config.url is None:
             raise OAuthProblem(f"{ticket.server_name} was removed meanwhile")
@@ -92,26 +93,14 @@ class Responses:
                 f"The configuration of {ticket.server_name} has changed since this sign-in began, so what it came back"
                 " with is not used. Begin it again."
             )
-        resource = discovery.resource.resource or config.url
-        what = Code(
-            key=GrantKey(discovery.server.issuer, resource, ticket.upstream, ticket.principal),
-            discovery=discovery,
-            client=record.client,
-            code=Secret(code),
-            verifier=Secret(record.verifier),
-            redirect_uri=record.redirect.text,
-            nonce=record.nonce,
-            resource=record.resource,
-            scope=record.scope,
-        )
-        return await self._around.servers.redeem(config, what)
+        return await self._around.servers.redeem(config, record, code)
 
     def _success(self, record: SignInRecord, grant: Grant) -> SignInOutcome:
         """End the ticket, start the upstream, and tell everybody."""
         ticket = record.ticket
         self._tickets.end(ticket)
         self._prospects.forget(ticket.upstream, ticket.principal)
-        self._addresses.release(record.redirect)
+        self._addresses.listeners.release(record.redirect)
         self._around.signed_in(ticket.upstream, ticket.visit)
         lacking = set(record.scope.split()) - set(grant.scope.split()) - {"offline_access"}
         less = f" Not granted: {', '.join(sorted(lacking))}." if lacking else ""
@@ -135,7 +124,7 @@ class Responses:
     def _learn(self, ticket: Ticket, code: str) -> None:
         """Do the next try another way, if the error says so."""
         if code in STALE_CLIENT:
-            ticket.anew, ticket.other_method = True, code == "invalid_client"
+            ticket.wish = replace(ticket.wish, anew=True, other_method=code == "invalid_client")
         elif code == "invalid_scope":
-            ticket.with_scope = True
+            ticket.wish = replace(ticket.wish, with_scope=True)
         self._prospects.forget(ticket.upstream, ticket.principal)

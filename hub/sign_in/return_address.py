@@ -11,8 +11,9 @@ import errno
 import re
 import socket
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 import trio
@@ -23,11 +24,13 @@ from hub.net.http_server import Handler, HttpLimits, HttpServer
 from hub.sign_in.authorization_url import CALLBACK, RedirectUri, base_url, callback_at, parse_redirect
 from hub.sign_in.servers import Surroundings
 from upstreams.oauth.model import AuthorizationServer, OAuthProblem
+from upstreams.oauth.store.facts import FactsFile
 
 PROXIED: Final = "proxy/"
 """Principals that a trusted proxy has named begin so."""
 NO_PORT: Final = "No port of 127.0.0.1 is free for a browser to come back to"
 _PORT = re.compile(r":[0-9]+\Z")
+R = TypeVar("R")
 
 
 class ReturnAddresses:
@@ -35,7 +38,7 @@ class ReturnAddresses:
 
     def __init__(self, around: Surroundings, handler: Handler) -> None:
         self._around = around
-        self._listeners = CallbackListeners(handler, around.spawn)
+        self.listeners = CallbackListeners(handler, around.spawn)
 
     def proxy_origin(self) -> str | None:
         """The origin at which browsers reach the hub through its proxy; None: it has none. Names
@@ -77,7 +80,7 @@ class ReturnAddresses:
         number = await self._number(server)
         if (base := self._lasting_base()) is not None:
             return parse_redirect(callback_at(base, number))
-        return await self._keep_port(number, for_s)
+        return await self._listen_at_kept(number, for_s)
 
     async def expect(self, config: UpstreamConfig, server: AuthorizationServer) -> str:
         """The redirect URI that a sign-in at `server` would use. Nothing listens there for that.
@@ -85,23 +88,29 @@ class ReturnAddresses:
         Raises:
             OAuthProblem: there is none.
         """
-        keeper = self._around.accounts.keeper()
         if configured := config.oauth.redirect_uri or self._around.config().oauth.redirect_uri:
             return configured
         base = self._lasting_base()
         if base is None:
-            port = await keeper.port()
-            if not port:
-                try:
-                    port = self._listeners.hold(0)
-                except PortTaken:
-                    raise OAuthProblem(NO_PORT) from None
-                await keeper.keep_port(port)
-            base = base_url("127.0.0.1", port)
+            port = await self._ask(lambda facts: facts.port())
+            base = base_url("127.0.0.1", port or await self._pick_port())
         return callback_at(base, await self._number(server))
 
+    async def _ask(self, question: Callable[[FactsFile], R]) -> R:
+        return await self._around.accounts.ask(lambda store: question(store.facts))
+
     async def _number(self, server: AuthorizationServer) -> int:
-        return 0 if server.sends_issuer else await self._around.accounts.keeper().redirect_number(server.issuer)
+        return 0 if server.sends_issuer else await self._ask(lambda facts: facts.redirect_number(server.issuer))
+
+    async def _pick_port(self) -> int:
+        """A port of 127.0.0.1 that is free, which is kept from now on."""
+        try:
+            with _bind("127.0.0.1", 0) as found:
+                port = int(found.getsockname()[1])
+        except OSError:
+            raise OAuthProblem(NO_PORT) from None
+        await self._ask(lambda facts: facts.keep_port(port))
+        return port
 
     def _lasting_base(self) -> str | None:
         """The origin at which browsers reach the hub, next time, too; None: there is none."""
@@ -114,7 +123,7 @@ class ReturnAddresses:
 
     async def _claim(self, uri: str, issuer: str) -> None:
         """Let one issuer alone use a redirect URI: none of them says who sends an answer."""
-        before = await self._around.accounts.keeper().only_for(uri, issuer)
+        before = await self._ask(lambda facts: facts.only_for(uri, issuer))
         if before != issuer:
             raise OAuthProblem(
                 f"{uri} is the redirect_uri for {before}, and neither that nor {issuer} says who sends an answer, so it"
@@ -122,24 +131,21 @@ class ReturnAddresses:
                 f" the hub and take {uri} out of only_for in oauth/facts.json of its state directory."
             )
 
-    async def _keep_port(self, number: int, for_s: float) -> RedirectUri:
+    async def _listen_at_kept(self, number: int, for_s: float) -> RedirectUri:
         """At the port that is kept for this, or at another one if that is taken."""
-        keeper = self._around.accounts.keeper()
-        known = await keeper.port() or 0
+
+        def listen(port: int) -> RedirectUri:
+            redirect = parse_redirect(callback_at(base_url("127.0.0.1", port), number))
+            self.listeners.listen(redirect, redirect.addresses, for_s)
+            return redirect
+
+        if known := await self._ask(lambda facts: facts.port()):
+            with suppress(PortTaken):
+                return listen(known)
         try:
-            redirect = parse_redirect(callback_at(base_url("127.0.0.1", known), number))
-            if not known:
-                raise PortTaken
-            self._listeners.listen(redirect, redirect.addresses, for_s)
+            return listen(await self._pick_port())
         except PortTaken:
-            try:
-                port = self._listeners.hold(0)
-                redirect = parse_redirect(callback_at(base_url("127.0.0.1", port), number))
-                self._listeners.listen(redirect, redirect.addresses, for_s)
-            except PortTaken:
-                raise OAuthProblem(NO_PORT) from None
-            await keeper.keep_port(port)
-        return redirect
+            raise OAuthProblem(NO_PORT) from None
 
     def listen_at(self, uri: str, for_s: float) -> RedirectUri:
         """Listen at this redirect URI, exactly.
@@ -155,20 +161,12 @@ class ReturnAddresses:
         if covered & set(redirect.addresses) and not _is_served(redirect.path):
             raise OAuthProblem(f"redirect_uri: at the hub's own port the path is {CALLBACK}, and not {redirect.path}")
         try:
-            self._listeners.listen(redirect, [each for each in redirect.addresses if each not in covered], for_s)
+            self.listeners.listen(redirect, [each for each in redirect.addresses if each not in covered], for_s)
         except PortTaken:
             raise OAuthProblem(
                 f"Port {redirect.port} of redirect_uri is taken by another program; stop it, or register another URI."
             ) from None
         return redirect
-
-    def is_open(self, address: str, port: int) -> bool:
-        """True if the hub listens there for browsers, beside its own listener."""
-        return self._listeners.is_open(address, port)
-
-    def release(self, redirect: RedirectUri) -> None:
-        """A sign-in that used this is over."""
-        self._listeners.release(redirect)
 
 
 def _is_served(path: str) -> bool:
@@ -233,16 +231,6 @@ class CallbackListeners:
     def is_open(self, address: str, port: int) -> bool:
         """True if one of them is open there."""
         return (address, port) in self._open
-
-    def hold(self, port: int) -> int:
-        """Find a port of 127.0.0.1 that is free, `port` if that is."""
-        for wanted in (port, 0):
-            try:
-                with _bind("127.0.0.1", wanted) as found:
-                    return int(found.getsockname()[1])
-            except OSError:
-                continue
-        raise PortTaken
 
     def release(self, redirect: RedirectUri) -> None:
         """A sign-in with this redirect URI is over."""

@@ -6,37 +6,19 @@ from typing import Any
 import trio
 from msgspec import Struct
 
-from config.setting import Secret
 from config.settings import HubConfig, UpstreamConfig
 from config.tables.oauth import OAuthConfig
 from hub.sign_in.authorization_url import Listening
 from hub.sign_in.browser_end import BrowserEnds
+from hub.sign_in.tickets import SignInRecord
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.oauth.accounts import Accounts
-from upstreams.oauth.discovery.discover import allowance_for, discover, discover_issuer
-from upstreams.oauth.model import AuthorizationServer, Challenge, Discovery, Grant, GrantKey, OAuthClient
-from upstreams.oauth.registration.client_metadata import client_document
-from upstreams.oauth.registration.clients import client_for
-from upstreams.oauth.registration.trial import SignInProspect, try_sign_in
-from upstreams.oauth.tokens.answer import check_id_token
-from upstreams.oauth.tokens.endpoint import TokenEndpoint
-from upstreams.oauth.tokens.grants import first_grant
-
-
-class Code(Struct, frozen=True, kw_only=True):
-    """An authorization code, and everything that was said when it was asked for."""
-
-    key: GrantKey
-    discovery: Discovery
-    client: OAuthClient
-    code: Secret
-    verifier: Secret
-    redirect_uri: str
-    nonce: str
-    """That of the request, which an ID token has to have."""
-    resource: str
-    """As it was sent; "": it was not."""
-    scope: str
+from upstreams.oauth.client_metadata import client_document
+from upstreams.oauth.discovery.discover import discover, discover_issuer
+from upstreams.oauth.model import Challenge, Discovery, Grant, GrantKey, OAuthClient
+from upstreams.oauth.registration import ClientSearch, ClientWish
+from upstreams.oauth.token_endpoint import TokenEndpoint
+from upstreams.oauth.tokens import check_id_token, first_grant
 
 
 class Servers:
@@ -54,73 +36,47 @@ class Servers:
         self._wall = wall
 
     async def discover(
-        self, upstream: str, config: UpstreamConfig, challenge: Challenge, preferred: Collection[str]
+        self, upstream: str, config: UpstreamConfig, challenge: Challenge, preferred: Collection[str] = ()
     ) -> Discovery:
         """Ask which authorization server there is, and what it can do."""
-        url = config.url or ""
         if not upstream:
             return await discover_issuer(self._fetch, config.oauth)
-        return await discover(self._fetch, url, config.oauth, challenge, preferred_issuers=preferred, upstream=upstream)
+        url = config.url or ""
+        return await discover(self._fetch, url, config.oauth, challenge, preferred, upstream=upstream)
 
     async def client(
-        self,
-        upstream: str,
-        config: UpstreamConfig,
-        discovery: Discovery,
-        redirect_uri: str,
-        *,
-        anew: bool = False,
-        other_method: bool = False,
-        with_scope: bool = False,
+        self, upstream: str, config: UpstreamConfig, discovery: Discovery, redirect_uri: str, wish: ClientWish
     ) -> OAuthClient:
         """Find the hub's client id there, or register."""
         store = await trio.to_thread.run_sync(self._accounts.store)
-        return await client_for(
-            self._fetch,
-            discovery,
-            config.oauth,
-            self._config(),
-            redirect_uri,
-            upstream,
-            store.clients,
-            anew=anew,
-            other_method=other_method,
-            with_scope=with_scope,
-            now=self._wall(),
-            allowed=allowance_for(config.url or "", config.oauth),
-        )
+        search = self._search(upstream, config, discovery, redirect_uri)
+        return await search.find(store.clients, self._wall(), wish)
 
-    async def redeem(self, config: UpstreamConfig, code: Code) -> Grant:
-        """Get the tokens for a code."""
-        url, settings, server = config.url or "", config.oauth, code.discovery.server
-        allowed = allowance_for(url, settings)
-        endpoint = TokenEndpoint(self._fetch, server, code.client, settings, allowed, wall=self._wall)
-        answer = await endpoint.exchange_code(
-            code.code.reveal(), code.verifier.reveal(), code.redirect_uri, code.resource or None
-        )
-        if not code.key.upstream:
-            check_id_token(answer.id_token, server.issuer, code.client.client_id, code.nonce, self._wall())
+    async def foresee(self, upstream: str, config: UpstreamConfig, discovery: Discovery, redirect_uri: str) -> str:
+        """Find out in what way the hub would get its client id there."""
+        return await self._search(upstream, config, discovery, redirect_uri).foresee()
+
+    def _search(self, upstream: str, config: UpstreamConfig, discovery: Discovery, redirect_uri: str) -> ClientSearch:
+        return ClientSearch(self._fetch, discovery, config.oauth, self._config(), redirect_uri, upstream)
+
+    async def redeem(self, config: UpstreamConfig, record: SignInRecord, code: str) -> Grant:
+        """Get the tokens for a code, the response to the request of `record`."""
+        server, client, ticket = record.discovery.server, record.client, record.ticket
+        endpoint = TokenEndpoint(self._fetch, server, client, config.oauth, record.discovery.allowed, wall=self._wall)
+        answer = await endpoint.exchange_code(code, record.verifier, record.redirect.text, record.resource or None)
+        if not ticket.upstream:
+            check_id_token(answer.id_token, server.issuer, client.client_id, record.nonce, self._wall())
+        url = config.url or ""
         return first_grant(
             answer,
-            code.key,
+            GrantKey(server.issuer, record.discovery.resource.resource or url, ticket.upstream, ticket.principal),
             url=url,
             server=server,
-            client=code.client,
-            asked_scope=code.scope,
+            client=client,
+            asked_scope=record.scope,
             now=self._wall(),
-            sends_resource=bool(code.resource),
+            sends_resource=bool(record.resource),
         )
-
-    async def trial(
-        self,
-        upstream: str,
-        config: UpstreamConfig,
-        challenge: Challenge,
-        redirect_of: Callable[[AuthorizationServer], Awaitable[str]],
-    ) -> SignInProspect:
-        """Try a sign-in up to the registration."""
-        url, settings = config.url or "", config.oauth
-        return await try_sign_in(self._fetch, url, settings, self._config(), redirect_of, upstream, challenge)
 
     def document(self, base_url: str) -> dict[str, Any]:
         """The client metadata document of a hub at this origin."""

@@ -9,14 +9,14 @@ ends it.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 import trio
+from msgspec.structs import replace
 
 from config.settings import ReplicaConfig, UpstreamConfig
 from hub.bridge.sign_in_visits import SignInVisit
-from hub.control.sign_ins import SignInOutcome, SignInStep
+from hub.control.sign_ins import SignInOutcome, SignInStep, SignInTrial
 from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import OWNER, Caller
 from hub.net.http_server import Handler
@@ -28,7 +28,7 @@ from hub.sign_in.return_address import ReturnAddresses
 from hub.sign_in.servers import Surroundings
 from hub.sign_in.tickets import RECORD_S, Invitation, SignInRecord, Ticket, Tickets, state_hash, target_of
 from upstreams.oauth.model import Challenge, NoSignIn, OAuthProblem, OAuthUnavailable
-from upstreams.oauth.registration.trial import SignInProspect
+from upstreams.oauth.registration import ClientWish
 
 LOOK_S: Final = 5.0
 """Time that a host's call waits for what a sign-in would begin with."""
@@ -178,7 +178,9 @@ class SignIns:
             ticket = self.tickets.obtain(upstream, principal)
             invitation = self.tickets.invite(ticket, by, is_told=True)
             ticket.agreed = agreed or ticket.agreed
-            ticket.scope, ticket.anew = scope, ticket.anew or reset or ticket.is_unanswered
+            ticket.scope = scope
+            if reset or ticket.is_unanswered:
+                ticket.wish = replace(ticket.wish, anew=True)
             record, opened = await self.prepare(ticket, invitation, on_terminal=not by_program)
             ticket.is_unanswered = True
         except NoSignIn as error:
@@ -200,7 +202,7 @@ class SignIns:
             port=record.redirect.port if record.redirect.is_loopback else 0,
         )
 
-    async def trial(self, upstream: str) -> SignInProspect:
+    async def trial(self, upstream: str) -> SignInTrial:
         """The prospects of a sign-in of the owner's; nothing is registered, and nobody is asked to sign in.
 
         Raises:
@@ -209,13 +211,20 @@ class SignIns:
         config = self._load_configured(upstream)
         credential = self._around.accounts.find(upstream, OWNER)
         challenge = Challenge() if credential is None else credential.challenge
+        problem, is_passing, wants_token = f"{too_slow(upstream)}.", True, False
         with trio.move_on_after(LOOK_S):
-            redirect_of = partial(self.addresses.expect, config)
-            found = await self._around.servers.trial(upstream, config, challenge, redirect_of)
-            if found.wants_token and credential is not None:
-                credential.note_problem(found.problem)
-            return found
-        return SignInProspect(problem=f"{too_slow(upstream)}.", is_passing=True)
+            try:
+                found = await self._around.servers.discover(upstream, config, challenge)
+                redirect_uri = await self.addresses.expect(config, found.server)
+                await self._around.servers.foresee(upstream, config, found, redirect_uri)
+                problem, is_passing = "", False
+            except OAuthProblem as error:
+                problem, is_passing, wants_token = str(error), False, isinstance(error, NoSignIn)
+            except OAuthUnavailable as error:
+                problem = str(error)
+        if wants_token and credential is not None:
+            credential.note_problem(problem)
+        return SignInTrial(upstream, problem, is_passing, wants_token)
 
     def _load_configured(self, upstream: str) -> UpstreamConfig:
         config = self._around.upstream(upstream)
@@ -291,9 +300,8 @@ class SignIns:
             if why and ticket.agreed != discovery.server.issuer:
                 raise OAuthProblem(why)
             redirect = await self.addresses.choose(upstream, config, discovery.server, RECORD_S)
-            make = partial(self._around.servers.client, upstream, config, discovery, redirect.text)
-            client = await make(anew=ticket.anew, other_method=ticket.other_method, with_scope=ticket.with_scope)
-            ticket.anew = ticket.other_method = ticket.with_scope = False
+            client = await self._around.servers.client(upstream, config, discovery, redirect.text, ticket.wish)
+            ticket.wish = ClientWish()
             if client.redirect_uri and client.redirect_uri != redirect.text:
                 redirect = self.addresses.listen_at(client.redirect_uri, RECORD_S)
             scope = choose_scope(upstream, config, discovery.scope, ticket.scope)

@@ -22,6 +22,7 @@ from hub.control.sign_ins import SignInOutcome
 from hub.link.recent import Recent
 from hub.sign_in.authorization_url import RedirectUri
 from upstreams.oauth.model import Discovery, OAuthClient
+from upstreams.oauth.registration import ClientWish
 
 TICKET_S: Final = 3600.0
 RECORD_S: Final = 600.0
@@ -124,15 +125,11 @@ class Ticket(Struct, eq=False, kw_only=True):
     """Scopes to ask for beside those that are found out."""
     agreed: str = ""
     """The issuer to which a person at a terminal has agreed, though something about it is unusual; "": to none."""
-    anew: bool = False
-    """The hub is to register anew."""
-    other_method: bool = False
-    """The hub is to prove its client id in another way."""
+    wish: ClientWish = ClientWish()
+    """The client id that the next request is made with."""
     is_unanswered: bool = False
     """Nobody has come back from the last request of a terminal: servers tell only the browser of a client that they
     have forgotten."""
-    with_scope: bool = False
-    """The hub is to register with the scopes that it wants."""
     records: deque[SignInRecord] = field(default_factory=lambda: deque(maxlen=PER_TICKET))
     outcome: SignInOutcome | None = None
     """The latest one; after a failure another try may follow."""
@@ -198,7 +195,7 @@ class Tickets:
                 upstream=upstream,
                 principal=principal,
                 ends_at=self._now() + TICKET_S,
-                anew=self._unanswered.pop(key, False),
+                wish=ClientWish(anew=self._unanswered.pop(key, False)),
             )
             self._of.put(key, ticket)
         return ticket

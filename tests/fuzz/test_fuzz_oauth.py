@@ -18,11 +18,11 @@ from config.tables.oauth import UpstreamOAuth
 from tests.fuzz.mutation import damaged
 from tests.support.scripted_web import ScriptedWeb
 from upstreams.fetch.model import Fetched
+from upstreams.oauth.client_metadata import BadRegistration, read_registration
 from upstreams.oauth.discovery.challenge import fits, is_scope, parse_challenges
-from upstreams.oauth.discovery.discover import allowance_for, discover
+from upstreams.oauth.discovery.discover import discover
 from upstreams.oauth.model import Challenge, OAuthProblem, OAuthUnavailable
-from upstreams.oauth.registration.client_metadata import BadRegistration, read_registration
-from upstreams.oauth.tokens.answer import (
+from upstreams.oauth.tokens import (
     LONGEST_LIFE_S,
     LONGEST_PAUSE_S,
     check_id_token,
@@ -103,7 +103,6 @@ async def test_metadata(kept):
     """The sound one of the two leads to the other; damage that changes a host in a URL leads where that says."""
     dice, ways = random.Random(7), {"found": 0, "refused": 0, "away": 0}
     inputs = zip(damaged(RESOURCES, COUNT, 1), damaged(SERVERS, COUNT, 2), damaged(CHALLENGES, COUNT, 3), strict=True)
-    allowed = allowance_for(URL, SETTINGS)
     told_people: list[str] = []
     for resource, server, challenge in inputs:
         resource = dice.choice(RESOURCES) if kept == "resource" else resource
@@ -111,7 +110,7 @@ async def test_metadata(kept):
         told = parse_challenges([challenge.decode("latin-1")]) if kept == "neither" else Challenge()
         web = DamagedWeb(dice, resource, server)
         try:
-            found = await discover(web, URL, SETTINGS, told, allowed=allowed, upstream="notes")
+            found = await discover(web, URL, SETTINGS, told, upstream="notes")
         except OAuthProblem as problem:
             ways["refused"] += 1
             told_people.append(str(problem))

@@ -22,8 +22,8 @@ from hub.downstream.access.access import Access
 from hub.link.interface import OWNER, Caller, Identity
 from hub.sign_in.authorization_url import Listening
 from hub.sign_in.browser_end import BrowserEnds
-from hub.sign_in.servers import Code, Surroundings
-from hub.sign_in.tickets import Invitation, Ticket
+from hub.sign_in.servers import Surroundings
+from hub.sign_in.tickets import Invitation, SignInRecord, Ticket
 from hub.sign_in.web import make_sign_ins
 from hub.wire.mcp import L4
 from tests.support.http_client import Answer, Client, Served
@@ -74,7 +74,7 @@ class ScriptedServers:
         self.slow: trio.Event | None = None
         """Discovery waits for it."""
 
-    async def discover(self, upstream, config, challenge, preferred):
+    async def discover(self, upstream, config, challenge, preferred=()):
         self.asked.append(("discover", (upstream, challenge, tuple(preferred))))
         if self.slow is not None:
             await self.slow.wait()
@@ -84,11 +84,9 @@ class ScriptedServers:
             raise found
         return found
 
-    async def client(
-        self, upstream, config, discovery, redirect_uri, *, anew=False, other_method=False, with_scope=False
-    ):
-        self.asked.append(("other method", other_method))
-        self.asked.append(("client", (upstream, redirect_uri, anew, with_scope)))
+    async def client(self, upstream, config, discovery, redirect_uri, wish):
+        self.asked.append(("other method", wish.other_method))
+        self.asked.append(("client", (upstream, redirect_uri, wish.anew, wish.with_scope)))
         await trio.lowlevel.checkpoint()
         return OAuthClient(
             issuer=discovery.server.issuer,
@@ -97,24 +95,25 @@ class ScriptedServers:
             kind=self.kind,
         )
 
-    async def redeem(self, config, code: Code):
-        self.asked.append(("redeem", code))
+    async def redeem(self, config, record: SignInRecord, code: str):
+        self.asked.append(("redeem", (record, code)))
         if self.hold is not None:
             await self.hold.wait()
         await trio.lowlevel.checkpoint()
         if self.refuse:
             raise self.refuse.pop(0)
+        whose = record.ticket.upstream, record.ticket.principal
         return Grant(
-            key=code.key,
+            key=GrantKey(record.discovery.server.issuer, record.discovery.resource.resource, *whose),
             access_token=Secret("ACCESS-CANARY"),
             refresh_token=Secret("REFRESH-CANARY"),
             obtained_at=1000.0,
             expires_at=4600.0,
-            scope=code.scope if self.scope is None else self.scope,
-            asked_scope=code.scope,
+            scope=record.scope if self.scope is None else self.scope,
+            asked_scope=record.scope,
             signed_in_at=1000.0,
-            server=code.discovery.server,
-            client=code.client,
+            server=record.discovery.server,
+            client=record.client,
         )
 
     def document(self, base_url):
@@ -125,7 +124,7 @@ class ScriptedServers:
 
 
 class MemoryKeeper:
-    """What is kept, in memory."""
+    """What is kept, in memory: a store and its small facts."""
 
     def __init__(self) -> None:
         self.grants: dict[GrantKey, Grant] = {}
@@ -134,8 +133,9 @@ class MemoryKeeper:
         self.known_port: int | None = None
         self.agreed: set[tuple[str, str, str]] = set()
         self.full: Exception | None = None
+        self.facts = self
 
-    async def find(self, upstream, principal):
+    def find(self, upstream, principal):
         mine = [
             grant
             for grant in self.grants.values()
@@ -143,31 +143,31 @@ class MemoryKeeper:
         ]
         return mine[-1] if mine else None
 
-    async def save(self, grant):
+    def save(self, grant):
         if self.full is not None:
             raise self.full
         self.grants.pop(grant.key, None)
         self.grants[grant.key] = grant
 
-    async def keys(self):
+    def keys(self):
         return list(self.grants)
 
-    async def redirect_number(self, issuer):
+    def redirect_number(self, issuer):
         return self.numbers.setdefault(issuer, len(self.numbers) + 1)
 
-    async def only_for(self, uri, issuer):
+    def only_for(self, uri, issuer):
         return self.only.setdefault(uri, issuer)
 
-    async def port(self):
+    def port(self):
         return self.known_port
 
-    async def keep_port(self, port):
+    def keep_port(self, port):
         self.known_port = port
 
-    async def is_agreed(self, upstream, principal, issuer):
+    def is_agreed(self, upstream, principal, issuer):
         return (upstream, principal, issuer) in self.agreed
 
-    async def agree(self, upstream, principal, issuer):
+    def agree(self, upstream, principal, issuer):
         self.agreed.add((upstream, principal, issuer))
 
 
@@ -217,7 +217,7 @@ class World:
                 config=lambda: self.config,
                 upstream=lambda name: self.upstreams.get(name),
                 listening=lambda: self.listening,
-                accounts=SimpleNamespace(find=self.credential, keeper=lambda: self.keeper, keep=self.keep),
+                accounts=SimpleNamespace(find=self.credential, ask=self.ask, keep=self.keep),
                 servers=self.servers,
                 ends=self.ends,
                 signed_in=self.signed_in,
@@ -233,8 +233,12 @@ class World:
             self.hub.supervisor.signed_in(upstream)
             self.hub.visit_done(upstream, visit)
 
+    async def ask(self, question):
+        await trio.lowlevel.checkpoint()
+        return question(self.keeper)
+
     async def keep(self, grant: Grant) -> Grant:
-        await self.keeper.save(grant)
+        self.keeper.save(grant)
         self.credential(grant.key.upstream, grant.key.principal).grants.append(grant)
         return grant
 

@@ -3,12 +3,13 @@
 `accounts`    all credentials of a hub
 `credential`  what sessions with one upstream show, and what becomes of a refusal; `state` (pure) below it: the token,
               when it is renewed, and what hosts are told
-`renewing`    one renewal, among all processes; `obtaining`: the ways to the next token, with and without a person
-`logout`      the end of a sign-in
-`discovery`   which authorization server, and what it can do; `registration`: the hub's client id there;
-              `tokens`: the token endpoint; `store`: what is kept, sealed; `model`: all that as facts
+`renewing`    one renewal, among all processes, and the end of a sign-in; `obtaining`: the ways to the next token
+`discovery`   which authorization server, and what it can do
+`registration` the client id by which that one knows the hub; `client_metadata`: how the hub describes itself (pure)
+`token_endpoint` one request there, one answer; `client_proof`: how the hub proves its client id; `tokens`: what an
+              answer means, and the grant that it makes (both pure)
+`store`       what is kept, sealed; `model`: all that as facts; `parts`: what all credentials share
 
 A hub loads `accounts` and `credential` with the first upstream that has a URL, `renewing` and what is below it when one
-wants a token, or when there is a kept grant. `parts` is what all credentials share, `status` makes rows for people,
-`extensions` says what is declared to an upstream because of its kind of sign-in. The browser's side is `hub.sign_in`.
+wants a token, or when there is a kept grant. The browser's side is `hub.sign_in`.
 """

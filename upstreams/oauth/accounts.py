@@ -5,7 +5,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 from weakref import WeakValueDictionary
 
 import trio
@@ -15,17 +15,16 @@ from config.tables.oauth import OAuthConfig
 from hub.link.fault_isolation import run_isolated
 from hub.link.interface import OWNER
 from upstreams.oauth.credential import UpstreamCredential
-from upstreams.oauth.extensions import signs_in
-from upstreams.oauth.model import Grant, OAuthAccount, OAuthProblem, OAuthUnavailable, settings_of
+from upstreams.oauth.model import AccountRow, Grant, OAuthAccount, OAuthProblem, OAuthUnavailable, settings_of
 from upstreams.oauth.parts import Shared
 
 if TYPE_CHECKING:
     from upstreams.fetch.fetcher import Fetcher
-    from upstreams.oauth.status import AccountRow
-    from upstreams.oauth.store.grant_store import GrantKeeper, GrantStore
+    from upstreams.oauth.store.grant_store import GrantStore
 
 log = logging.getLogger(__name__)
 
+R = TypeVar("R")
 MAX_IDLE: Final = 256
 """Credentials without a grant that are remembered, for what their upstreams said last."""
 
@@ -92,18 +91,15 @@ class Accounts:
             self._made = self._store()
         return self._made
 
-    def keeper(self) -> "GrantKeeper":
-        """The store as tasks use it."""
-        from upstreams.oauth.store.grant_store import GrantKeeper
-
-        return GrantKeeper(self.store)
+    async def ask(self, question: "Callable[[GrantStore], R]") -> R:
+        """The answer of the store to a question, which blocks. Raises as `GrantStore`."""
+        return await trio.to_thread.run_sync(lambda: question(self.store()))
 
     def credential(self, name: str, config: UpstreamConfig, principal: str) -> UpstreamCredential | None:
         """The credential that sessions of `principal` show the upstream; None: the configured headers are all there
         is."""
-        if not signs_in(config):
+        if config.url is None or not config.signs_in:
             return None
-        assert config.url is not None
         known = self.find(name, principal)
         if known is not None and (known.account.url, known.account.settings) == (config.url, config.oauth):
             return known
@@ -128,7 +124,8 @@ class Accounts:
             OAuthProblem: it cannot be kept.
             OAuthUnavailable: another process keeps the grant locked, or the key cannot be had now.
         """
-        kept = await self.keeper().keep(grant)
+        store = await trio.to_thread.run_sync(self.store)
+        kept = await store.keep(grant)
         if (known := self.find(grant.key.upstream, grant.key.principal)) is not None:
             known.signed_in(kept)
         if not grant.key.upstream:
@@ -142,8 +139,7 @@ class Accounts:
         now, the log says so, and the next start tries it again."""
         if self._may_be_kept():
             try:
-                store = await trio.to_thread.run_sync(self.store)
-                await trio.to_thread.run_sync(store.drop_removed, {"", *configured}, self._shared.wall())
+                await self.ask(lambda store: store.drop_removed({"", *configured}, self._shared.wall()))
             except (OAuthProblem, OAuthUnavailable) as problem:
                 log.warning("what is kept for removed upstreams is not looked through: %s", problem)
 
@@ -152,34 +148,22 @@ class Accounts:
         is none."""
         if not self._may_be_kept():
             return OWNER
-
-        def list_signed_in() -> list[tuple[float, str]]:
-            files = [each.file for each in self.store().grants() if each.is_readable]
-            return [
-                (file.signed_in_at, file.principal)
-                for file in files
-                if file.upstream == upstream and not file.sign_in_needed
-            ]
-
         try:
-            found = await trio.to_thread.run_sync(list_signed_in)
+            kept = await self.ask(lambda store: store.grants())
         except (OAuthProblem, OAuthUnavailable) as problem:
             log.warning("who is signed in at %s cannot be looked up: %s", upstream, problem)
             return OWNER
+        files = [each.file for each in kept if each.is_readable and each.file.upstream == upstream]
+        found = [(file.signed_in_at, file.principal) for file in files if not file.sign_in_needed]
         return OWNER if not found or any(who == OWNER for _, who in found) else min(found)[1]
 
-    def rows(self) -> "list[AccountRow]":
+    def rows(self) -> list[AccountRow]:
         """All accounts, those that are kept and those that sessions have asked for. Blocks for the disk, not for the
         key."""
-        from upstreams.oauth.status import live_row, rows_of_store
-
-        rows: dict[tuple[str, str], AccountRow] = {}
-        if self._may_be_kept():
-            rows = rows_of_store(self.store(), self._shared.wall())
+        rows = self.store().rows(self._shared.wall()) if self._may_be_kept() else {}
         for key, credential in list(self._credentials.items()):
             if credential.state != "none":
-                source = rows[key].key_source if key in rows else ""
-                rows[key] = live_row(credential, source)
+                rows[key] = credential.row(rows[key].key_source if key in rows else "")
         return [rows[key] for key in sorted(rows)]
 
     def _make_credential(self, account: OAuthAccount) -> UpstreamCredential:

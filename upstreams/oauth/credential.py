@@ -16,15 +16,13 @@ from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnresolv
 from hub.link.loading import load
 from hub.link.waiting import Promise
 from upstreams.oauth.discovery.challenge import parse_challenges
-from upstreams.oauth.model import Challenge, Grant, OAuthAccount, OAuthProblem, OAuthUnavailable
+from upstreams.oauth.model import AccountRow, Challenge, Grant, OAuthAccount, OAuthProblem, OAuthUnavailable
 from upstreams.oauth.parts import Shared
 from upstreams.oauth.state import HOLD_S, CredentialState, VisibleState, sign_in_command, sign_in_of
-from upstreams.oauth.tokens.answer import lasts
-from upstreams.oauth.tokens.grants import is_for
+from upstreams.oauth.tokens import is_for, lasts
 
 if TYPE_CHECKING:
-    from upstreams.oauth.logout import LoggedOut
-    from upstreams.oauth.renewing import Renewer
+    from upstreams.oauth.renewing import LoggedOut, Renewer
 
 LOCKED_S: Final = 10.0
 """A keyring that is locked is asked again after so long."""
@@ -105,7 +103,8 @@ class UpstreamCredential:
 
     async def refused(self, shown: str, challenges: Sequence[str]) -> bool:
         """The upstream refused (401) a request that showed `shown`. As the protocol."""
-        await self._read(challenges)
+        await self._load()
+        self.challenge = parse_challenges(challenges)
         state = self._state
         if not self._has_looked or state.grant is None:
             await self._look(again=True)
@@ -132,7 +131,8 @@ class UpstreamCredential:
 
     async def lacks_scope(self, shown: str, challenges: Sequence[str], operation: str) -> bool:
         """The upstream wants more scopes (403) for `operation`. As the protocol."""
-        await self._read(challenges)
+        await self._load()
+        self.challenge = parse_challenges(challenges)
         if not self._has_looked:
             await self._look()
         if self.authorization and shown != self.authorization:
@@ -186,6 +186,21 @@ class UpstreamCredential:
     def is_idle(self) -> bool:
         """True if nothing would be lost with it: there is no grant, and none is on its way."""
         return self.grant is None and self._renewal is None and not self._state.is_asking
+
+    def row(self, key_source: str) -> AccountRow:
+        """The row for people. `key_source`: the place of the key that seals the grant."""
+        grant = self.grant
+        return AccountRow(
+            upstream=self.account.upstream,
+            principal=self.account.principal,
+            state=self.state,
+            issuer=grant.key.issuer if grant else "",
+            expires_at=grant.expires_at if grant else None,
+            renewable=self.is_renewable,
+            scope=grant.scope if grant else "",
+            note=self.problem,
+            key_source=key_source,
+        )
 
     def asking(self, on: bool) -> None:
         """A sign-in by a person begins, or is over, whatever came of it."""
@@ -248,14 +263,12 @@ class UpstreamCredential:
             NotKept: it cannot be deleted.
             OAuthUnavailable: another process keeps it locked.
         """
-        await self._load()
-        from upstreams.oauth.logout import log_out
-
+        renewer = await self._load()
         try:
             await self._look(again=True)
         except UpstreamUnresolved:  # what is kept is deleted unread
             self._has_looked = True
-        done = await log_out(self.account, self.grant, self._shared, forget=forget)
+        done = await renewer.log_out(self.grant, forget=forget)
         self._state.release()
         self._state.forget()
         return done
@@ -265,16 +278,11 @@ class UpstreamCredential:
     async def _load(self) -> "Renewer":
         """Have all loaded that is needed when an upstream wants a token, or another one."""
         if self._renewer is None:
-            await load("upstreams.oauth.renewing", "upstreams.oauth.logout")
+            await load("upstreams.oauth.renewing")
             from upstreams.oauth.renewing import Renewer
 
             self._renewer = Renewer(self.account, self._shared)
         return self._renewer
-
-    async def _read(self, challenges: Sequence[str]) -> None:
-        """Note the challenge of a refusal."""
-        await self._load()
-        self.challenge = parse_challenges(challenges)
 
     async def _look(self, *, again: bool = False) -> None:
         """Read the grant that is kept. `again`: perhaps another process has one by now.

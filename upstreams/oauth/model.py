@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from config.setting import Secret
 from config.tables.oauth import IdentityProvider, UpstreamOAuth
+from upstreams.fetch.model import Allowed
 
 
 class OAuthProblem(Exception):
@@ -86,6 +87,8 @@ class Discovery(Struct, frozen=True, kw_only=True):
     server: AuthorizationServer
     scope: str
     """The scopes to ask for, joined by spaces; "": none is named in the request."""
+    allowed: Allowed = Allowed()
+    """Who may be asked."""
 
 
 class OAuthClient(Struct, frozen=True, kw_only=True):
@@ -146,7 +149,7 @@ class Grant(Struct, frozen=True, kw_only=True):
     sends_resource: bool = True
     """`resource` goes with token requests, too."""
     origin: str = ""
-    """Scheme, host and port of the upstream (`tokens.grants.origin_of`); the tokens are sent nowhere else. "": the
+    """Scheme, host and port of the upstream (`tokens.origin_of`); the tokens are sent nowhere else. "": the
     origin of the resource."""
     id_token: Secret | None = None
     """Who signed in, for an identity provider that vouches for people at other servers; else None."""
@@ -174,6 +177,22 @@ class OAuthAccount(Struct, frozen=True):
         if not self.by_person:
             return True
         return grant is not None and grant.refresh_token is not None and not grant.sign_in_needed
+
+
+class AccountRow(Struct, frozen=True, kw_only=True):
+    """One account, for `hubd auth --status`. Times are wall time."""
+
+    upstream: str
+    """"": the company's identity provider."""
+    principal: str
+    state: str
+    issuer: str
+    expires_at: float | None
+    renewable: bool
+    scope: str
+    note: str
+    key_source: str
+    """The place of the key that seals it."""
 
 
 def same_issuer(one: str, other: str) -> bool:

@@ -1,9 +1,8 @@
 """The ways to the next token: by a refresh token, or without a person by the hub itself or its identity provider."""
 
-from typing import Protocol
-
 from msgspec.structs import replace
 
+from upstreams.oauth.client_proof import with_settings
 from upstreams.oauth.discovery.discover import allowance_for, discover, discover_issuer
 from upstreams.oauth.model import (
     AuthorizationServer,
@@ -18,28 +17,9 @@ from upstreams.oauth.model import (
     settings_of,
 )
 from upstreams.oauth.parts import Shared
-from upstreams.oauth.registration.clients import client_of_settings
-from upstreams.oauth.tokens.answer import TokenRefused
-from upstreams.oauth.tokens.client_proof import with_settings
-from upstreams.oauth.tokens.endpoint import TokenEndpoint
-from upstreams.oauth.tokens.grants import first_grant, next_grant
-
-
-class Obtaining(Protocol):
-    """One way to get tokens. Raises OAuthProblem, OAuthUnavailable."""
-
-    async def key(self, challenge: Challenge) -> GrantKey:
-        """The key of a grant that is not there yet."""
-        ...
-
-    async def next(self, grant: Grant | None, scope: str) -> Grant:
-        """Ask for the next generation of `grant`. `scope`: what to ask for, "": as before."""
-        ...
-
-
-def obtaining_of(account: OAuthAccount, shared: Shared) -> Obtaining:
-    """The way in which the tokens of an account are got, by its settings."""
-    return ByRefreshToken(account, shared) if account.by_person else ByItself(account, shared)
+from upstreams.oauth.registration import client_of_settings
+from upstreams.oauth.token_endpoint import TokenEndpoint
+from upstreams.oauth.tokens import TokenRefused, first_grant, next_grant
 
 
 def token_endpoint_of(grant: Grant, account: OAuthAccount, shared: Shared) -> TokenEndpoint:
@@ -54,25 +34,15 @@ def _endpoint(
     return TokenEndpoint(shared.fetch, server, client, account.settings, allowed, wall=shared.wall, audience=audience)
 
 
-class ByRefreshToken:
-    """The refresh token of a person's sign-in."""
+class Obtaining:
+    """The way to the tokens of one account: by the refresh token of a person's sign-in, or the hub as itself: client
+    credentials (RFC 6749 4.4), or, for `id_jag`, as the person who signed in at the company's identity provider.
+    Everything is found out anew when the client is refused.
 
-    def __init__(self, account: OAuthAccount, shared: Shared) -> None:
-        self._account = account
-        self._shared = shared
-
-    async def key(self, challenge: Challenge) -> GrantKey:
-        raise OAuthProblem("a person has to sign in")
-
-    async def next(self, grant: Grant | None, scope: str) -> Grant:
-        assert grant is not None
-        answer = await token_endpoint_of(grant, self._account, self._shared).refresh(grant)
-        return next_grant(grant, answer, self._shared.wall())
-
-
-class ByItself:
-    """The hub as itself: client credentials (RFC 6749 4.4), or, for `id_jag`, as the person who signed in at the
-    company's identity provider. Everything is found out anew when the client is refused."""
+    Raises:
+        OAuthProblem: a person has to do something.
+        OAuthUnavailable: it cannot be asked now.
+    """
 
     def __init__(self, account: OAuthAccount, shared: Shared) -> None:
         self._account = account
@@ -82,19 +52,24 @@ class ByItself:
         """Whom signed statements are for, if not the issuer."""
 
     async def key(self, challenge: Challenge) -> GrantKey:
+        """The key of a grant that is not there yet."""
         account, settings = self._account, self._account.settings
+        if account.by_person:
+            raise OAuthProblem("a person has to sign in")
         if not (settings.issuer and settings.client_id):
             where = f"[upstreams.{account.upstream}.oauth]"
             raise OAuthProblem(f'grant = "{settings.grant}" needs issuer and client_id; set them below {where}.')
         if self._found is None:
-            preferred = (settings.issuer,)
-            self._found = await discover(
-                self._shared.fetch, account.url, settings, challenge, preferred_issuers=preferred
-            )
+            self._found = await discover(self._shared.fetch, account.url, settings, challenge, (settings.issuer,))
         found = self._found
         return GrantKey(found.server.issuer, found.resource.resource, account.upstream, account.principal)
 
     async def next(self, grant: Grant | None, scope: str) -> Grant:
+        """Ask for the next generation of `grant`. `scope`: what to ask for, "": as before."""
+        if self._account.by_person:
+            assert grant is not None
+            answer = await token_endpoint_of(grant, self._account, self._shared).refresh(grant)
+            return next_grant(grant, answer, self._shared.wall())
         key = await self.key(Challenge()) if grant is None or self._found is None else grant.key
         assert self._found is not None
         account, settings, server = self._account, self._account.settings, self._found.server

@@ -8,8 +8,7 @@ was not kept. Only then is something lost, where a server takes no refresh token
 """
 
 import logging
-from enum import Enum
-from typing import Final
+from typing import Final, Literal
 
 import trio
 from msgspec import Struct
@@ -17,16 +16,16 @@ from msgspec.structs import replace
 
 from upstreams.oauth.discovery.discover import discover
 from upstreams.oauth.model import Challenge, Grant, GrantKey, OAuthAccount, OAuthProblem, OAuthUnavailable, same_issuer
-from upstreams.oauth.obtaining import obtaining_of
+from upstreams.oauth.obtaining import Obtaining, token_endpoint_of
 from upstreams.oauth.parts import Shared
 from upstreams.oauth.state import IDENTITY_PROVIDER, RenewalOutcome, sign_in_command, sign_in_needed, time_until_due_s
 from upstreams.oauth.store.folder import HeldLock, NotKept
 from upstreams.oauth.store.grant_store import GrantStore
-from upstreams.oauth.tokens.answer import TokenRefused
-from upstreams.oauth.tokens.grants import is_for
+from upstreams.oauth.tokens import TokenRefused, is_for
 
 log = logging.getLogger(__name__)
 
+REVOKE_S: Final = 5.0
 LAST_S: Final = 45.0
 """A request that is sent is waited for even if the hub ends, for its answer may be all there is; at most so long."""
 
@@ -49,33 +48,37 @@ class RenewalRequest(Struct, frozen=True):
         return f"<RenewalRequest {'in place of a refused token' if self.refused else 'in time'}>"
 
 
-class RefusalMeaning(Enum):
-    """The meaning of a failed renewal."""
-
-    GRANT_GONE = "grant gone"
-    CLIENT_GONE = "client gone"
-    UNCLEAR = "unclear"
-    LATER = "later"
+Meaning = Literal["grant gone", "client gone", "unclear", "later"]
+"""The meaning of a failed renewal."""
 
 
-def judge(problem: OAuthProblem) -> RefusalMeaning:
+def judge(problem: OAuthProblem) -> Meaning:
     """The meaning of a refusal by the token endpoint."""
     if problem.code == "invalid_grant":
-        return RefusalMeaning.GRANT_GONE
+        return "grant gone"
     if problem.code in ("invalid_client", "unauthorized_client"):
-        return RefusalMeaning.CLIENT_GONE
-    if isinstance(problem, TokenRefused) and problem.status in (401, 403):
-        return RefusalMeaning.LATER
-    return RefusalMeaning.UNCLEAR
+        return "client gone"
+    return "later" if isinstance(problem, TokenRefused) and problem.status in (401, 403) else "unclear"
+
+
+class LoggedOut(Struct, frozen=True, kw_only=True):
+    """The outcome of a logout."""
+
+    was_signed_in: bool
+    revoked: bool | None
+    """The authorization server has ended the grant; None: it was not asked."""
+    why_not: str = ""
+    """The reason why it has not."""
+    forgot_client: bool = False
 
 
 class Renewer:
-    """Reads the grant that is kept for one account, and gets the next ones."""
+    """Reads the grant that is kept for one account, gets the next ones, and ends them."""
 
     def __init__(self, account: OAuthAccount, shared: Shared) -> None:
         self.account = account
         self.shared = shared
-        self.obtaining = obtaining_of(account, shared)
+        self.obtaining = Obtaining(account, shared)
 
     async def find_kept(self) -> tuple[Grant | None, str]:
         """The grant that is kept, if it is good for the upstream as it is configured now; and what a person should
@@ -100,9 +103,7 @@ class Renewer:
         say now."""
         account = self.account
         try:
-            found = await discover(
-                self.shared.fetch, account.url, account.settings, challenge, preferred_issuers=(issuer,)
-            )
+            found = await discover(self.shared.fetch, account.url, account.settings, challenge, (issuer,))
         except (OAuthProblem, OAuthUnavailable) as error:
             log.info("%s", error)
             return ""
@@ -121,6 +122,45 @@ class Renewer:
         except OAuthProblem as problem:
             return RenewalOutcome("ended", text=str(problem))
 
+    async def log_out(self, grant: Grant | None, *, forget: bool) -> LoggedOut:
+        """End `grant` at the authorization server, as far as it does that, then forget all of the account here.
+        `forget`: the hub's client id there, too.
+
+        Raises:
+            NotKept: something cannot be deleted.
+            OAuthUnavailable: another process keeps the grant locked.
+        """
+        upstream, principal = self.account.upstream, self.account.principal
+        store = await trio.to_thread.run_sync(self.shared.store)
+
+        def delete() -> tuple[bool, bool]:
+            deleted = store.delete_all(upstream, principal)
+            return deleted, forget and store.clients.forget_upstream(upstream)
+
+        if grant is None:
+            deleted, forgot = await trio.to_thread.run_sync(delete)
+            return LoggedOut(was_signed_in=deleted, revoked=None, forgot_client=forgot)
+        async with store.lock(grant.key) as held:
+            kept = await trio.to_thread.run_sync(store.load, grant.key)
+            revoked, why_not = await self._revoke(kept or grant)
+            _, forgot = await trio.to_thread.run_sync(delete)
+            await trio.to_thread.run_sync(held.finish)
+        return LoggedOut(was_signed_in=True, revoked=revoked, why_not=why_not, forgot_client=forgot)
+
+    async def _revoke(self, grant: Grant) -> tuple[bool | None, str]:
+        """True if the authorization server has ended the grant, None if it was not asked; and why it has not."""
+        issuer = grant.key.issuer
+        if not grant.server.revocation_endpoint:
+            return None, f"{issuer} has no place for that; the token lasts as long as it says"
+        try:
+            with trio.fail_after(REVOKE_S):
+                done = await token_endpoint_of(grant, self.account, self.shared).revoke(grant)
+        except (OAuthProblem, OAuthUnavailable) as error:
+            return False, str(error)
+        except trio.TooSlowError:
+            return False, f"{issuer} did not answer within {REVOKE_S:g} s"
+        return done, "" if done else f"{issuer} did not end it"
+
 
 class _Renewal(Struct):
     """The part of a renewal under the lock."""
@@ -134,7 +174,7 @@ class _Renewal(Struct):
         request, upstream = self.request, self.renewer.account.upstream
         grant, is_kept = request.grant, request.is_kept
         kept = await trio.to_thread.run_sync(self.store.load, key)
-        if grant is not None and not is_kept and not _is_newer(kept, grant):
+        if grant is not None and not is_kept and (kept is None or _age_of(kept) <= _age_of(grant)):
             kept, is_kept = grant, await self._keep(grant)
         if kept is None and grant is not None and self.renewer.account.by_person:
             return RenewalOutcome("forgotten", text=sign_in_needed(upstream, key.issuer))
@@ -190,18 +230,18 @@ class _Renewal(Struct):
         verdict, account = judge(problem), self.renewer.account
         if grant is None or not account.by_person:
             await self._finish()
-            if verdict is RefusalMeaning.CLIENT_GONE:
+            if verdict == "client gone":
                 return self._client_refused(grant.key.issuer if grant else account.settings.issuer)
-            return RenewalOutcome("paused" if verdict is RefusalMeaning.LATER else "ended", text=str(problem))
-        if verdict is RefusalMeaning.UNCLEAR and self.request.was_unclear:
-            verdict = RefusalMeaning.GRANT_GONE
-        if verdict is RefusalMeaning.GRANT_GONE:
+            return RenewalOutcome("paused" if verdict == "later" else "ended", text=str(problem))
+        if verdict == "unclear" and self.request.was_unclear:
+            verdict = "grant gone"
+        if verdict == "grant gone":
             return await self._grant_gone(grant, was_begun=was_begun)
         if not was_begun:
             await self._finish()
-        if verdict is RefusalMeaning.CLIENT_GONE:
+        if verdict == "client gone":
             return await self._client_gone(grant)
-        return RenewalOutcome("paused", text=str(problem), unclear=verdict is RefusalMeaning.UNCLEAR)
+        return RenewalOutcome("paused", text=str(problem), unclear=verdict == "unclear")
 
     async def _grant_gone(self, grant: Grant, *, was_begun: bool) -> RenewalOutcome:
         kept = await trio.to_thread.run_sync(self.store.load, grant.key)
@@ -259,8 +299,5 @@ class _Renewal(Struct):
         log.warning("the sign-in for %s is not renewed: %s", self.renewer.account.upstream or IDENTITY_PROVIDER, text)
 
 
-def _is_newer(kept: Grant | None, grant: Grant) -> bool:
-    """True if another process has written what comes after `grant`, or a person has signed in again."""
-    if kept is None:
-        return False
-    return (kept.signed_in_at, kept.generation) > (grant.signed_in_at, grant.generation)
+def _age_of(grant: Grant) -> tuple[float, int]:
+    return grant.signed_in_at, grant.generation

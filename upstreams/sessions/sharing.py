@@ -10,7 +10,6 @@ from config.settings import UpstreamConfig
 from hub.wire.capabilities import capabilities_of_session, capabilities_of_shared_session
 from hub.wire.jsonrpc import EMPTY, peek_object, raw
 from hub.wire.mcp import Era
-from upstreams.oauth.extensions import extensions_of
 from upstreams.session import SessionTerms
 
 
@@ -24,6 +23,11 @@ class Sharing(Enum):
 
 
 EXCLUSIVE: Final = frozenset({Sharing.PER_HOST, Sharing.INTERACTIVE})
+GRANT_EXTENSIONS: Final = {
+    "client_credentials": "io.modelcontextprotocol/oauth-client-credentials",
+    "id_jag": "io.modelcontextprotocol/enterprise-managed-authorization",
+}
+"""The extensions that are declared to an upstream by the `grant` of its sign-in, and to no other."""
 
 
 def sharing_of(config: UpstreamConfig, era: Era, transport: str, interactive: bool) -> Sharing:
@@ -53,7 +57,8 @@ def terms_of(config: UpstreamConfig, capabilities: Mapping[str, Raw] | None = No
         declared["roots"] = EMPTY
     elif config.roots == "none":
         declared.pop("roots", None)
-    extensions = extensions_of(config)
+    extension = GRANT_EXTENSIONS.get(config.oauth.grant) if config.signs_in else None
+    extensions = {extension: EMPTY} if extension else {}
     if extensions:
         declared["extensions"] = raw({**peek_object(declared.get("extensions")), **extensions})
     return SessionTerms(

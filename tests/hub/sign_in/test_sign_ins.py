@@ -75,8 +75,8 @@ async def test_a_terminal_on_this_machine():
         assert (grant.key.issuer, grant.key.resource, grant.key.upstream) == (ISSUER, NOTES, "notes")
         assert it.credential("notes").grants == [grant]
         assert it.started == ["notes"]
-        (code,) = it.servers.all_of("redeem")
-        assert (code.redirect_uri, code.resource) == (given["redirect_uri"], NOTES)
+        ((record, _),) = it.servers.all_of("redeem")
+        assert (record.redirect.text, record.resource) == (given["redirect_uri"], NOTES)
 
 
 async def test_a_host_and_its_page():
@@ -679,7 +679,7 @@ async def test_a_server_that_sends_browsers_on_to_another_one_never_gets_its_cod
         state, said = request["state"], "&iss=https%3A%2F%2Fhonest.example" if honest_says else ""
         for redirect in {known, request["redirect_uri"]} if known == request["redirect_uri"] else {known}:
             await it.get(f"{redirect}?code=HONEST&state={state}{said}")
-        assert not [code for code in it.servers.all_of("redeem") if code.key.upstream == "notes"]
+        assert not [record for record, _ in it.servers.all_of("redeem") if record.ticket.upstream == "notes"]
 
 
 async def test_one_registered_address_is_for_one_such_server_only():
@@ -978,7 +978,7 @@ async def test_a_kept_port_that_is_taken():
 async def test_a_listener_whose_time_is_up_is_followed_by_a_new_one(autojump_clock):
     async with world(lasting=False) as it:
         begun = await it.sign_ins.begin("notes")
-        listeners = it.sign_ins.addresses._listeners
+        listeners = it.sign_ins.addresses.listeners
         ((address, first),) = listeners._open.items()
         first.scope.cancel()
         again = await it.sign_ins.begin("notes")

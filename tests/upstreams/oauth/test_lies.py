@@ -15,7 +15,7 @@ from tests.support.oauth.rig import PUBLIC_CLIENT, Part
 from tests.upstreams.oauth.memory_clients import MemoryClients
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.oauth.discovery.challenge import parse_challenges
-from upstreams.oauth.discovery.discover import allowance_for, discover
+from upstreams.oauth.discovery.discover import discover
 from upstreams.oauth.model import Discovery, OAuthClient, OAuthProblem, OAuthUnavailable
 
 REDIRECT = "http://127.0.0.1:8765/oauth/callback"
@@ -38,24 +38,14 @@ async def sign_up(
     timeout_s: float = FETCHES_S,
 ) -> Found:
     """From the refusal of a call to a client id, as the hub does it."""
-    from upstreams.oauth.registration.clients import client_for
+    from upstreams.oauth.registration import ClientSearch, ClientWish
 
-    fetch, allowed = Fetcher({}, timeout_s=timeout_s), allowance_for(server.url, settings)
+    fetch = Fetcher({}, timeout_s=timeout_s)
     try:
         challenge = parse_challenges(challenges_of(server.url))
-        discovery = await discover(fetch, server.url, settings, challenge, allowed=allowed, upstream="notes")
-        client = await client_for(
-            fetch,
-            discovery,
-            settings,
-            hub or OAuthConfig(),
-            REDIRECT,
-            "notes",
-            MemoryClients(),
-            with_scope=with_scope,
-            now=1.8e9,
-            allowed=allowed,
-        )
+        discovery = await discover(fetch, server.url, settings, challenge, upstream="notes")
+        search = ClientSearch(fetch, discovery, settings, hub or OAuthConfig(), REDIRECT, "notes")
+        client = await search.find(MemoryClients(), 1.8e9, ClientWish(with_scope=with_scope))
     finally:
         await fetch.close()
     return Found(discovery, client)

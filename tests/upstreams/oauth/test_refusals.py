@@ -14,11 +14,11 @@ from config.tables.oauth import IdentityProvider, UpstreamOAuth
 from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnresolved
 from hub.link.interface import OWNER
 from tests.support.token_world import ISSUER, KEY, PUBLIC, SERVER, URL, answer, error, running, together, tokens
-from upstreams.oauth.extensions import extensions_of
+from upstreams.oauth.client_proof import with_settings
 from upstreams.oauth.model import OAuthUnavailable, same_issuer
 from upstreams.oauth.store.grant_store import GrantStore
 from upstreams.oauth.store.seal import KeyLocked, KeySeal
-from upstreams.oauth.tokens.client_proof import with_settings
+from upstreams.sessions.sharing import terms_of
 
 
 async def signed_in(world, credential=None, *, after_s=60, **changes):
@@ -362,7 +362,7 @@ async def test_the_identity_provider_vouches(tmp_path, autojump_clock):
 
 def test_extensions_are_declared_to_those_upstreams_only():
     def declared(**settings):
-        return list(extensions_of(UpstreamConfig(url=URL, oauth=UpstreamOAuth(**settings))))
+        return list(terms_of(UpstreamConfig(url=URL, oauth=UpstreamOAuth(**settings))).extensions)
 
     assert declared() == []
     assert declared(grant="client_credentials") == ["io.modelcontextprotocol/oauth-client-credentials"]

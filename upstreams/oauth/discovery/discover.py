@@ -67,9 +67,8 @@ async def discover(
     url: str,
     settings: UpstreamOAuth,
     challenge: Challenge,
-    *,
     preferred_issuers: Collection[str] = (),
-    allowed: Allowed | None = None,
+    *,
     upstream: str = "",
 ) -> Discovery:
     """Find out everything that a sign-in at the upstream at `url` begins with.
@@ -80,51 +79,37 @@ async def discover(
         OAuthProblem: it cannot begin before somebody does something.
         OAuthUnavailable: a server cannot be asked now.
     """
-    if allowed is None:
-        allowed = allowance_for(url, settings)
-    terms = Terms(upstream or _name_of(url), url, settings, loopback_http=allowed.loopback_http)
-    resource = await _resource(fetch, terms, challenge, allowed)
-    if resource is None:
-        resource = ProtectedResource(resource=settings.resource)
-        if not settings.issuer:
-            server = await _legacy_server(fetch, terms, allowed)
-            if server.is_legacy and not challenge.resource_metadata:
-                await _refuse_absent(fetch, terms, server, allowed)
-            return Discovery(resource=resource, server=server, scope=_scope(terms, challenge, resource, server))
-    issuer = _issuer(terms, resource, preferred_issuers)
-    server = await _server(fetch, terms, issuer, allowed)
-    return Discovery(resource=resource, server=server, scope=_scope(terms, challenge, resource, server))
+    terms = Terms(upstream, url, settings, allowance_for(url, settings))
+    resource = await _resource(fetch, terms, challenge)
+    if resource is None and not settings.issuer:
+        server = await _legacy_server(fetch, terms)
+        if server.is_legacy and not challenge.resource_metadata:
+            await _refuse_absent(fetch, terms, server)
+    else:
+        server = await _server(fetch, terms, _issuer(terms, resource, preferred_issuers))
+    resource = resource or ProtectedResource(resource=settings.resource)
+    scope = _scope(terms, challenge, resource, server)
+    return Discovery(resource=resource, server=server, scope=scope, allowed=terms.allowed)
 
 
 async def discover_issuer(fetch: Fetcher, settings: UpstreamOAuth) -> Discovery:
     """Find out what a sign-in at the configured issuer itself begins with, which is for who signs in (`openid`), and
-    for no resource.
-
-    Raises:
-        OAuthProblem, OAuthUnavailable: as `discover`.
-    """
+    for no resource. Raises as `discover`."""
     url = settings.issuer
-    allowed = allowance_for(url, settings)
-    server = await _server(
-        fetch, Terms(_name_of(url), url, settings, loopback_http=allowed.loopback_http), url, allowed
-    )
+    terms = Terms("", url, settings, allowance_for(url, settings))
+    server = await _server(fetch, terms, url)
     scope = f"{OPENID} {OFFLINE}" if OFFLINE in server.scopes else OPENID
-    return Discovery(resource=ProtectedResource(resource=""), server=server, scope=scope)
+    return Discovery(resource=ProtectedResource(resource=""), server=server, scope=scope, allowed=terms.allowed)
 
 
-def _name_of(url: str) -> str:
-    address = address_of(url)
-    return address.host if address else "The server"
-
-
-async def _resource(fetch: Fetcher, terms: Terms, challenge: Challenge, allowed: Allowed) -> ProtectedResource | None:
+async def _resource(fetch: Fetcher, terms: Terms, challenge: Challenge) -> ProtectedResource | None:
     """The upstream as its metadata describe it; None: it has none."""
     places = resource_places(terms.address)
     if terms.sound(challenge.resource_metadata):
         places = (challenge.resource_metadata, *places)
     for place in dict.fromkeys(places):
         try:
-            document = await read_document(fetch, place, allowed)
+            document = await read_document(fetch, place, terms.allowed)
         except FetchFailed as refused:
             if place == challenge.resource_metadata:
                 continue  # the upstream's own places are as good
@@ -134,9 +119,9 @@ async def _resource(fetch: Fetcher, terms: Terms, challenge: Challenge, allowed:
     return None
 
 
-def _issuer(terms: Terms, resource: ProtectedResource, preferred: Collection[str]) -> str:
+def _issuer(terms: Terms, resource: ProtectedResource | None, preferred: Collection[str]) -> str:
     """The authorization server to sign in at."""
-    if terms.settings.issuer:
+    if terms.settings.issuer or resource is None:
         return terms.settings.issuer
     servers = resource.authorization_servers
     if not servers:
@@ -148,13 +133,13 @@ def _issuer(terms: Terms, resource: ProtectedResource, preferred: Collection[str
     return next(known, servers[0])
 
 
-async def _server(fetch: Fetcher, terms: Terms, issuer: str, allowed: Allowed) -> AuthorizationServer:
+async def _server(fetch: Fetcher, terms: Terms, issuer: str) -> AuthorizationServer:
     """The authorization server that is `issuer`, as its metadata describe it."""
     places = server_places(check_issuer(issuer, terms))
     written = terms.settings.metadata_url
     for place in (written,) if written else places:
         try:
-            document = await read_document(fetch, place, allowed)
+            document = await read_document(fetch, place, terms.allowed)
         except FetchFailed as refused:
             text = f"The authorization server of {terms.upstream} cannot be used: {refused.text}"
             raise OAuthProblem(sentence(text)) from None
@@ -166,11 +151,12 @@ async def _server(fetch: Fetcher, terms: Terms, issuer: str, allowed: Allowed) -
     )
 
 
-async def _legacy_server(fetch: Fetcher, terms: Terms, allowed: Allowed) -> AuthorizationServer:
+async def _legacy_server(fetch: Fetcher, terms: Terms) -> AuthorizationServer:
     """The upstream as its own authorization server, as in 2025-03-26."""
     origin = terms.address.origin
     try:
-        document = await read_document(fetch, terms.settings.metadata_url or origin + SERVER, allowed, _LEGACY)
+        place = terms.settings.metadata_url or origin + SERVER
+        document = await read_document(fetch, place, terms.allowed, _LEGACY)
     except FetchFailed as refused:
         raise OAuthProblem(sentence(f"The metadata of {terms.upstream} cannot be read: {refused.text}")) from None
     if document is not None and is_server_document(document):
@@ -178,7 +164,7 @@ async def _legacy_server(fetch: Fetcher, terms: Terms, allowed: Allowed) -> Auth
     return default_server(origin)
 
 
-async def _refuse_absent(fetch: Fetcher, terms: Terms, server: AuthorizationServer, allowed: Allowed) -> None:
+async def _refuse_absent(fetch: Fetcher, terms: Terms, server: AuthorizationServer) -> None:
     """Refuse a server that describes nothing, and has no page to sign in on where 2025-03-26 has it.
 
     Raises:
@@ -188,15 +174,13 @@ async def _refuse_absent(fetch: Fetcher, terms: Terms, server: AuthorizationServ
     if settings.client_id or settings.resource or settings.grant != "authorization_code":
         return
     try:
-        answer = await fetch.get(server.authorization_endpoint, allowed)
+        answer = await fetch.get(server.authorization_endpoint, terms.allowed)
     except FetchFailed:  # which nobody can tell from a page
         return
     if answer.status in _ABSENT:
         name = terms.upstream
-        text = (
-            f'{name} wants a token and has no sign-in; run "hubd auth {name}" in a terminal, which asks for the token.'
-        )
-        raise NoSignIn(text)
+        how = f'run "hubd auth {name}" in a terminal, which asks for the token.'
+        raise NoSignIn(f"{name} wants a token and has no sign-in; {how}")
 
 
 def _scope(terms: Terms, challenge: Challenge, resource: ProtectedResource, server: AuthorizationServer) -> str:

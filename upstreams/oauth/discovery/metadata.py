@@ -10,6 +10,7 @@ from urllib.parse import unquote_plus
 from config.errors import dot_keys, quote_toml
 from config.secrets.detection import masked_url
 from config.tables.oauth import OWN_PARAMETERS, UpstreamOAuth
+from upstreams.fetch.model import Allowed
 from upstreams.oauth.discovery.addresses import (
     Address,
     address_of,
@@ -35,28 +36,28 @@ def below(upstream: str) -> str:
 
 
 class Terms:
-    """The terms of a discovery: the upstream, and what its operator says of it."""
+    """The terms of a discovery: the upstream, what its operator says of it, and who may be asked.
 
-    def __init__(self, upstream: str, url: str, settings: UpstreamOAuth, *, loopback_http: bool) -> None:
-        """
-        Raises:
-            OAuthProblem: nobody signs in at this URL.
-        """
+    Raises:
+        OAuthProblem: nobody signs in at this URL.
+    """
+
+    def __init__(self, upstream: str, url: str, settings: UpstreamOAuth, allowed: Allowed) -> None:
         address = address_of(url)
-        if address is None or (address.scheme == "http" and not loopback_http):
-            raise OAuthProblem(
-                f"{upstream} wants you to sign in, but its URL is not https, so everybody between could read along. "
-                "Use its https URL."
-            )
-        self.upstream = upstream
+        self.upstream = upstream or (address.host if address else "The server")
         self.url = url
-        self.address: Final = address
         self.settings = settings
-        self.loopback_http = loopback_http
+        self.allowed = allowed
+        if address is None or (address.scheme == "http" and not allowed.loopback_http):
+            raise OAuthProblem(
+                f"{self.upstream} wants you to sign in, but its URL is not https, so everybody between could read "
+                "along. Use its https URL."
+            )
+        self.address = address
 
     def sound(self, url: object) -> Address | None:
         """The parts of a URL that a peer names; None: it may not be asked."""
-        return sound_address(url, loopback_http=self.loopback_http)
+        return sound_address(url, loopback_http=self.allowed.loopback_http)
 
 
 # --- of the protected resource ----------------------------------------------------------------------------------------

@@ -7,17 +7,16 @@ facts.json         small things
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import AbstractAsyncContextManager, suppress
-from functools import cached_property
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import trio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from upstreams.oauth.model import Grant, GrantKey, OAuthProblem
+from upstreams.oauth.model import AccountRow, Grant, GrantKey, OAuthProblem
 from upstreams.oauth.store.clients import Clients
 from upstreams.oauth.store.facts import FactsFile
 from upstreams.oauth.store.folder import (
@@ -48,7 +47,6 @@ PLACES: Final = {
     "keyring": "from the keyring",
     "keys": "from its own file",
 }
-R = TypeVar("R")
 
 
 class CannotOpen(OAuthProblem):
@@ -73,11 +71,27 @@ class SealedElsewhere(CannotOpen):
 
 
 class KeptGrant(Struct, frozen=True):
-    """A grant without its secrets, for status."""
+    """A grant without its secrets."""
 
     file: GrantFile
     is_readable: bool = True
     """False: it was set aside, since it could not be opened."""
+
+    def row(self, wall: float) -> AccountRow:
+        """The row for people."""
+        file, is_over = self.file, not self.is_readable or self.file.sign_in_needed
+        lasts = file.renewable or file.expires_at is None or file.expires_at > wall
+        return AccountRow(
+            upstream=file.upstream,
+            principal=file.principal,
+            state="good" if lasts and not is_over else "needed",
+            issuer=file.issuer,
+            expires_at=file.expires_at,
+            renewable=file.renewable and not file.sign_in_needed,
+            scope=file.scope,
+            note=file.note if self.is_readable else "It cannot be opened (another key).",
+            key_source=file.key.partition(":")[0],
+        )
 
 
 class GrantStore:
@@ -93,27 +107,14 @@ class GrantStore:
 
     def __init__(self, folder: Path, seal: Seal) -> None:
         self.folder = folder
+        self.clients = Clients(folder / "clients", seal)
+        self.facts = FactsFile(folder)
         self._seal = seal
         self._grants = folder / "grants"
         self._passed_over: set[Path] = set()
 
     def __repr__(self) -> str:
         return f"<GrantStore {self.folder}>"
-
-    @cached_property
-    def clients(self) -> Clients:
-        """Client ids of the hub."""
-        return Clients(self.folder / "clients", self._seal)
-
-    @cached_property
-    def facts(self) -> FactsFile:
-        """Small things, none of them secret."""
-        return FactsFile(self.folder)
-
-    @property
-    def key_source(self) -> str:
-        """The place of the key: `credential`, `sealing_key`, `keyring` or `keys`."""
-        return self._seal.source
 
     def load(self, key: GrantKey) -> Grant | None:
         """The grant; None: there is none.
@@ -132,9 +133,9 @@ class GrantStore:
             try:
                 return open_grant(plain, self._seal)
             except UnreadableRecord:
-                if before in ("", self.key_source):
+                if before in ("", self._seal.source):
                     raise
-                raise SealedElsewhere(key.upstream, before, self.key_source) from None
+                raise SealedElsewhere(key.upstream, before, self._seal.source) from None
         except OtherVersion:
             raise NotKept(f"{path} was written by another version of hubd; use that one, or delete the file.") from None
         except UnreadableRecord:
@@ -152,7 +153,7 @@ class GrantStore:
         if not mine:
             return None
         latest = max(mine, key=lambda file: file.signed_in_at)
-        return self.load(GrantKey(latest.issuer, latest.resource, upstream, principal))
+        return self.load(latest.grant_key)
 
     def save(self, grant: Grant) -> None:
         """Keep a grant in place of one that is there; durable when this returns. Renewals hold the lock meanwhile."""
@@ -169,32 +170,57 @@ class GrantStore:
     def delete_all(self, upstream: str, principal: str) -> bool:
         """Forget all grants of a principal at an upstream, those that cannot be opened, too; True if there were any.
         Needs no key."""
-        found = False
-        for each in self.grants():
-            file = each.file
-            if (file.upstream, file.principal) == (upstream, principal):
-                self.delete(GrantKey(file.issuer, file.resource, upstream, principal))
-                found = True
-        return found
+        keys = [each.file.grant_key for each in self.grants()]
+        mine = [key for key in keys if (key.upstream, key.principal) == (upstream, principal)]
+        for key in mine:
+            self.delete(key)
+        return bool(mine)
 
     def lock(self, key: GrantKey) -> AbstractAsyncContextManager[HeldLock]:
         """Hold the lock of a grant, among tasks and processes. Raises NotKept, OAuthUnavailable."""
         return hold_lock(self._path(key).with_suffix(".lock"))
+
+    async def keep(self, grant: Grant) -> Grant:
+        """Keep the grant of a new sign-in, and return it as it is kept: its generation tells other processes that it is
+        new. Durable when this returns. Raises OAuthUnavailable, too: another process has the grant for too long."""
+        async with self.lock(grant.key) as held:
+
+            def keep_here() -> Grant:
+                try:
+                    before = self.load(grant.key)
+                except CannotOpen:
+                    before = None
+                new = grant if before is None else replace(grant, generation=before.generation + 1)
+                self.save(new)
+                held.finish()
+                return new
+
+            return await trio.to_thread.run_sync(keep_here)
 
     def grants(self) -> list[KeptGrant]:
         """All grants without their secrets; needs no key."""
         kept = [KeptGrant(file) for file in self._files()]
         return kept + [KeptGrant(file, is_readable=False) for file in self._files(".json.unreadable")]
 
+    def keys(self) -> list[GrantKey]:
+        """The keys of all grants that can be opened; needs no key of the seal."""
+        return [each.file.grant_key for each in self.grants() if each.is_readable]
+
+    def rows(self, wall: float) -> dict[tuple[str, str], AccountRow]:
+        """The latest sign-in of each upstream and principal, for people; needs no key."""
+        latest: dict[tuple[str, str], KeptGrant] = {}
+        for each in sorted(self.grants(), key=lambda each: (each.is_readable, each.file.signed_in_at)):
+            latest[each.file.upstream, each.file.principal] = each
+        return {key: each.row(wall) for key, each in latest.items()}
+
     def drop_removed(self, configured: Collection[str], now: float) -> list[str]:
         """Forget what was kept for upstreams that have not been configured for 30 days; their names. `now` is wall
         time. To be called at each start."""
-        kept = self.grants()
-        gone = self.facts.long_removed({each.file.upstream for each in kept}, configured, now) if kept else []
-        for each in kept:
-            file = each.file
-            if file.upstream in gone:
-                self.delete(GrantKey(file.issuer, file.resource, file.upstream, file.principal))
+        kept = [each.file.grant_key for each in self.grants()]
+        gone = self.facts.long_removed({key.upstream for key in kept}, configured, now) if kept else []
+        for key in kept:
+            if key.upstream in gone:
+                self.delete(key)
         for upstream in gone:
             self.clients.forget_upstream(upstream)
         return gone
@@ -245,84 +271,3 @@ def _aside(path: Path) -> Path:
 
 def _command(upstream: str) -> str:
     return f"hubd auth {upstream or '--idp'}"
-
-
-class GrantKeeper:
-    """The store as the flow of a sign-in uses it; `store` may block when it is called first.
-
-    Raises:
-        OAuthProblem: something cannot be read or kept.
-        OAuthUnavailable: the key is locked, or another process has a grant for too long.
-    """
-
-    def __init__(self, store: Callable[[], GrantStore]) -> None:
-        self._store = store
-
-    async def find(self, upstream: str, principal: str) -> Grant | None:
-        """The grant that is used; None: there is none, or none that can be opened."""
-        try:
-            return await _in_thread(lambda: self._store().find(upstream, principal))
-        except CannotOpen:
-            return None
-
-    async def save(self, grant: Grant) -> None:
-        """Keep the grant of a new sign-in; durable when this returns."""
-        await self.keep(grant)
-
-    async def keep(self, grant: Grant) -> Grant:
-        """Keep the grant of a new sign-in, and return it as it is kept: its generation tells other processes that it is
-        new. Durable when this returns."""
-        store = await _in_thread(self._store)
-        async with store.lock(grant.key) as held:
-
-            def keep_here() -> Grant:
-                try:
-                    before = store.load(grant.key)
-                except CannotOpen:
-                    before = None
-                new = grant if before is None else replace(grant, generation=before.generation + 1)
-                store.save(new)
-                held.finish()
-                return new
-
-            return await _in_thread(keep_here)
-
-    async def keys(self) -> list[GrantKey]:
-        """The keys of all grants that are kept and can be opened."""
-
-        def keys() -> list[GrantKey]:
-            files = [each.file for each in self._store().grants() if each.is_readable]
-            return [GrantKey(file.issuer, file.resource, file.upstream, file.principal) for file in files]
-
-        return await _in_thread(keys)
-
-    async def redirect_number(self, issuer: str) -> int:
-        """The number of the redirect URI that this issuer alone has."""
-        return await self._of_facts(lambda facts: facts.redirect_number(issuer))
-
-    async def only_for(self, uri: str, issuer: str) -> str:
-        """The issuer that alone answers at a configured redirect URI: `issuer`, unless there is one already."""
-        return await self._of_facts(lambda facts: facts.only_for(uri, issuer))
-
-    async def port(self) -> int | None:
-        """The port that was picked once for browsers to come back to."""
-        return await self._of_facts(lambda facts: facts.port())
-
-    async def keep_port(self, port: int) -> None:
-        """Keep that port."""
-        await self._of_facts(lambda facts: facts.keep_port(port))
-
-    async def is_agreed(self, upstream: str, principal: str, issuer: str) -> bool:
-        """True if the person has said yes to this issuer for this upstream."""
-        return await self._of_facts(lambda facts: facts.is_agreed(upstream, principal, issuer))
-
-    async def agree(self, upstream: str, principal: str, issuer: str) -> None:
-        """Keep that the person said yes."""
-        await self._of_facts(lambda facts: facts.agree(upstream, principal, issuer))
-
-    async def _of_facts(self, ask: Callable[[FactsFile], R]) -> R:
-        return await _in_thread(lambda: ask(self._store().facts))
-
-
-async def _in_thread(work: Callable[[], R]) -> R:
-    return await trio.to_thread.run_sync(work)

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from config.setting import Secret
 from upstreams.oauth.model import AuthorizationServer, Grant, GrantKey, OAuthClient
@@ -68,6 +68,11 @@ class GrantFile(Struct, frozen=True, kw_only=True):
     """There is a refresh token."""
     sealed: str = ""
 
+    @property
+    def grant_key(self) -> GrantKey:
+        """The key of the grant, which is not that of the seal."""
+        return GrantKey(self.issuer, self.resource, self.upstream, self.principal)
+
 
 class ClientFile(Struct, frozen=True, kw_only=True):
     """A file below `clients`."""
@@ -114,10 +119,9 @@ def grant_id(key: GrantKey) -> str:
 
 def encode_grant(grant: Grant, seal: Seal) -> bytes:
     """The content of the file of `grant`. Raises KeyLocked."""
-    key = grant.key
     plain = GrantFile(
         **_copy(grant, _GRANT_FACTS),
-        **_copy(key, ("issuer", "resource", "upstream", "principal")),
+        **asdict(grant.key),
         client=_facts(grant.client),
         renewable=grant.refresh_token is not None,
     )
@@ -161,7 +165,7 @@ def open_grant(plain: GrantFile, seal: Seal) -> Grant:
     secrets = _open(plain, seal)
     return Grant(
         **_copy(plain, _GRANT_FACTS),
-        key=GrantKey(plain.issuer, plain.resource, plain.upstream, plain.principal),
+        key=plain.grant_key,
         access_token=Secret(secrets.access_token),
         refresh_token=_hide(secrets.refresh_token),
         id_token=_hide(secrets.id_token),
@@ -198,7 +202,7 @@ def _facts(client: OAuthClient) -> ClientFacts:
 
 
 def _client(facts: ClientFacts, secret: str | None) -> OAuthClient:
-    return OAuthClient(**_copy(facts, ClientFacts.__struct_fields__), secret=_hide(secret))
+    return OAuthClient(**asdict(facts), secret=_hide(secret))
 
 
 def _copy(struct: Struct, members: Iterable[str]) -> dict[str, Any]:

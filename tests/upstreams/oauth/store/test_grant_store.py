@@ -15,9 +15,9 @@ from hub.link.sealing import Keys
 from tests.support.token_world import ISSUER, KEY, PUBLIC, SEALING, START, URL
 from upstreams.oauth.model import Grant
 from upstreams.oauth.store.folder import NotKept, store_folder
-from upstreams.oauth.store.grant_store import CannotOpen, GrantKeeper, GrantStore, SealedElsewhere
+from upstreams.oauth.store.grant_store import CannotOpen, GrantStore, SealedElsewhere
 from upstreams.oauth.store.seal import KeyLocked, KeySeal
-from upstreams.oauth.tokens.grants import is_for, origin_of
+from upstreams.oauth.tokens import is_for, origin_of
 
 
 def store_at(tmp_path, keys=SEALING, source="keys"):
@@ -120,7 +120,7 @@ def test_a_hub_without_the_key_of_before_loses_nothing(tmp_path):
 async def test_a_new_sign_in_takes_the_place_of_one_that_was_sealed_elsewhere(tmp_path):
     store_at(tmp_path, source="keyring").save(grant())
     other = store_at(tmp_path, Keys(b"x" * 32))
-    await GrantKeeper(lambda: other).save(grant(signed_in_at=START + 5))
+    await other.keep(grant(signed_in_at=START + 5))
     assert other.find("notes", "local").signed_in_at == START + 5
 
 
@@ -272,11 +272,11 @@ def test_a_full_disk(tmp_path):
 
 
 async def test_a_new_sign_in_continues_the_generations(tmp_path):
-    keeper = GrantKeeper(lambda: store_at(tmp_path))
-    await keeper.save(grant(generation=1))
-    await keeper.save(grant(generation=1, signed_in_at=START + 5))
-    assert (await keeper.find("notes", "local")).generation == 2
-    assert await keeper.keys() == [KEY]
+    store = store_at(tmp_path)
+    await store.keep(grant(generation=1))
+    await store.keep(grant(generation=1, signed_in_at=START + 5))
+    assert store.find("notes", "local").generation == 2
+    assert store.keys() == [KEY]
 
 
 async def test_only_one_has_a_lock(tmp_path):
@@ -298,23 +298,23 @@ async def test_only_one_has_a_lock(tmp_path):
     assert stat.S_IMODE(lock.stat().st_mode) == 0o600
 
 
-async def test_small_facts(tmp_path):
-    keeper = GrantKeeper(lambda: store_at(tmp_path))
-    assert [await keeper.redirect_number(issuer) for issuer in ("a", "b", "a", "c")] == [1, 2, 1, 3]
-    assert await keeper.port() is None
-    await keeper.keep_port(4711)
-    assert await keeper.port() == 4711
-    assert not await keeper.is_agreed("notes", "local", "a")
-    await keeper.agree("notes", "local", "a")
-    assert await keeper.is_agreed("notes", "local", "a")
-    assert not await keeper.is_agreed("notes", "other", "a")
-    assert [await keeper.only_for(uri, issuer) for uri, issuer in ("xa", "xb", "yb", "xa")] == ["a", "a", "b", "a"]
-    assert await GrantKeeper(lambda: store_at(tmp_path)).only_for("x", "b") == "a", "the next run knows it, too"
+def test_small_facts(tmp_path):
+    facts = store_at(tmp_path).facts
+    assert [facts.redirect_number(issuer) for issuer in ("a", "b", "a", "c")] == [1, 2, 1, 3]
+    assert facts.port() is None
+    facts.keep_port(4711)
+    assert facts.port() == 4711
+    assert not facts.is_agreed("notes", "local", "a")
+    facts.agree("notes", "local", "a")
+    assert facts.is_agreed("notes", "local", "a")
+    assert not facts.is_agreed("notes", "other", "a")
+    assert [facts.only_for(uri, issuer) for uri, issuer in ("xa", "xb", "yb", "xa")] == ["a", "a", "b", "a"]
+    assert store_at(tmp_path).facts.only_for("x", "b") == "a", "the next run knows it, too"
     for number in range(300):
-        await keeper.only_for(f"uri-{number}", "a")
+        facts.only_for(f"uri-{number}", "a")
     assert len(json.loads((tmp_path / "oauth" / "facts.json").read_bytes())["only_for"]) == 256
     (tmp_path / "oauth" / "facts.json").write_text("{")
-    assert await keeper.redirect_number("c") == 1
+    assert facts.redirect_number("c") == 1
 
 
 def test_a_start_with_a_clock_years_ahead_removes_no_grants(tmp_path):

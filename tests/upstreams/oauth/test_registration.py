@@ -17,7 +17,7 @@ from upstreams.oauth.model import (
     OAuthUnavailable,
     ProtectedResource,
 )
-from upstreams.oauth.registration.clients import client_for
+from upstreams.oauth.registration import ClientSearch, ClientWish
 
 ID = "https://id.example"
 REDIRECT = "http://127.0.0.1:8765/oauth/callback"
@@ -26,6 +26,7 @@ SERVER = AuthorizationServer(
     issuer=ID, authorization_endpoint=ID + "/authorize", token_endpoint=ID + "/token", registration_endpoint=ID + "/reg"
 )
 NOW = 1_800_000_000.0
+ANY_HOST = Allowed(loopback_http=True)
 BODY = {
     "client_name": "hubd",
     "application_type": "native",
@@ -46,18 +47,12 @@ def discovery(server=SERVER, scope="a b"):
     return Discovery(resource=ProtectedResource(resource="https://notes.example/mcp"), server=server, scope=scope)
 
 
-async def client(fetch, clients=None, server=SERVER, settings=None, hub=None, redirect=REDIRECT, **more) -> OAuthClient:
-    return await client_for(
-        fetch,
-        discovery(server),
-        settings or UpstreamOAuth(),
-        hub or OAuthConfig(),
-        redirect,
-        "notes",
-        clients or MemoryClients(),
-        now=more.pop("now", NOW),
-        **more,
-    )
+async def client(
+    fetch, clients=None, server=SERVER, settings=None, hub=None, redirect=REDIRECT, *, now=NOW, allowed=ANY_HOST, **wish
+) -> OAuthClient:
+    found = replace(discovery(server), allowed=allowed)
+    search = ClientSearch(fetch, found, settings or UpstreamOAuth(), hub or OAuthConfig(), redirect, "notes")
+    return await search.find(clients or MemoryClients(), now, ClientWish(**wish))
 
 
 async def refused(fetch, *args, **more) -> str:

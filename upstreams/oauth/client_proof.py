@@ -44,8 +44,6 @@ def proof_of(client: OAuthClient, settings: UpstreamOAuth, *, audience: str, now
     if method == "none":
         return Proof((id,))
     if method == "private_key_jwt":
-        from upstreams.oauth.tokens.client_proof import client_assertion
-
         signed = client_assertion(client.client_id, audience, settings, now=now)
         return Proof((("client_assertion_type", ASSERTION_TYPE), ("client_assertion", signed)))
     if client.secret is None:

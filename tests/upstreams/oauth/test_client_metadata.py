@@ -3,14 +3,7 @@
 import pytest
 
 from config.tables.oauth import OAuthConfig
-from upstreams.oauth.registration.client_metadata import (
-    CALLBACK,
-    PATH,
-    SHARED_ORIGINS,
-    client_document,
-    flaws_of,
-    has_redirect_uri,
-)
+from upstreams.oauth.client_metadata import CALLBACK, PATH, SHARED_ORIGINS, client_document, flaws_of, has_redirect_uri
 
 HOST = "https://hub.example"
 REDIRECT = "http://127.0.0.1:8765/oauth/callback"

@@ -1,4 +1,5 @@
-"""Answers of token endpoints: tokens, an error, or nonsense; and the ID token in one, which says who signed in. Pure.
+"""Answers of token endpoints: tokens, an error, or nonsense; the ID token in one, which says who signed in; and the
+grant that an answer makes. Pure.
 
 RFC 6749 5.1 and 5.2, and what is seen beside them: errors with status 200, answers in form encoding, numbers as text,
 status 201. Nothing of an answer but its error code gets into texts, and that only if it is one. ID tokens (OpenID
@@ -8,15 +9,25 @@ Connect Core 2) are read only straight from the token endpoint, over TLS, so the
 import json
 import re
 from base64 import urlsafe_b64decode
-from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from math import isfinite
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
+from msgspec.structs import replace
+
 from config.setting import Secret
 from upstreams.fetch.model import Fetched, read_json_object
-from upstreams.oauth.model import OAuthProblem, OAuthUnavailable, TokenAnswer
+from upstreams.oauth.discovery.addresses import address_of
+from upstreams.oauth.model import (
+    AuthorizationServer,
+    Grant,
+    GrantKey,
+    OAuthClient,
+    OAuthProblem,
+    OAuthUnavailable,
+    TokenAnswer,
+)
 
 MAX_TOKEN_CHARS: Final = 16 << 10
 MAX_SCOPE_CHARS: Final = 8 << 10
@@ -60,7 +71,22 @@ def read_token_answer(answer: Fetched, *, now: float, where: str = "the authoriz
         TokenRefused: it says no.
         OAuthUnavailable: it cannot say now, or nobody can read what it says; it may have acted then.
     """
-    return _tokens(_accept(answer, now, where), now, where)
+    members = _accept(answer, now, where)
+    access, kind = members.get("access_token"), members.get("token_type")
+    if not (isinstance(access, str) and _VISIBLE.fullmatch(access)):
+        raise OAuthUnavailable(f"{where} gave an answer without an access token that can be used", sent=True)
+    if not (isinstance(kind, str) and kind.lower() == "bearer"):
+        raise OAuthUnavailable(f"{where} gave a token that is no bearer token", sent=True)
+    life = _number(members.get("expires_in"))
+    if life is None:
+        life = life_of(access, now)
+    return TokenAnswer(
+        access_token=Secret(access),
+        refresh_token=_secret(members.get("refresh_token")),
+        expires_in_s=None if life is None else min(max(life, 0.0), LONGEST_LIFE_S),
+        scope=_scope(members.get("scope")),
+        id_token=_secret(members.get("id_token")),
+    )
 
 
 def read_id_jag(answer: Fetched, *, now: float, where: str) -> str:
@@ -119,29 +145,6 @@ def life_of(token: str, now: float) -> float | None:
         return None
     ends, begins = _number(claims.get("exp")), _number(claims.get("iat"))
     return None if ends is None else ends - (now if begins is None else begins)
-
-
-def _tokens(members: Mapping[str, Any], now: float, where: str) -> TokenAnswer:
-    access, refresh = members.get("access_token"), members.get("refresh_token")
-    kind = members.get("token_type")
-    if not (isinstance(access, str) and _VISIBLE.fullmatch(access)):
-        raise OAuthUnavailable(f"{where} gave an answer without an access token that can be used", sent=True)
-    if not (isinstance(kind, str) and kind.lower() == "bearer"):
-        raise OAuthUnavailable(f"{where} gave a token that is no bearer token", sent=True)
-    return TokenAnswer(
-        access_token=Secret(access),
-        refresh_token=_secret(refresh),
-        expires_in_s=_life(members, access, now),
-        scope=_scope(members.get("scope")),
-        id_token=_secret(members.get("id_token")),
-    )
-
-
-def _life(members: Mapping[str, Any], access: str, now: float) -> float | None:
-    life = _number(members.get("expires_in"))
-    if life is None:
-        life = life_of(access, now)
-    return None if life is None else min(max(life, 0.0), LONGEST_LIFE_S)
 
 
 def _number(value: object) -> float | None:
@@ -219,3 +222,62 @@ def _claims(token: str) -> dict[str, Any]:
     if not isinstance(claims, dict):
         raise TypeError("no object")
     return claims
+
+
+# --- grants -----------------------------------------------------------------------------------------------------------
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port of a URL in one spelling; "": it is none of HTTP."""
+    found = address_of(url)
+    return f"{found.scheme}://{found.host}:{found.port}" if found else ""
+
+
+def first_grant(
+    answer: TokenAnswer,
+    key: GrantKey,
+    *,
+    url: str,
+    server: AuthorizationServer,
+    client: OAuthClient,
+    asked_scope: str,
+    now: float,
+    sends_resource: bool = True,
+) -> Grant:
+    """The grant of a new sign-in at the upstream `url`; its tokens are sent to no other origin. `now` is wall time."""
+    return Grant(
+        key=key,
+        access_token=answer.access_token,
+        refresh_token=answer.refresh_token,
+        id_token=answer.id_token,
+        obtained_at=now,
+        expires_at=None if answer.expires_in_s is None else now + answer.expires_in_s,
+        scope=asked_scope if answer.scope is None else answer.scope,
+        asked_scope=asked_scope,
+        signed_in_at=now,
+        server=server,
+        client=client,
+        sends_resource=sends_resource,
+        origin=origin_of(url),
+    )
+
+
+def next_grant(grant: Grant, answer: TokenAnswer, now: float) -> Grant:
+    """The next generation: what the answer does not replace stays (RFC 6749 6). `now` is wall time."""
+    return replace(
+        grant,
+        generation=grant.generation + 1,
+        access_token=answer.access_token,
+        refresh_token=answer.refresh_token or grant.refresh_token,
+        id_token=answer.id_token or grant.id_token,
+        obtained_at=now,
+        expires_at=None if answer.expires_in_s is None else now + answer.expires_in_s,
+        scope=grant.scope if answer.scope is None else answer.scope,
+        note="",
+        sign_in_needed=False,
+    )
+
+
+def is_for(grant: Grant, url: str) -> bool:
+    """True if the tokens of `grant` may be sent to `url`: it is of the origin that they were got for."""
+    return origin_of(url) == (grant.origin or origin_of(grant.key.resource or grant.key.issuer)) != ""

@@ -12,9 +12,9 @@ import trio
 from config.tables.oauth import UpstreamOAuth
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed
+from upstreams.oauth.client_proof import proof_of
 from upstreams.oauth.model import AuthorizationServer, Grant, OAuthClient, OAuthProblem, OAuthUnavailable, TokenAnswer
-from upstreams.oauth.tokens.answer import ID_JAG, read_id_jag, read_token_answer
-from upstreams.oauth.tokens.client_proof import proof_of
+from upstreams.oauth.tokens import ID_JAG, read_id_jag, read_token_answer
 
 JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 TOKEN_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"

@@ -27,7 +27,7 @@ from tests.support.token_world import (
 )  # fmt: skip
 from upstreams.fetch.model import Allowed, FetchFailed
 from upstreams.oauth.model import Grant, OAuthClient, OAuthProblem, OAuthUnavailable
-from upstreams.oauth.tokens.endpoint import TokenEndpoint
+from upstreams.oauth.token_endpoint import TokenEndpoint
 
 GRANT = Grant(
     key=KEY,
@@ -237,7 +237,7 @@ async def test_refusals_pass():
 def test_nothing_shows_secrets():
     _, endpoint = asked_by(with_secret("client_secret_post", secret="CANARY"))
     assert repr(endpoint) == "<TokenEndpoint of https://id.example for rig-secret>"
-    from upstreams.oauth.tokens.client_proof import proof_of
+    from upstreams.oauth.client_proof import proof_of
 
     proof = proof_of(with_secret("client_secret_basic", secret="CANARY"), UpstreamOAuth(), audience="", now=0)
     assert repr(proof) == "<Proof ['client_id', 'authorization']>"
