@@ -6,8 +6,7 @@
     legacy  modern    `input_rounds`: the host is asked, the upstream is called again with the answers
     modern  modern    `bridge`: questions pass, the upstream's state goes sealed
 
-`bridge` decides which it is; `input_requests` reads the questions that come in results, `request_state` seals what a
-host carries between its requests, `url_elicitation` deals with errors that ask for a visit to a page, `tasks` with
-results that come later, `sign_in_visits` with upstreams at which a person has to sign in first. `known_roots` remembers
-what modern hosts need not be asked again.
+`bridge` decides which it is; `request_state` seals what a host carries between its requests, `url_elicitation` deals
+with errors that ask for a visit to a page, `tasks` with results that come later, `sign_in_visits` with upstreams at
+which a person has to sign in first.
 """

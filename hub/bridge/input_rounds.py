@@ -1,52 +1,99 @@
-"""Input for modern upstreams from legacy hosts: the host is asked, and the upstream is called again.
+"""Input: questions in results, as modern upstreams put them and modern hosts get them.
 
-The upstream's call has ended with its questions, so nothing runs there while people think. Each round asks everything
-at once, each key once, and calls again with all answers and the upstream's own state, byte for byte. There is no
-place for errors among answers: a refused form counts as cancelled; without a sample, or without roots, the operation
-ends here.
+The facts about questions that are needed to check the answers are sealed into the state, so the hub keeps nothing
+while people think. A legacy host is asked on its own wire, and the upstream is called again with all answers and its
+own state, byte for byte. Nothing runs at the upstream meanwhile. There is no place for errors among answers: a refused
+form counts as cancelled; without a sample, or without roots, the operation ends.
 """
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import trio
-from msgspec import Raw, Struct, structs
+from msgspec import Raw, Struct, field, structs
 
-from hub.bridge.input_requests import MAX_ROUNDS, bad_input, judge, read_questions
-from hub.link.hub_errors import Executed, HubError, without_frames
-from hub.link.interface import Exchange
+from config.settings import UpstreamConfig
+from hub.bridge.request_state import Binding, bind, encode_input_request
+from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError
+from hub.link.interface import Caller, Exchange, HostEnd, Operation, Upstream
+from hub.link.waiting import Promise
 from hub.wire.capabilities import URL
-from hub.wire.jsonrpc import Failure, Reply, Result, peek_str, raw
-from hub.wire.mcp import ELICIT, INPUT_REQUIRED, RESULT_TYPE
-from hub.wire.questions.question import Question, mode_of
-from hub.wire.value_limits import TooManyItems, open_result
+from hub.wire.jsonrpc import (
+    Failure,
+    RemoteProtocolError,
+    Reply,
+    Request,
+    Result,
+    open_object,
+    peek_object,
+    peek_str,
+    raw,
+)
+from hub.wire.mcp import ELICIT, INPUT_REQUIRED, MODERN, QUESTIONS, RESULT_TYPE, Era, era_of
+from hub.wire.questions.question import (
+    Question,
+    QuestionRefusal,
+    answer_for_upstream,
+    check_capabilities,
+    mode_of,
+    question_for_host,
+)
+from hub.wire.value_limits import MAX_ITEMS, TooManyItems, has_too_many_items, open_result
 
+MAX_ROUNDS: Final = 16
+"""Rounds of questions in one operation."""
+MAX_AT_ONCE: Final = 32
+"""Questions in one round."""
+MAX_OPEN: Final = 32
+"""Open questions of one parked call, or of one task."""
 FIRST_PAUSE_S: Final = 0.25
 LONGEST_PAUSE_S: Final = 10.0
 """Pause before calling again when there was nothing to ask: none at first, then doubling."""
 CANCELLED: Final = raw({"action": "cancel"})
 
 
-class InputRefused(HubError):
-    """The host refused input that the upstream cannot go on without; `refusal` is its answer."""
+class Crossing(Struct, frozen=True):
+    """An operation on its way between a host and an upstream, perhaps of different eras."""
 
-    kind = "input_refused"
+    upstream: Upstream
+    operation: Operation
+    exchange: HostEnd
+    request: Request
+    """The host's own, to which states are bound."""
+    call: Callable[[Operation, Exchange], Awaitable[Reply]]
+    """Carries out an operation as `Upstream.call` does."""
 
-    def __init__(
-        self, message: str, *, upstream: str, executed: Executed | None = None, refusal: Failure | None = None
-    ) -> None:
-        super().__init__(message, upstream=upstream, executed=executed)
-        self.refusal = refusal
+    @property
+    def binding(self) -> Binding:
+        """Binding of states of this request."""
+        return bind(self.upstream.name, self.exchange.caller.identity.principal, self.request)
 
-    def facts(self) -> dict[str, object]:
-        facts = super().facts()
-        if self.refusal is not None:
-            said: dict[str, object] = {"code": self.refusal.code, "message": self.refusal.message}
-            if isinstance(self.refusal.data, Raw):
-                said["data"] = self.refusal.data
-            facts["host"] = said
-        return facts
+    @property
+    def offered(self) -> Mapping[str, Raw]:
+        """The capabilities of the host that the upstream was told of."""
+        return capabilities_offered(self.upstream.config, self.exchange.caller.capabilities)
+
+    def with_params(self, more: Mapping[str, Raw]) -> "Crossing":
+        """The same with further params of the operation."""
+        operation = structs.replace(self.operation, params={**self.operation.params, **more})
+        return structs.replace(self, operation=operation)
+
+    async def again(self, more: Mapping[str, Raw]) -> Reply:
+        """Call with further params."""
+        return await self.call(self.with_params(more).operation, self.exchange)
+
+
+def capabilities_offered(config: UpstreamConfig, capabilities: Mapping[str, Raw]) -> Mapping[str, Raw]:
+    """The capabilities of a host that a modern upstream may use: at most those that it was told."""
+    if config.client_features == "none":
+        return {}
+    if config.roots in ("auto", "host") or "roots" not in capabilities:
+        return capabilities
+    return {name: value for name, value in capabilities.items() if name != "roots"}
+
+
+# --- questions of upstreams -------------------------------------------------------------------------------------------
 
 
 class Wanted(Struct, frozen=True):
@@ -80,52 +127,177 @@ def read_wanted(reply: Reply, upstream: str, version: str) -> Wanted | None:
     return Wanted(questions, state)
 
 
-async def answer_until_final(
-    reply: Reply,
-    retry: Callable[[dict[str, Raw]], Awaitable[Reply]],
-    exchange: Exchange,
-    upstream: str,
-    version: str,
-    *,
-    declared: Mapping[str, Raw] | None = None,
-    visited: Callable[[str], None] | None = None,
-) -> Reply:
-    """Answer the questions of a modern upstream until it gives its final reply. `reply` was its first.
+def read_questions(members: Mapping[str, Raw], upstream: str, version: str) -> dict[str, Question]:
+    """Read the questions in a result or task of `upstream`, by key; empty without `inputRequests`.
 
-    `retry` calls it again with the same params and those given. `declared`: the capabilities it was told of, if others
-    than the host's. `visited` hears in the end of visits to pages: they have ids for hosts of 2025-11-25, which the
-    hub makes, and are done when the upstream is content; it must not block.
+    Raises:
+        UpstreamProtocolError: it asks for what no host can be asked, or for too much.
+    """
+    try:
+        if has_too_many_items(members.get("inputRequests", b"")):
+            raise bad_input(upstream, f"with inputRequests of more than {MAX_ITEMS} items")
+        requests = open_object(members["inputRequests"]) if "inputRequests" in members else {}
+    except RemoteProtocolError:
+        raise bad_input(upstream, "with inputRequests that are no object") from None
+    if len(requests) > MAX_AT_ONCE:
+        raise bad_input(upstream, f"with more than {MAX_AT_ONCE} questions at once")
+    questions = {}
+    for key, request in ((key, peek_object(value)) for key, value in requests.items()):
+        method = peek_str(request.get("method"))
+        if method not in QUESTIONS:
+            raise bad_input(upstream, "of an unknown kind")
+        questions[key] = Question(method, peek_object(request.get("params")), upstream, version)
+    return questions
+
+
+def judge(questions: Mapping[str, Question], declared: Mapping[str, Raw], upstream: str) -> None:
+    """Check that all questions may be asked, so that no person is bothered in vain.
+
+    `declared`: what the upstream was told that the host can do.
+
+    Raises:
+        UpstreamProtocolError: it asks for something else.
+    """
+    try:
+        for question in questions.values():
+            check_capabilities(question, declared)
+    except QuestionRefusal as refused:
+        raise bad_input(upstream, f"that was not offered: {refused.failure.message}") from None
+
+
+def bad_input(upstream: str, how: str) -> UpstreamProtocolError:
+    """The error of an upstream whose input requests are malformed."""
+    return UpstreamProtocolError(f"{upstream} asks for input {how}", upstream=upstream)
+
+
+# --- modern hosts -----------------------------------------------------------------------------------------------------
+
+
+def input_requests(questions: Mapping[str, Question], caller: Caller, declared: Mapping[str, Raw]) -> dict[str, Raw]:
+    """Write the questions for a modern host, by key. `declared`: as for `judge`.
+
+    Raises:
+        UpstreamProtocolError: one asks for something else, or is not put as it must be.
+    """
+    requests = {}
+    for key, question in questions.items():
+        try:
+            requests[key] = input_request(question, caller.version, declared)
+        except QuestionRefusal as refused:
+            raise bad_input(question.upstream, f"that this host cannot give: {refused.failure.message}") from None
+    return requests
+
+
+def input_request(question: Question, host_version: str, declared: Mapping[str, Raw]) -> Raw:
+    """Write one question for a modern host. `declared`: the capabilities that count.
+
+    Raises:
+        QuestionRefusal: it cannot be asked that.
+    """
+    check_capabilities(question, declared)
+    return encode_input_request(question, question_for_host(question, host_version))
+
+
+def kinds_of(questions: Mapping[str, Question]) -> dict[str, Any]:
+    """Summarise questions for a state, as far as `check_answers` needs."""
+    return {key: {"method": question.method, "mode": mode_of(question)} for key, question in questions.items()}
+
+
+def check_answers(answers: Mapping[str, Raw], kinds: Mapping[str, Raw], upstream: str) -> None:
+    """Check that each answer fits its question. `kinds`: the result of `kinds_of`, from a state.
+
+    Raises:
+        RemoteProtocolError: -32602, an answer is none to what was asked under its key.
+    """
+    for key in answers.keys() & kinds.keys():
+        kind = peek_object(kinds[key])
+        question = Question(peek_str(kind["method"]) or "", {"mode": kind["mode"]}, upstream, MODERN)
+        answer_for_upstream(question, answers[key], MODERN)
+
+
+class PendingQuestion(Struct, frozen=True):
+    """A question of a running call or task, put to a modern host that brings the answer later."""
+
+    question: Question
+    request: Raw
+    """As the host is asked."""
+    reply: Promise[Reply] = field(default_factory=Promise)
+
+    def read(self, answer: Raw, host_version: str) -> Reply:
+        """The reply for the upstream that an answer of the host is.
+
+        Raises:
+            RemoteProtocolError: -32602, it is no answer to this question.
+        """
+        try:
+            return Result(answer_for_upstream(self.question, answer, host_version))
+        except QuestionRefusal as refused:
+            return refused.failure
+
+
+# --- legacy hosts -----------------------------------------------------------------------------------------------------
+
+
+class InputRefused(HubError):
+    """The host refused input that the upstream cannot go on without; `refusal` is its answer."""
+
+    kind = "input_refused"
+
+    def __init__(
+        self, message: str, *, upstream: str, executed: Executed | None = None, refusal: Failure | None = None
+    ) -> None:
+        super().__init__(message, upstream=upstream, executed=executed)
+        self.refusal = refusal
+
+    def facts(self) -> dict[str, object]:
+        facts = super().facts()
+        if self.refusal is not None:
+            said: dict[str, object] = {"code": self.refusal.code, "message": self.refusal.message}
+            if isinstance(self.refusal.data, Raw):
+                said["data"] = self.refusal.data
+            facts["host"] = said
+        return facts
+
+
+async def call_to_the_end(crossing: Crossing) -> Reply:
+    """The final reply of the upstream; the host is asked on the way.
+
+    Visits to pages have ids for hosts of 2025-11-25, which the hub makes; they are done when the upstream is content.
 
     Raises:
         InputRefused: the host did not sample, or has no roots to tell of.
         UpstreamProtocolError: it asks nonsense, what the host said it cannot do, or without end.
-        HubError: as `retry`.
-    Cancellation: withdraws what is asked; nothing is called any more.
+        HubError: as `Upstream.call`.
+    Cancellation: passes to the upstream; withdraws what is asked.
     """
+    upstream = crossing.upstream
+    reply = await crossing.call(crossing.operation, crossing.exchange)
+    version = upstream.snapshot.version  # of a server of both eras the newer, whose answers say what they are
+    if era_of(version) is Era.LEGACY:
+        return reply
     pause_s = 0.0
     visits: list[str] = []
     for _ in range(MAX_ROUNDS):
-        wanted = read_wanted(reply, upstream, version)
+        wanted = read_wanted(reply, upstream.name, version)
         if wanted is None:
             break
         more: dict[str, Raw] = {}
         if wanted.questions:
-            judge(wanted.questions, exchange.caller.capabilities if declared is None else declared, upstream)
+            judge(wanted.questions, crossing.offered, upstream.name)
             questions = {key: _with_id(question, visits) for key, question in wanted.questions.items()}
-            more["inputResponses"] = raw(await ask_all(questions, exchange))
+            more["inputResponses"] = raw(await ask_all(questions, crossing.exchange))
             pause_s = 0.0
         else:
             await trio.sleep(pause_s)
             pause_s = min(max(FIRST_PAUSE_S, 2 * pause_s), LONGEST_PAUSE_S)
         if wanted.state is not None:
             more["requestState"] = wanted.state
-        reply = await retry(more)
+        reply = await crossing.again(more)
     else:
-        if read_wanted(reply, upstream, version) is not None:
-            raise bad_input(upstream, f"more than {MAX_ROUNDS} times for one operation")
-    if visited is not None:
-        for visit in visits:
-            visited(visit)
+        if read_wanted(reply, upstream.name, version) is not None:
+            raise bad_input(upstream.name, f"more than {MAX_ROUNDS} times for one operation")
+    for visit in visits:
+        upstream.elicitations.on_complete(visit)
     return reply
 
 
@@ -143,17 +315,18 @@ async def ask_all(questions: Mapping[str, Question], exchange: Exchange) -> dict
     Raises:
         InputRefused: one cannot be done without; the others are withdrawn.
     """
-    if len(questions) == 1:
-        ((key, question),) = questions.items()
-        return {key: _answer(question, await exchange.ask(question))}
     answers: dict[str, Raw] = {}
     refusals: list[InputRefused] = []
 
     async def ask(key: str, question: Question) -> None:
-        try:
-            answers[key] = _answer(question, await exchange.ask(question))
-        except InputRefused as error:
-            refusals.append(without_frames(error))
+        reply = await exchange.ask(question)
+        if isinstance(reply, Result):
+            answers[key] = reply.value
+        elif question.method == ELICIT:
+            answers[key] = CANCELLED
+        else:
+            text = f"{question.upstream} needs an answer to {question.method}, which was refused: {reply.message}"
+            refusals.append(InputRefused(text, upstream=question.upstream, refusal=reply))
             nursery.cancel_scope.cancel()
 
     async with trio.open_nursery() as nursery:
@@ -162,12 +335,3 @@ async def ask_all(questions: Mapping[str, Question], exchange: Exchange) -> dict
     if refusals:
         raise refusals.pop(0)
     return {key: answers[key] for key in questions}
-
-
-def _answer(question: Question, reply: Reply) -> Raw:
-    if isinstance(reply, Result):
-        return reply.value
-    if question.method == ELICIT:
-        return CANCELLED
-    text = f"{question.upstream} needs an answer to {question.method}, which was refused: {reply.message}"
-    raise InputRefused(text, upstream=question.upstream, refusal=reply)

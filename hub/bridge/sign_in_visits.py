@@ -10,12 +10,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from hub.bridge.input_requests import MAX_ROUNDS
+from hub.bridge.input_rounds import MAX_ROUNDS, Crossing
 from hub.bridge.url_elicitation import UrlElicitations, page_of
 from hub.link.hub_errors import UpstreamUnauthorized
-from hub.link.interface import Caller, Upstream
+from hub.link.interface import Caller
 from hub.wire.capabilities import URL, elicitation_modes
-from hub.wire.jsonrpc import Reply, Request
+from hub.wire.jsonrpc import Reply
 from hub.wire.mcp import L4, MAY_ASK, Era
 from hub.wire.questions.question import QuestionRefusal
 
@@ -66,35 +66,27 @@ class SignInVisits:
 
     def __init__(self, urls: UrlElicitations) -> None:
         self._urls = urls
-        self._find_guide: FindGuide | None = None
+        self.find_guide: FindGuide | None = None
 
-    def follow(self, find_guide: FindGuide) -> None:
-        """Send people where the guide says, from now on."""
-        self._find_guide = find_guide
-
-    async def ask(
-        self, error: UpstreamUnauthorized, upstream: Upstream, caller: Caller, request: Request, *, round: int
-    ) -> Reply | None:
-        """The reply to `request` of `caller`, which failed with `error`; None: there is nothing to be done about it.
-        `round` counts such failures of the operation.
+    async def ask(self, error: UpstreamUnauthorized, crossing: Crossing, *, round: int) -> Reply | None:
+        """The reply to an operation that failed with `error`; None: there is nothing to be done about it. `round`
+        counts such failures of the operation.
 
         Raises:
             SignInNeeded: the host can only be told what to do.
         """
-        name = upstream.name
-        if self._find_guide is None or not error.asks_person or not upstream.config.signs_in_by_person:
+        name, caller = crossing.upstream.name, crossing.exchange.caller
+        if self.find_guide is None or not error.asks_person or not crossing.upstream.config.signs_in_by_person:
             return None
-        guide = await self._find_guide()
+        guide = await self.find_guide()
         await guide.look(name, caller)
-        if request.method in MAY_ASK and round <= MAX_ROUNDS and _visits_pages(caller):
+        if crossing.request.method in MAY_ASK and round <= MAX_ROUNDS and _visits_pages(caller):
             visit = guide.visit(name, caller)
             if visit is not None:
                 facts = SignInNeeded(visit.message, upstream=name).facts()
                 page = page_of(visit.id, visit.url, visit.message, name)
                 try:
-                    return self._urls.ask(
-                        [page], facts, upstream, caller, request, message=visit.message, round=round, own=True
-                    )
+                    return self._urls.ask([page], facts, crossing, message=visit.message, round=round, own=True)
                 except QuestionRefusal:  # nobody is sent to an address like that
                     pass
         raise SignInNeeded(guide.advice(name, caller), upstream=name)

@@ -16,23 +16,14 @@ from typing import Final
 import trio
 from msgspec import Raw, Struct, UnsetType
 
-from hub.bridge.input_requests import MAX_AT_ONCE, MAX_ROUNDS
-from hub.bridge.input_rounds import InputRefused
-from hub.bridge.request_state import (
-    Binding,
-    RequestState,
-    RequestStates,
-    answers_of,
-    bind,
-    encode_input_request,
-    input_required,
-)
+from hub.bridge.input_rounds import MAX_AT_ONCE, MAX_ROUNDS, Crossing, InputRefused
+from hub.bridge.request_state import Binding, RequestState, RequestStates, encode_input_request, input_required
 from hub.link.completed_elicitations import MAX_ID_CHARS
 from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError
 from hub.link.interface import Caller, Upstream
 from hub.link.recent import Recent
 from hub.wire.capabilities import URL, elicitation_modes
-from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, peek_array, peek_object, peek_str, raw
+from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import ELICIT, L4, MISSING_CAPABILITY, MODERN, URL_ELICITATION_REQUIRED, Era
 from hub.wire.questions.question import (
     Question,
@@ -108,11 +99,6 @@ class Page(Struct, frozen=True):
     question: Question
 
 
-def wants_visits(reply: Reply, version: str) -> bool:
-    """True if `reply`, of an upstream that speaks `version`, is for `UrlElicitations.ask_for_visits`."""
-    return isinstance(reply, Failure) and reply.code == URL_ELICITATION_REQUIRED and version == L4
-
-
 class UrlElicitations:
     """Carries visits between upstreams and hosts. `visits` is told of the ids that hosts of 2025-11-25 are given."""
 
@@ -120,22 +106,26 @@ class UrlElicitations:
         self._states = states
         self._visits = visits
 
-    def ask_for_visits(
-        self, reply: Failure, upstream: Upstream, caller: Caller, request: Request, *, round: int = 1
-    ) -> Reply:
-        """Turn a `reply` that `wants_visits` into the reply for the host. `round` counts such replies of the operation.
+    def visit(self, reply: Reply, crossing: Crossing, *, round: int = 1) -> Reply:
+        """Handle an error that asks for a visit to a page; other replies are returned unchanged. `round` counts such
+        errors of the operation.
 
         Raises:
             VisitNeeded: see there.
             UpstreamProtocolError: the error does not say what to visit, or comes again and again.
         """
+        upstream, caller = crossing.upstream, crossing.exchange.caller
+        if not isinstance(reply, Failure) or reply.code != URL_ELICITATION_REQUIRED:
+            return reply
+        if upstream.version_for(caller) != L4:
+            return reply
         pages = _pages(reply, upstream.name)
         if round > MAX_ROUNDS:
             text = f"{upstream.name} asked more than {MAX_ROUNDS} times to open a page for one operation"
             raise UpstreamProtocolError(text, upstream=upstream.name)
         members = peek_limited(None if isinstance(reply.data, UnsetType) else reply.data)
         try:
-            asked = self.ask(pages, members, upstream, caller, request, message=reply.message, round=round)
+            asked = self.ask(pages, members, crossing, message=reply.message, round=round)
         except QuestionRefusal:
             if caller.era is Era.MODERN:
                 return Failure(
@@ -149,36 +139,35 @@ class UrlElicitations:
         self,
         pages: Sequence[Page],
         members: Mapping[str, object],
-        upstream: Upstream,
-        caller: Caller,
-        request: Request,
+        crossing: Crossing,
         *,
         message: str,
         round: int,
         own: bool = False,
     ) -> Reply:
-        """Ask the host of `caller` to have `pages` visited: by the error with these `members`, or by input requests.
+        """Ask the host to have `pages` visited: by the error with these `members`, or by input requests.
         `own`: the hub wants that itself.
 
         Raises:
             QuestionRefusal: it cannot be asked.
         """
-        shown = [_visit_params(page, caller) for page in pages]
-        if caller.era is Era.MODERN:
-            keys = {f"q{number}": page for number, page in enumerate(pages, 1)}
-            requests = {
-                key: encode_input_request(page.question, params)
-                for (key, page), params in zip(keys.items(), shown, strict=True)
-            }
-            ids = {key: page.id for key, page in keys.items()}
-            binding = bind(upstream.name, caller.identity.principal, request)
-            return self._ask(binding, requests, ids, round, own=own)
+        caller = crossing.exchange.caller
         for page in pages:
-            self._visits.on_visit_begun(upstream.name, page.id, caller.conversation)
+            check_capabilities(page.question, caller.capabilities)
+        shown = [question_for_host(page.question, caller.version) for page in pages]
+        if caller.era is Era.MODERN:
+            requests, ids = {}, {}
+            for number, (page, params) in enumerate(zip(pages, shown, strict=True), 1):
+                requests[f"q{number}"] = encode_input_request(page.question, params)
+                ids[f"q{number}"] = page.id
+            return self._ask(crossing.binding, requests, ids, round, own=own)
+        for page in pages:
+            self._visits.on_visit_begun(crossing.upstream.name, page.id, caller.conversation)
         return Failure(URL_ELICITATION_REQUIRED, message, raw({**members, "elicitations": shown}))
 
-    async def resume(self, state: RequestState, upstream: Upstream, request: Request) -> Reply | None:
-        """Answer a retry with a `state` of mode `AGAIN`; None: call the upstream afresh, in the round of `round_of`.
+    async def resume(self, state: RequestState, answers: Mapping[str, Raw], upstream: Upstream) -> Reply | None:
+        """Answer a retry with a `state` of mode `AGAIN` and these `answers`; None: call the upstream afresh, in the
+        round of `round_of`.
 
         Waits for visits at most `URL_WAIT_S`; an upstream need not say when they are done.
 
@@ -187,7 +176,6 @@ class UrlElicitations:
         """
         requests = peek_object(state.members.get("r"))
         ids = {key: peek_str(id) or "" for key, id in peek_object(state.members.get("i")).items()}
-        answers = answers_of(request)
         missing = {key: value for key, value in requests.items() if key not in answers}
         try:
             actions = [_action(value, answers[key], upstream.name) for key, value in requests.items() if key in answers]
@@ -213,7 +201,7 @@ class UrlElicitations:
 
 
 def round_of(state: RequestState) -> int:
-    """The round that an upstream is called in after `UrlElicitations.resume`, for its next `ask_for_visits`."""
+    """The round that an upstream is called in after `UrlElicitations.resume`, for the next `visit`."""
     return int(bytes(state.members["n"])) + 1
 
 
@@ -257,18 +245,8 @@ def _in_words(pages: Iterable[Page], upstream: str) -> str:
     return f"{upstream} cannot go on before the user has opened this in a browser:\n{lines}Then call it again."
 
 
-def _visit_params(page: Page, caller: Caller) -> dict[str, Raw]:
-    """The params that ask `caller` to visit a page.
-
-    Raises:
-        QuestionRefusal: it cannot.
-    """
-    check_capabilities(page.question, caller.capabilities)
-    return question_for_host(page.question, caller.version)
-
-
 def _action(request: Raw, answer: Raw, upstream: str) -> str | None:
-    """Read the answer to an input request of `ask_for_visits`.
+    """Read the answer to an input request of `ask`.
 
     Raises:
         RemoteProtocolError: -32602, nothing that can be said.

@@ -4,31 +4,30 @@ Host and upstream use different names and URIs, and perhaps different revisions.
 operation before it is sent across the seam `Upstream.call`, and in the reply, once, for the revision of the host.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import trio
 
 from hub.bridge.bridge import EraBridge
+from hub.bridge.input_rounds import Crossing
 from hub.bridge.tasks.task_handles import Viewer
 from hub.catalog.entries import Route
 from hub.catalog.rewrite import LARGE_BYTES, identity, localise, untag_arguments
 from hub.link.hub_errors import UpstreamProtocolError, failure_from
-from hub.link.interface import Interim, Operation
-from hub.link.interface import Upstream as Seam
+from hub.link.interface import Exchange, Interim, Operation
 from hub.link.tool_usage import ToolUsage
 from hub.routing.host_exchange import HostExchange
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
-from hub.routing.own_tools import sign_in_door
+from hub.routing.own_tools import call_sign_in_tool
 from hub.routing.resource_reads import ResourceReads
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, raw
-from hub.wire.mcp import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCES_READ, Kind
+from hub.wire.mcp import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCES_READ, Era, Kind
 from hub.wire.request_meta import params_for_upstream, split_meta
 from hub.wire.translate.errors import failure_for_host
 from hub.wire.translate.results import UnknownResultType, result_for_host
 from hub.wire.value_limits import TooManyItems
-from upstreams.upstream import ManagedUpstream
 
 
 class OperationForwarder:
@@ -46,7 +45,6 @@ class OperationForwarder:
         self._levels = levels
         self._bridge = bridge
         self._usage = usage
-        self._calls = usage.calls
         self._reading = reading
         self._untagging = trio.CapacityLimiter(1)
         """Threads that look through large arguments, so that nobody else waits: one, for the memory."""
@@ -70,19 +68,29 @@ class OperationForwarder:
             RemoteProtocolError: -32602, the arguments hold more URIs than the hub looks up.
         Cancellation: passes to the upstream.
         """
-        upstream = self._live.upstreams[route.upstream]
+        upstream, caller = self._live.upstreams[route.upstream], exchange.caller
         operation = await self._operation(request, exchange, route, named)
-        if kind is Kind.TOOL and not route.signs_in:
-            called = route.upstream, route.original, exchange.caller.identity.host
+        call: Callable[[Operation, Exchange], Awaitable[Reply]] = upstream.call
+        if route.signs_in:
+            call = partial(call_sign_in_tool, upstream)
+        elif kind is Kind.TOOL:
+            called = route.upstream, route.original, caller.identity.host
             try:  # without a function call, since every call of a tool comes by
-                self._calls[called] += 1
+                self._usage.calls[called] += 1
             except KeyError:
                 self._usage.begin(called)
+        elif self._reading and request.method == RESOURCES_READ:
+            call = partial(self._reading.reads.call, upstream)
+        crossing = Crossing(upstream, operation, exchange, request, call)
         try:
-            reply = await self._send(operation, upstream, exchange, request, signs_in=route.signs_in)
+            if caller.log_level is None or caller.era is Era.LEGACY:  # the level of a session counts anyway
+                reply = await self._bridge.forward(crossing)
+            else:
+                with self._levels.use(caller.log_level):
+                    reply = await self._bridge.forward(crossing)
         finally:  # without an answer, too: the call may have changed what was read before
             if kind is Kind.TOOL and self._reading is not None:
-                self._reading.note_tool_call(upstream.name)
+                self._reading.reads.note_call(upstream.name)
         if kind is not None and isinstance(reply, Failure) and _says_unknown_name(reply):
             upstream.mark_stale((kind,))
         return self.reply_for_host(
@@ -104,26 +112,6 @@ class OperationForwarder:
         if route.fixed is not None:  # last, so that it is sent as it was written
             params["arguments"] = route.fixed.fill(params.get("arguments"))
         return Operation(request.method, params_for_upstream(params), meta)
-
-    def _send(
-        self,
-        operation: Operation,
-        upstream: ManagedUpstream,
-        exchange: HostExchange,
-        request: Request,
-        *,
-        signs_in: bool,
-    ) -> Awaitable[Reply]:
-        """Send `operation` across the seam: reads by way of the cache, and at the log level that the host wants.
-        `signs_in`: it is for the hub's own tool, in front of the upstream."""
-        way: Seam = upstream
-        if signs_in:
-            way = sign_in_door(upstream)
-        elif self._reading and request.method == RESOURCES_READ:
-            way = self._reading.by_way_of(upstream)
-        reply = self._bridge.forward(way, operation, exchange, request)
-        caller = exchange.caller
-        return reply if caller.log_level is None else self._levels.hold(caller, reply)
 
     def reply_for_host(
         self, reply: Reply, method: str, upstream: str, version: str, exchange: Viewer, *, asked: str | None = None

@@ -4,16 +4,14 @@ A legacy upstream has one level for all who share it; a modern request carries i
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 import trio
 
-from hub.link.interface import Caller
 from hub.link.waiting import DirtyFlag
-from hub.wire.jsonrpc import Reply
-from hub.wire.mcp import LOG_LEVELS, Era
+from hub.wire.mcp import LOG_LEVELS
 
 LEVEL_LINGER_S: Final = 30.0
 """Seconds for which an upstream stays as talkative as a modern request wanted it."""
@@ -37,28 +35,13 @@ class LogLevels:
         self._released = DirtyFlag()
         """A request has ended since `run` looked last."""
         self._current: str | None = None
-
-    @property
-    def current(self) -> str | None:
         """The level they are set to; None: no host wants log messages."""
-        return self._current
-
-    def changed(self) -> None:
-        """A legacy host set another level, or left."""
-        self._apply_most_verbose()
-
-    async def hold(self, caller: Caller, reply: Awaitable[Reply]) -> Reply:
-        """Wait for `reply` at the level that the request of `caller` wants; that of a legacy session counts anyway."""
-        if caller.log_level is None or caller.era is Era.LEGACY:
-            return await reply
-        with self.use(caller.log_level):
-            return await reply
 
     @contextmanager
     def use(self, level: str) -> Iterator[None]:
         """A modern request that wants `level` runs within."""
         self._held[level] += 1
-        self._apply_most_verbose()
+        self.changed()
         try:
             yield
         finally:
@@ -73,16 +56,12 @@ class LogLevels:
                 await trio.sleep_until(min(self._lingering.values()))
                 now = trio.current_time()
                 self._lingering = {level: until for level, until in self._lingering.items() if until > now}
-                self._apply_most_verbose()
+                self.changed()
             await self._released.take()
 
-    def _apply_most_verbose(self) -> None:
-        level = most_verbose((*self._wanted(), *+self._held, *self._lingering))
+    def changed(self) -> None:
+        """Apply the most verbose level: a legacy host set another one, or left, or a request did."""
+        level = min((*self._wanted(), *+self._held, *self._lingering), key=LOG_LEVELS.index, default=None)
         if level != self._current:
             self._current = level
             self._apply(level)
-
-
-def most_verbose(levels: Sequence[str]) -> str | None:
-    """The level that lets the most through; None for none."""
-    return min(levels, key=LOG_LEVELS.index, default=None)

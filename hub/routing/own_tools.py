@@ -18,7 +18,6 @@ from hub.catalog.search.meta_tools import CALL_TOOL, only_reads
 from hub.catalog.sign_in_tool import lists_unknown_text, no_need_text
 from hub.link.interface import Exchange, Interim, Operation
 from hub.routing.live_catalog import LiveCatalog
-from hub.routing.resource_reads import DivertedUpstream
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
 from hub.wire.mcp import HUB_TOOL, INVALID_PARAMS, RESULT_TYPE, Era, Kind, era_of
 from hub.wire.value_limits import TooManyItems, open_result, peek_limited
@@ -58,7 +57,7 @@ class ToolSearch:
                     if work >= WORDS_PER_STEP:
                         await trio.lowlevel.checkpoint()
                         work = 0
-                    work += index.add(_found_of(part.server_id, each), title)
+                    work += index.add(FoundTool(each.visible, each.original, part.server_id, each.fields), title)
             catalog.keep_index(index)
             return index
 
@@ -108,17 +107,15 @@ def mark(reply: Reply, name: str) -> Reply:
 
 def explain(reply: Reply, name: str, route: Route, catalog: Catalog) -> Reply:
     """`reply`; an upstream's complaint about the arguments as a text with the tool's definition."""
-    if not isinstance(reply, Failure) or reply.code != INVALID_PARAMS or _is_of_the_hub(reply):
+    if not isinstance(reply, Failure) or reply.code != INVALID_PARAMS:
+        return reply
+    if isinstance(reply.data, Raw) and "reason" in peek_limited(reply.data):  # the hub's own, which its host has to see
         return reply
     tool, part = _entry(route, catalog), catalog.part(route.upstream)
     if tool is None or part is None:
         return reply
-    return refuse(f"{reply.message}\nThe definition of {quote(name)}:\n{definition(_found_of(part.server_id, tool))}")
-
-
-def _is_of_the_hub(failure: Failure) -> bool:
-    """True if the hub itself says so of a request that was asked for more, which its host has to see."""
-    return isinstance(failure.data, Raw) and "reason" in peek_limited(failure.data)
+    known = definition(FoundTool(tool.visible, tool.original, part.server_id, tool.fields))
+    return refuse(f"{reply.message}\nThe definition of {quote(name)}:\n{known}")
 
 
 def _entry(route: Route, catalog: Catalog) -> VisibleEntry | None:
@@ -126,22 +123,14 @@ def _entry(route: Route, catalog: Catalog) -> VisibleEntry | None:
     return None if part is None else next((x for x in part.shown[Kind.TOOL] if x.original == route.original), None)
 
 
-def _found_of(server: str, shown: VisibleEntry) -> FoundTool:
-    return FoundTool(shown.visible, shown.original, server, shown.fields)
-
-
-def sign_in_door(upstream: ManagedUpstream) -> DivertedUpstream:
-    """The hub's own tool of `upstream`, at which a person has to sign in, as something that operations are sent to."""
-
-    async def answer(operation: Operation, exchange: Exchange) -> Reply:
-        await upstream.wait_ready(exchange)
-        waits_for_owner = upstream.wants_sign_in and upstream.pool.has_own_account(exchange.caller)
-        text = (lists_unknown_text if waits_for_owner else no_need_text)(upstream.name)
-        members: dict[str, object] = {"content": [{"type": "text", "text": text}]}
-        if waits_for_owner:
-            members["isError"] = True
-        if era_of(upstream.snapshot.version) is Era.MODERN:
-            members[RESULT_TYPE] = "complete"
-        return Result(raw(members))
-
-    return DivertedUpstream(upstream, answer)
+async def call_sign_in_tool(upstream: ManagedUpstream, operation: Operation, exchange: Exchange) -> Reply:
+    """The answer to a call of the hub's own tool of `upstream`, at which a person has to sign in, in its place."""
+    await upstream.wait_ready(exchange)
+    waits_for_owner = upstream.wants_sign_in and upstream.pool.has_own_account(exchange.caller)
+    text = (lists_unknown_text if waits_for_owner else no_need_text)(upstream.name)
+    members: dict[str, object] = {"content": [{"type": "text", "text": text}]}
+    if waits_for_owner:
+        members["isError"] = True
+    if era_of(upstream.snapshot.version) is Era.MODERN:
+        members[RESULT_TYPE] = "complete"
+    return Result(raw(members))

@@ -5,8 +5,6 @@ catalogue. Only the time for which the copy is good is put in anew. Permission i
 resolved the URI in the host's own view.
 """
 
-from collections.abc import Awaitable, Callable
-from functools import partial
 from weakref import ref
 
 import trio
@@ -15,13 +13,11 @@ from msgspec import Raw, Struct
 from cache.cacheability import scope, ttl_ms
 from cache.entry import HARMLESS
 from cache.resource_cache import Hit, ResourceCache
-from config.settings import UpstreamConfig
 from hub.catalog.catalog import Catalog
 from hub.catalog.rewrite import localise
-from hub.link.completed_elicitations import Elicitations
-from hub.link.interface import Caller, Exchange, Operation
-from hub.wire.jsonrpc import Reply, Request, Result, encode, peek_object
-from hub.wire.mcp import HOP_KEYS, RESOURCES_READ, Era, Snapshot, era_of
+from hub.link.interface import Caller
+from hub.wire.jsonrpc import Request, Result, encode, peek_object
+from hub.wire.mcp import HOP_KEYS, RESOURCES_READ, Era, era_of
 from hub.wire.translate.results import UnknownResultType, result_for_host
 from hub.wire.value_limits import TooManyItems
 from upstreams.upstream import ManagedUpstream
@@ -41,13 +37,13 @@ class ResourceReads:
     """Reads resources for hosts, from the cache `reads`."""
 
     def __init__(self, reads: ResourceCache) -> None:
-        self._reads = reads
+        self.reads = reads
 
     def find_cached(
         self, upstream: ManagedUpstream, original: str, asked: str, caller: Caller, catalog: Catalog
     ) -> Result | None:
         """The cached copy of the resource `original`, which `caller` wrote as `asked`; None: there is none."""
-        hit = self._reads.peek(upstream, original, caller)
+        hit = self.reads.peek(upstream, original, caller)
         if hit is None:
             return None
         key = caller.version, catalog.view, asked
@@ -78,44 +74,9 @@ class ResourceReads:
             return None
         form = _Form(ref(catalog), text)
         if key in hit.cached.forms:
-            self._reads.drop_forms(hit)
-        self._reads.keep_form(hit, key, form, 0 if text is entry.value else memoryview(text).nbytes)
+            self.reads.drop_forms(hit)
+        self.reads.keep_form(hit, key, form, 0 if text is entry.value else memoryview(text).nbytes)
         return form
-
-    def by_way_of(self, upstream: ManagedUpstream) -> "DivertedUpstream":
-        """`upstream`, whose resources are read by way of the cache."""
-        return DivertedUpstream(upstream, partial(self._reads.call, upstream))
-
-    def note_tool_call(self, upstream: str) -> None:
-        """A tool of `upstream` was called: reads from now on are not answered from older copies."""
-        self._reads.note_call(upstream)
-
-
-class DivertedUpstream:
-    """An upstream whose calls are answered by `call`. Satisfies `hub.link.interface.Upstream`."""
-
-    def __init__(self, upstream: ManagedUpstream, call: Callable[[Operation, Exchange], Awaitable[Reply]]) -> None:
-        self.name = upstream.name
-        self.config: UpstreamConfig = upstream.config
-        self._upstream = upstream
-        self._call = call
-        self.version_for = upstream.version_for
-        self.expect = upstream.expect
-        self.has_lost = upstream.has_lost
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The upstream's snapshot."""
-        return self._upstream.snapshot
-
-    @property
-    def elicitations(self) -> Elicitations:
-        """The upstream's visits to pages."""
-        return self._upstream.elicitations
-
-    async def call(self, operation: Operation, exchange: Exchange) -> Reply:
-        """The answer in the upstream's place. Raises what `call` does."""
-        return await self._call(operation, exchange)
 
 
 def is_plain(request: Request) -> bool:

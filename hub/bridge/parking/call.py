@@ -5,78 +5,59 @@ requests of the host, one after the other, wait for the outcome or for a round o
 """
 
 import secrets
-from typing import Protocol
+from typing import Final, Protocol
 
 import trio
 from msgspec import Raw
 
 from hub.bridge.parking.phases import ParkedState
 from hub.bridge.request_state import Binding, bind
-from hub.link.budget import Account, Budget
-from hub.link.interface import Caller, Exchange
+from hub.link.budget import Account
+from hub.link.interface import Caller, Exchange, Tenant
 from hub.link.peer import UPSTREAM_CANCEL_S, last_words
+from hub.link.recent import Recent
 from hub.link.waiting import Promise
-from hub.wire.jsonrpc import Failure, Reply, Request, Result
-from hub.wire.mcp import INVALID_PARAMS, LIST_ROOTS
-from hub.wire.questions.question import Missing, Question, QuestionRefusal, with_missing
+from hub.wire.jsonrpc import Failure, Reply, Request, Result, detach
+from hub.wire.mcp import INVALID_PARAMS, LIST_ROOTS, MAX_DECLARED_BYTES
+from hub.wire.questions.question import (
+    Missing,
+    Question,
+    QuestionRefusal,
+    answer_for_upstream,
+    check_capabilities,
+    with_missing,
+)
+
+ROOTS_VALID_S: Final = 600.0
+MAX_ROOTS: Final = 256
+"""Hosts whose roots are kept."""
 
 
 class Keeper(Protocol):
-    """The part of `ParkedCalls` that a call needs."""
+    """The part of `ParkedCalls` that a call needs; it says what each does."""
 
-    def open_question(self, call: "ParkedCall", question: Question) -> str | Reply:
-        """Let `call` ask: the key of the question, or the reply where that is known already.
+    roots: "KnownRoots"
 
-        Raises:
-            QuestionRefusal: it may not, or its host cannot be asked that.
-        """
-        ...
+    def open_question(self, call: "ParkedCall", question: Question) -> str | Reply: ...
 
-    def withdraw_question(self, call: "ParkedCall", key: str) -> None:
-        """Withdraw the question `key`: the upstream waits for it no longer."""
-        ...
+    def withdraw_question(self, call: "ParkedCall", key: str) -> None: ...
 
-    def remember_roots(self, call: "ParkedCall", roots: Raw) -> None:
-        """Keep the roots that the host of `call` told."""
-        ...
-
-    def abandon(self, call: "ParkedCall") -> None:
-        """Cancel the call: its attached request was cancelled."""
-        ...
+    def abandon(self, call: "ParkedCall") -> None: ...
 
 
 class ParkedCall:
     """A running call. Satisfies `hub.link.interface.Exchange`."""
-
-    __slots__ = (
-        "_account",
-        "_answered",
-        "_clock",
-        "_exchange",
-        "_keeper",
-        "_outcome",
-        "_over",
-        "_patience",
-        "_pending",
-        "binding",
-        "id",
-        "lacking",
-        "request",
-        "scope",
-        "state",
-        "upstream",
-    )
 
     def __init__(self, keeper: Keeper, exchange: Exchange, request: Request, upstream: str, state: ParkedState) -> None:
         self._keeper = keeper
         self._pending: dict[str, Promise[Reply]] = {}
         """Replies to open questions, by key."""
         self._over = trio.Event()
-        self._account: Account | None = None
+        self.account: Account | None = None
         """Account of the memory held while the call waits; None before its first question."""
-        self._clock: trio.CancelScope | None = None
-        """Cancels its clock, which runs from the first question until a retry is attached; None: no clock."""
-        self._patience: trio.CancelScope | None = None
+        self.clock = trio.CancelScope()
+        """Cancels its clock, which runs from the first question until a retry is attached."""
+        self.patience = trio.CancelScope()
         """Ends a park: at its deadline, or by being cancelled."""
         self.state = state
         self.request = request
@@ -137,52 +118,11 @@ class ParkedCall:
                 del outcome  # or it and this frame would hold each other
         return outcome
 
-    # --- the wait for a retry -----------------------------------------------------------------------------------------
-
     def identify(self) -> None:
         """Give the call an id and a binding for its request states; no effect if it has them."""
         if self.binding is None:
             self.id = secrets.token_hex(16)
             self.binding = bind(self.upstream, self.caller.identity.principal, self.request)
-
-    def hold_memory(self, question: Question, budget: Budget, now: float) -> bool:
-        """Count the memory held while the call waits for an answer; False: no room."""
-        size = sum(map(len, question.params.values()))
-        if self._account is None:
-            size += sum(map(len, self.request.params.values()))
-            self._account = budget.account(self.caller.identity.principal)
-        return self._account.take(size, now)
-
-    def release_memory(self) -> None:
-        """Give back what `hold_memory` has counted, for good."""
-        if self._account is not None:
-            self._account.close()
-
-    def start_clock(self) -> trio.CancelScope:
-        """A scope for the task that is the clock of the call, until `stop_clock` cancels it."""
-        self._clock = trio.CancelScope()
-        return self._clock
-
-    def stop_clock(self) -> None:
-        """Cancel the clock, if one runs."""
-        if self._clock is not None:
-            self._clock.cancel()
-        self._clock = self._patience = None
-
-    async def wait_for_retry(self) -> None:
-        """Wait until the deadline of the round, which `extend_wait` moves, or until `stop_waiting`."""
-        with trio.CancelScope(deadline=self.state.deadline) as self._patience:
-            await trio.sleep_forever()
-
-    def extend_wait(self) -> None:
-        """Wait until the deadline of a new round."""
-        assert self._patience is not None, "a parked call has a clock"
-        self._patience.deadline = self.state.deadline
-
-    def stop_waiting(self) -> None:
-        """Give up waiting for a retry, if anything waits."""
-        if self._patience is not None:
-            self._patience.cancel()
 
     # --- the upstream's end: Exchange ---------------------------------------------------------------------------------
 
@@ -221,7 +161,7 @@ class ParkedCall:
             del self._pending[key]
             self._keeper.withdraw_question(self, key)
         if question.method == LIST_ROOTS and isinstance(reply, Result):
-            self._keeper.remember_roots(self, reply.value)
+            self._keeper.roots.remember(self.caller, self.id, reply.value, trio.current_time())
         return reply
 
     def answer_questions(self, replies: dict[str, Reply]) -> None:
@@ -235,3 +175,50 @@ class ParkedCall:
         over = Failure(INVALID_PARAMS, "The call that this question belongs to is over")
         self.answer_questions(dict.fromkeys(self._pending, over))
         self._over.set()
+
+
+class KnownRoots:
+    """Answers of modern hosts to `roots/list`, which never tell of changes: each is reused for a while.
+
+    That of a host that cannot be told from others is reused only within its call: programs that have one token may work
+    in different places. Pure: time is an argument, in seconds.
+    """
+
+    def __init__(self) -> None:
+        self._known: Recent[Tenant | str, tuple[Raw, float]] = Recent(MAX_ROOTS)
+        """Answers, each with its expiry, by host or by the id of a call."""
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def answer(self, question: Question, caller: Caller, call: str, now: float) -> Raw | None:
+        """The answer to `question`, which is asked in the call of the id `call`; None: `caller` is to be asked.
+
+        Raises:
+            QuestionRefusal: this caller has no roots to be asked for.
+        """
+        if question.method != LIST_ROOTS:
+            return None
+        roots, until = self._known.get(_owner(caller, call), (None, 0.0))
+        if roots is None or until <= now:
+            return None
+        check_capabilities(question, caller.capabilities)
+        return answer_for_upstream(question, roots, caller.version)
+
+    def remember(self, caller: Caller, call: str, roots: Raw, now: float) -> None:
+        """Keep the answer that `caller` gave in the call of the id `call`, unless it is large."""
+        if len(memoryview(roots)) <= MAX_DECLARED_BYTES:
+            self._known.put(_owner(caller, call), (detach(roots), now + ROOTS_VALID_S))
+
+    def forget(self, call: str) -> None:
+        """Forget the answer that is of use in this call only, which is over."""
+        self._known.pop(call, None)
+
+    def sweep(self, now: float) -> None:
+        """Forget expired answers."""
+        for owner in [owner for owner, (_, until) in self._known.items() if until <= now]:
+            del self._known[owner]
+
+
+def _owner(caller: Caller, call: str) -> Tenant | str:
+    return caller.tenant if caller.lasting else call

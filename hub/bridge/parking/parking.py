@@ -15,8 +15,7 @@ from typing import Final
 import trio
 from msgspec import Raw, Struct
 
-from hub.bridge.known_roots import KnownRoots
-from hub.bridge.parking.call import ParkedCall
+from hub.bridge.parking.call import KnownRoots, ParkedCall
 from hub.bridge.parking.phases import CallEvent, ParkedState, Phase
 from hub.bridge.request_state import ELSEWHERE, EXPIRED, LOST, BadState, RequestState, RequestStates, input_required
 from hub.link.budget import Budget
@@ -79,7 +78,7 @@ class ParkedCalls:
         """Running calls that have asked, by id."""
         self._tombstones: Recent[str, tuple[str, float]] = Recent(MAX_TOMBSTONES)
         """The reason why the call of an id is gone, and until when that is remembered."""
-        self._roots = KnownRoots()
+        self.roots = KnownRoots()
 
     def __repr__(self) -> str:
         now = self.statistics()
@@ -95,7 +94,7 @@ class ParkedCalls:
     def statistics(self) -> ParkingStatistics:
         """Numbers of calls."""
         parked = sum(call.state.phase in _ALONE for call in self._calls.values())
-        return ParkingStatistics(self._running, len(self._calls), parked, len(self._tombstones), len(self._roots))
+        return ParkingStatistics(self._running, len(self._calls), parked, len(self._tombstones), len(self.roots))
 
     def calls_without_request(self, upstream: str) -> int:
         """Number of calls of `upstream` without an attached request: their hosts may come back."""
@@ -107,14 +106,9 @@ class ParkedCalls:
             self._nursery = nursery
             task_status.started()
             try:
-                await keep_going("Looking after parked calls", self._keep_up)
+                await keep_going("Looking after parked calls", self._sweep)
             finally:
                 self._nursery = None
-
-    async def _keep_up(self) -> None:
-        while True:
-            await trio.sleep(SWEEP_S)
-            self._sweep(trio.current_time())
 
     # --- requests of hosts --------------------------------------------------------------------------------------------
 
@@ -131,9 +125,8 @@ class ParkedCalls:
         """
         if self._nursery is None:
             raise Draining("The hub is stopping", upstream=upstream, executed=Executed.NO)
-        call = ParkedCall(
-            self, exchange, request, upstream, ParkedState(exchange.caller, ttl_s=self._ttl_s, total_s=self._total_s)
-        )
+        state = ParkedState(exchange.caller, ttl_s=self._ttl_s, total_s=self._total_s)
+        call = ParkedCall(self, exchange, request, upstream, state)
         self._nursery.start_soon(self._carry_out, call, work)
         return await call.wait()
 
@@ -148,43 +141,37 @@ class ParkedCalls:
             Exception: as `begin`.
         Cancellation: cancels the call.
         """
-        call = self._call_of(state)
+        id = peek_str(state.members["i"]) or ""
+        call = self._calls.get(id)
+        if call is None:
+            reason, _ = self._tombstones.get(id, (EXPIRED if state.expired else LOST, 0.0))
+            raise BadState(ELSEWHERE if self._states.is_elsewhere(state.run) else reason)
         round = int(bytes(state.members["n"]))
         replies = call.state.retry(round, answers, exchange.caller, trio.current_time())
         call.answer_questions(replies)
         if call.state.phase is Phase.PARK:
-            call.extend_wait()
+            call.patience.deadline = call.state.deadline
             return self._round(call)
-        call.stop_clock()
+        call.clock.cancel()
         if call.state.phase is Phase.GONE:
             self._bury(call)
             return call.outcome()
         call.attach(exchange)
         return await call.wait()
 
-    def _call_of(self, state: RequestState) -> ParkedCall:
-        id = peek_str(state.members["i"]) or ""
-        call = self._calls.get(id)
-        if call is None and self._states.is_elsewhere(state.run):
-            raise BadState(ELSEWHERE)
-        if call is None:
-            reason, _ = self._tombstones.get(id, (EXPIRED if state.expired else LOST, 0.0))
-            raise BadState(reason)
-        return call
-
     def abandon(self, call: ParkedCall) -> None:
         """Cancel a call whose attached request was cancelled."""
         if call.state.phase is not Phase.GONE:
             call.state.expire(CallEvent.LEFT)
             self._bury(call)
-        call.stop_clock()
+        call.clock.cancel()
         call.scope.cancel()
 
     def host_left(self, tenant: Tenant) -> None:
         """End the parked calls of a host that has left for good."""
         for call in self._calls.values():
             if call.caller.tenant == tenant:
-                call.stop_waiting()
+                call.patience.cancel()
 
     # --- tasks --------------------------------------------------------------------------------------------------------
 
@@ -210,8 +197,8 @@ class ParkedCalls:
         call.state.end_call(lost=outcome is None or isinstance(outcome, UpstreamLost))
         call.close()
         if nobody_waits:
-            call.stop_clock()
-            call.release_memory()
+            call.clock.cancel()
+            self._release(call)
             if isinstance(outcome, Exception) and not isinstance(outcome, HubError):
                 log.error("%r failed when nobody waited for it any more", call, exc_info=outcome)
             return
@@ -219,30 +206,29 @@ class ParkedCalls:
             outcome or Draining("The hub was stopped before the upstream answered", upstream=call.upstream)
         )
         if call.state.phase is Phase.GONE:
-            call.stop_clock()
+            call.clock.cancel()
             self._bury(call)
 
-    async def _keep_time(self, call: ParkedCall, clock: trio.CancelScope) -> None:
+    async def _keep_time(self, call: ParkedCall) -> None:
         """Collect the questions of a call, show them, wait for answers, give up. Catches and logs everything."""
         try:
-            await self._keep(call, clock)
+            with call.clock:
+                await trio.sleep(COALESCE_S)
+                call.state.begin_round(trio.current_time())
+                call.end_request(self._round(call))
+                with call.patience:
+                    call.patience.deadline = call.state.deadline
+                    await trio.sleep_forever()
+                log.info("nobody answered what %s asked in %s", call.upstream, call.request.method)
+                call.answer_questions(call.state.expire())
+                self._bury(call)
+                await trio.sleep(DRAIN_S)
+                call.scope.cancel()
         except Exception:
             log.exception("the questions of %s cannot be put to a host: its call is given up", call.upstream)
             text = f"The hub failed to pass on what {call.upstream} asked; its log says why"
             call.end_request(HubError(text, upstream=call.upstream))
             self.abandon(call)
-
-    async def _keep(self, call: ParkedCall, clock: trio.CancelScope) -> None:
-        with clock:
-            await trio.sleep(COALESCE_S)
-            call.state.begin_round(trio.current_time())
-            call.end_request(self._round(call))
-            await call.wait_for_retry()
-            log.info("nobody answered what %s asked in %s", call.upstream, call.request.method)
-            call.answer_questions(call.state.expire())
-            self._bury(call)
-            await trio.sleep(DRAIN_S)
-            call.scope.cancel()
 
     def _round(self, call: ParkedCall) -> Interim:
         """The result that puts the latest round to a host."""
@@ -257,23 +243,27 @@ class ParkedCalls:
     # --- questions of upstreams ---------------------------------------------------------------------------------------
 
     def open_question(self, call: ParkedCall, question: Question) -> str | Reply:
-        """Open a question of `call`: its key, or the reply if that is known. Raises QuestionRefusal."""
+        """Let `call` ask: the key of the question, or the reply where that is known already.
+
+        Raises:
+            QuestionRefusal: it may not, or its host cannot be asked that.
+        """
         now = trio.current_time()
-        roots = self._roots.answer(question, call.caller, call.id, now)
+        roots = self.roots.answer(question, call.caller, call.id, now)
         if roots is not None:
             return Result(roots)
         if self._nursery is None:
             raise QuestionRefusal(INVALID_PARAMS, "The hub is stopping")
         runs = call.state.phase is Phase.RUN
-        has_room = self._has_room(call.caller.identity.principal)
-        if runs and not (has_room and call.hold_memory(question, self._budget, now)):
+        if runs and not (self._has_room(call.caller.identity.principal) and self._hold(call, question, now)):
             log.warning("%s asks, and too many calls wait for answers already: refused", call.upstream)
             raise QuestionRefusal(INVALID_PARAMS, "Too many calls wait for answers of their hosts")
         key = call.state.open_question(question, now)
         if runs:
             call.identify()
             self._calls[call.id] = call
-            self._nursery.start_soon(self._keep_time, call, call.start_clock())
+            call.clock, call.patience = trio.CancelScope(), trio.CancelScope()
+            self._nursery.start_soon(self._keep_time, call)
         return key
 
     def withdraw_question(self, call: ParkedCall, key: str) -> None:
@@ -281,28 +271,40 @@ class ParkedCalls:
         asks = call.state.phase is Phase.ASK
         call.state.withdraw_question(key)
         if asks and call.state.phase is Phase.RUN:
-            call.stop_clock()
-
-    def remember_roots(self, call: ParkedCall, roots: Raw) -> None:
-        """Keep the roots that the host of `call` told."""
-        self._roots.remember(call.caller, call.id, roots, trio.current_time())
+            call.clock.cancel()
 
     def _has_room(self, principal: str) -> bool:
         waiting = [call.caller.identity for call in self._calls.values() if call.state.phase is not Phase.RUN]
         of_this = [identity for identity in waiting if identity.principal == principal]
         return len(waiting) < MAX_PARKED and len(of_this) < MAX_PARKED_EACH
 
+    def _hold(self, call: ParkedCall, question: Question, now: float) -> bool:
+        """Count the memory held while `call` waits for an answer; False: no room."""
+        size = sum(map(len, question.params.values()))
+        if call.account is None:
+            size += sum(map(len, call.request.params.values()))
+            call.account = self._budget.account(call.caller.identity.principal)
+        return call.account.take(size, now)
+
+    def _release(self, call: ParkedCall) -> None:
+        """Give back what `_hold` has counted, for good."""
+        if call.account is not None:
+            call.account.close()
+
     # --- what is over -------------------------------------------------------------------------------------------------
 
     def _bury(self, call: ParkedCall) -> None:
         """Forget a call that is over, except for the reason, which a late retry is told."""
-        call.release_memory()
-        self._roots.forget(call.id)
+        self._release(call)
+        self.roots.forget(call.id)
         if self._calls.pop(call.id, None) is not None and call.state.round:
             self._tombstones.put(call.id, (call.state.reason, trio.current_time() + TOMBSTONE_S))
 
-    def _sweep(self, now: float) -> None:
-        """Forget expired tombstones and roots."""
-        for id in [id for id, (_, until) in self._tombstones.items() if until <= now]:
-            del self._tombstones[id]
-        self._roots.sweep(now)
+    async def _sweep(self) -> None:
+        """Forget expired tombstones and roots, for ever."""
+        while True:
+            await trio.sleep(SWEEP_S)
+            now = trio.current_time()
+            for id in [id for id, (_, until) in self._tombstones.items() if until <= now]:
+                del self._tombstones[id]
+            self.roots.sweep(now)

@@ -24,17 +24,15 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 
-from hub.bridge.input_requests import MAX_ROUNDS, input_request
+from hub.bridge.input_rounds import MAX_OPEN, MAX_ROUNDS, PendingQuestion, input_request
 from hub.bridge.request_state import EXPIRED, LOST, USED, BadState
 from hub.link.interface import Caller
-from hub.wire.jsonrpc import Reply, Result
+from hub.wire.jsonrpc import Reply
 from hub.wire.mcp import INVALID_PARAMS
-from hub.wire.questions.question import Question, QuestionRefusal, answer_for_upstream, reply_without_answer
+from hub.wire.questions.question import Question, QuestionRefusal, reply_without_answer
 
-MAX_OPEN: Final = 32
-"""Open questions of one call."""
 UNANSWERED: Final = "Nobody answered"
 
 
@@ -98,32 +96,11 @@ _REASONS: Final[Mapping[tuple[Phase, CallEvent], str]] = {
 """Reason why a retry finds nothing to resume; other ends were told to the host, and used up its last round."""
 
 
-class _Open(Struct, frozen=True):
-    """An open question, and how it is put to the host."""
-
-    question: Question
-    request: Raw
-
-
 class ParkedState:
     """State of one call. `caller` made the latest attempt; times are in seconds of one clock.
 
     `ttl_s` is how long one round waits for its retry, `total_s` how long all of them together.
     """
-
-    __slots__ = (
-        "_keys",
-        "_open",
-        "_shown",
-        "_total_s",
-        "_ttl_s",
-        "_until",
-        "caller",
-        "deadline",
-        "phase",
-        "reason",
-        "round",
-    )
 
     def __init__(self, caller: Caller, *, ttl_s: float, total_s: float) -> None:
         self.caller = caller
@@ -137,7 +114,7 @@ class ParkedState:
         self._total_s = total_s
         self._until = float("inf")
         self._keys = 0
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, PendingQuestion] = {}
         self._shown: frozenset[str] = frozenset()
         """The keys of the latest round."""
 
@@ -158,14 +135,14 @@ class ParkedState:
         Raises:
             QuestionRefusal: this host cannot be asked that; or this call has asked enough, or is over.
         """
-        request = _request(question, self.caller)
+        asked = self._put(question)
         if CallEvent.ASKED not in TRANSITIONS[self.phase]:
             raise QuestionRefusal(INVALID_PARAMS, "The call this question belongs to is over")
         if self._spent(now) or len(self._open) >= MAX_OPEN:
             raise QuestionRefusal(INVALID_PARAMS, "This call has asked too many questions")
         self._keys += 1
         key = f"q{self._keys}"
-        self._open[key] = _Open(question, request)
+        self._open[key] = asked
         self.feed(CallEvent.ASKED)
         return key
 
@@ -212,9 +189,8 @@ class ParkedState:
         if self.phase is Phase.DONE:
             self.feed(CallEvent.ANSWERED)
             return {}
-        settled = {
-            key: self._answer(key, answers[key], caller) for key in self._shown & answers.keys() & self._open.keys()
-        }
+        answered = self._shown & answers.keys() & self._open.keys()
+        settled = {key: self._open[key].read(answers[key], caller.version) for key in answered}
         self.caller = caller
         for key in settled:
             del self._open[key]
@@ -225,12 +201,6 @@ class ParkedState:
             self.feed(CallEvent.ANSWERED)
         return settled
 
-    def _answer(self, key: str, answer: Raw, caller: Caller) -> Reply:
-        try:
-            return Result(answer_for_upstream(self._open[key].question, answer, caller.version))
-        except QuestionRefusal as refused:
-            return refused.failure
-
     def _write_again(self, now: float) -> dict[str, Reply]:
         """Write open questions anew for the host of the latest attempt; replies to those that it cannot be asked."""
         if self._spent(now):
@@ -238,7 +208,7 @@ class ParkedState:
         refused: dict[str, Reply] = {}
         for key, each in list(self._open.items()):
             try:
-                self._open[key] = _Open(each.question, _request(each.question, self.caller))
+                self._open[key] = self._put(each.question)
             except QuestionRefusal as error:
                 refused[key] = error.failure
                 del self._open[key]
@@ -257,6 +227,6 @@ class ParkedState:
         """True if rounds or time are used up."""
         return self.round >= MAX_ROUNDS or now >= self._until
 
-
-def _request(question: Question, caller: Caller) -> Raw:
-    return input_request(question, caller.version, caller.capabilities)
+    def _put(self, question: Question) -> PendingQuestion:
+        """`question` as the host of the latest attempt is asked. Raises QuestionRefusal."""
+        return PendingQuestion(question, input_request(question, self.caller.version, self.caller.capabilities))

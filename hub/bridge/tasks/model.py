@@ -216,11 +216,11 @@ def status_and_outcome(reply: Reply) -> tuple[str, dict[str, Any]]:
     return FAILED, {"error": error}
 
 
-def failed_task(id: str, ticket: "TaskTicket") -> dict[str, Any]:
+def loss_of(id: str, ticket: "TaskTicket") -> dict[str, Any]:
     """The state of a task that ended with its session."""
-    text = f"{ticket.u} was restarted, and the task ended with it; whether it acted is unknown"
-    error = {"code": INTERNAL_ERROR, "message": text, "data": {"hub": UPSTREAM_LOST, "upstream": ticket.u}}
-    about = {"createdAt": ticket.c, "lastUpdatedAt": ticket.c, "ttlMs": None}
+    text = f"{ticket.upstream} was restarted, and the task ended with it; whether it acted is unknown"
+    error = {"code": INTERNAL_ERROR, "message": text, "data": {"hub": UPSTREAM_LOST, "upstream": ticket.upstream}}
+    about = {"createdAt": ticket.created, "lastUpdatedAt": ticket.created, "ttlMs": None}
     return {"taskId": id, "status": FAILED, "statusMessage": text, **about, "error": error}
 
 
@@ -245,24 +245,23 @@ def requires_task(fields: Mapping[str, Raw]) -> bool:
     return execution is not None and peek_str(peek_object(execution).get("taskSupport")) == "required"
 
 
-class TaskTicket(Struct, frozen=True):
-    """Sealed content of the task id that a host gets. Short names keep the id short."""
+_TICKET = ("upstream", "principal", "task", "tool", "version", "session", "created", "run")
 
-    u: str
-    """Name of the upstream."""
-    p: str
-    """Principal that owns the task."""
-    t: str
+
+class TaskTicket(Struct, frozen=True, rename=dict(zip(_TICKET, "uptnvscr", strict=True))):
+    """Sealed content of the task id that a host gets. It is written with short names, which keep the id short."""
+
+    upstream: str
+    principal: str
+    task: str
     """Id at the upstream."""
-    n: str
-    """The tool."""
-    v: str
+    tool: str
+    version: str
     """The revision that it was begun under."""
-    s: str = ""
+    session: str = ""
     """The session that knows it; "": any."""
-    c: str = ""
-    """Time of its creation."""
-    r: str = ""
+    created: str = ""
+    run: str = ""
     """The run of the hub that has that session, if there are others beside it."""
 
 

@@ -5,7 +5,6 @@ sealed: it cannot be guessed or changed, is valid for one principal, outlives th
 tasks. The error for an invalid id is that of an expired task, whatever the reason.
 """
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final, Protocol
@@ -14,9 +13,9 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from hub.bridge.input_requests import capabilities_offered, input_requests, read_questions
+from hub.bridge.input_rounds import capabilities_offered, input_requests, read_questions
 from hub.bridge.request_state import answers_of
-from hub.bridge.tasks.client import SilentExchange, TaskClient, is_unknown, nonsense
+from hub.bridge.tasks.client import SilentExchange, TaskClient, TaskQuestions, is_unknown, nonsense
 from hub.bridge.tasks.model import (
     CANCELLED,
     FAILED,
@@ -28,8 +27,8 @@ from hub.bridge.tasks.model import (
     TaskTicket,
     complete_result,
     declares,
-    failed_task,
     has_content,
+    loss_of,
     message_result,
     outcome,
     poll_s,
@@ -39,8 +38,8 @@ from hub.bridge.tasks.model import (
     task_params,
     write_ticket,
 )
-from hub.bridge.tasks.task_questions import TaskQuestions
 from hub.catalog.view import View
+from hub.link.fault_isolation import run_isolated
 from hub.link.hub_errors import HubError
 from hub.link.interface import Caller, Interim, Upstream
 from hub.link.sealing import InvalidSeal, Sealer
@@ -59,8 +58,6 @@ from hub.wire.mcp import (
     Era,
     era_of,
 )
-
-log = logging.getLogger(__name__)
 
 PURPOSE: Final = "task"
 MAX_GATHERINGS: Final = 256
@@ -117,23 +114,19 @@ class TaskHandles:
         self._upstreams = upstreams
         self.ttl_s = ttl_s
         self._show: Show = lambda reply, *_: reply
-        self._nursery: trio.Nursery | None = None
+        self.nursery: trio.Nursery | None = None
         self._gatherings: dict[tuple[str, str, str], TaskQuestions] = {}
         """By upstream, session and the id of the task there."""
         self._told: dict[TaskListener, trio.CancelScope] = {}
 
-    def adjust(self, ttl_s: float) -> None:
-        """Let upstreams wait so long for answers from now on."""
-        self.ttl_s = ttl_s
-
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the tasks that outlive requests of hosts, until cancelled."""
-        async with trio.open_nursery() as self._nursery:
+        async with trio.open_nursery() as self.nursery:
             try:
                 task_status.started()
                 await trio.sleep_forever()
             finally:
-                self._nursery = None
+                self.nursery = None
 
     def create_handle(self, upstream: Upstream, task: Task, caller: Caller, tool: str) -> Interim:
         """Make the result of a call of `tool` that began `task`."""
@@ -141,9 +134,8 @@ class TaskHandles:
         TaskClient(upstream, task.id, version, SilentExchange(caller), session=task.session).keep_session(task)
         created = peek_str(task.about["createdAt"]) or ""
         run = self._run if task.session else ""
-        ticket = TaskTicket(
-            upstream.name, caller.identity.principal, task.id, tool, version, task.session, created, run
-        )
+        principal = caller.identity.principal
+        ticket = TaskTicket(upstream.name, principal, task.id, tool, version, task.session, created, run)
         return Interim(task_handle(task, self._sealer.seal(PURPOSE, write_ticket(ticket))))
 
     # --- requests of hosts --------------------------------------------------------------------------------------------
@@ -175,7 +167,7 @@ class TaskHandles:
         ticket = self._open(id, exchange)
         if ticket is None:
             return UNKNOWN
-        return ELSEWHERE if self._is_elsewhere(ticket.r) else await do(id, ticket, request, exchange)
+        return ELSEWHERE if self._is_elsewhere(ticket.run) else await do(id, ticket, request, exchange)
 
     async def _get(self, id: str, ticket: TaskTicket, request: Request, viewer: Viewer) -> Reply:
         found = await self._look(id, ticket, viewer)
@@ -185,13 +177,13 @@ class TaskHandles:
         answers = answers_of(request, needed=True)
         for answer in answers.values():
             open_object(answer)
-        if era_of(ticket.v) is Era.MODERN:
+        if era_of(ticket.version) is Era.MODERN:
             return self._acknowledge(
                 await self._client(ticket, viewer.caller).update(answers), TASKS_UPDATE, ticket, viewer
             )
         if self._is_lost(ticket):
             return UNKNOWN
-        gathering = self._gatherings.get((ticket.u, ticket.s, ticket.t))
+        gathering = self._gatherings.get((ticket.upstream, ticket.session, ticket.task))
         if gathering is not None:
             gathering.update(answers)
         return Result(complete_result({}))
@@ -209,76 +201,90 @@ class TaskHandles:
 
     def _acknowledge(self, reply: Reply, method: str, ticket: TaskTicket, viewer: Viewer) -> Reply:
         if isinstance(reply, Failure):
-            return UNKNOWN if is_unknown(reply) else self._show(reply, method, ticket.u, ticket.v, viewer)
+            return self._refusal(reply, method, ticket, viewer)
         return Result(complete_result({}))
+
+    def _refusal(self, failure: Failure, method: str, ticket: TaskTicket, viewer: Viewer) -> Failure:
+        """An upstream's error about a task, as its host may see it."""
+        if is_unknown(failure):
+            return UNKNOWN
+        shown = self._show(failure, method, ticket.upstream, ticket.version, viewer)
+        assert isinstance(shown, Failure), "an error stays one, whoever sees it"
+        return shown
+
+    def _read(self, id: str) -> TaskTicket | None:
+        try:
+            return read_ticket(self._sealer.open(PURPOSE, id))
+        except (InvalidSeal, msgspec.DecodeError):
+            return None
 
     def _open(self, id: str, viewer: Viewer) -> TaskTicket | None:
         """Open the ticket in `id`; None: the id is not valid for this host."""
-        try:
-            ticket = read_ticket(self._sealer.open(PURPOSE, id))
-        except (InvalidSeal, msgspec.DecodeError):
+        ticket = self._read(id)
+        if ticket is None or ticket.principal != viewer.caller.identity.principal:
             return None
-        upstream = self._upstreams.get(ticket.u)
-        if upstream is None or upstream.config.tasks == "off":
-            return None
-        return ticket if ticket.p == viewer.caller.identity.principal and self._is_shown(ticket, viewer) else None
+        upstream = self._upstreams.get(ticket.upstream)
+        is_valid = upstream is not None and upstream.config.tasks != "off" and self._is_shown(ticket, viewer)
+        return ticket if is_valid else None
 
     def _is_shown(self, ticket: TaskTicket, viewer: Viewer) -> bool:
         """True if a host is shown the tool that began the task: what is left out for it has no tasks either."""
-        return viewer.view.server in ("", ticket.u) and self._shows(viewer.view, ticket.u, ticket.n)
+        return viewer.view.server in ("", ticket.upstream) and self._shows(viewer.view, ticket.upstream, ticket.tool)
 
     def run_of(self, id: str) -> str:
         """The run that alone knows the task `id`; "": any does, or there is none."""
-        try:
-            return read_ticket(self._sealer.open(PURPOSE, id)).r
-        except (InvalidSeal, msgspec.DecodeError):
-            return ""
+        ticket = self._read(id)
+        return "" if ticket is None else ticket.run
 
     def _client(self, ticket: TaskTicket, caller: Caller) -> TaskClient:
-        return TaskClient(self._upstreams[ticket.u], ticket.t, ticket.v, SilentExchange(caller), session=ticket.s)
+        return TaskClient(
+            self._upstreams[ticket.upstream],
+            ticket.task,
+            ticket.version,
+            SilentExchange(caller),
+            session=ticket.session,
+        )
 
     def _is_lost(self, ticket: TaskTicket) -> bool:
         """True if the task ended with its session."""
-        return bool(ticket.s) and self._upstreams[ticket.u].has_lost(ticket.s)
+        return bool(ticket.session) and self._upstreams[ticket.upstream].has_lost(ticket.session)
 
     # --- how a task is ------------------------------------------------------------------------------------------------
 
     async def _look(self, id: str, ticket: TaskTicket, viewer: Viewer) -> dict[str, Any] | Failure:
         """The state of the task, in the format of the extension."""
         if self._is_lost(ticket):
-            return failed_task(id, ticket)
+            return loss_of(id, ticket)
         client = self._client(ticket, viewer.caller)
         task = await client.poll()
         if isinstance(task, Failure):
-            return UNKNOWN if is_unknown(task) else _failure(self._show(task, TASKS_GET, ticket.u, ticket.v, viewer))
+            return self._refusal(task, TASKS_GET, ticket, viewer)
         if task.status == NEEDS_INPUT:
             return task_params(task, id, {"inputRequests": await self._requests(task, client, ticket, viewer.caller)})
         if task.status not in TERMINAL or task.status == CANCELLED:
             return task_params(task, id, {})
-        reply = self._show(await _outcome(task, client), TOOLS_CALL, ticket.u, ticket.v, viewer)
+        reply = self._show(await _outcome(task, client), TOOLS_CALL, ticket.upstream, ticket.version, viewer)
         status, more = status_and_outcome(reply)
         return task_params(task, id, more, status=status)
 
     async def _requests(self, task: Task, client: TaskClient, ticket: TaskTicket, caller: Caller) -> dict[str, Raw]:
         """The open questions of the upstream."""
         if client.era is Era.MODERN:
-            found = read_questions(task.members, ticket.u, ticket.v)
+            found = read_questions(task.members, ticket.upstream, ticket.version)
             return input_requests(found, caller, capabilities_offered(client.upstream.config, caller.capabilities))
-        key = ticket.u, ticket.s, ticket.t
+        key = ticket.upstream, ticket.session, ticket.task
         gathering = self._gatherings.get(key)
         if gathering is None:
-            if self._nursery is None or len(self._gatherings) >= MAX_GATHERINGS:
+            if self.nursery is None or len(self._gatherings) >= MAX_GATHERINGS:
                 return {}
             gathering = self._gatherings[key] = TaskQuestions(caller, self.ttl_s)
-            self._nursery.start_soon(self._gather, key, gathering, client)
+            self.nursery.start_soon(self._gather, key, gathering, client)
         gathering.caller = caller
         return await gathering.requests()
 
     async def _gather(self, key: tuple[str, str, str], gathering: TaskQuestions, client: TaskClient) -> None:
         try:
-            await gathering.run(client)
-        except Exception:  # its questions fail, and nothing else
-            log.exception("what a task of %s asks cannot be gathered", client.upstream.name)
+            await run_isolated(f"Gathering what a task of {client.upstream.name} asks", partial(gathering.run, client))
         finally:
             del self._gatherings[key]
 
@@ -287,10 +293,10 @@ class TaskHandles:
     async def listen(self, ids: list[str], stream: TaskListener) -> list[str]:
         """Notify `stream` of changes of these tasks, as far as its host may see them, and as long."""
         found = {id: self._open(id, stream) for id in ids[:MAX_TOLD]}
-        known = {id: ticket for id, ticket in found.items() if ticket is not None and not self._is_elsewhere(ticket.r)}
-        if known and self._nursery is not None:
+        known = {id: ticket for id, ticket in found.items() if ticket and not self._is_elsewhere(ticket.run)}
+        if known and self.nursery is not None:
             self._told[stream] = trio.CancelScope()
-            self._nursery.start_soon(self._tell_all, known, stream, self._told[stream])
+            self.nursery.start_soon(self._tell_all, known, stream, self._told[stream])
         return list(known)
 
     def unlisten(self, stream: TaskListener) -> None:
@@ -302,16 +308,11 @@ class TaskHandles:
         with scope:
             async with trio.open_nursery() as nursery:
                 for id, ticket in known.items():
-                    nursery.start_soon(self._tell, id, ticket, stream)
+                    work = partial(self._tell, id, ticket, stream)
+                    nursery.start_soon(run_isolated, f"Telling a host of a task of {ticket.upstream}", work)
 
     async def _tell(self, id: str, ticket: TaskTicket, stream: TaskListener) -> None:
-        """Notify of each change of one task until it is over. Catches and logs everything."""
-        try:
-            await self._tell_on(id, ticket, stream)
-        except Exception:
-            log.exception("a host hears no more of a task of %s", ticket.u)
-
-    async def _tell_on(self, id: str, ticket: TaskTicket, stream: TaskListener) -> None:
+        """Notify of each change of one task until it is over."""
         told: dict[str, Raw] = {}
         misses = 0
         while misses <= MAX_MISSES and self._is_shown(ticket, stream):
@@ -343,8 +344,3 @@ async def _outcome(task: Task, client: TaskClient) -> Reply:
             raise nonsense(client.upstream.name, str(error)) from None
     reply = await client.result()
     return reply if has_content(reply) or task.status != FAILED else message_result(task)
-
-
-def _failure(reply: Reply) -> Failure:
-    assert isinstance(reply, Failure), "an error stays one, whoever sees it"
-    return reply

@@ -14,19 +14,19 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 import trio
-from msgspec import Raw, structs
+from msgspec import Raw
 
-from hub.bridge.input_requests import capabilities_offered, check_answers, input_requests, kinds_of
-from hub.bridge.request_state import Binding, RequestState, RequestStates, answers_of, bind, input_required
+from hub.bridge.input_rounds import Crossing, check_answers, input_requests, kinds_of
+from hub.bridge.request_state import Binding, RequestState, RequestStates, answers_of, input_required
 from hub.bridge.tasks.client import SilentExchange, TaskClient, nonsense
-from hub.bridge.tasks.model import NoTask, Task, augments_calls, declares, requires_task, task_in
+from hub.bridge.tasks.model import NoTask, augments_calls, declares, requires_task, task_in
 from hub.bridge.tasks.task_handles import TaskHandles
 from hub.bridge.tasks.waiting import Show, TaskWait
 from hub.catalog.view import View
 from hub.link.hub_errors import Executed, HubError, UpstreamUnauthorized, with_evidence
-from hub.link.interface import Exchange, Interim, Operation, Upstream
+from hub.link.interface import Interim, Upstream
 from hub.link.sealing import Sealer
-from hub.wire.jsonrpc import Reply, Request, peek_array, peek_object, peek_str, raw
+from hub.wire.jsonrpc import Reply, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import L4, MODERN, TOOLS_CALL, Era, Kind, Snapshot, era_of
 from hub.wire.questions.question import Question
 
@@ -41,7 +41,7 @@ CANCEL_S: Final = 10.0
 
 
 class Tasks:
-    """The tasks of one hub. `run` must be running; `upstreams` is everything there is, by name."""
+    """The tasks of one hub. `handles.run` must be running; `upstreams` is everything there is, by name."""
 
     def __init__(
         self,
@@ -57,41 +57,26 @@ class Tasks:
             sealer, upstreams, ttl_s=ttl_s, run=states.run, is_elsewhere=states.is_elsewhere, shows=shows
         )
         self._states = states
-        self._nursery: trio.Nursery | None = None
         self._required: dict[str, tuple[Snapshot, frozenset[str]]] = {}
         """By upstream: the tools that can be called only as tasks, and the snapshot that says so."""
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Run the tasks that outlive requests of hosts, until cancelled."""
-        async with trio.open_nursery() as self._nursery:
-            try:
-                await self._nursery.start(self.handles.run)
-                task_status.started()
-                await trio.sleep_forever()
-            finally:
-                self._nursery = None
-
-    # --- calls --------------------------------------------------------------------------------------------------------
-
-    def prepare(self, upstream: Upstream, operation: Operation) -> Operation:
-        """Make `operation` a task, if its tool can be called only as a task."""
+    def prepare(self, crossing: Crossing) -> Crossing:
+        """Make the operation a task, if its tool can be called only as a task."""
+        upstream, operation = crossing.upstream, crossing.operation
         snapshot = upstream.snapshot
         known = self._required.get(upstream.name)
         if known is None or known[0] is not snapshot:
             known = self._required[upstream.name] = snapshot, _requires(upstream)
         if not known[1] or operation.method != TOOLS_CALL or peek_str(operation.params.get("name")) not in known[1]:
-            return operation
-        ttl_ms = int(upstream.config.timeouts.call_total * 1000)
-        return structs.replace(operation, params={**operation.params, "task": raw({"ttl": ttl_ms})})
+            return crossing
+        return crossing.with_params({"task": raw({"ttl": int(upstream.config.timeouts.call_total * 1000)})})
 
     def forget(self, name: str) -> None:
         """Forget an upstream that was removed."""
         self._required.pop(name, None)
 
-    async def handle_reply(
-        self, upstream: Upstream, operation: Operation, exchange: Exchange, reply: Reply, request: Request
-    ) -> Reply:
-        """Turn `reply`, the first of `upstream` to `operation`, into the reply for the host of `exchange`.
+    async def handle_reply(self, reply: Reply, crossing: Crossing) -> Reply:
+        """Turn `reply`, the first to an operation, into the reply for its host.
 
         That is `reply` itself, if it is no task; else a handle of the task, or what becomes of it, or what the upstream
         wants to know meanwhile.
@@ -101,72 +86,68 @@ class Tasks:
             HubError: as `TaskWait.wait`.
         Cancellation: cancels the task, if the host knows nothing of it.
         """
-        task = self._task_in(upstream, operation, reply)
+        upstream, operation, exchange = crossing.upstream, crossing.operation, crossing.exchange
+        version = upstream.snapshot.version
+        if operation.method != TOOLS_CALL or upstream.config.tasks == "off":
+            return reply
+        if era_of(version) is Era.LEGACY and "task" not in operation.params:
+            return reply
+        try:
+            task = task_in(reply, version)
+        except NoTask as error:
+            raise nonsense(upstream.name, str(error)) from None
         if task is None:
             return reply
-        caller, version = exchange.caller, upstream.snapshot.version
+        caller = exchange.caller
         if caller.era is Era.MODERN and declares(caller.capabilities):
             return self.handles.create_handle(upstream, task, caller, peek_str(operation.params.get("name")) or "")
         client = TaskClient(upstream, task.id, version, SilentExchange(caller, exchange), session=task.session)
         client.keep_session(task)
-        show = self._shower(client, exchange, bind(upstream.name, caller.identity.principal, request))
-        return await self._absorb(client, TaskWait(client, task, exchange, _total_s(upstream), show=show))
+        return await self._absorb(TaskWait(client, task, exchange, show=self._shower(client, crossing)))
 
-    def _task_in(self, upstream: Upstream, operation: Operation, reply: Reply) -> Task | None:
-        version = upstream.snapshot.version
-        may_be = operation.method == TOOLS_CALL and upstream.config.tasks != "off"
-        if not may_be or (era_of(version) is Era.LEGACY and "task" not in operation.params):
-            return None
-        try:
-            return task_in(reply, version)
-        except NoTask as error:
-            raise nonsense(upstream.name, str(error)) from None
-
-    async def resume(self, state: RequestState, exchange: Exchange, upstream: Upstream, request: Request) -> Reply:
-        """Resume the task of `state` with the answers in `request`. Returns as `handle_reply`.
+    async def resume(self, state: RequestState, crossing: Crossing) -> Reply:
+        """Resume the task of `state` with the answers in the request. Returns as `handle_reply`.
 
         Raises:
             RemoteProtocolError: -32602, an answer is none to what was asked under its key. Nothing has changed.
             HubError: as `handle_reply`.
         Cancellation: cancels the task.
         """
-        members = state.members
+        members, upstream, exchange = state.members, crossing.upstream, crossing.exchange
         kinds = peek_object(members["k"])
-        answers = {key: answer for key, answer in answers_of(request).items() if key in kinds}
+        answers = {key: answer for key, answer in answers_of(crossing.request).items() if key in kinds}
         check_answers(answers, kinds, upstream.name)
         client = TaskClient(upstream, peek_str(members["t"]) or "", MODERN, SilentExchange(exchange.caller, exchange))
         task_wait = TaskWait(
             client,
             None,
             exchange,
-            _total_s(upstream),
-            show=self._shower(client, exchange, state.binding),
+            show=self._shower(client, crossing, state.binding),
             answered=[key for key in map(peek_str, peek_array(members["a"])) if key is not None],
             round=int(bytes(members["n"])),
         )
-        return await self._absorb(client, task_wait, answers)
+        return await self._absorb(task_wait, answers)
 
-    async def _absorb(self, client: TaskClient, task_wait: TaskWait, answers: Mapping[str, Raw] | None = None) -> Reply:
+    async def _absorb(self, task_wait: TaskWait, answers: Mapping[str, Raw] | None = None) -> Reply:
         try:
             return await task_wait.wait(answers)
         except UpstreamUnauthorized as error:  # of a request about the task, which has begun
             raise with_evidence(error, Executed.UNKNOWN) from None
         finally:
-            if not task_wait.over and self._nursery is not None:
-                self._nursery.start_soon(_cancel, client)
+            if not task_wait.over and self.handles.nursery is not None:
+                self.handles.nursery.start_soon(_cancel, task_wait.client)
 
-    def _shower(self, client: TaskClient, exchange: Exchange, binding: Binding) -> Show | None:
+    def _shower(self, client: TaskClient, crossing: Crossing, binding: Binding | None = None) -> Show | None:
         """The way to ask a modern host: by the end of its request."""
-        caller = exchange.caller
+        caller = crossing.exchange.caller
         if caller.era is Era.LEGACY or client.era is Era.LEGACY:
             return None
 
         def show(questions: Mapping[str, Question], answered: list[str], round: int) -> Interim:
-            requests = input_requests(
-                questions, caller, capabilities_offered(client.upstream.config, caller.capabilities)
-            )
+            requests = input_requests(questions, caller, crossing.offered)
             kept = {"t": client.id, "k": kinds_of(questions), "a": answered, "n": round}
-            return input_required(requests, self._states.seal(ABSORBED, binding, kept, ttl_s=INPUT_TTL_S))
+            sealed = self._states.seal(ABSORBED, binding or crossing.binding, kept, ttl_s=INPUT_TTL_S)
+            return input_required(requests, sealed)
 
         return show
 
@@ -185,7 +166,3 @@ def _requires(upstream: Upstream) -> frozenset[str]:
     if upstream.config.tasks == "off" or snapshot.version != L4 or not augments_calls(snapshot.capabilities):
         return frozenset()
     return frozenset(tool.key for tool in snapshot.lists.get(Kind.TOOL, ()) if requires_task(tool.fields))
-
-
-def _total_s(upstream: Upstream) -> float:
-    return upstream.config.timeouts.call_total

@@ -19,8 +19,7 @@ from typing import Final
 import trio
 from msgspec import Raw
 
-from hub.bridge.input_requests import MAX_ROUNDS, capabilities_offered, judge, read_questions
-from hub.bridge.input_rounds import ask_all
+from hub.bridge.input_rounds import MAX_ROUNDS, ask_all, capabilities_offered, judge, read_questions
 from hub.bridge.tasks.client import TaskCancelled, TaskClient, TaskGone, is_unknown, nonsense
 from hub.bridge.tasks.model import (
     CANCELLED,
@@ -66,18 +65,17 @@ class TaskWait:
         client: TaskClient,
         task: Task | None,
         exchange: Exchange,
-        total_s: float,
         *,
-        show: Show | None = None,
+        show: Show | None,
         answered: Iterable[str] = (),
         round: int = 0,
     ) -> None:
         self.over = False
         """The upstream has ended the task, or the host knows how to go on: there is nothing to cancel."""
-        self._client = client
+        self.client = client
         self._task = task
         self._exchange = exchange
-        self._host = _Host(exchange, total_s)
+        self._host = _Host(exchange, client.upstream.config.timeouts.call_total)
         self._show = show
         self._answered = list(answered)
         self._round = round
@@ -98,8 +96,8 @@ class TaskWait:
         with self._host.scope:
             if answers:
                 await self._update(answers)
-            return await (self._follow() if self._client.era is Era.MODERN else self._await_result())
-        name = self._client.upstream.name
+            return await (self._follow() if self.client.era is Era.MODERN else self._await_result())
+        name = self.client.upstream.name
         raise DeadlineExceeded(f"{name} did not end its task in time, and was told to cancel it", upstream=name)
 
     # --- the extension ------------------------------------------------------------------------------------------------
@@ -122,19 +120,19 @@ class TaskWait:
         try:
             return outcome(task)
         except NoTask as error:
-            raise nonsense(self._client.upstream.name, str(error)) from None
+            raise nonsense(self.client.upstream.name, str(error)) from None
 
     def _new_questions(self, task: Task) -> dict[str, Question]:
         """Unanswered questions; each key is asked once."""
         if task.status != NEEDS_INPUT:
             return {}
-        found = read_questions(task.members, self._client.upstream.name, self._client.version)
+        found = read_questions(task.members, self.client.upstream.name, self.client.version)
         return {key: question for key, question in found.items() if key not in self._answered}
 
     async def _ask(self, questions: dict[str, Question]) -> Reply | None:
         """Have `questions` answered; not None: the modern host's request ends with this."""
-        name = self._client.upstream.name
-        judge(questions, capabilities_offered(self._client.upstream.config, self._exchange.caller.capabilities), name)
+        name = self.client.upstream.name
+        judge(questions, capabilities_offered(self.client.upstream.config, self._exchange.caller.capabilities), name)
         self._round += 1
         if self._round > MAX_ROUNDS:
             raise nonsense(name, "a task that asks without end")
@@ -148,9 +146,9 @@ class TaskWait:
         return None
 
     async def _update(self, answers: Mapping[str, Raw]) -> None:
-        reply = await self._client.update(answers)
+        reply = await self.client.update(answers)
         if isinstance(reply, Failure):
-            name = self._client.upstream.name
+            name = self.client.upstream.name
             raise self._give_up() if is_unknown(reply) else nonsense(name, f"an error to answers: {reply.message}")
         self._answered += answers
 
@@ -177,13 +175,13 @@ class TaskWait:
         """Request the outcome, which comes when the task ends. Some servers say at once that there is none."""
         while True:
             try:
-                reply = await self._client.result(self._host)
+                reply = await self.client.result(self._host)
             except DeadlineExceeded:  # nothing was said for long: whether that is in order `_keep_an_eye` knows
                 continue
             if isinstance(reply, Result):
                 return await self._conclude(reply)
             if reply.code == METHOD_NOT_FOUND:
-                raise nonsense(self._client.upstream.name, "a task without tasks/result")
+                raise nonsense(self.client.upstream.name, "a task without tasks/result")
             task = await self._look()
             if task.status in TERMINAL:
                 self._refuse_cancelled(task)
@@ -202,7 +200,7 @@ class TaskWait:
             if task.status in TERMINAL:
                 await trio.sleep(RESULT_S)
                 self._refuse_cancelled(task)
-                reply = await self._client.result()
+                reply = await self.client.result()
                 return reply if isinstance(reply, Failure) else await self._conclude(reply)
 
     async def _conclude(self, reply: Result) -> Reply:
@@ -210,7 +208,7 @@ class TaskWait:
         self.over = True
         if has_content(reply):
             return reply
-        found = await self._client.poll()
+        found = await self.client.poll()
         return message_result(found) if isinstance(found, Task) and found.status == FAILED else reply
 
     # --- both ---------------------------------------------------------------------------------------------------------
@@ -224,7 +222,7 @@ class TaskWait:
         misses = 0
         while True:
             try:
-                found = await self._client.poll()
+                found = await self.client.poll()
             except HubError as error:
                 misses += 1
                 if not error.retryable or misses > MAX_MISSES:
@@ -236,7 +234,7 @@ class TaskWait:
                 if is_unknown(found):
                     raise self._give_up()
                 if misses > MAX_MISSES:
-                    raise nonsense(self._client.upstream.name, f"an error to tasks/get: {found.message}")
+                    raise nonsense(self.client.upstream.name, f"an error to tasks/get: {found.message}")
             await self._pause()
         self._task = found
         self.over = found.status in TERMINAL
@@ -250,7 +248,7 @@ class TaskWait:
 
     def _give_up(self) -> TaskGone:
         self.over = True
-        name = self._client.upstream.name
+        name = self.client.upstream.name
         text = (
             f"{name} knows nothing any more of the task that this call began: it has expired, or {name} was restarted."
         )
@@ -259,7 +257,7 @@ class TaskWait:
     def _refuse_cancelled(self, task: Task) -> None:
         if task.status == CANCELLED:
             why = f": {task.message}" if task.message else ""
-            name = self._client.upstream.name
+            name = self.client.upstream.name
             raise TaskCancelled(f"The task of this call was cancelled at {name}{why}", upstream=name)
 
 

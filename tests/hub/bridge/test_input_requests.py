@@ -7,7 +7,7 @@ import pytest
 from msgspec import Raw
 
 from config.settings import UpstreamConfig
-from hub.bridge.input_requests import (
+from hub.bridge.input_rounds import (
     MAX_AT_ONCE,
     capabilities_offered,
     check_answers,

@@ -8,13 +8,13 @@ import trio
 import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
-from hub.bridge.input_requests import MAX_AT_ONCE, MAX_ROUNDS
-from hub.bridge.input_rounds import InputRefused, answer_until_final, read_wanted
+from hub.bridge.input_rounds import MAX_AT_ONCE, MAX_ROUNDS, Crossing, InputRefused, call_to_the_end, read_wanted
 from hub.downstream.host_questions import HostQuestions
+from hub.link.completed_elicitations import Elicitations
 from hub.link.hub_errors import UpstreamProtocolError, failure_from
 from hub.link.interface import Operation
 from hub.wire.jsonrpc import Failure, Response, Result, raw
@@ -23,6 +23,7 @@ from hub.wire.value_limits import MAX_ITEMS
 from tests.support.fakes import FakeHost, FakeUpstream, running
 from tests.support.schemas import validate
 from upstreams.session import CallTimeouts, SessionTerms
+from upstreams.status import empty_snapshot
 
 EVERYTHING = {"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {"listChanged": True}}
 FORM = {
@@ -122,14 +123,21 @@ class Wired:
     async def call(self, person, *, method="tools/call", declared=None, visited=None):
         """What the host gets for a call."""
         operation = Operation(method, {"name": raw("echo"), "arguments": raw({"a": 1})})
-        timeouts = CallTimeouts(30, 60)
+        return await call_to_the_end(crossing(self.session.call, operation, person, declared, visited))
 
-        async def retry(more):
-            again = Operation(method, {**operation.params, **more})
-            return await self.session.call(again, person, timeouts)
 
-        first = await self.session.call(operation, person, timeouts)
-        return await answer_until_final(first, retry, person, "up", MODERN, declared=declared, visited=visited)
+def crossing(call, operation, person, declared=None, visited=None):
+    """A call of the modern upstream "up", which was told of the capabilities `declared`; `visited` hears of visits."""
+
+    class Up:
+        name = "up"
+        config = UpstreamConfig(command="up", client_features="none" if declared == {} else "auto", roots="host")
+        snapshot = empty_snapshot("up", True)
+        elicitations = Elicitations(visited or (lambda id: None))
+
+    Up.snapshot = structs.replace(Up.snapshot, version=MODERN)
+    timeouts = CallTimeouts(30, 60)
+    return Crossing(Up, operation, person, None, lambda operation, exchange: call(operation, exchange, timeouts))
 
 
 @asynccontextmanager
@@ -210,11 +218,12 @@ async def test_a_state_is_repeated_byte_for_byte(autojump_clock):
     replies = [b'{"resultType":"input_required","requestState":%b}' % STATE.encode(), b'{"content":[]}']
     replies = [Result(Raw(each)) for each in replies]
 
-    async def retry(more):
-        given.append(more)
-        return replies[1]
+    async def call(operation, exchange, timeouts):
+        given.append(operation.params)
+        return replies[len(given) - 1]
 
-    await answer_until_final(replies[0], retry, FakeHost(), "up", MODERN)
+    await call_to_the_end(crossing(call, Operation("tools/call", {}), FakeHost()))
+    assert given.pop(0) == {}
     assert [{name: bytes(value) for name, value in more.items()} for more in given] == [
         {"requestState": STATE.encode()}
     ]

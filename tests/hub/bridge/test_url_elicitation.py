@@ -6,9 +6,8 @@ import pytest
 import trio
 import trio.testing
 
-from hub.bridge.input_requests import MAX_ROUNDS
-from hub.bridge.input_rounds import InputRefused
-from hub.bridge.request_state import RequestStates
+from hub.bridge.input_rounds import MAX_ROUNDS, Crossing, InputRefused
+from hub.bridge.request_state import RequestStates, answers_of
 from hub.bridge.url_elicitation import (
     AGAIN,
     MAX_SENT,
@@ -18,7 +17,6 @@ from hub.bridge.url_elicitation import (
     UrlElicitations,
     VisitNeeded,
     round_of,
-    wants_visits,
 )
 from hub.link.completed_elicitations import MAX_ID_CHARS, MAX_KEPT, Elicitations
 from hub.link.hub_errors import UpstreamProtocolError, failure_from
@@ -50,6 +48,10 @@ class Up:
     def __init__(self):
         self.elicitations = Elicitations()
         self.snapshot = empty_snapshot("up", True)
+        self.version = L4
+
+    def version_for(self, caller):
+        return self.version
 
 
 class Bridge:
@@ -62,8 +64,10 @@ class Bridge:
         self.up = Up()
 
     def ask_for_visits(self, host, *visits, request=None, round=1):
-        failure = needed(*(visits or [VISIT]))
-        return self.urls.ask_for_visits(failure, self.up, host.caller, request or call(), round=round)
+        return self.visit(needed(*(visits or [VISIT])), host, request=request, round=round)
+
+    def visit(self, reply, host, *, request=None, round=1):
+        return self.urls.visit(reply, Crossing(self.up, None, host, request or call(), None), round=round)
 
     def state(self, host, request):
         return self.states.open(text_of(request), host.caller.identity.principal, request)
@@ -71,7 +75,7 @@ class Bridge:
     async def resume(self, host, reply, **answers):
         """What the retry of a host gets that answers so; None: the upstream is called."""
         request = retry(reply, **answers)
-        return await self.urls.resume(self.state(host, request), self.up, request)
+        return await self.urls.resume(self.state(host, request), answers_of(request), self.up)
 
 
 def call(**more):
@@ -102,12 +106,14 @@ def bridge():
     return Bridge()
 
 
-def test_only_errors_of_that_revision_mean_it():
-    assert wants_visits(needed(VISIT), L4)
-    assert not wants_visits(needed(VISIT), L3)
-    assert not wants_visits(needed(VISIT), MODERN)
-    assert not wants_visits(Failure(-32603, "No"), L4)
-    assert not wants_visits(Result(raw({})), L4)
+def test_only_errors_of_that_revision_mean_it(bridge):
+    host = modern()
+    assert bridge.visit(needed(VISIT), host) != needed(VISIT)
+    for other in (Failure(-32603, "No"), Result(raw({}))):
+        assert bridge.visit(other, host) is other
+    for version in (L3, MODERN):
+        bridge.up.version = version
+        assert bridge.visit(needed(VISIT), host) == needed(VISIT)
 
 
 # --- hosts of 2025-11-25 ----------------------------------------------------------------------------------------------
@@ -137,7 +143,7 @@ def test_a_host_of_that_revision_gets_the_error_with_ids_of_the_hub(bridge):
 
 def test_other_members_of_the_error_stay(bridge):
     host = FakeHost(version=L4, capabilities=URL_MODE)
-    reply = bridge.urls.ask_for_visits(needed(VISIT, more=1), bridge.up, host.caller, call())
+    reply = bridge.visit(needed(VISIT, more=1), host)
     assert json.loads(bytes(reply.data))["more"] == 1
 
 
@@ -332,7 +338,7 @@ def test_other_hosts_get_it_in_words(bridge, version, capabilities):
 @pytest.mark.parametrize("host", [modern(), FakeHost(version=L4, capabilities=URL_MODE), FakeHost(version=L1)])
 def test_errors_that_name_no_page_are_the_upstreams_fault(bridge, failure, host):
     with pytest.raises(UpstreamProtocolError):
-        bridge.urls.ask_for_visits(failure, bridge.up, host.caller, call())
+        bridge.visit(failure, host)
 
 
 # --- what an upstream says is done ------------------------------------------------------------------------------------

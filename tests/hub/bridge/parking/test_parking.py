@@ -15,7 +15,7 @@ from msgspec import structs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 import hub.bridge.parking.parking
-from hub.bridge.known_roots import ROOTS_VALID_S
+from hub.bridge.parking.call import ROOTS_VALID_S
 from hub.bridge.parking.parking import (
     COALESCE_S,
     DRAIN_S,

@@ -17,8 +17,8 @@ from hub.bridge.tasks.model import (
     augments_calls,
     complete_result,
     declares,
-    failed_task,
     has_content,
+    loss_of,
     message_result,
     outcome,
     poll_s,
@@ -188,7 +188,7 @@ def test_the_wire_example() -> None:
 def test_what_hosts_are_told_of_a_lost_task() -> None:
     ticket = TaskTicket("files", "me", "u-9", "slow", L4, "s", TIMES["createdAt"])
     assert read_ticket(write_ticket(ticket)) == ticket
-    result = judged(complete_result(failed_task("h", ticket)), "tasks/get")
+    result = judged(complete_result(loss_of("h", ticket)), "tasks/get")
     assert (result["status"], result["error"]["data"]["hub"]) == ("failed", "upstream_lost")
 
 

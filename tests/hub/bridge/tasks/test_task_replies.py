@@ -7,6 +7,7 @@ import trio
 from msgspec import Raw
 
 from config.settings import Timeouts, UpstreamConfig
+from hub.bridge.input_rounds import Crossing
 from hub.bridge.request_state import RequestStates
 from hub.bridge.tasks.task_replies import Tasks
 from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError, UpstreamUnauthorized, UpstreamUnavailable
@@ -65,15 +66,21 @@ def slow(name: str = "slow") -> Operation:
     return Operation("tools/call", {"name": raw(name), "arguments": Raw(b"{}")})
 
 
+def crossing(
+    fake: Fake, operation: Operation, host: FakeHost | None = None, request: Request | None = None
+) -> Crossing:
+    return Crossing(fake, operation, host or FakeHost(), request or Request(1, "tools/call", {}), fake.call)
+
+
 async def settled(fake: Fake, reply: Any, host: FakeHost | None = None) -> Reply:
     """What a call comes to, of which an upstream said `reply`."""
     operation = slow()
     mine = tasks(fake)
     async with trio.open_nursery() as nursery:
-        await nursery.start(mine.run)
+        await nursery.start(mine.handles.run)
         try:
             request = Request(1, operation.method, operation.params)
-            return await mine.handle_reply(fake, operation, host or FakeHost(), Result(raw(reply)), request)
+            return await mine.handle_reply(Result(raw(reply)), crossing(fake, operation, host, request))
         finally:
             await trio.sleep(1)
             nursery.cancel_scope.cancel()
@@ -87,27 +94,26 @@ def get(status: str, **more: Any) -> dict[str, Any]:
 def test_only_what_needs_it_is_called_as_a_task() -> None:
     old = Fake(L4)
     mine = tasks(old)
-    assert peek_object(mine.prepare(old, slow()).params["task"]) == {"ttl": Raw(b"100000")}
+    assert peek_object(mine.prepare(crossing(old, slow())).operation.params["task"]) == {"ttl": Raw(b"100000")}
     for operation in (slow("maybe"), slow("other"), Operation("prompts/get", {"name": raw("slow")})):
-        assert mine.prepare(old, operation) is operation
+        assert mine.prepare(crossing(old, operation)).operation is operation
     for other in (Fake(MODERN), Fake(L3), Fake(L4, capabilities={})):
         operation = slow()
-        assert tasks(other).prepare(other, operation) is operation
+        assert tasks(other).prepare(crossing(other, operation)).operation is operation
     old.config = UpstreamConfig(command="files", tasks="off")
     old.snapshot = Fake(L4).snapshot
-    assert mine.prepare(old, operation) is operation
+    assert mine.prepare(crossing(old, operation)).operation is operation
 
 
 async def test_other_replies_pass_as_they_are() -> None:
     fake = Fake()
     mine = tasks(fake)
     reply = Result(Raw(b'{"content":[],"resultType":"complete"}'))
-    request = Request(1, "tools/call", {})
-    assert await mine.handle_reply(fake, slow(), FakeHost(), reply, request) is reply
+    assert await mine.handle_reply(reply, crossing(fake, slow())) is reply
     named = Result(Raw(b'{"content":[{"type":"text","text":"a \\"task\\""}],"resultType":"complete","x":"task"}'))
-    assert await mine.handle_reply(fake, slow(), FakeHost(), named, request) is named
+    assert await mine.handle_reply(named, crossing(fake, slow())) is named
     begun = Result(raw({"resultType": "task", **TASK}))
-    assert await mine.handle_reply(fake, Operation("prompts/get", {}), FakeHost(), begun, request) is begun
+    assert await mine.handle_reply(begun, crossing(fake, Operation("prompts/get", {}))) is begun
     assert fake.called == []
 
 
