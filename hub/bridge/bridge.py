@@ -67,7 +67,7 @@ class EraBridge:
         """Change settings, for calls and questions to come."""
         self._on_lost = on_lost
         self.parking.adjust(ttl_s, total_s)
-        self.tasks.handles.ttl_s = ttl_s
+        self.tasks.handles.adjust(ttl_s)
 
     def follow_sign_ins(self, find_guide: FindGuide) -> None:
         """Send people who have to sign in where the guide says, from now on."""
