@@ -20,12 +20,10 @@ from urllib.parse import quote, urlsplit
 from msgspec import Struct
 
 from config.tables.oauth import OWN_PARAMETERS
+from hub.wire.questions.page_urls import MAX_OPENED_CHARS, is_openable
 from upstreams.oauth.model import OAuthProblem
 
 SECRET_BYTES: Final = 32
-MAX_URL_BYTES: Final = 8 << 10
-LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
-_TEXT = re.compile(r"[!-~]+", re.A)
 
 
 class RequestSecrets(Struct, frozen=True):
@@ -86,7 +84,7 @@ def authorization_url(request: AuthorizationRequest, tied: RequestSecrets) -> st
     url = f"{endpoint}{joint}{query}"
     if not is_openable(url):
         raise OAuthProblem(
-            f"The authorization server names an address no browser is sent to: https, at most {MAX_URL_BYTES} bytes"
+            f"The authorization server names an address no browser is sent to: https, at most {MAX_OPENED_CHARS} bytes"
         )
     return url
 
@@ -94,20 +92,6 @@ def authorization_url(request: AuthorizationRequest, tied: RequestSecrets) -> st
 def challenge(verifier: str) -> str:
     """The S256 code challenge of a verifier (RFC 7636 4.2)."""
     return urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-
-
-def is_openable(url: str) -> bool:
-    """True if a browser may be sent to `url`: https, or http of this machine. Without user name and fragment."""
-    if len(url) > MAX_URL_BYTES or not _TEXT.fullmatch(url) or "\\" in url or "#" in url:
-        return False
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        return False
-    if not host or "@" in parts.netloc:
-        return False
-    return parts.scheme == "https" or (parts.scheme == "http" and host in LOOPBACK)
 
 
 def host_of(url: str) -> str:

@@ -108,30 +108,11 @@ def _is_loopback(host: str) -> bool:
 
 MAX_DEPTH: Final = 64
 MAX_PROCESSES: Final = 4096
-SHELLS: Final = frozenset(
-    ["sh", "ash", "bash", "dash", "fish", "ksh", "mksh", "zsh", "env", "npm", "npx", "uvx", "timeout", "nice", "setsid"]
-)
+SHELLS: Final = re.compile("sh|ash|bash|dash|fish|ksh|mksh|zsh|env|npm|npx|uvx|timeout|nice|setsid")
 """Programs that only start another one."""
-SERVICE_MANAGERS: Final = frozenset(
-    [
-        "systemd",
-        "init",
-        "launchd",
-        "openrc-init",
-        "runit",
-        "runsvdir",
-        "s6-svscan",
-        "dinit",
-        "tini",
-        "dumb-init",
-        "docker-init",
-        "catatonit",
-        "supervisord",
-        "sshd",
-        "tmux",
-        "screen",
-        "login",
-    ]
+SERVICE_MANAGERS: Final = re.compile(
+    "systemd|init|launchd|openrc-init|runit|runsvdir|s6-svscan|dinit|tini|dumb-init|docker-init|catatonit|supervisord"
+    "|sshd|tmux|screen|login"
 )
 """Programs that start everything of a user, and so say nothing of who asked."""
 
@@ -161,9 +142,9 @@ def _starter(shim: Process, proc: Path) -> int | None:
         return None
     for pid in _ancestors(shim.pid, proc):
         found = find_stat(pid, proc)
-        if found is None or pid == 1 or found.name in SERVICE_MANAGERS:
+        if found is None or pid == 1 or SERVICE_MANAGERS.fullmatch(found.name):
             return None
-        if found.name not in SHELLS:
+        if not SHELLS.fullmatch(found.name):
             return pid
     return None
 

@@ -7,7 +7,7 @@ tokens of one for those of the other.
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import trio
 from msgspec import Struct, structs
@@ -15,10 +15,11 @@ from msgspec import Struct, structs
 from config.settings import UpstreamConfig
 from hub.link.recent import Recent
 from hub.sign_in.servers import Surroundings
-from hub.sign_in.tickets import IDENTITY_PROVIDER, Target, target_of
+from hub.sign_in.tickets import Target, target_of
 from upstreams.oauth.discovery.challenge import fits, permit_scopes, readable_scopes
 from upstreams.oauth.discovery.discover import too_many_scopes
 from upstreams.oauth.model import Challenge, Discovery, Grant, NoSignIn, OAuthProblem, OAuthUnavailable, same_issuer
+from upstreams.oauth.state import IDENTITY_PROVIDER
 from upstreams.oauth.store.grant_store import CannotOpen
 from upstreams.oauth.tokens import origin_of
 
@@ -85,7 +86,7 @@ class Prospects:
         """Nothing was found out in the time that there was; hosts wait for it no more until a minute from now."""
         if self.find(upstream, principal) is None:
             slow = OAuthUnavailable(too_slow(upstream or IDENTITY_PROVIDER))
-            self._known.put((upstream, principal), Prospect(self._now(), target_of(config), failure=slow))
+            self._note(upstream, config, principal, failure=slow)
 
     async def look(self, upstream: str, config: UpstreamConfig, principal: str) -> Prospect:
         """Find out what a sign-in would begin with, unless that is known, be it that there is none."""
@@ -118,9 +119,7 @@ class Prospects:
         return turn
 
     async def _ask(self, upstream: str, config: UpstreamConfig, principal: str) -> Discovery:
-        key = upstream, principal
-        accounts = self._around.accounts
-        credential = accounts.find(upstream, principal)
+        credential = self._around.accounts.find(upstream, principal)
         wants = Challenge() if credential is None else credential.challenge
         try:
             grant = await self._grant(upstream, principal)
@@ -128,7 +127,7 @@ class Prospects:
             found = await self._around.servers.discover(upstream, config, wants, preferred)
             unusual = await self._unusual(upstream, config, principal, found.server.issuer, grant)
         except (OAuthProblem, OAuthUnavailable) as error:
-            self._known.put(key, Prospect(self._now(), target_of(config), failure=_again(error)))
+            self._note(upstream, config, principal, failure=_again(error))
             if isinstance(error, NoSignIn) and credential is not None:
                 credential.note_problem(str(error))
             raise
@@ -136,8 +135,11 @@ class Prospects:
             before = "" if credential is None else credential.wanted_scope
             scope = join_scopes(before or join_scopes(grant.scope, grant.asked_scope), found.scope)
             found = structs.replace(found, scope=" ".join(permit_scopes(scope.split(), config.oauth.max_scopes)))
-        self._known.put(key, Prospect(self._now(), target_of(config), found, unusual=unusual))
+        self._note(upstream, config, principal, discovery=found, unusual=unusual)
         return found
+
+    def _note(self, upstream: str, config: UpstreamConfig, principal: str, **known: Any) -> None:
+        self._known.put((upstream, principal), Prospect(self._now(), target_of(config), **known))
 
     async def _grant(self, upstream: str, principal: str) -> Grant | None:
         """The grant that is used; None: there is none, or none that can be opened."""

@@ -105,10 +105,13 @@ class ReturnAddresses:
     async def _pick_port(self) -> int:
         """A port of 127.0.0.1 that is free, which is kept from now on."""
         try:
-            with _bind("127.0.0.1", 0) as found:
-                port = int(found.getsockname()[1])
-        except OSError:
-            raise OAuthProblem(NO_PORT) from None
+            found = bind("127.0.0.1", 0)
+        except PortTaken:
+            found = None
+        if found is None:
+            raise OAuthProblem(NO_PORT)
+        with found:
+            port = int(found.getsockname()[1])
         await self._ask(lambda facts: facts.keep_port(port))
         return port
 
@@ -293,29 +296,19 @@ def bind(host: str, port: int) -> socket.socket | None:
     Raises:
         PortTaken: another program has it.
     """
+    found = None
     try:
-        found = _bind(host, port)
-    except OSError as error:
-        if error.errno in NO_ADDRESS:
-            return None
-        raise PortTaken from None
-    try:
-        found.listen(BACKLOG)
-        found.setblocking(False)
-    except OSError:
-        found.close()
-        raise PortTaken from None
-    return found
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-    try:
+        found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if ":" in host:
             found.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         found.bind((host, port))
-    except OSError:
-        found.close()
-        raise
-    return found
+        found.listen(BACKLOG)
+        found.setblocking(False)
+        return found
+    except OSError as error:
+        if found is not None:
+            found.close()
+        if error.errno in NO_ADDRESS:
+            return None
+        raise PortTaken from None

@@ -21,9 +21,8 @@ from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import OWNER, Caller
 from hub.net.http_server import Handler
 from hub.sign_in.authorization_url import WILDCARDS, AuthorizationRequest, authorization_url, host_of, new_secrets
-from hub.sign_in.callback import BadResponse, read_pasted
 from hub.sign_in.prospects import Prospects, check_scope, choose_scope, too_slow
-from hub.sign_in.responses import Responses
+from hub.sign_in.responses import BadResponse, Responses, read_pasted
 from hub.sign_in.return_address import ReturnAddresses
 from hub.sign_in.servers import Surroundings
 from hub.sign_in.tickets import RECORD_S, Invitation, SignInRecord, Ticket, Tickets, state_hash, target_of
@@ -60,8 +59,7 @@ class SignIns:
 
     async def look(self, upstream: str, caller: Caller) -> None:
         """Find out, within some seconds, whether `visit` can offer a page; to be awaited before it."""
-        config = self._around.upstream(upstream)
-        principal = None if config is None else self._account(config, caller)
+        config, principal = self._account(upstream, caller)
         if config is not None and principal is not None:
             with trio.move_on_after(LOOK_S) as looking:
                 await self.prospects.look(upstream, config, principal)
@@ -70,8 +68,7 @@ class SignIns:
 
     def visit(self, upstream: str, caller: Caller) -> SignInVisit | None:
         """The page on which the user of a host signs in; None: there is none that would work now."""
-        config = self._around.upstream(upstream)
-        principal = None if config is None else self._account(config, caller)
+        config, principal = self._account(upstream, caller)
         base = None if principal is None else self.addresses.begin_base(principal)
         if config is None or principal is None or base is None or self._is_one_of_several:
             return None
@@ -107,8 +104,7 @@ class SignIns:
 
     def advice(self, upstream: str, caller: Caller) -> str:
         """The text for a host's model about a call that needs a sign-in first."""
-        config = self._around.upstream(upstream)
-        principal = None if config is None else self._account(config, caller)
+        config, principal = self._account(upstream, caller)
         if config is None or principal is None:
             if config is not None and config.across_principals:
                 return (
@@ -134,12 +130,12 @@ class SignIns:
         way += f" and type the code {visit.code} there" if visit and visit.code else ""
         return f'{upstream} needs you to sign in{at}. Ask the user to run "hubd auth {upstream}"{way}, then try again.'
 
-    def _account(self, config: UpstreamConfig, caller: Caller) -> str | None:
-        """The principal whose sign-in a call of `caller` needs; None: that is not the caller's to do."""
-        principal = caller.identity.principal
-        if config.oauth.account == "each":
-            return principal
-        return OWNER if principal == OWNER else None
+    def _account(self, upstream: str, caller: Caller) -> tuple[UpstreamConfig | None, str | None]:
+        """The settings of an upstream, and the principal whose sign-in a call of `caller` needs there; None: there is
+        no such upstream; that is not the caller's to do."""
+        config, principal = self._around.upstream(upstream), caller.identity.principal
+        may_sign_in = config is not None and (config.oauth.account == "each" or principal == OWNER)
+        return config, principal if may_sign_in else None
 
     def _server(self, upstream: str, principal: str) -> str:
         known = self.prospects.find(upstream, principal)

@@ -23,6 +23,7 @@ from hub.link.recent import Recent
 from hub.sign_in.authorization_url import RedirectUri
 from upstreams.oauth.model import Discovery, OAuthClient
 from upstreams.oauth.registration import ClientWish
+from upstreams.oauth.state import IDENTITY_PROVIDER
 
 TICKET_S: Final = 3600.0
 RECORD_S: Final = 600.0
@@ -38,7 +39,6 @@ MAX_TRIES: Final = 5
 """Codes that may be tried at one invitation."""
 CODES: Final = 1_000_000
 ID_BYTES: Final = 24
-IDENTITY_PROVIDER: Final = "the identity provider"
 
 
 class Target(NamedTuple):

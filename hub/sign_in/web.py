@@ -19,13 +19,14 @@ from hub.link.hub_errors import HubError
 from hub.net.http_server import HttpRequest, HttpResponse
 from hub.sign_in.authorization_url import host_of
 from hub.sign_in.browser_end import LOOPBACK_HOST, Who, is_forwarded, is_from_here
-from hub.sign_in.callback import BadResponse, is_navigation, read_query
 from hub.sign_in.pages import CODE, HEADERS, HTML, begin_page, code_page, page
+from hub.sign_in.responses import BadResponse, is_navigation, read_query
 from hub.sign_in.return_address import PROXIED
 from hub.sign_in.servers import Surroundings
 from hub.sign_in.sign_ins import SignIns
-from hub.sign_in.tickets import IDENTITY_PROVIDER, MAX_TRIES, Invitation, SignInRecord, Ticket
+from hub.sign_in.tickets import MAX_TRIES, Invitation, SignInRecord, Ticket
 from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
+from upstreams.oauth.state import IDENTITY_PROVIDER
 
 BEGIN: Final = "/oauth/begin/"
 DONE: Final = "/oauth/done/"
@@ -116,9 +117,7 @@ class Browsers:
         except (OAuthUnavailable, HubError) as error:
             _tell(response, 503, f"No sign-in for {ticket.server_name} now", f"{error}. Reload this page to try again.")
             return
-        more: Headers = ()
-        if cookie:
-            more = (("Set-Cookie", f"{COOKIE}={cookie}; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age={COOKIE_S}"),)
+        more = (_cookie_field(cookie, COOKIE_S),) if cookie else ()
         if invitation.is_told and not is_known:
             _show(response, 302, b"", (("Location", url), *more))
         else:
@@ -158,9 +157,7 @@ class Browsers:
         outcome = await self._sign_ins.responses.use(record, parameters)
         again = "" if outcome.state == "signed_in" or is_shown else f"{BEGIN}{record.invitation.id}"
         done = self._sign_ins.tickets.put_outcome(outcome, again)
-        gone = (
-            (("Set-Cookie", f"{COOKIE}=; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age=0"),) if record.cookie else ()
-        )
+        gone = (_cookie_field("", 0),) if record.cookie else ()
         _show(response, 303, b"", (("Location", f"{DONE}{done}"), *gone))
 
     # --- who ----------------------------------------------------------------------------------------------------------
@@ -236,6 +233,10 @@ def _code(request: HttpRequest) -> str:
         return read_query(request.query).get(CODE, "")
     except BadResponse:
         return ""
+
+
+def _cookie_field(value: str, age_s: int) -> tuple[str, str]:
+    return "Set-Cookie", f"{COOKIE}={value}; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age={age_s}"
 
 
 def _cookie(request: HttpRequest) -> str:

@@ -7,11 +7,9 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import urlsplit
 
-from config.loading.check import is_loopback
+from hub.wire.questions.page_urls import is_openable
 
-MAX_URL_CHARS: Final = 8192
 AT_ONCE_S: Final = 0.7
 """A program that opens browsers and fails does so within this time."""
 OPENERS: Final = {"darwin": ("open",), "linux": ("xdg-open", "wslview")}
@@ -37,21 +35,6 @@ def opener(environ: Mapping[str, str], platform: str = sys.platform) -> str | No
     known = OPENERS.get(platform, ())
     candidates = (wanted, *known) if ONE_WORD.fullmatch(wanted) else known
     return next((found for name in candidates if (found := shutil.which(name, path=path))), None)
-
-
-def is_openable(url: str) -> bool:
-    """True if a browser may be sent to this address: https, or http on this machine, without control characters."""
-    if len(url) > MAX_URL_CHARS or not url.isascii() or not url.isprintable() or " " in url:
-        return False
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-        parts.port  # noqa: B018 - it may be no number
-    except ValueError:
-        return False
-    if parts.username is not None or not host:
-        return False
-    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
 
 
 def open_browser(url: str, environ: Mapping[str, str]) -> str:

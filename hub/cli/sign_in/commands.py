@@ -2,21 +2,29 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Collection
+from getpass import getpass
 from math import inf
-from os import EX_OK, EX_TEMPFAIL
+from os import EX_CONFIG, EX_OK, EX_TEMPFAIL
 from typing import Any, Final
 
 from msgspec.structs import asdict
 
+from config.editing.draft import Draft
 from config.errors import ConfigError
+from config.files import locked
+from config.hosts.secret_literals import NewSecrets
+from config.hub_paths import state_dir
 from config.loading.assemble import load_all
+from config.secrets.store import SecretStore
+from hub.cli.configuration.saving import reload_hub, save, say_problems
 from hub.cli.hosts.served import hosts_that_start
 from hub.cli.render.sign_ins import accounts_blocks
+from hub.cli.secret_commands import say_kept
 from hub.cli.server_watch import ServerOutcome, watch
 from hub.cli.sign_in.conversation import WHO, TokenWanted, Wishes, converse, how_long
-from hub.cli.sign_in.token import ask_token
 from hub.cli.start_hub import start_hub
 from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, add, agreed, client, now
 from hub.control.methods import SIGN_IN_FINISH, SIGN_IN_STATUS, SIGN_OUT
@@ -96,8 +104,7 @@ def _auth(options: Desk) -> int:
         return _finish(options)
 
     wishes = Wishes(
-        options.name or "",
-        idp=options.idp,
+        name=options.name or "",
         scope=options.scope,
         reset=options.reset,
         yes=options.yes,
@@ -138,7 +145,6 @@ def _seconds(text: str) -> float:
 
 def why_no_browser() -> str:
     """The reason why the configuration wants no browser opened; "": it does not say so."""
-
     try:
         config = load_all(None, os.environ, partly=True).config
     except ConfigError:  # which is for the hub to say
@@ -176,12 +182,11 @@ def offer_sign_in(found: Collection[ServerOutcome], output: Output) -> int | Non
     if not agreed("Sign in now?", default=True):
         return None
 
-    return sign_in(Wishes(name, why_not=why_no_browser()), output)
+    return sign_in(Wishes(name=name, why_not=why_no_browser()), output)
 
 
 def _finish(options: Desk) -> int:
     """Hand the address on standard input to the hub, which waits for it."""
-
     line = "" if sys.stdin is None else sys.stdin.readline(MAX_ADDRESS_CHARS).strip()
     if not line:
         raise UsageError("standard input has no line with the address of the page that did not load")
@@ -192,7 +197,6 @@ def _finish(options: Desk) -> int:
 def _end(outcome: SignInOutcome, output: Output, *, is_wanted: bool = False) -> int:
     """Say how a sign-in ended, and what became of the server; the exit code. `is_wanted`: that it is open still is what
     the command is for."""
-
     output.set(**asdict(outcome))
     title = outcome.upstream or WHO
     if outcome.state == "open" and is_wanted:
@@ -211,7 +215,6 @@ def _end(outcome: SignInOutcome, output: Output, *, is_wanted: bool = False) -> 
 
 def _with_server(name: str, said: str, output: Output) -> int:
     """Wait until the server is connected, and say so."""
-
     with client() as hub:
         (found,) = watch(hub, [name], output).values()
     output.set(server=found.as_object())
@@ -235,9 +238,8 @@ def _with_server(name: str, said: str, output: Output) -> int:
 
 def _status(options: Desk) -> int:
     with client() as hub:
-        found = hub.request_json(SIGN_IN_STATUS, name=options.name)
         accounts = hub.request(SIGN_IN_STATUS, name=options.name).accounts
-    options.output.set(accounts=found["accounts"])
+    options.output.set(accounts=[asdict(each) for each in accounts])
     options.output.show(*accounts_blocks(accounts, options.name))
     return EX_OK
 
@@ -267,3 +269,34 @@ def _say_signed_out(account: SignedOutAccount) -> str:
         return f"{title}: signed out, and the tokens ended{also}"
     why = f" ({account.why_not})" if account.why_not else ""
     return f"{title}: signed out here; the tokens were not ended there{why} and last until their time is over{also}"
+
+
+SCHEME: Final = "Bearer "
+
+
+def ask_token(name: str, output: Output) -> int:
+    """Ask for the token of the server `name`, keep it, and have the server connected with it; the exit code.
+
+    Raises:
+        EditError: it cannot be kept, or the file with the server cannot be edited.
+    """
+    output.say(f"{name} wants a token and has no sign-in; whoever runs it has tokens for you.")
+    try:
+        token = getpass("its token (it is not shown): ").strip().removeprefix(SCHEME).strip()
+    except EOFError:
+        token = ""
+    if not token:
+        return output.fail(EX_FAILED, "there was no answer; nothing was changed")
+    new = NewSecrets(SecretStore.open())
+    secret = new.name_for(re.sub(r"\W", "_", f"{name}_token").upper(), token)
+    say_kept(new.keep(), output)
+    with locked(state_dir()):
+        draft = Draft(None, os.environ)
+        headers = draft.settings_of(name).get("headers") or {}
+        draft.assign(name, "headers", {**headers, "Authorization": f"{SCHEME}${{secret:{secret}}}"})
+        if problems := draft.problems():
+            say_problems(problems, output)
+            text = f"{name} stays as it is; {secret} is kept, `hubd secret rm {secret}` removes it"
+            return output.fail(EX_CONFIG, text)
+        saved = save(draft, "edited", f"headers.Authorization of {name} refers to the secret {secret}", output)
+    return reload_hub(saved, output, [name])

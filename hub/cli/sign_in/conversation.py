@@ -4,16 +4,20 @@ The hub does all of it; here it is said, a browser is opened, and an address tha
 """
 
 import os
+import sys
+import termios
 from collections.abc import Mapping
 from datetime import datetime
 from math import inf
-from typing import Final
+from types import TracebackType
+from typing import Any, Final, Self
+
+from msgspec import Struct
 
 from hub.cli.clock import now_s
 from hub.cli.keyboard import readable
 from hub.cli.render.tables import duration
 from hub.cli.sign_in.browser import open_browser, why_elsewhere
-from hub.cli.sign_in.pasting import PastedLines
 from hub.cli.subcommand import Output, agreed, client
 from hub.control.client import ControlClient
 from hub.control.errors import ControlFailed, HubNotRunning
@@ -24,29 +28,31 @@ PATIENCE_S: Final = 60.0
 """Seconds after the end of a sign-in that the hub may take to say so."""
 WHO: Final = "the identity provider"
 PASTE: Final = "paste the address of the page that does not load, here and nowhere else:"
+MAX_LINE_BYTES: Final = 32 << 10
+"""Longer ones are not read: no hub takes such an address."""
+ERASE: Final = b"\x7f\x08"
+END: Final = b"\x04"
+"""The byte that a terminal sends for Ctrl-D."""
+PIECE_BYTES: Final = 4096
 
 
-class Wishes:
+class Wishes(Struct, frozen=True, kw_only=True):
     """The wishes of the person for a sign-in."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        idp: bool = False,
-        scope: str = "",
-        reset: bool = False,
-        yes: bool = False,
-        why_not: str = "",
-        within_s: float = inf,
-    ) -> None:
-        """`why_not`: why no browser is opened; "": one is, if there is one for this terminal. `within_s`: time to wait
-        for the end, beside what the hub waits; 0: the address alone is wanted."""
-        self.name = "" if idp else name
-        self.params = {"name": self.name, "idp": idp, "scope": scope, "reset": reset}
-        self.yes = yes
-        self.why_not = why_not
-        self.within_s = within_s
+    name: str = ""
+    """"": at the identity provider."""
+    scope: str = ""
+    reset: bool = False
+    yes: bool = False
+    why_not: str = ""
+    """The reason why no browser is opened; "": one is, if there is one for this terminal."""
+    within_s: float = inf
+    """Time to wait for the end, beside what the hub waits; 0: the address alone is wanted."""
+
+    def request(self, hub: ControlClient, *, yes: bool) -> SignInStep:
+        """Ask the hub to begin; its first step."""
+        idp = not self.name
+        return hub.request(SIGN_IN, name=self.name, idp=idp, scope=self.scope, reset=self.reset, yes=yes)
 
 
 class SignInRefused(ControlFailed):
@@ -55,6 +61,72 @@ class SignInRefused(ControlFailed):
 
 class TokenWanted(ControlFailed):
     """There is no sign-in: the server wants a token, which a person has to have from elsewhere."""
+
+
+class PastedLines:
+    """Lines of standard input, read when it is readable. Used in a `with` block: a terminal is set to hand over
+    characters as they come, since it keeps only 4 KiB of a line otherwise, and is put back."""
+
+    def __init__(self, descriptor: int | None) -> None:
+        """`descriptor`: None: there is no input."""
+        self.descriptor = descriptor
+        """To be waited for; None: nothing more comes."""
+        self._received = bytearray()
+        self._terminal: tuple[int, list[Any]] | None = None
+        """Its descriptor, and how it is to be put back."""
+
+    @classmethod
+    def of_stdin(cls) -> Self:
+        """Those of standard input."""
+        try:
+            return cls(None if sys.stdin is None else sys.stdin.fileno())
+        except (OSError, ValueError):  # it has no descriptor
+            return cls(None)
+
+    def __enter__(self) -> Self:
+        if self.descriptor is not None and os.isatty(self.descriptor):
+            self._terminal = self.descriptor, termios.tcgetattr(self.descriptor)
+            mode = termios.tcgetattr(self.descriptor)
+            mode[3] &= ~termios.ICANON
+            mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0
+            termios.tcsetattr(self.descriptor, termios.TCSANOW, mode)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._terminal is not None:
+            descriptor, before = self._terminal
+            termios.tcsetattr(descriptor, termios.TCSANOW, before)
+
+    def lines(self) -> list[str]:
+        """The lines that are complete now, without empty ones; to be called when `descriptor` is readable. Of one that
+        is too long only the beginning is kept, which nobody takes for an address."""
+        assert self.descriptor is not None, "nothing more comes"
+        try:
+            data = os.read(self.descriptor, PIECE_BYTES)
+        except OSError:
+            data = b""
+        if not data or (self._terminal is not None and data == END):
+            self.descriptor = None
+            data = b"\n"
+        found: list[str] = []
+        for piece in data.splitlines(keepends=True):
+            self._take(piece)
+            if piece.endswith((b"\n", b"\r")):
+                found.append(self._received.decode(errors="replace").strip())
+                self._received.clear()
+        return [line for line in found if line]
+
+    def _take(self, piece: bytes) -> None:
+        if self._terminal is None:
+            self._received += piece[: MAX_LINE_BYTES - len(self._received)]
+            return
+        for key in piece:
+            if key in ERASE:
+                del self._received[-1:]
+            elif len(self._received) < MAX_LINE_BYTES:
+                self._received.append(key)
 
 
 def converse(
@@ -98,8 +170,7 @@ def converse(
 
 def _begin(hub: ControlClient, wishes: Wishes, output: Output) -> SignInStep:
     """The first step. A person is asked, if that is necessary."""
-
-    step = hub.request(SIGN_IN, **wishes.params, yes=wishes.yes)
+    step = wishes.request(hub, yes=wishes.yes)
     if step.wants_token:
         raise TokenWanted(step.wants_token)
     if not step.unusual:
@@ -114,7 +185,7 @@ def _begin(hub: ControlClient, wishes: Wishes, output: Output) -> SignInStep:
     output.say(about)
     if not agreed("Sign in there?", default=False):
         raise SignInRefused("nothing was changed")
-    step = hub.request(SIGN_IN, **wishes.params, yes=True)
+    step = wishes.request(hub, yes=True)
     if step.unusual:
         raise SignInRefused(step.unusual)
     return step
@@ -133,13 +204,11 @@ def _say_code(step: SignInStep, output: Output) -> None:
 
 def _say_elsewhere(step: SignInStep, why: str, patience: str, output: Output, environ: Mapping[str, str]) -> None:
     _say_address(step, why, output)
-    if step.code:  # what comes back is not taken from a program
-        pass
-    elif step.port:
+    if step.port and not step.code:  # with a code, what comes back is not taken from a program
         output.say("If that browser is on another machine, let it come back to this one first, by")
         output.say(f"  {forwarding(step.port, environ)}")
         output.say(f"or {PASTE}")
-    else:
+    elif not step.code:
         output.say(f"If its last page does not load, {PASTE}")
     output.say(f"Waiting {patience}.")
 
@@ -166,7 +235,6 @@ def _wait(hub: ControlClient, wishes: Wishes, step: SignInStep, pasted: PastedLi
     Raises:
         HubNotRunning: the hub has stopped.
     """
-
     began = now_s()
     until = began + step.expires_s + PATIENCE_S
     while True:
@@ -190,7 +258,6 @@ def _wait(hub: ControlClient, wishes: Wishes, step: SignInStep, pasted: PastedLi
 def hand_over(address: str, output: Output, name: str | None = None) -> SignInOutcome | None:
     """Hand an address that was pasted to the hub; the outcome, or None: the hub did not take it, or it was for another
     server than `name`, which is said."""
-
     try:
         with client() as other:
             outcome = other.request(SIGN_IN_FINISH, address=address)

@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 MAX_URL_CHARS: Final = 2048
+MAX_OPENED_CHARS: Final = 8192
 _SEEN: Final = re.compile(r"[!#$%&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~]*")
 """The characters of a URI (RFC 3986): no space, no quotes, no backslash, no brackets except those of IPv6."""
 _PARTS: Final = re.compile(r"(?i:(https?)://)([^/?#]*)")
@@ -23,14 +24,23 @@ class ForbiddenUrl(ValueError):
     """A URL that no person is sent to. The text says why, as a clause after the word URL."""
 
 
-def host_of(url: str) -> str:
+def is_openable(url: str) -> bool:
+    """True if a browser may be sent to `url`: as `host_of`, but for its length, and without a fragment."""
+    try:
+        host_of(url, MAX_OPENED_CHARS)
+    except ForbiddenUrl:
+        return False
+    return "#" not in url
+
+
+def host_of(url: str, max_chars: int = MAX_URL_CHARS) -> str:
     """The host of `url`, with its port if given, to be shown to the person who is asked to open it.
 
     Raises:
         ForbiddenUrl: no person is sent to this URL.
     """
-    if len(url) > MAX_URL_CHARS:
-        raise ForbiddenUrl(f"is longer than {MAX_URL_CHARS} characters")
+    if len(url) > max_chars:
+        raise ForbiddenUrl(f"is longer than {max_chars} characters")
     if not _SEEN.fullmatch(url):
         raise ForbiddenUrl(
             "holds characters that no URL may hold; write them as %XX, and a name of other letters as xn--"

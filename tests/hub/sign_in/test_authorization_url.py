@@ -14,10 +14,10 @@ from hub.sign_in.authorization_url import (
     callback_at,
     challenge,
     host_of,
-    is_openable,
     new_secrets,
     parse_redirect,
 )
+from hub.wire.questions.page_urls import is_openable
 from upstreams.oauth.model import OAuthProblem
 
 TIED = RequestSecrets("STATE", "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk", "NONCE")

@@ -5,10 +5,9 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from hub.sign_in.callback import (
+from hub.sign_in.responses import (
     MAX_DESCRIPTION,
     BadResponse,
-    Expected,
     RefusedResponse,
     is_navigation,
     judge,
@@ -16,10 +15,15 @@ from hub.sign_in.callback import (
     read_query,
 )
 from tests.fuzz.mutation import damaged
+from upstreams.oauth.model import AuthorizationServer
 
 ISSUER = "https://id.example"
 COUNT = int(os.environ.get("HUBD_FUZZ", "300"))
 BROWSER = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+
+
+def server(issuer: str, sends_issuer: bool) -> AuthorizationServer:
+    return AuthorizationServer(issuer=issuer, token_endpoint=f"{issuer}/token", sends_issuer=sends_issuer)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +106,7 @@ def test_a_control_character_is_in_what_is_shown_alone_and_is_not_shown_as_it_is
             read_query(query)
     found = read_query(f"error=e%{code:02x}&error_description=d%{code:02x}%e2%80%ae")
     with pytest.raises(RefusedResponse) as refused:
-        judge(found, Expected(IT, sends_issuer=False))
+        judge(found, server(IT, sends_issuer=False))
     assert str(refused.value).isprintable()
 
 
@@ -129,7 +133,7 @@ OTHER = "https://evil.test"
     ],
 )
 def test_who_answers(promised, sent, good):
-    expected = Expected(IT, promised)
+    expected = server(IT, promised)
     issuer = {} if sent is None else {"iss": sent}
     if good:
         assert judge({"code": "C", **issuer}, expected) == "C"
@@ -145,7 +149,7 @@ def test_who_answers(promised, sent, good):
 def test_an_error_of_the_right_server_is_shown_in_part():
     description = "no\x1b[31m \u202e" + "y" * 500
     with pytest.raises(RefusedResponse) as refused:
-        judge({"error": "server_error", "error_description": description, "code": "C"}, Expected(IT, False))
+        judge({"error": "server_error", "error_description": description, "code": "C"}, server(IT, False))
     text = str(refused.value)
     assert refused.value.code == "server_error"
     assert text.startswith(f"{IT} refused: server_error (no\\x1b[31m \\u202eyyy")
@@ -155,14 +159,14 @@ def test_an_error_of_the_right_server_is_shown_in_part():
 
 def test_who_declines_is_said_to_have_declined():
     with pytest.raises(RefusedResponse, match="access was denied") as refused:
-        judge({"error": "access_denied"}, Expected(IT, False))
+        judge({"error": "access_denied"}, server(IT, False))
     assert refused.value.code == "access_denied"
 
 
 @pytest.mark.parametrize("more", [{}, {"code": ""}, {"token": "x"}])
 def test_an_answer_without_a_code(more):
     with pytest.raises(RefusedResponse, match="without a code"):
-        judge({"iss": IT, **more}, Expected(IT, True))
+        judge({"iss": IT, **more}, server(IT, True))
 
 
 @pytest.mark.parametrize(
@@ -215,7 +219,7 @@ def test_fuzz_nothing_but_the_right_parameters_gives_a_code():
     given, said = 0, set()
     for data in damaged(SEEDS, COUNT):
         query = data.decode("latin-1")
-        for expected in (Expected(ISSUER, True), Expected(ISSUER, False)):
+        for expected in (server(ISSUER, True), server(ISSUER, False)):
             try:
                 parameters = read_query(query)
                 code = judge(parameters, expected)
