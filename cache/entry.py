@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 
 from config.settings import UpstreamConfig
 from hub.link.interface import Caller, Operation, Tenant
-from hub.wire.capabilities import capabilities_for_upstream
+from hub.wire.declarations import capabilities_for_upstream
 from hub.wire.jsonrpc import encode
 from hub.wire.mcp import RESOURCES_READ
 

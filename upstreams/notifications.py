@@ -7,7 +7,7 @@ from typing import Final
 import trio
 from msgspec import Raw
 
-from hub.link.completed_elicitations import Elicitations
+from hub.link.waiting import Elicitations
 from hub.wire.jsonrpc import peek_str
 from hub.wire.mcp import Kind
 from upstreams.invalidation import NO_LISTENER, InvalidationListener

@@ -23,7 +23,7 @@ from hub.link.hub_errors import (
     UpstreamVersionError,
     without_frames,
 )
-from hub.wire.hub_loops import EXPERIMENTAL, HubChain, join_chains, read_chain
+from hub.wire.declarations import EXPERIMENTAL, HubChain, join_chains, read_chain
 from hub.wire.mcp import Kind
 from upstreams.cold_start.gate import StartGate
 from upstreams.inventory.lists import Listing

@@ -13,8 +13,7 @@ from msgspec import Raw, Struct
 
 from config.settings import UpstreamConfig
 from hub.link.interface import OWNER, Caller, Exchange, Operation, Program
-from hub.wire.capabilities import PASSIVE, capabilities_for_upstream
-from hub.wire.handshake import ServerFacts, detach_all
+from hub.wire.declarations import PASSIVE, ServerFacts, capabilities_for_upstream, detach_all
 from hub.wire.jsonrpc import EMPTY, Notification, Reply, detach, peek_object, peek_str, raw
 from hub.wire.mcp import ELICITED, LIST_CHANGED, PROGRESS_TOKEN, UPDATED, Era, Kind
 from hub.wire.request_meta import stamp

@@ -23,10 +23,9 @@ from msgspec import Struct, structs
 
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
-from hub.link.completed_elicitations import Elicitations
 from hub.link.hub_errors import HubError, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import Caller, Exchange, Operation, Tenant
-from hub.link.waiting import DirtyFlag
+from hub.link.waiting import DirtyFlag, Elicitations
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import Era, Kind, Snapshot, era_of
 from upstreams.availability import Availability

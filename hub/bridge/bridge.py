@@ -29,7 +29,7 @@ from hub.bridge.tasks.task_replies import ABSORBED, Tasks
 from hub.bridge.url_elicitation import AGAIN, PageVisits, UrlElicitations, round_of
 from hub.link.hub_errors import UpstreamUnauthorized
 from hub.link.interface import HostEnd, Interim
-from hub.wire.capabilities import can_be_asked
+from hub.wire.declarations import can_be_asked
 from hub.wire.jsonrpc import Failure, Reply, Result, encode, open_object, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import (
     MAY_ASK,

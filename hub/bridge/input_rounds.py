@@ -18,7 +18,7 @@ from hub.bridge.request_state import Binding, bind, encode_input_request
 from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError
 from hub.link.interface import Caller, Exchange, HostEnd, Operation, Upstream
 from hub.link.waiting import Promise
-from hub.wire.capabilities import URL
+from hub.wire.declarations import URL
 from hub.wire.jsonrpc import (
     Failure,
     RemoteProtocolError,

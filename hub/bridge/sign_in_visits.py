@@ -14,7 +14,7 @@ from hub.bridge.input_rounds import MAX_ROUNDS, Crossing
 from hub.bridge.url_elicitation import UrlElicitations, page_of
 from hub.link.hub_errors import UpstreamUnauthorized
 from hub.link.interface import Caller
-from hub.wire.capabilities import URL, elicitation_modes
+from hub.wire.declarations import URL, elicitation_modes
 from hub.wire.jsonrpc import Reply
 from hub.wire.mcp import L4, MAY_ASK, Era
 from hub.wire.questions.question import QuestionRefusal

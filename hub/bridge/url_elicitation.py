@@ -18,11 +18,11 @@ from msgspec import Raw, Struct, UnsetType
 
 from hub.bridge.input_rounds import MAX_AT_ONCE, MAX_ROUNDS, Crossing, InputRefused
 from hub.bridge.request_state import Binding, RequestState, RequestStates, encode_input_request, input_required
-from hub.link.completed_elicitations import MAX_ID_CHARS
 from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError
 from hub.link.interface import Caller, Upstream
 from hub.link.recent import Recent
-from hub.wire.capabilities import URL, elicitation_modes
+from hub.link.waiting import MAX_ID_CHARS
+from hub.wire.declarations import URL, elicitation_modes
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import ELICIT, L4, MISSING_CAPABILITY, MODERN, URL_ELICITATION_REQUIRED, Era
 from hub.wire.questions.question import (

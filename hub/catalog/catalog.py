@@ -26,8 +26,8 @@ from hub.catalog.token_cost import ShownCost, TokenCost, cost_of, cost_of_view
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View
 from hub.link.sealing import Sealer
+from hub.wire.declarations import EXPERIMENTAL, join_chains, read_chain
 from hub.wire.http.mcp_headers import Mirror
-from hub.wire.hub_loops import EXPERIMENTAL, join_chains, read_chain
 from hub.wire.jsonrpc import encode
 from hub.wire.mcp import Kind
 from upstreams.inventory.offered import in_full

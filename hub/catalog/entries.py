@@ -34,7 +34,7 @@ from hub.wire.mcp import (
     ListEntry,
     Snapshot,
 )
-from hub.wire.translate.definitions import entry_for_host
+from hub.wire.payloads import entry_for_host
 
 NAME_KINDS: Final[dict[Kind, NameKind]] = {Kind.TOOL: "tool", Kind.PROMPT: "prompt"}
 NOTHING: Final[frozenset[str]] = frozenset()

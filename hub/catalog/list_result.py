@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 from hub.catalog.entries import UpstreamEntries
 from hub.catalog.sign_in_tool import SignInTool
 from hub.link.sealing import InvalidSeal, Sealer
-from hub.wire.hub_loops import HubChain, announcement
+from hub.wire.declarations import HubChain, announcement
 from hub.wire.jsonrpc import RemoteProtocolError, encode
 from hub.wire.mcp import CAPABILITY, HUB_INFO, INVALID_PARAMS, SERVER_INFO_KEY, Era, Kind, Snapshot, era_of
 

@@ -9,7 +9,7 @@ from hub.downstream.host import Host
 from hub.downstream.request_pipeline import answer, overload, take_on
 from hub.link.hub_errors import Overloaded
 from hub.link.interface import Caller
-from hub.link.read_pace import ReadPace
+from hub.link.rates import ReadPace
 from hub.routing.host_exchange import AskableHost, HostExchange, Send
 from hub.routing.router import Router
 from hub.wire.jsonrpc import (

@@ -19,10 +19,10 @@ from hub.downstream.host_questions import HostQuestions
 from hub.downstream.running_requests import RunningRequests, request_id
 from hub.link.hub_errors import Overloaded
 from hub.link.interface import Caller, Identity, Tenant, new_conversation
-from hub.link.read_pace import ReadPace
+from hub.link.rates import ReadPace
 from hub.routing.host_exchange import Send, wants_log
 from hub.routing.router import Router
-from hub.wire.handshake import detach_all, program_name
+from hub.wire.declarations import detach_all, program_name
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,

@@ -24,7 +24,7 @@ import trio
 from hub.downstream.host import Host, StatelessHost
 from hub.link.hub_errors import Draining, Overloaded
 from hub.link.interface import Caller
-from hub.link.read_pace import ReadPace
+from hub.link.rates import ReadPace
 from hub.routing.host_exchange import HostExchange
 from hub.routing.router import Router
 from hub.wire.jsonrpc import Failure, Reply, Request, raw

@@ -1,13 +1,13 @@
 """The seam between the two sides of the hub, and what moves messages. `upstreams` and `cache` import it, too.
 
 Read in this order: `interface` (the seam `Upstream.call(operation, exchange) -> Reply`), `hub_errors` (failures of the
-hub's own), `channel` (whole messages to and from one peer), `outbox` (bytes written without waiting), `line_channel`
-(messages in lines), `peer` (requests over a channel, each matched to its answer). Limits: `budget` (memory shared by
-all peers), `read_pace` and `rates` (token buckets, and pauses between attempts). Tasks: `fault_isolation` (a task that
-fails is started again), `waiting` (a flag, a bell and a promise to wait for), `autosave` (state saved in the
+hub's own), `channel` (whole messages to and from one peer, and bytes written without waiting), `line_channel` (messages
+in lines), `peer` (requests over a channel, each matched to its answer). Limits: `budget` (memory shared by all peers),
+`rates` (token buckets, pauses between attempts, the pace of reading). Tasks: `fault_isolation` (a task that fails is
+started again), `waiting` (a flag, a bell, a promise and visits to wait for), `autosave` (state saved in the
 background), `loading` (modules, in a thread). Besides: `recent` (a dict that forgets its oldest entry), `sealing`
-(texts that only this hub can read or change), `lease` (how long somebody is let in), `tool_usage` (how often tools are
-called), and `completed_elicitations` (visits to pages that an upstream said are over).
+(texts that only this hub can read or change), `lease` (how long somebody is let in), and `tool_usage` (how often tools
+are called).
 
 Writing never waits and never interleaves; a caller that gave up leaves nothing behind; no message reaches anyone but
 the request it answers.

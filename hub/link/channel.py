@@ -1,14 +1,20 @@
-"""Channel: a connection that carries whole messages to and from one peer, and the ways in which it fails.
+"""Channel: a connection that carries whole messages to and from one peer, the ways in which it fails, and its outbox:
+bytes to the peer, written without waiting, so that one that stops reading stops nobody else.
 
 Descriptors beneath streams are found here, and TCP peers that vanish are noticed by them.
 """
 
+import os
 import socket
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol
 
 import trio
+from trio.lowlevel import wait_writable
+
+from hub.link.budget import FREE_BYTES, Account
 
 
 class ChannelClosed(Exception):
@@ -94,3 +100,182 @@ def watch_peer(sock: trio.socket.SocketType) -> None:
     for level, option, value in _WATCHING:
         with suppress(OSError):  # not TCP
             sock.setsockopt(level, option, value)
+
+
+def _ignore() -> None:
+    pass
+
+
+class Outbox:
+    """Queue of bytes to one peer, in order and never interleaved.
+
+    `put` writes at once what the kernel takes, without a checkpoint; a task of `nursery` writes the rest. So cancelling
+    a call never cancels a write, and never leaves half a message. The queue is bounded by bytes: when it is full, `put`
+    refuses whole messages. A peer that takes nothing for `stall_s` is given up: `on_broken` is called once, as it is
+    when the peer is gone.
+
+    A stream without a descriptor (a memory stream in a test) is always written by the task.
+
+    Queued bytes beyond `FREE_BYTES` are held on `account`; a large message is refused before any of it is written.
+    """
+
+    def __init__(
+        self,
+        stream: trio.abc.SendStream,
+        nursery: trio.Nursery,
+        on_broken: Callable[[], None],
+        *,
+        limit_bytes: int = 16 << 20,
+        stall_s: float = 30.0,
+        account: Account | None = None,
+    ) -> None:
+        self._account = account
+        self._held = 0
+        """Bytes of the queue that are held on the account."""
+        self._stream = stream
+        self._nursery = nursery
+        self._on_broken = on_broken
+        self._limit_bytes = limit_bytes
+        self._stall_s = stall_s
+        self._fd = descriptor(stream)
+        self._queue: deque[bytes | memoryview] = deque()
+        self._draining = False
+        self._drained = trio.Event()
+        self._lost_bytes = 0
+        self.queued_bytes = 0
+        self.accepted_bytes = 0
+        """Bytes taken by `put` so far."""
+        self.broken = False
+
+    def __repr__(self) -> str:
+        state = "broken" if self.broken else "draining" if self._draining else "idle"
+        return f"<Outbox {state}, {self.queued_bytes} bytes queued>"
+
+    @property
+    def delivered_bytes(self) -> int:
+        """Accepted bytes that the kernel has taken. Final once the outbox is broken or closed."""
+        return self.accepted_bytes - self.queued_bytes - self._lost_bytes
+
+    def put(self, data: bytes) -> None:
+        """Send `data`, which must be whole messages.
+
+        Raises:
+            ChannelClosed: the peer is gone.
+            OutboxFull: the limit would be passed, or there is no room for it; nothing was written or queued.
+        """
+        if self.broken:
+            raise ChannelClosed
+        size = len(data)
+        if self._draining:
+            if self.queued_bytes + size > self._limit_bytes or not self._has_room(size):
+                raise OutboxFull
+            self._queue.append(data)
+            self.queued_bytes += size
+            self.accepted_bytes += size
+            return
+        if size > FREE_BYTES and not self._has_room(size):
+            raise OutboxFull
+        sent = self._write(data)
+        self.accepted_bytes += size
+        if sent == size:
+            if self._held:
+                self._give_back()
+            return
+        self._queue.append(memoryview(data)[sent:])
+        self.queued_bytes = size - sent
+        if self._held:
+            self._give_back()
+        self._draining = True
+        self._drained = trio.Event()
+        self._nursery.start_soon(self._drain)
+
+    async def flush(self) -> None:
+        """Wait until the kernel has taken everything, or the peer is given up."""
+        if self._draining:
+            await self._drained.wait()
+
+    def close(self) -> None:
+        """Refuse everything from now on, and drop what is queued."""
+        self._give_up(notify=False)
+
+    def _has_room(self, size: int) -> bool:
+        """Hold the queue and `size` more bytes on the account; False: there is no room."""
+        if self._account is None:
+            return True
+        more = self.queued_bytes + size - FREE_BYTES - self._held
+        if more > 0:
+            if not self._account.take(more, trio.current_time()):
+                return False
+            self._held += more
+        return True
+
+    def _give_back(self) -> None:
+        """Give back what the account holds beyond the present queue."""
+        over = self._held - max(0, self.queued_bytes - FREE_BYTES)
+        if self._account is not None and over:
+            self._held -= over
+            self._account.give(over)
+
+    def _write(self, data: bytes | memoryview) -> int:
+        if self._fd is None:
+            return 0
+        try:
+            return os.write(self._fd, data)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            self._give_up()
+            raise ChannelClosed from None
+
+    async def _drain(self) -> None:
+        account = self._account
+        try:
+            if account is not None:
+                account.reads.start_wait(trio.current_time())
+            while self._queue:
+                batch = memoryview(b"".join(self._queue))
+                self._queue.clear()
+                await self._send(batch)
+                del batch
+                self._give_back()
+        except (ChannelClosed, trio.TooSlowError, trio.BrokenResourceError, trio.ClosedResourceError, OSError):
+            self._give_up()
+        except trio.Cancelled:
+            self._give_up(notify=False)  # half a message may have left: nothing may follow it
+            raise
+        finally:
+            if account is not None:
+                account.reads.end_wait()
+            self._draining = False
+            self._drained.set()
+
+    async def _send(self, batch: memoryview) -> None:
+        if self._fd is None:
+            with trio.fail_after(self._stall_s):
+                await self._stream.send_all(batch)
+            if not self.broken:
+                self.queued_bytes -= len(batch)
+            return
+        while batch:
+            with trio.fail_after(self._stall_s):
+                await wait_writable(self._fd)
+            if self.broken:
+                raise ChannelClosed
+            sent = self._write(batch)
+            self.queued_bytes -= sent
+            batch = batch[sent:]
+            if self._account is not None:
+                self._account.reads.on_moved(sent, trio.current_time())
+
+    def _give_up(self, *, notify: bool = True) -> None:
+        if self.broken:
+            return
+        self.broken = True
+        self._queue.clear()
+        self._lost_bytes = self.queued_bytes
+        self.queued_bytes = 0
+        self._give_back()
+        self._drained.set()
+        on_broken, self._on_broken = self._on_broken, _ignore  # its owner refers to this outbox: a cycle
+        if notify:
+            on_broken()

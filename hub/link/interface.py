@@ -20,7 +20,7 @@ from hub.wire.mcp import Era, Snapshot, era_of
 from hub.wire.questions.question import Question
 
 if TYPE_CHECKING:  # commands import this module, and do without trio
-    from hub.link.completed_elicitations import Elicitations
+    from hub.link.waiting import Elicitations
 
 
 class Identity(Struct, frozen=True):
@@ -64,7 +64,7 @@ class Caller(Struct, frozen=True):
     lasting: bool = False
     """True if the conversation goes on after this operation: a legacy session or a line connection."""
     program_name: str = ""
-    """The name that the program gives itself, as `hub.wire.handshake.program_name` reads it."""
+    """The name that the program gives itself, as `hub.wire.declarations.program_name` reads it."""
 
     @property
     def era(self) -> Era:

@@ -8,8 +8,7 @@ import trio
 from trio.lowlevel import wait_readable
 
 from hub.link.budget import FREE_BYTES, Account
-from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, fileno_of
-from hub.link.outbox import Outbox
+from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, Outbox, fileno_of
 
 RECEIVE_BYTES: Final = 1 << 18
 MAX_LINE_BYTES: Final = 8 << 20

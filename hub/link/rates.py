@@ -1,10 +1,16 @@
-"""Rates: exponential backoff between attempts, and a token bucket for how much may pass at once, and a second from then
-on. Pure: time and chance are arguments.
+"""Rates: exponential backoff between attempts, a token bucket for how much may pass at once, and a second from then on
+(both pure: time and chance are arguments); and the pace of reading: how many unrequested messages of one peer are read
+per second, and how peers take turns.
+
+Expected answers are not counted: there are never more of them than requests. All else is counted: notifications,
+requests of the peer, stray answers, and lines that are no message.
 """
 
 import random
 from collections.abc import Callable
 from typing import Final
+
+import trio
 
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 30.0
@@ -72,3 +78,54 @@ class TokenBucket:
             return False
         self._left -= amount
         return True
+
+
+MESSAGES_PER_S: Final = 1_000
+"""A peer is read no faster than this, which holds back that peer and no other."""
+UNIT_BYTES: Final = 16 << 10
+"""Each such piece of a message counts as one more message: large messages are more work."""
+TURN: Final = 64
+"""Messages that are read before other tasks have their turn."""
+TURN_BYTES: Final = 256 << 10
+"""Bytes that are read before other tasks have their turn: parsing takes as long as a message is large."""
+_COUNTS_AS: Final = TURN_BYTES // TURN
+
+
+class ReadPace:
+    """The pace of one peer. Up to `MESSAGES_PER_S` pass at once within a second; then the next message has to wait.
+
+    Several tasks may read the peer, each a stream of its own. They take turns: of the tasks that may go on at the same
+    time, one does so in each round of the loop.
+    """
+
+    __slots__ = ("_in_turn", "_in_window", "_turns", "_window_at")
+
+    def __init__(self) -> None:
+        self._window_at = float("-inf")
+        self._in_window = 0
+        self._in_turn = 0
+        self._turns = trio.Lock()
+
+    async def keep(self, size: int = 0, *, messages: int = 1) -> None:
+        """Count `messages` of `size` bytes in all, and wait as the pace requires."""
+        self._in_turn += messages + size // _COUNTS_AS
+        self._in_window += messages + size // UNIT_BYTES
+        if self._in_window >= MESSAGES_PER_S:
+            await trio.sleep_until(self._window_at + self._in_window / MESSAGES_PER_S)
+            self._in_window = self._in_turn = 0
+            self._window_at = trio.current_time()
+        elif self._in_turn >= TURN:
+            await self.next()
+
+    async def turn(self, size: int) -> None:
+        """Count a message of `size` bytes, or a piece of one, that is expected or limited elsewhere; it only uses up
+        the turn."""
+        self._in_turn += 1 + size // _COUNTS_AS
+        if self._in_turn >= TURN:
+            await self.next()
+
+    async def next(self) -> None:
+        """Wait for a later round of the loop; one task goes on in each."""
+        self._in_turn = 0
+        async with self._turns:  # taking a trio lock is a checkpoint, even when it is free
+            pass

@@ -1,8 +1,12 @@
-"""Ways to wait: a flag, which merges changes for one task; a bell, which wakes everybody; a promise of a value."""
+"""Ways to wait: for a flag, which merges changes for one task; for a bell, which wakes everybody; for a promised value;
+and for visits to pages, until an upstream has called them complete (`notifications/elicitation/complete`)."""
 
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Final, Generic, TypeVar
 
 import trio
+
+from hub.link.recent import Recent
 
 
 class DirtyFlag:
@@ -65,3 +69,52 @@ class Promise(Generic[T]):
         """Wait for the value. Cancellation: nothing is left behind."""
         await self._fulfilled.wait()
         return self._value
+
+
+MAX_KEPT: Final = 1024
+MAX_ID_CHARS: Final = 512
+
+
+class Elicitations:
+    """Remembers the newest `MAX_KEPT` ids that an upstream said are done, and wakes who waits for them.
+
+    `tell` is called with each id, to pass it on to hosts. It never blocks or raises.
+    """
+
+    def __init__(self, tell: Callable[[str], None] = lambda id: None) -> None:
+        self._tell = tell
+        self._done: Recent[str, None] = Recent(MAX_KEPT)
+        self._waiting: dict[trio.Event, set[str]] = {}
+        """By the event of whoever waits: the ids that are not done yet."""
+
+    def __repr__(self) -> str:
+        return f"<Elicitations [{len(self._done)} done, {len(self._waiting)} waited for]>"
+
+    def on_complete(self, id: str) -> None:
+        """The upstream has said that the visit `id` is done. Never blocks."""
+        if len(id) > MAX_ID_CHARS:
+            return
+        self._done.put(id, None)
+        for done, left in self._waiting.items():
+            left.discard(id)
+            if not left:
+                done.set()
+        self._tell(id)
+
+    def forget(self, ids: Iterable[str]) -> None:
+        """These visits begin now, whatever was said of such ids before."""
+        for id in ids:
+            self._done.pop(id, None)
+
+    async def wait_for(self, ids: Iterable[str]) -> None:
+        """Wait until all these visits are done, for ever if need be.
+
+        Cancellation: nothing is left behind.
+        """
+        if left := {id for id in ids if id not in self._done}:
+            done = trio.Event()
+            self._waiting[done] = left
+            try:
+                await done.wait()
+            finally:
+                del self._waiting[done]

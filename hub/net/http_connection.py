@@ -19,9 +19,8 @@ from msgspec import Raw
 from trio.lowlevel import checkpoint, wait_readable
 
 from hub.link.budget import FREE_BYTES, NO_ROOM
-from hub.link.channel import ChannelClosed, OutboxFull, watch_peer
+from hub.link.channel import ChannelClosed, Outbox, OutboxFull, watch_peer
 from hub.link.hub_errors import Overloaded
-from hub.link.outbox import Outbox
 from hub.net.connection_limits import REFUSED, ServerState
 from hub.net.http_message import STOPPING, EarlyReply, Ends, HttpRequest, HttpResponse
 from hub.wire.http.request_head import ChunkedRequestBody, HttpRefusal, RequestHead, head_end

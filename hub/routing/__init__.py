@@ -4,8 +4,8 @@ Read in this order: `router` (the table from method to handler), `resolve` (the 
 `forwarding` (one operation to its upstream, the reply in the host's words), `resource_reads` (reads answered from the
 cache), `own_tools` (the tool of an upstream that wants a sign-in, searches for tools, and calls by way of the hub's
 own), `host_exchange` (the host's end of an operation: progress, logs, questions). Lists: `live_catalog` owns the
-catalogue of each view (`view_catalogs`, with their profiles), made of what `shown_servers` list;
-`list_updates` brings it up to date when a host asks and announces changes. Hosts that asked to be told:
+catalogue of each view, made of what `shown` servers list and profiles choose; `list_updates` brings it up to date when
+a host asks and announces changes. Hosts that asked to be told:
 `subscriptions`, `listeners`. Besides: `log_levels`, and `server_info` (the answers to `initialize` and
 `server/discover`).
 

@@ -15,7 +15,7 @@ from hub.catalog.list_result import MAX_TTL_MS, SETTLING_TTL_MS
 from hub.catalog.view import View
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.routing.live_catalog import LiveCatalog
-from hub.routing.view_catalogs import ListChange
+from hub.routing.shown import ListChange
 from hub.wire.mcp import CAPABILITY, Kind, Snapshot
 from upstreams.upstream import ManagedUpstream
 
@@ -37,7 +37,7 @@ class ListUpdates:
     async def run(self) -> None:
         """Rebuild whenever something changed, for ever."""
         while True:
-            await self._live.wait_dirty()
+            await self._live.news.wait()
             await trio.sleep(COALESCE_S)
             await self.catch_up()
 
@@ -70,7 +70,7 @@ class ListUpdates:
 
     def settle_project(self, view: View) -> None:
         """Answer the lists of a project from now on."""
-        self._live.servers.project_reported(view)
+        self._live.servers.projects[view].reported.set()
         self.rebuild()
 
     async def freshen(self, names: Iterable[str], kind: Kind) -> None:

@@ -5,7 +5,7 @@
     server view    one of all these; made when a host first asks for it
     profile view   a profile's choice of all servers of the user; on top of a project made when a host first asks for it
 
-The servers that are shown are those of `hub.routing.shown_servers`. A rebuild swaps all catalogues at once, so no
+The servers that are shown are those of `hub.routing.shown`. A rebuild swaps all catalogues at once, so no
 request sees half of a change, and returns the lists that differ; `hub.routing.list_updates` passes that on to hosts. A
 flood of changes costs one rebuild, and the last one is never lost: the flag is cleared before the snapshots are read.
 Catalogues of many tools are made in slices, between which other tasks run.
@@ -20,6 +20,7 @@ from msgspec import structs
 
 from config.tables.profiles import Profile
 from hub.catalog.catalog import Catalog
+from hub.catalog.merging import merge
 from hub.catalog.naming_rules import Rules
 from hub.catalog.profiles.choice import find_profile
 from hub.catalog.steps import STEP, finish
@@ -28,8 +29,7 @@ from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View, home_of, profile_view, server_view
 from hub.link.sealing import Sealer
 from hub.link.waiting import Bell
-from hub.routing.shown_servers import ShownServers
-from hub.routing.view_catalogs import ListChange, ShownProfiles, ViewCatalogs
+from hub.routing.shown import ListChange, ShownProfiles, ShownServers, ViewCatalogs
 from upstreams.upstream import ManagedUpstream
 
 log = logging.getLogger("hubd.notify")
@@ -58,11 +58,12 @@ class LiveCatalog:
         self._varies = False
         self.rebuilds = 0
         self._profiles = ShownProfiles(rules.profiles)
-        self._catalogs = ViewCatalogs({EVERYTHING: self.servers.merge_nothing()})
+        self._catalogs = ViewCatalogs({EVERYTHING: merge((), rules, claims, sealer=sealer)})
         self._changed: set[str] = set()
         self._taken: set[str] = set()
         """Changed upstreams that a rebuild has begun to look at."""
-        self._dirty = trio.Event()
+        self.news = trio.Event()
+        """Set while there are changes that the catalogues do not have yet."""
         self.rebuilt = Bell()
         """Rung when the catalogues were made anew, or could not be."""
         self._reported: set[str] = set()
@@ -73,7 +74,7 @@ class LiveCatalog:
     @property
     def everything(self) -> Catalog:
         """The catalogue of all servers of the user."""
-        return self._catalogs.everything
+        return self._catalogs[EVERYTHING]
 
     @property
     def warnings(self) -> list[str]:
@@ -141,7 +142,7 @@ class LiveCatalog:
     async def wait_complete(self) -> None:
         """Wait until all upstreams have said what they offer, or could not, and the catalogues have it all. One that
         is away was heard before."""
-        while self._dirty.is_set() or not self.complete:
+        while self.news.is_set() or not self.complete:
             await self.rebuilt.wait()
 
     @property
@@ -152,7 +153,7 @@ class LiveCatalog:
 
     def apply(self, rules: Rules) -> None:
         """Name servers by other rules from the next rebuild on, and choose by other profiles from now on."""
-        self.servers.name_by(rules)
+        self.servers.rules = rules
         self._profiles.apply(rules.profiles)
 
     async def prepare(self, profiles: Mapping[str, Profile]) -> None:
@@ -170,22 +171,18 @@ class LiveCatalog:
     def changed(self, upstream: str) -> None:
         """Note that an upstream's lists differ from what was last seen. Never blocks."""
         self._changed.add(upstream)
-        self._dirty.set()
+        self.news.set()
 
     @property
     def dirty(self) -> bool:
         """True if there are changes that the catalogues do not have yet."""
-        return self._dirty.is_set()
-
-    async def wait_dirty(self) -> None:
-        """Wait until there are."""
-        await self._dirty.wait()
+        return self.news.is_set()
 
     def vary(self, *, on: bool) -> None:
         """Say from the next rebuild on that hosts are shown different things, or no longer."""
         if on != self._varies:
             self._varies = on
-            self._dirty.set()
+            self.news.set()
 
     def settle(self) -> None:
         """Show all lists from now on."""
@@ -224,7 +221,7 @@ class LiveCatalog:
             changes: list[ListChange] = end.value
             return changes
         except trio.Cancelled:
-            self._dirty.set()
+            self.news.set()
             raise
         except Exception:
             log.exception(_NO_CATALOG)
@@ -235,8 +232,8 @@ class LiveCatalog:
 
     def _rebuild(self) -> Generator[int, None, list[ListChange]]:
         """The steps of a rebuild. Until the last one nothing differs for anybody."""
-        if self._dirty.is_set():  # else a task is waiting for it
-            self._dirty = trio.Event()
+        if self.news.is_set():  # else a task is waiting for it
+            self.news = trio.Event()
         self._taken |= self._changed
         self._changed = set()
         old = self._catalogs
@@ -248,14 +245,14 @@ class LiveCatalog:
         self._complete(new, old)
         changes = list(new.changes_since(old, self._views_before(old, new)))
         self._catalogs, self._taken = new, set()
-        self._profiles.forget_prepared()
+        self._profiles.prepared = {}
         self.rebuilds += 1
         self._log_warnings(old, new)
         self._reported = reported
         return changes
 
     def _log_warnings(self, old: ViewCatalogs, new: ViewCatalogs) -> None:
-        known = old.warnings
+        known = {warning for catalog in old.values() for warning in catalog.warnings}
         for view in (EVERYTHING, *self.profile_views):
             for warning in new.of(view).warnings if view in new else ():
                 if warning not in known:
@@ -280,8 +277,8 @@ class LiveCatalog:
         new = ViewCatalogs((yield from self.servers.merge_in_steps(old, varies=bool(profiles) or self._varies)))
         for view in (*map(profile_view, profiles), *old.chosen):
             if view not in new and view.profile in profiles and view.base in new:
-                known = self._profiles.find(view) or old.get(view)
-                yield from new.choose(view, profiles[view.profile], known)
+                _, prepared = self._profiles.prepared.get(view, (None, None))
+                yield from new.choose(view, profiles[view.profile], prepared or old.get(view))
                 yield STEP
         return new
 
@@ -291,6 +288,6 @@ class LiveCatalog:
             rules = self._profiles.of(view)
             if rules is not None and view not in new and view.base in new:
                 finish(new.choose(view, rules, old.get(view)))
-        for view in old:
+        for view in list(old):
             if view.search and structs.replace(view, search=False) in new:
                 new.of(view)

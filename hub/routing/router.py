@@ -31,7 +31,8 @@ from hub.routing.resolve import Resolver
 from hub.routing.resource_reads import ResourceReads, is_plain
 from hub.routing.server_info import discover_reply, initialize_result, ping_reply
 from hub.routing.subscriptions import Subscriptions
-from hub.wire.handshake import negotiate
+from hub.wire.declarations import negotiate
+from hub.wire.failures import resource_not_found
 from hub.wire.http.mcp_headers import Mirror
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, peek_object, peek_str, raw
 from hub.wire.mcp import (
@@ -52,7 +53,6 @@ from hub.wire.mcp import (
     UNSUBSCRIBE,
     Kind,
 )
-from hub.wire.translate.errors import resource_not_found
 from hub.wire.value_limits import peek_limited
 
 NO_COMPLETION: Final = Result(raw({"completion": {"values": [], "total": 0, "hasMore": False}}))

@@ -6,7 +6,7 @@ from msgspec import Raw
 
 from hub.catalog.list_result import SETTLING_TTL_MS
 from hub.link.interface import NOTHING, Caller
-from hub.wire.hub_loops import EXPERIMENTAL, NO_HUBS, HubChain, announcement
+from hub.wire.declarations import EXPERIMENTAL, NO_HUBS, HubChain, announcement
 from hub.wire.jsonrpc import Failure, Reply, Result, raw
 from hub.wire.mcp import ALL_VERSIONS, HUB_INFO, METHOD_NOT_FOUND, SERVER_INFO_KEY, TASKS_EXTENSION, UI_EXTENSION, Era
 

@@ -18,7 +18,8 @@ from hub.link.interface import NOTHING, Tenant
 from hub.routing.host_exchange import HostExchange, HostSession
 from hub.routing.listeners import ACK_TIMEOUT_S, LegacySubscription, ListenStream, read_filter
 from hub.routing.live_catalog import LiveCatalog
-from hub.wire.capabilities import TASKS_NEEDED
+from hub.wire.declarations import TASKS_NEEDED
+from hub.wire.failures import failure_for_host
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, open_object, peek_str
 from hub.wire.mcp import (
     INVALID_PARAMS,
@@ -29,7 +30,6 @@ from hub.wire.mcp import (
     Era,
     Kind,
 )
-from hub.wire.translate.errors import failure_for_host
 
 MAX_WATCHED: Final = 1_000
 """Resources that one host watches."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
-from hub.wire.handshake import detach_all
+from hub.wire.declarations import detach_all
 from hub.wire.http.mcp_headers import InvalidHeader, decode_header, encode_header
 from hub.wire.jsonrpc import RemoteProtocolError, encode, open_object, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import (

@@ -11,9 +11,8 @@ import trio.testing
 from hub.daemon.memory import WORTH_BYTES, is_worthwhile, keep_trim
 from hub.downstream.http.event_stream import EventStream
 from hub.link.budget import FREE_BYTES, PATIENCE_S, Budget
-from hub.link.channel import ChannelClosed, LineDropped, OutboxFull
+from hub.link.channel import ChannelClosed, LineDropped, Outbox, OutboxFull
 from hub.link.line_channel import EDGE_BYTES, LineReader
-from hub.link.outbox import Outbox
 from hub.wire.mcp import L4
 from hub.wire.salvage import id_at_edges
 from tests.support.fakes import FakeUpstream

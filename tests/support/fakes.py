@@ -19,11 +19,10 @@ from typing import Any
 import trio
 import trio.testing
 
-from hub.link.channel import ChannelClosed
+from hub.link.channel import ChannelClosed, Outbox
 from hub.link.hub_errors import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable, without_frames
 from hub.link.interface import Caller, Identity, new_conversation
 from hub.link.line_channel import LineChannel, LineReader
-from hub.link.outbox import Outbox
 from hub.link.peer import BadPeer
 from hub.routing.host_exchange import HostExchange
 from hub.wire.jsonrpc import Failure, Raw, raw

@@ -23,7 +23,7 @@ from hub.link.sealing import Signer
 from hub.net.http_message import EarlyReply
 from hub.net.http_server import HttpRequest
 from hub.routing.host_exchange import HostExchange
-from hub.wire.handshake import negotiate
+from hub.wire.declarations import negotiate
 from hub.wire.http.sse import SseParser
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, encode, peek_object, peek_str, raw
 from hub.wire.mcp import (

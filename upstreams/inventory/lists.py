@@ -9,8 +9,8 @@ from trio.lowlevel import checkpoint
 from hub.link.hub_errors import UpstreamProtocolError
 from hub.linux.machine import current_time
 from hub.wire.byte_checks import READ_ERRORS
+from hub.wire.declarations import NO_HUBS, HubChain, join_chains, read_chain
 from hub.wire.http.mcp_headers import asks_for_headers
-from hub.wire.hub_loops import NO_HUBS, HubChain, join_chains, read_chain
 from hub.wire.jsonrpc import Failure, detach, peek_object, peek_str, raw
 from hub.wire.mcp import (
     CAPABILITY,

@@ -15,8 +15,7 @@ from typing import Final
 from msgspec import Raw, structs
 
 from hub.linux.machine import current_time
-from hub.wire.handshake import ServerFacts
-from hub.wire.hub_loops import join_chains, with_chain
+from hub.wire.declarations import ServerFacts, join_chains, with_chain
 from hub.wire.jsonrpc import EMPTY, peek_object
 from hub.wire.mcp import CAPABILITY, Era, Freshness, Kind, Snapshot, era_of
 from upstreams.invalidation import NO_LISTENER, InvalidationListener

@@ -17,7 +17,7 @@ from config.diff import config_key
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamProtocolError, UpstreamUnavailable, UpstreamVersionError
 from hub.link.interface import Caller, Exchange
-from hub.wire.capabilities import can_be_asked
+from hub.wire.declarations import can_be_asked
 from hub.wire.mcp import L4, Era
 from upstreams.sessions.connector import SessionConnector, SessionParts
 from upstreams.sessions.pool import Pool

@@ -28,7 +28,7 @@ from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError, Overloaded, UpstreamUnavailable
 from hub.link.interface import OWNER, Caller, Tenant
 from hub.link.recent import Recent
-from hub.wire.handshake import detach_all
+from hub.wire.declarations import detach_all
 from hub.wire.mcp import LIST_ROOTS, Era
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.sharing import EXCLUSIVE, Sharing, is_welcoming, sharing_of, terms_of, union

@@ -16,8 +16,7 @@ from msgspec import Raw
 from config.settings import Timeouts, UpstreamConfig
 from hub.link.hub_errors import HubError, UpstreamProtocolError, UpstreamUnavailable, without_frames
 from hub.link.interface import Caller, Exchange, Tenant
-from hub.wire.capabilities import covers
-from hub.wire.handshake import detach_all
+from hub.wire.declarations import covers, detach_all
 from hub.wire.jsonrpc import Reply, Result, peek_object, raw
 from hub.wire.mcp import HUB_SESSION
 from upstreams.cold_start.gate import StartGate

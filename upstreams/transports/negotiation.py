@@ -23,7 +23,7 @@ from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError, UpstreamProtocolError, UpstreamVersionError
 from hub.link.peer import Peer
-from hub.wire.handshake import ServerFacts, UnsupportedVersion, initialize_params, read_initialize_result
+from hub.wire.declarations import ServerFacts, UnsupportedVersion, initialize_params, read_initialize_result
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Result, peek_array, peek_object, peek_str
 from hub.wire.mcp import (
     ALL_VERSIONS,

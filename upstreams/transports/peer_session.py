@@ -12,7 +12,7 @@ from typing import Final
 import trio
 from msgspec import Raw
 
-from hub.link.channel import Channel, ChannelClosed, OutboxFull
+from hub.link.channel import Channel, ChannelClosed, Outbox, OutboxFull
 from hub.link.hub_errors import (
     DeadlineExceeded,
     HubError,
@@ -22,9 +22,8 @@ from hub.link.hub_errors import (
     UpstreamUnavailable,
 )
 from hub.link.interface import Exchange, Operation, Program
-from hub.link.outbox import Outbox
 from hub.link.peer import BadPeer, Peer
-from hub.wire.handshake import ServerFacts
+from hub.wire.declarations import ServerFacts
 from hub.wire.jsonrpc import Notification, RemoteProtocolError, Reply, peek_object
 from hub.wire.mcp import (
     CANCELLED,

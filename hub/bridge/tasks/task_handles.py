@@ -43,7 +43,7 @@ from hub.link.fault_isolation import run_isolated
 from hub.link.hub_errors import HubError
 from hub.link.interface import Caller, Interim, Upstream
 from hub.link.sealing import InvalidSeal, Sealer
-from hub.wire.capabilities import TASKS_NEEDED
+from hub.wire.declarations import TASKS_NEEDED
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, open_object, peek_str, raw
 from hub.wire.mcp import (
     INTERNAL_ERROR,

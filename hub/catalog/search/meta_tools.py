@@ -14,7 +14,7 @@ from hub.catalog.entries import VisibleEntry
 from hub.catalog.token_cost import tool_bytes
 from hub.wire.jsonrpc import encode, peek_object, raw
 from hub.wire.mcp import HUB_TOOLS, Kind, ListEntry
-from hub.wire.translate.definitions import entry_for_host
+from hub.wire.payloads import entry_for_host
 
 FIND_TOOLS: Final = HUB_TOOLS + "find_tools"
 CALL_TOOL: Final = HUB_TOOLS + "call_tool"

@@ -53,7 +53,7 @@ from hub.net.http_message import EarlyReply
 from hub.net.http_server import HttpRequest, HttpResponse
 from hub.routing.host_exchange import HostExchange
 from hub.routing.router import Router
-from hub.wire.handshake import program_name
+from hub.wire.declarations import program_name
 from hub.wire.jsonrpc import Message, Notification, RemoteProtocolError, Reply, Request, encode_response, is_batch
 from hub.wire.mcp import INITIALIZE, INVALID_PARAMS, LEGACY_VERSIONS, LISTEN, MODERN_VERSIONS, PING, VERSION_KEY
 from hub.wire.request_meta import Metadata, progress_token

@@ -21,11 +21,10 @@ from hub.downstream.hosts import Hosts
 from hub.downstream.lines.preamble import VERSION
 from hub.downstream.request_pipeline import answer, overload, take_on
 from hub.link.budget import FREE_BYTES, NO_ROOM, Account
-from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, OutboxFull, descriptor
+from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, Outbox, OutboxFull, descriptor
 from hub.link.hub_errors import Executed, Overloaded
 from hub.link.interface import Caller, Identity
 from hub.link.line_channel import LineChannel, LineReader
-from hub.link.outbox import Outbox
 from hub.routing.host_exchange import HostExchange, keep_untold
 from hub.routing.router import Router
 from hub.wire.jsonrpc import (

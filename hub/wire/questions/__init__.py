@@ -2,8 +2,6 @@
 
 - `question`           whether a host can be asked, the question for its revision, its answer for the server's revision.
 - `sampling`           content of sampling messages.
-- `older_forms`  forms for hosts of 2025-06-18.
+- `older_forms`        forms for hosts of 2025-06-18.
 - `page_urls`          URLs that a person may be asked to open.
-
-`hub.wire.capabilities` reads what a host declared.
 """

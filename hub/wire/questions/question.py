@@ -6,7 +6,7 @@
                                                                     `QuestionRefusal` (nobody's)
     declined_reply       the upstream's reply when nobody answers
 
-Content that both sides can read passes as it is. `hub.wire.capabilities` reads what a host declared.
+Content that both sides can read passes as it is.
 """
 
 import secrets
@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from hub.wire.capabilities import FORM, URL, elicitation_modes
+from hub.wire.declarations import FORM, URL, elicitation_modes
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,

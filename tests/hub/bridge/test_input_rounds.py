@@ -14,9 +14,9 @@ from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.bridge.input_rounds import MAX_AT_ONCE, MAX_ROUNDS, Crossing, InputRefused, call_to_the_end, read_wanted
 from hub.downstream.host_questions import HostQuestions
-from hub.link.completed_elicitations import Elicitations
 from hub.link.hub_errors import UpstreamProtocolError, failure_from
 from hub.link.interface import Operation
+from hub.link.waiting import Elicitations
 from hub.wire.jsonrpc import Failure, Response, Result, raw
 from hub.wire.mcp import L3, L4, LEGACY_VERSIONS, MODERN
 from hub.wire.value_limits import MAX_ITEMS

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from hub.wire.handshake import read_initialize_result
+from hub.wire.declarations import read_initialize_result
 from hub.wire.http.mcp_headers import encode_header
 from hub.wire.jsonrpc import RemoteProtocolError, raw
 from hub.wire.mcp import HOP_KEYS, MODERN, NAMED_BY, PREFIX, Freshness

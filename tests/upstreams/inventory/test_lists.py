@@ -7,7 +7,7 @@ from msgspec import Raw
 
 import upstreams.inventory.lists
 from hub.link.hub_errors import UpstreamProtocolError
-from hub.wire.handshake import ServerFacts
+from hub.wire.declarations import ServerFacts
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L4, Era, Freshness, Kind
 from tests.support.steps import counting

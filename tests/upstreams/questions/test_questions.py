@@ -9,7 +9,7 @@ from config.saved_state import Memory
 from config.settings import Timeouts, UpstreamConfig
 from hub.link.hub_errors import DeadlineExceeded, HubError
 from hub.link.interface import Operation
-from hub.wire.capabilities import capabilities_of_shared_session
+from hub.wire.declarations import capabilities_of_shared_session
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L3, L4, MODERN
 from hub.wire.questions.question import QUESTIONS_PER_MINUTE

@@ -26,7 +26,7 @@ from hub.link.hub_errors import (
     UpstreamUnavailable,
     UpstreamVersionError,
 )
-from hub.wire.handshake import ServerFacts
+from hub.wire.declarations import ServerFacts
 from hub.wire.jsonrpc import Reply, encode_request
 from hub.wire.mcp import DISCOVER, MODERN, Era
 from hub.wire.request_meta import request_headers

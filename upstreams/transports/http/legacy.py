@@ -21,7 +21,7 @@ from hub.link.hub_errors import HubError, Overloaded, UpstreamLost, UpstreamProt
 from hub.link.interface import Exchange
 from hub.link.peer import last_words
 from hub.link.rates import TokenBucket
-from hub.wire.handshake import ServerFacts, initialize_params
+from hub.wire.declarations import ServerFacts, initialize_params
 from hub.wire.jsonrpc import (
     Notification,
     Reply,

@@ -12,7 +12,7 @@ from msgspec import Raw
 from trio.lowlevel import checkpoint
 
 from hub.link.hub_errors import HubError, UpstreamUnavailable
-from hub.wire.handshake import ServerFacts
+from hub.wire.declarations import ServerFacts
 from hub.wire.http.mcp_headers import InvalidMirror, Mirror, mirror_headers, mirrors_of
 from hub.wire.jsonrpc import (
     EMPTY,

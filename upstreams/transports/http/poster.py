@@ -20,7 +20,7 @@ from hub.link.hub_errors import (
     UpstreamUnauthorized,
     UpstreamUnavailable,
 )
-from hub.link.read_pace import ReadPace
+from hub.link.rates import ReadPace
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Response, decode, encode, is_batch, peek_object
 from upstreams.fetch.tunnel import refusal
 from upstreams.transports.http.answer_stream import AnswerStream, OnMessage, pick, pick_of_batch

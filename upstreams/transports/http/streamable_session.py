@@ -25,7 +25,7 @@ from hub.link.hub_errors import (
     without_frames,
 )
 from hub.link.interface import Exchange, Operation, Program
-from hub.wire.handshake import ServerFacts
+from hub.wire.declarations import ServerFacts
 from hub.wire.jsonrpc import Notification, Reply, Request
 from hub.wire.mcp import (
     COMPLETE,

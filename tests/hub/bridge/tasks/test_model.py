@@ -31,7 +31,7 @@ from hub.bridge.tasks.model import (
     task_params,
     write_ticket,
 )
-from hub.wire.capabilities import TASKS_NEEDED
+from hub.wire.declarations import TASKS_NEEDED
 from hub.wire.jsonrpc import Failure, Reply, Result, encode_notification, encode_response, open_object, raw
 from hub.wire.mcp import HUB_SESSION, L4, MODERN
 from hub.wire.value_limits import MAX_ITEMS

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hub.bridge.request_state import encode_input_request, input_required
-from hub.wire.capabilities import (
+from hub.wire.declarations import (
     capabilities_for_upstream,
     capabilities_of_session,
     capabilities_of_shared_session,
     covers,
+    initialize_params,
 )
-from hub.wire.handshake import initialize_params
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Result, encode_request, encode_response, raw
 from hub.wire.mcp import ALL_VERSIONS, L1, L2, L3, L4, LEGACY_VERSIONS, MODERN
 from hub.wire.questions.question import (

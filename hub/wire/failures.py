@@ -1,11 +1,12 @@
-"""Errors of upstreams, translated to the host's revision, and errors of the hub in their place."""
+"""Errors of upstreams, translated to the host's revision, where their code would mean something else there; and errors
+of the hub in their place."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from msgspec import UNSET, Raw, UnsetType
 
-from hub.wire.capabilities import covers
+from hub.wire.declarations import covers
 from hub.wire.jsonrpc import Failure, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import (
     HEADER_MISMATCH,

@@ -6,9 +6,8 @@ import pytest
 import trio
 import trio.testing
 
-from hub.link.channel import ChannelClosed, OutboxFull
+from hub.link.channel import ChannelClosed, Outbox, OutboxFull
 from hub.link.line_channel import LineChannel, LineReader
-from hub.link.outbox import Outbox
 
 LIMIT = 100
 

@@ -1,0 +1,221 @@
+"""What views show: servers of the user and of projects, how they are named, and who has claimed which URI; the rules of
+profiles that choose among them; and the catalogues made of both, as they are at one moment.
+
+What servers list is merged into a catalogue of everything and one of each project. The view of a single server shows a
+part of another one, and search mode another face of one: these are made on demand.
+"""
+
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import trio
+from msgspec import Struct, field, structs
+
+from config.tables.profiles import Profile
+from hub.catalog.catalog import Catalog
+from hub.catalog.entries import UpstreamEntries
+from hub.catalog.merging import merge_in_steps
+from hub.catalog.naming_rules import Rules, UpstreamRule
+from hub.catalog.profiles.choice import choose
+from hub.catalog.profiles.rules import ProfileRules
+from hub.catalog.sign_in_tool import SignInTool
+from hub.catalog.uri_claims import UriClaims
+from hub.catalog.view import EVERYTHING, View, profile_view, server_view
+from hub.link.sealing import Sealer
+from hub.wire.mcp import Kind
+from upstreams.upstream import ManagedUpstream
+
+CATALOG: Final = 10
+"""Entries that are as much work to look at as an empty catalogue is to make."""
+
+
+class ListChange(Struct, frozen=True):
+    """Lists of a view that differ from what its hosts may have seen."""
+
+    view: View
+    kinds: set[Kind]
+
+
+class ViewCatalogs(dict[View, Catalog]):
+    """The catalogue of each view that was made; there is always one of everything."""
+
+    @property
+    def chosen(self) -> list[View]:
+        """The views of profiles that were made, search mode aside."""
+        return [view for view in self if view.profile and not view.search]
+
+    def of(self, view: View) -> Catalog:
+        """The catalogue of `view`; one that is a part of others, or another face of one, is made and kept."""
+        found = self.get(view)
+        if found is None and view.search:
+            whole = self.of(structs.replace(view, search=False))
+            found = self[view] = whole.in_search_mode(view, whole.always)
+        elif found is None:
+            found = self[view] = self[EVERYTHING].of_server(view, self._part(view.server))
+        return found
+
+    def choose(self, view: View, rules: ProfileRules, previous: Catalog | None) -> Generator[int, None, None]:
+        """Make the view of a profile, in steps, on top of what it chooses from; `previous` saves work."""
+        self[view] = yield from choose(self[view.base], view, rules, previous)
+
+    def make_alone(self, server: str) -> Generator[int, None, None]:
+        """Make the view of a single server, in steps, unless it is there."""
+        if server_view(server) in self:
+            return
+        if (part := self._part(server)) is not None:
+            yield from part.scoping()
+        self.of(server_view(server))
+        yield CATALOG
+
+    def changes_since(self, before: "ViewCatalogs", views: Iterable[View]) -> Iterator[ListChange]:
+        """The lists of `views` that differ from those of `before`."""
+        for view in views:
+            old, new = before.of(view), self.of(view)
+            if kinds := {kind for kind in Kind if new.differs(old, kind)}:
+                yield ListChange(view, kinds)
+
+    def _part(self, server: str) -> UpstreamEntries | None:
+        """The entries of a server, in the first catalogue that has it."""
+        parts = (part for catalog in self.values() for part in catalog.parts)
+        return next((part for part in parts if part.name == server), None)
+
+
+class ShownProfiles:
+    """The rules of all profiles, by name."""
+
+    def __init__(self, profiles: Mapping[str, Profile]) -> None:
+        self.rules = _read(profiles, {})
+        self.prepared: dict[View, tuple[ProfileRules, Catalog]] = {}
+        """Catalogues of profiles that are about to be applied, for the next rebuild."""
+
+    def of(self, view: View) -> ProfileRules | None:
+        """The rules of the profile that chooses what `view` shows; None: none does."""
+        return self.rules.get(view.profile)
+
+    def apply(self, profiles: Mapping[str, Profile]) -> None:
+        """Choose by these from now on."""
+        prepared = {view.profile: rules for view, (rules, _) in self.prepared.items()}
+        self.rules = _read(profiles, {**self.rules, **prepared})
+
+    def prepare(self, profiles: Mapping[str, Profile], everything: Catalog) -> Generator[int, None, None]:
+        """Choose what these show, in steps, as far as they differ."""
+        self.prepared = {}
+        for name, rules in _read(profiles, self.rules).items():
+            if rules is not self.rules.get(name):
+                view = profile_view(name)
+                catalog = yield from choose(everything, view, rules, None)
+                self.prepared[view] = rules, catalog
+
+
+def _read(profiles: Mapping[str, Profile], known: Mapping[str, ProfileRules]) -> dict[str, ProfileRules]:
+    """The rules of all profiles; of those that say the same as before, the `known` ones."""
+    return {
+        name: known[name] if name in known and known[name].profile == profile else ProfileRules(name, profile)
+        for name, profile in profiles.items()
+    }
+
+
+class ShownProject(Struct):
+    """The servers of a project."""
+
+    rules: Sequence[UpstreamRule]
+    hides: Collection[str]
+    """Servers of the user that its hosts do not see, by name."""
+    claims: UriClaims = field(default_factory=UriClaims)
+    reported: trio.Event = field(default_factory=trio.Event)
+    """Set once its servers have said what they offer, or took too long; until then its URIs are not claimed."""
+
+    def rules_in(self, common: Rules) -> Rules:
+        """The rules of its view: the user's servers, but for those it hides, then its own."""
+        stay = [rule for rule in common.upstreams if rule.name not in self.hides]
+        return structs.replace(common, upstreams=(*stay, *self.rules))
+
+
+class ShownServers:
+    """The servers of the user, and of projects by their views. What differs is shown from the next merge on."""
+
+    def __init__(
+        self,
+        upstreams: Mapping[str, ManagedUpstream],
+        rules: Rules,
+        claims: UriClaims,
+        sealer: Sealer,
+        save_soon: Callable[[], None],
+    ) -> None:
+        """`save_soon` is called when `claims` differ from what was saved."""
+        self.upstreams = upstreams
+        self.rules = rules
+        """The naming rules of the user's servers."""
+        self.claims = claims
+        """Claims of the common view, for the caller to keep on disk."""
+        self.projects: dict[View, ShownProject] = {}
+        self._sealer = sealer
+        self._save_soon = save_soon
+        self._claims_count = False
+        """True if listed URIs are claimed for good, in configuration order."""
+        self._shows_sign_ins = False
+
+    def show_project(self, view: View, rules: Sequence[UpstreamRule], hides: Collection[str]) -> None:
+        """Show these servers of a project, and none of the user's that it hides."""
+        project = self.projects.setdefault(view, ShownProject(rules, hides))
+        project.rules, project.hides = rules, hides
+
+    def drop_project(self, view: View) -> None:
+        """Show a project no more."""
+        self.projects.pop(view).reported.set()
+
+    def show_sign_ins(self) -> None:
+        """Show a tool for signing in where that has to be done before anything is known."""
+        self._shows_sign_ins = True
+
+    def claim_for_good(self) -> None:
+        """Claim URIs for good."""
+        self._claims_count = True
+
+    def merge_in_steps(self, old: ViewCatalogs, *, varies: bool) -> Generator[int, None, dict[View, Catalog]]:
+        """The catalogue of everything and those of projects; `varies`: hosts are shown other things besides. Yields the
+        number of entries that it has looked at."""
+        snapshots = [upstream.snapshot for upstream in self.upstreams.values()]
+        projects, upstreams = list(self.projects.items()), self.upstreams.items() if self._claims_count else ()
+        heard = frozenset(name for name, upstream in upstreams if upstream.knows_tools)  # all have had their chance
+        common = yield from merge_in_steps(
+            snapshots,
+            self._now(self.rules),
+            self.claims,
+            sealer=self._sealer,
+            settling=any(upstream.settling for upstream in self.upstreams.values()),
+            provisional=not self._claims_count,
+            varies=varies or bool(projects),
+            heard=heard,
+            previous=old[EVERYTHING],
+        )
+        if self.claims.changed:
+            self._save_soon()
+        catalogs = {EVERYTHING: common}
+        for view, project in projects:
+            is_settling = not project.reported.is_set()
+            catalogs[view] = yield from merge_in_steps(
+                snapshots,
+                self._now(project.rules_in(self.rules)),
+                project.claims,
+                sealer=self._sealer,
+                view=view,
+                settling=is_settling,
+                provisional=is_settling,
+                varies=True,
+                heard=heard,
+                previous=old.get(view),
+            )
+        return catalogs
+
+    def _now(self, rules: Rules) -> Rules:
+        """`rules`, and which upstreams show a tool for signing in at this moment."""
+        if not self._shows_sign_ins:
+            return rules
+        return structs.replace(rules, upstreams=tuple(map(self._rule_now, rules.upstreams)))
+
+    def _rule_now(self, rule: UpstreamRule) -> UpstreamRule:
+        upstream = self.upstreams.get(rule.name)
+        if upstream is None or not upstream.wanted_sign_in:
+            return rule
+        return structs.replace(rule, sign_in=SignInTool.LISTED if upstream.wants_sign_in else SignInTool.FORMER)
