@@ -15,9 +15,9 @@ from itertools import chain
 from os import EX_OK
 from typing import Any, Final, cast
 
-from hub.cli.clock import now_s
 from hub.cli.parser import Commands
 from hub.cli.subcommand import Desk, Parser, add
+from hub.control.waits import now_s
 from hub.wire.printable import printable
 
 PATIENCE_S: Final = 0.3

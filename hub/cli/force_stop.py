@@ -1,6 +1,5 @@
 """`hubd stop --force`: the end of a hub that hangs, or does not end by itself, and of the servers that it leaves."""
 
-import select
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -10,6 +9,7 @@ from typing import Final
 from hub.cli.subcommand import Output, UsageError
 from hub.control.errors import HubNotRunning
 from hub.control.hub_process import LOCK, pid_in_lock
+from hub.control.waits import readable
 from hub.linux.orphans import kill_orphans
 from hub.linux.peer_credentials import peer_pid
 from hub.linux.processes import hold, read_stat, signal_process
@@ -39,7 +39,7 @@ def force_stop(control: Path, output: Output) -> None:
                 break
             except OSError as error:
                 raise UsageError(f"process {pid}, the hub, cannot be ended: {error.strerror}") from None
-            if select.select([process], [], [], patience_s)[0]:
+            if readable([process], patience_s):
                 break
         else:
             raise UsageError(f"process {pid}, the hub, does not end even by SIGKILL: it waits for the machine")

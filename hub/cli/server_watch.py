@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from hub.cli.clock import now_s
 from hub.cli.render.last_words import last_words
 from hub.cli.render.screen import Block
 from hub.cli.render.tables import about, duration
@@ -18,6 +17,7 @@ from hub.cli.subcommand import EX_FAILED, Output
 from hub.control.answers import UpstreamRow
 from hub.control.client import ControlClient
 from hub.control.methods import STATUS
+from hub.control.waits import now_s
 from hub.wire.printable import printable
 
 LIMIT_S: Final = 10.0

@@ -6,10 +6,8 @@ hub.request_json(RESTART, name=x)   the result as the hub's JSON, which was foun
 
 import json
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from select import select
 from types import TracebackType
 from typing import Any, Final, TypeVar, cast
 
@@ -18,6 +16,7 @@ from msgspec import ValidationError
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NothingListens, NotUnderstood
 from hub.control.hub_process import QUIET_S, connect_within, pid_in_lock, refuse_hung
 from hub.control.methods import LOGS, STOP, Method, read
+from hub.control.waits import now_s, readable
 from hub.linux.peer_credentials import ForeignPeer, refuse_foreign_hub
 from hub.linux.processes import hold
 
@@ -49,7 +48,7 @@ class ControlClient:
         self._path = path
         self._patience_s = patience_s
         self._doubts = doubts and patience_s is None
-        self._end_at = None if patience_s is None else _now() + patience_s
+        self._end_at = None if patience_s is None else now_s() + patience_s
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             connect_within(self._socket, path, CONNECT_S if patience_s is None else min(CONNECT_S, patience_s))
@@ -110,7 +109,7 @@ class ControlClient:
         """Stop the daemon; returns when its process has ended."""
         with hold(pid_in_lock(self._path)) as process:
             self.request(STOP)
-            until = _now() + STOP_S
+            until = now_s() + STOP_S
             try:
                 while self._received_more(until):
                     self._received.clear()
@@ -119,7 +118,7 @@ class ControlClient:
             except OSError:
                 pass
             if process is not None:  # readable once it has ended
-                select([process], [], [], EXIT_S)
+                readable([process], EXIT_S)
 
     # --- one request and its answer
 
@@ -157,11 +156,12 @@ class ControlClient:
         """
         patience_s, until = self._patience_s or patience_s, self._end_at
         if until is None and patience_s is not None:
-            until = _now() + patience_s
-        doubt_at = _now() + QUIET_S if request and self._doubts else None
+            until = now_s() + patience_s
+        doubt_at = now_s() + QUIET_S if request and self._doubts else None
         try:
-            self._wait_until(until)
+            left_s = self._limit(until)
             if request:
+                self._socket.settimeout(left_s)
                 self._socket.sendall(request)
             seen = 0
             while (end := self._received.find(b"\n", seen)) < 0:
@@ -191,22 +191,23 @@ class ControlClient:
             TimeoutError: nothing came until then.
             OSError: the connection is lost.
         """
-        self._wait_until(until)
+        if not readable([self._socket.fileno()], self._limit(until)):
+            raise TimeoutError
         data = self._socket.recv(PIECE_BYTES)
         self._received += data
         return bool(data)
 
-    def _wait_until(self, until: float | None) -> None:
-        """Limit all waits of the socket together; a limit for each would be prolonged for ever by a few bytes now and
-        then.
+    def _limit(self, until: float | None) -> float | None:
+        """The seconds that are left for all waits together; a limit for each would be prolonged for ever by a few bytes
+        now and then.
 
         Raises:
             TimeoutError: `until` is over.
         """
-        left_s = None if until is None else until - _now()
+        left_s = None if until is None else until - now_s()
         if left_s is not None and left_s <= 0:
             raise TimeoutError
-        self._socket.settimeout(left_s)
+        return left_s
 
     def _not_running(self, error: OSError) -> HubNotRunning:
         if isinstance(error, FileNotFoundError | ConnectionRefusedError):
@@ -258,7 +259,3 @@ def _read(method: Method[Result], value: object, name: str) -> Result:
 def _not_understood(method: Method[Any], why: str) -> NotUnderstood:
     todo = "is the running hub another version? Run `hubd stop`; the next host, or `hubd serve`, starts this one"
     return NotUnderstood(f"the hub's answer to `{method.name}` {why}; {todo}")
-
-
-def _now() -> float:
-    return time.monotonic()  # noqa: TID251 - nothing here runs under trio

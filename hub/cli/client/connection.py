@@ -5,6 +5,7 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from itertools import count
 from typing import Any, Final, Protocol
 
@@ -13,6 +14,7 @@ from hub.cli.client.questions import Terminal
 from hub.cli.start_hub import connect_or_start
 from hub.cli.subcommand import Desk
 from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
+from hub.control.waits import readable
 from hub.wire.mcp import HUBD_VERSION, L4
 from hub.wire.vocabulary import METHOD_NOT_FOUND
 
@@ -47,6 +49,14 @@ class Person(Protocol):
         """Answer a request of a server; None: there is no such thing here."""
 
 
+class _PatientReader(socket.SocketIO):
+    """The bytes of a socket; Ctrl-C always ends the wait for more."""
+
+    def readinto(self, buffer: Any) -> int | None:
+        readable([self.fileno()])
+        return super().readinto(buffer)
+
+
 class HubSession:
     """One session with the hub. Requests are answered one after the other; questions are asked while they run."""
 
@@ -57,7 +67,7 @@ class HubSession:
             HubNotRunning, ControlFailed, NotUnderstood: as `request`.
         """
         self._stream = stream
-        self._file = stream.makefile("rb")
+        self._file = BufferedReader(_PatientReader(stream, "r"))
         self._person = person
         self._ids = count(1)
         self._running: int | None = None

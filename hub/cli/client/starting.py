@@ -11,12 +11,12 @@ from config.errors import ConfigError
 from config.loading.assemble import load_all
 from config.settings import Timeouts
 from hub.cli.client.connection import CallRefused
-from hub.cli.clock import now_s
 from hub.cli.render.tables import duration
 from hub.cli.server_watch import PAUSE_S, is_starting
 from hub.cli.subcommand import UsageError, client
 from hub.control.answers import Status, UpstreamRow
 from hub.control.methods import STATUS
+from hub.control.waits import now_s
 from hub.wire.printable import printable
 
 Result = TypeVar("Result")

@@ -19,7 +19,6 @@ from typing import Final
 from config.hosts.host_servers import Server
 from config.hosts.import_choice import block
 from config.program import daemon_command
-from hub.cli.clock import now_s
 from hub.cli.render.screen import Block
 from hub.cli.server_watch import ServerOutcome, watch
 from hub.cli.setup.interrupts import held_back
@@ -27,6 +26,7 @@ from hub.cli.setup.temporary_directory import temporary_directory
 from hub.cli.subcommand import Output, UsageError
 from hub.control.client import ControlClient
 from hub.control.errors import HubNotRunning
+from hub.control.waits import now_s
 from hub.linux.limits import die_with_parent
 from hub.linux.orphans import kill_orphans
 

@@ -3,12 +3,18 @@
 import io
 import os
 import signal
+import socket
 import threading
 from pathlib import Path
 
 import pytest
 
-from hub.cli.keyboard import keys, readable, typed_line
+from hub.cli.client.connection import hub_session
+from hub.cli.client.questions import Terminal
+from hub.cli.keyboard import keys, typed_line
+from hub.control.client import ControlClient
+from hub.control.waits import readable
+from hub.net.unix import bind_unix
 
 TICK = threading.Event()
 
@@ -42,6 +48,21 @@ def test_ctrl_c_ends_a_question_that_it_does_not_interrupt(ctrl_c):
     main, child = os.openpty()
     with open(main), open(child) as stream, pytest.raises(KeyboardInterrupt):
         typed_line(stream)
+
+
+def test_ctrl_c_ends_following_of_logs(ctrl_c, tmp_path):
+    path = tmp_path / "socket"
+    with bind_unix(path) as listener, ControlClient(path) as client, listener.accept()[0] as hub:
+        hub.sendall(b'{"id":1,"result":{"records":[]}}\n')
+        with pytest.raises(KeyboardInterrupt):
+            list(client.follow(None, 0))
+
+
+def test_ctrl_c_ends_a_wait_for_the_answer_of_a_server(ctrl_c):
+    hub, ours = socket.socketpair()
+    person = Terminal(attended=False, show=print, live=print)
+    with hub, ours, pytest.raises(KeyboardInterrupt), hub_session(ours, person):
+        pass
 
 
 def test_lines_are_read_one_by_one():

@@ -122,7 +122,7 @@ def test_an_answer_has_a_size(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("patience_s", "said_s"), [(None, 30), (2.0, 2)])
 def test_a_few_bytes_now_and_then_prolong_nothing(tmp_path, monkeypatch, patience_s, said_s):
     seconds = itertools.count()
-    monkeypatch.setattr("hub.control.client._now", lambda: next(seconds) / 4)
+    monkeypatch.setattr("hub.control.client.now_s", lambda: next(seconds) / 4)
     with (
         answering(tmp_path / "c"),
         ControlClient(tmp_path / "c", patience_s) as client,
