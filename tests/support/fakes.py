@@ -320,7 +320,7 @@ class FakeSession(PeerSession):
                         self._agreed(await shake_hands(self.peer, self._config, expected, self.terms.capabilities))
                     remember(self._config, self._memory, self.facts)
                     started(self)
-                    nursery.start_soon(self.stay_in_touch)
+                    nursery.start_soon(self._watch_silence, self._ping)
                 except HubError as refusal:
                     error = about(refusal, self.name)
                     self._scope.cancel()

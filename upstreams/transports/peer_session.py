@@ -39,20 +39,9 @@ from hub.wire.mcp import (
     era_of,
 )
 from upstreams.questions.attribution import host_of, task_begun, task_finished
-from upstreams.questions.questions import Questions
 from upstreams.questions.running_operation import Running
-from upstreams.session import (
-    COMMON,
-    CallTimeouts,
-    DeclaredCapabilities,
-    SessionEvents,
-    SessionTerms,
-    announce,
-    stamp_call,
-    stamp_own,
-)
-from upstreams.transports.keep_alive import KeepAlive
-from upstreams.transports.running_calls import RunningCalls
+from upstreams.session import COMMON, CallTimeouts, SessionEvents, SessionTerms, announce, stamp_call, stamp_own
+from upstreams.transports.session_frame import SessionFrame
 
 log = logging.getLogger(__name__)
 
@@ -65,29 +54,19 @@ NO_FACTS: Final = ServerFacts("", {}, {}, "")
 _END_TASKS: Final = frozenset({TASKS_RESULT, TASKS_CANCEL})
 
 
-class PeerSession:
+class PeerSession(SessionFrame):
     """A session over a `Peer`. Satisfies `upstreams.session.Session`.
 
     The `run` of a subclass gives `_attach` a channel, shakes hands through `self.peer`, says by `_agreed` what came of
     that, and calls `started` with itself.
     """
 
-    transport = ""
-    pid: int | None = None
-
     def __init__(self, name: str, events: SessionEvents, terms: SessionTerms = COMMON) -> None:
-        self.name = name
-        self.events = events
-        self.terms = terms
+        super().__init__(name, events, terms, one_stream=True)
         self.peer: Peer
         self.facts = NO_FACTS
         self.era = Era.LEGACY
         self._outbox: Outbox | None = None
-        self._questions = Questions(name, events, terms, self._notify, lambda: self.facts.version, one_stream=True)
-        self._running = self._questions.running
-        self._calls = RunningCalls(name, events, terms, self._running)
-        self._keep_alive = KeepAlive(name, events, terms.ping_s, self._ping, lambda: self.peer.messages)
-        self._declared = DeclaredCapabilities(terms)
         self._listens: dict[int, Callable[[Notification], None]] = {}
         """Receivers of what belongs to a `subscriptions/listen`, by its id."""
         self._silent_timeouts = 0
@@ -100,7 +79,7 @@ class PeerSession:
 
     def __repr__(self) -> str:
         version = self.facts.version or "not yet open"
-        return f"<{type(self).__name__} {self.name} {version} [{len(self._running)} running]>"
+        return f"<{type(self).__name__} {self.name} {version} [{len(self.running)} running]>"
 
     def _attach(self, channel: Channel, outbox: Outbox | None = None) -> Peer:
         self._outbox = outbox
@@ -121,7 +100,7 @@ class PeerSession:
         self.era = era_of(facts.version)
         if self.era is Era.MODERN:  # there are no requests of the upstream, nor pings
             self.peer.refuse_requests()
-            self._keep_alive.stop()
+            self._ping_s = 0.0
 
     async def _listen(self) -> None:
         """Read until the peer is gone or given up; then all calls have failed."""
@@ -130,23 +109,12 @@ class PeerSession:
         except BadPeer as error:
             self._fault = self._fault or str(error)
 
-    async def stay_in_touch(self) -> None:
-        """Ping a legacy upstream after a while of silence, for ever.
+    def _heard(self) -> int:
+        return self.peer.messages
 
-        Over HTTP+SSE this finds out that the server forgot the session.
-        """
-        await self._keep_alive.run(self._running, self._keep_alive.ping)
-
-    @property
-    def is_pinged(self) -> bool:
-        return self._keep_alive.is_on
-
-    @property
-    def silent_s(self) -> float | None:
-        return self._keep_alive.silent_s
-
-    async def _ping(self) -> None:
-        """Ping; that the upstream knows no ping is an answer, too."""
+    async def _send_ping(self) -> None:
+        """Ping; that the upstream knows no ping is an answer, too. Over HTTP+SSE this finds out that the server forgot
+        the session."""
         try:
             await self.request(PING, {})
         except HubError as error:
@@ -166,7 +134,7 @@ class PeerSession:
     # --- asking -------------------------------------------------------------------------------------------------------
 
     async def call(self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts) -> Reply:
-        if len(self._running) >= MAX_IN_FLIGHT:
+        if len(self.running) >= MAX_IN_FLIGHT:
             raise Overloaded(f"{self.name} has {MAX_IN_FLIGHT} calls to work off; try again later", upstream=self.name)
         peer = self.peer
         id = peer.next_id()
@@ -175,33 +143,30 @@ class PeerSession:
         questions, caller = self._questions, exchange.caller
         if (principal := caller.identity.principal) != questions.principal:
             questions.serve(principal)
-        running = self._calls.enter(id, operation, exchange, timeouts, began)
+        running = self._enter(id, operation, exchange, timeouts, began)
         try:
             with running.scope:
                 params = stamp_call(self.era, self.facts.version, operation, exchange, id, self._declared)
                 reply = await peer.request(operation.method, params, id=id)
                 if "task" in params:
-                    self._calls.task_begun(id, reply)
-                    self._task_begun(reply, caller.program)
+                    self._tokens.began(reply, id)
+                    if (begun := task_begun(reply)) is not None:
+                        task, kept_s = begun
+                        now = self._now()
+                        questions.recent_calls.begun(task, caller.program, now + kept_s, now)
                 if operation.method in _END_TASKS:
                     questions.recent_calls.finished(task_finished(operation, reply), self._now())
                 return reply
         except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
             raise self._failure(error, mark) from None
         finally:
-            self._calls.leave(id)
+            self._leave(id)
             if not self.terms.exclusive:  # however it ended: the upstream may go on, and speak of it
                 questions.recent_calls.ended(caller.program, self._now())
         self._timed_out(began, heard)
         raise DeadlineExceeded(
             f"{self.name} did not answer in time and was told to stop; whether it acted is unknown", upstream=self.name
         )
-
-    def _task_begun(self, reply: Reply, program: Program) -> None:
-        if (begun := task_begun(reply)) is not None:
-            task, kept_s = begun
-            now = self._now()
-            self._questions.recent_calls.begun(task, program, now + kept_s, now)
 
     async def request(self, method: str, params: dict[str, Raw]) -> Reply:
         return await self._request_own(self.peer.next_id(), method, params)
@@ -264,11 +229,11 @@ class PeerSession:
     def _on_notification(self, notification: Notification) -> None:
         method = notification.method
         if method == PROGRESS:
-            self._calls.report_progress(notification.params, self._running)
+            self._report_progress(notification.params, self.running)
         elif method == MESSAGE:
             if running := self._attribute():
                 running.touch()
-            self._calls.report_log(notification.params, running)
+            self._report_log(notification.params, running)
         elif hear := self._subscription(notification):
             hear(notification)
         else:
@@ -289,7 +254,7 @@ class PeerSession:
         """The call that a message without an address belongs to: the newest, if all are of one host, and those that are
         over here but perhaps not there are of its program."""
         owner: Running | None = None
-        for running in self._running.values():
+        for running in self.running.values():
             if owner is not None and not self.terms.exclusive and host_of(owner) != host_of(running):
                 return None
             owner = running
@@ -299,14 +264,6 @@ class PeerSession:
 
     def _notify(self, method: str, params: dict[str, Raw]) -> None:
         self.peer.notify(method, params)
-
-    async def welcome(self, exchange: Exchange) -> None:
-        if self.era is Era.LEGACY:
-            await self._questions.welcome(exchange)
-
-    def roots_changed(self) -> None:
-        if self.era is Era.LEGACY:
-            self._questions.roots_changed()
 
 
 def _number(value: Raw | None) -> int:

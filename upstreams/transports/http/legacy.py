@@ -11,17 +11,15 @@ refused is sent again. An id is current when its handshake is complete, `initial
 import logging
 import re
 from contextlib import suppress
-from functools import partial
 from typing import Final
 
 import trio
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from hub.link.hub_errors import HubError, Overloaded, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
-from hub.link.interface import Exchange
 from hub.link.peer import last_words
 from hub.link.rates import TokenBucket
-from hub.wire.declarations import ServerFacts, initialize_params
+from hub.wire.declarations import initialize_params
 from hub.wire.jsonrpc import (
     Notification,
     Reply,
@@ -33,15 +31,14 @@ from hub.wire.jsonrpc import (
     encode_response,
     raw,
 )
-from hub.wire.mcp import CANCELLED, INITIALIZE, INITIALIZED, L1, L2, L4, PING, SET_LEVEL, Era
-from upstreams.questions.questions import Answering, Questions
+from hub.wire.mcp import CANCELLED, INITIALIZE, INITIALIZED, L4, PING, SET_LEVEL, Era
+from upstreams.questions.questions import Answering
 from upstreams.questions.running_operation import Running
 from upstreams.session import COMMON, SessionEvents, SessionTerms
 from upstreams.transports.http.answer_stream import AnswerStream, OnMessage, stream_headers
 from upstreams.transports.http.poster import CONTENT, JSON, Poster, SessionUnknown, StatusError
-from upstreams.transports.http.standing_stream import StandingStream
+from upstreams.transports.http.standing_stream import ServerSession, StandingStream
 from upstreams.transports.http.streamable_session import GOODBYE_S, RESENDABLE, StreamableSession
-from upstreams.transports.keep_alive import KeepAlive
 from upstreams.transports.negotiation import about, judge_initialize
 
 SET_LEVEL_S: Final = 15.0
@@ -59,35 +56,18 @@ _SESSION_ID = re.compile(r"[!-~]{1,1024}")
 log = logging.getLogger(__name__)
 
 
-class ServerSession(Struct, frozen=True):
-    """A session at the server, from one handshake to the next."""
-
-    id: str | None
-    facts: ServerFacts
-
-    @property
-    def headers(self) -> bytes:
-        """The lines that go with every request of this session."""
-        lines = b"" if self.id is None else b"Mcp-Session-Id: %b\r\n" % self.id.encode("ascii")
-        if self.facts.version not in (L1, L2):
-            lines += b"MCP-Protocol-Version: %b\r\n" % self.facts.version.encode("ascii")
-        return lines
-
-
 class LegacyHttp(StreamableSession):
     """A session by handshake. Made by `connect`."""
 
     era = Era.LEGACY
 
     def __init__(self, poster: Poster, events: SessionEvents, terms: SessionTerms) -> None:
-        self._questions = Questions(poster.name, events, terms, self._notify, lambda: self.facts.version)
-        super().__init__(poster, events, terms, self._questions.running)
+        super().__init__(poster, events, terms)
         self._answers = 0
         """Answers of the upstream to requests."""
-        self._keep_alive = KeepAlive(poster.name, events, terms.ping_s, self._ping, lambda: self._answers)
         self._renewal: trio.Event | None = None
         """Set when the renewal that is going on is over."""
-        self._standing_stream = StandingStream(self)
+        self._standing_stream = StandingStream(self, lambda: self.server_session, self.renew)
         self._level: dict[str, Raw] | None = None
         self._answering: dict[RequestId, trio.CancelScope] = {}
         """The requests of the upstream that are being answered."""
@@ -151,7 +131,10 @@ class LegacyHttp(StreamableSession):
             with trio.fail_after(RENEWAL_S):
                 await self._start_server_session()
             if self._level is not None:
-                await self._set_level_again(self._level)
+                id = self.next_id()
+                with suppress(HubError), trio.move_on_after(SET_LEVEL_S):
+                    body = encode_request(id, SET_LEVEL, self._level)
+                    await self._post_request(body, id, self._deliver_own, resend=True)
             self.missed_something()
             self._standing_stream.restart()
         except HubError as error:
@@ -193,17 +176,15 @@ class LegacyHttp(StreamableSession):
         with await self.poster.post(self._head, body, resend=resend) as reply:
             if reply.status != 200 or reply.content_type == JSON:
                 return await self.poster.read(reply, id, on_message)
-            deliver = partial(self._deliver_of, server_session, on_message)
-            return await self._follow(self.poster.answer_stream(reply), server_session, id, deliver)
 
-    def _deliver_of(
-        self, server_session: ServerSession, on_message: OnMessage, message: Request | Notification
-    ) -> None:
-        """Deliver what a stream of `server_session` says. After a renewal, answers would go to another session."""
-        if server_session is not self.server_session and isinstance(message, Request):
-            self._complain("%s asked in a session that it has forgotten; the question is dropped", self.name)
-        else:
-            on_message(message)
+            def deliver(message: Request | Notification) -> None:
+                if server_session is not self.server_session and isinstance(message, Request):
+                    # after a renewal, its answer would go to another session
+                    self._complain("%s asked in a session that it has forgotten; the question is dropped", self.name)
+                else:
+                    on_message(message)
+
+            return await self._follow(self.poster.answer_stream(reply), server_session, id, deliver)
 
     async def _follow(
         self, stream: AnswerStream, server_session: ServerSession, id: int, on_message: OnMessage
@@ -246,11 +227,6 @@ class LegacyHttp(StreamableSession):
             break
         raise self.poster.client.answer_lost()
 
-    async def _set_level_again(self, params: dict[str, Raw]) -> None:
-        id = self.next_id()
-        with suppress(HubError), trio.move_on_after(SET_LEVEL_S):
-            await self._post_request(encode_request(id, SET_LEVEL, params), id, self._deliver_own, resend=True)
-
     def withdraw(self, id: int, reason: str) -> None:
         """Closing the stream would not cancel."""
         self._notify(CANCELLED, {"requestId": raw(id), "reason": raw(reason)})
@@ -272,7 +248,9 @@ class LegacyHttp(StreamableSession):
         if isinstance(message, Request):
             self._take_question(message, running)
         elif message.method == CANCELLED:
-            self._withdraw_question(message.params)
+            for asked, scope in self._answering.items():
+                if raw(asked) == message.params.get("requestId"):
+                    scope.cancel()
         else:
             super().deliver(message, running, id)
 
@@ -298,35 +276,19 @@ class LegacyHttp(StreamableSession):
         finally:
             del self._answering[id]
 
-    def _withdraw_question(self, params: dict[str, Raw]) -> None:
-        for id, scope in self._answering.items():
-            if raw(id) == params.get("requestId"):
-                scope.cancel()
-
-    async def welcome(self, exchange: Exchange) -> None:
-        await self._questions.welcome(exchange)
-
-    def roots_changed(self) -> None:
-        self._questions.roots_changed()
-
     # --- serving ------------------------------------------------------------------------------------------------------
 
     async def prepare(self, nursery: trio.Nursery) -> None:
         await self._standing_stream.start(nursery)
-        nursery.start_soon(self._keep_alive.run, self.running, self.check)
+        nursery.start_soon(self._watch_silence, self.check)
 
-    @property
-    def is_pinged(self) -> bool:
-        return self._keep_alive.is_on
-
-    @property
-    def silent_s(self) -> float | None:
-        return self._keep_alive.silent_s
+    def _heard(self) -> int:
+        return self._answers
 
     async def probe(self) -> None:
-        await self._keep_alive.ping()
+        await self._ping()
 
-    async def _ping(self) -> None:
+    async def _send_ping(self) -> None:
         """Ping, which finds out whether the server still knows the session. Strange answers are passed over."""
         try:
             await self.request(PING, {})

@@ -48,6 +48,7 @@ class ModernHttp(StreamableSession):
     def __init__(self, poster: Poster, events: SessionEvents, facts: ServerFacts, terms: SessionTerms = COMMON) -> None:
         super().__init__(poster, events, terms)
         self.facts = facts
+        self._ping_s = 0.0
         self._mirrors: dict[str, tuple[Mirror, ...]] = {}
         self._walked: dict[str, tuple[Mirror, ...]] = {}
         """Mirrored headers found by the walk that goes on, and the cursor of its next page."""

@@ -210,7 +210,7 @@ class SseSession(PeerSession):
                 failed = await self._shake_hands()
                 if failed is None:
                     started(self)
-                    await self.stay_in_touch()
+                    await self._watch_silence(self._ping)
                 nursery.cancel_scope.cancel()
         finally:
             self._client.close()

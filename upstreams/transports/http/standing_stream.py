@@ -5,17 +5,21 @@ another 4xx at the first attempt). A 4xx later on means that the server forgot t
 """
 
 import logging
-from typing import Final, Generic, Protocol, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 import trio
+from msgspec import Struct
 
 from hub.link.hub_errors import HubError, UpstreamUnavailable
 from hub.link.rates import TokenBucket
-from hub.wire.jsonrpc import Notification, RemoteProtocolError, Request, Response, decode, is_batch
-from upstreams.session import SessionEvents
+from hub.wire.declarations import ServerFacts
+from hub.wire.jsonrpc import RemoteProtocolError, Response, decode, is_batch
+from hub.wire.mcp import L1, L2
 from upstreams.transports.http.answer_stream import AnswerStream, stream_headers
 from upstreams.transports.http.client import HttpReply
-from upstreams.transports.http.poster import EVENTS, Poster
+from upstreams.transports.http.poster import EVENTS
+from upstreams.transports.http.streamable_session import StreamableSession
 
 GREETING_S: Final = 0.5
 """Time limit for a server to open the stream before calls go ahead without it."""
@@ -24,53 +28,37 @@ MAX_WAIT_S: Final = 30.0
 log = logging.getLogger(__name__)
 
 
-class Handshaken(Protocol):
+class ServerSession(Struct, frozen=True):
     """A session at the server, from one handshake to the next."""
 
-    @property
-    def id(self) -> str | None: ...
+    id: str | None
+    facts: ServerFacts
 
     @property
-    def headers(self) -> bytes: ...
+    def headers(self) -> bytes:
+        """The lines that go with every request of this session."""
+        lines = b"" if self.id is None else b"Mcp-Session-Id: %b\r\n" % self.id.encode("ascii")
+        if self.facts.version not in (L1, L2):
+            lines += b"MCP-Protocol-Version: %b\r\n" % self.facts.version.encode("ascii")
+        return lines
 
 
-ServerSessionT = TypeVar("ServerSessionT", bound=Handshaken)
+class StandingStream:
+    """Keeps one GET stream open as long as `session` runs, if the server offers one.
 
+    `current`: its session at the server; `renew` waits for another one in place of that, and raises UpstreamUnavailable
+    if there is none.
+    """
 
-class Renewable(Protocol[ServerSessionT]):
-    """The conversation of the stream; `upstreams.transports.http.legacy.LegacyHttp` is one."""
-
-    name: str
-    server_session: ServerSessionT
-    poster: Poster
-    events: SessionEvents
-
-    async def renew(self, dead: ServerSessionT) -> None:
-        """Wait for a new handshake in place of `dead`.
-
-        Raises:
-            UpstreamUnavailable: it failed, and the session has ended.
-        """
-        ...
-
-    def missed_something(self) -> None:
-        """The server may have said what nobody heard."""
-        ...
-
-    def deliver(self, message: Request | Notification, running: None, id: None) -> None:
-        """Hand on what the server said by itself."""
-        ...
-
-    def end(self, error: HubError) -> None:
-        """The session is of no use any more."""
-        ...
-
-
-class StandingStream(Generic[ServerSessionT]):
-    """Keeps one GET stream open as long as `session` runs, if the server offers one."""
-
-    def __init__(self, session: Renewable[ServerSessionT]) -> None:
+    def __init__(
+        self,
+        session: StreamableSession,
+        current: Callable[[], ServerSession],
+        renew: Callable[[ServerSession], Awaitable[None]],
+    ) -> None:
         self._session = session
+        self._current = current
+        self._renew = renew
         self._scope = trio.CancelScope()
         self._stream: AnswerStream | None = None
         """The last stream that was open in this life, for its last event id."""
@@ -107,7 +95,7 @@ class StandingStream(Generic[ServerSessionT]):
 
     async def _listen(self) -> bool:
         """Open the stream and read it to its end; whether it is worth coming back."""
-        session, server_session = self._session, self._session.server_session
+        session, server_session = self._session, self._current()
         last_id = self._stream.last_id if self._stream else ""
         try:
             reply = await session.poster.client.request(
@@ -123,7 +111,7 @@ class StandingStream(Generic[ServerSessionT]):
                 and reply.status in range(400, 500)
                 and reply.status not in (405, 429)
             ):
-                await session.renew(server_session)
+                await self._renew(server_session)
                 return True
             return reply.status >= 500 or reply.status == 429
         except UpstreamUnavailable as error:

@@ -25,25 +25,12 @@ from hub.link.hub_errors import (
     without_frames,
 )
 from hub.link.interface import Exchange, Operation, Program
-from hub.wire.declarations import ServerFacts
 from hub.wire.jsonrpc import Notification, Reply, Request
-from hub.wire.mcp import (
-    COMPLETE,
-    DISCOVER,
-    LIST_METHOD,
-    MESSAGE,
-    PING,
-    PROGRESS,
-    PROMPTS_GET,
-    RESOURCES_READ,
-    Era,
-    Kind,
-)
+from hub.wire.mcp import COMPLETE, DISCOVER, LIST_METHOD, MESSAGE, PING, PROGRESS, PROMPTS_GET, RESOURCES_READ, Kind
 from upstreams.questions.running_operation import Running
 from upstreams.session import (
     COMMON,
     CallTimeouts,
-    DeclaredCapabilities,
     Session,
     SessionEvents,
     SessionTerms,
@@ -52,7 +39,7 @@ from upstreams.session import (
     stamp_own,
 )
 from upstreams.transports.http.poster import Poster
-from upstreams.transports.running_calls import RunningCalls
+from upstreams.transports.session_frame import SessionFrame
 
 RESENDABLE: Final = frozenset({*LIST_METHOD.values(), RESOURCES_READ, PROMPTS_GET, COMPLETE, PING, DISCOVER})
 """Requests that may be sent twice."""
@@ -65,31 +52,16 @@ GOODBYE_S: Final = 2.0
 log = logging.getLogger(__name__)
 
 
-class StreamableSession:
+class StreamableSession(SessionFrame):
     """One conversation over Streamable HTTP, already opened. Satisfies `upstreams.session.Session`."""
 
-    era: Era
-    facts: ServerFacts
     transport = "http"
-    pid = None
 
-    def __init__(
-        self,
-        poster: Poster,
-        events: SessionEvents,
-        terms: SessionTerms = COMMON,
-        running: dict[int, Running] | None = None,
-    ) -> None:
-        self.name = poster.name
+    def __init__(self, poster: Poster, events: SessionEvents, terms: SessionTerms = COMMON) -> None:
+        super().__init__(poster.name, events, terms)
         self.poster = poster
-        self.events = events
-        self.terms = terms
-        self.running: dict[int, Running] = {} if running is None else running
-        """All operations, by the ids of their requests and in the order of sending."""
-        self._calls = RunningCalls(self.name, events, terms, self.running)
         self.next_id = count(1).__next__
         """Takes an id never used before in this session; also the progress token of the request."""
-        self._declared = DeclaredCapabilities(terms)
         self._nursery: trio.Nursery | None = None
         self._ended = trio.Event()
         self._end: HubError | None = None
@@ -110,7 +82,7 @@ class StreamableSession:
         """
         id = self.next_id()
         params = stamp_call(self.era, self.facts.version, operation, exchange, id, self._declared)
-        running = self._calls.enter(id, operation, exchange, timeouts)
+        running = self._enter(id, operation, exchange, timeouts)
 
         def on_message(message: Request | Notification) -> None:
             running.touch()
@@ -122,7 +94,7 @@ class StreamableSession:
                 if self._faults:
                     self._faults = 0
                 if "task" in params:
-                    self._calls.task_begun(id, reply)
+                    self._tokens.began(reply, id)
                 return reply
         except trio.Cancelled:
             self.withdraw(id, "The caller has cancelled")
@@ -134,10 +106,12 @@ class StreamableSession:
             self._suspect(error)
             raise
         except UpstreamProtocolError as error:
-            self._count_fault(error)
+            self._faults += 1
+            if self._faults >= MAX_FAULTS:  # later sessions come at growing intervals
+                self.give_up(f"{MAX_FAULTS} calls in a row failed; the last: {error}")
             raise
         finally:
-            self._calls.leave(id)
+            self._leave(id)
         self.withdraw(id, "The time is up")
         if self.silent_s is not None:
             self.give_up("it answers neither pings nor calls")
@@ -161,12 +135,6 @@ class StreamableSession:
         except UpstreamUnavailable as error:
             self.end(error)
             raise
-
-    def _count_fault(self, error: HubError) -> None:
-        """Give the session up after several faults in a row; later sessions come at growing intervals."""
-        self._faults += 1
-        if self._faults >= MAX_FAULTS:
-            self.give_up(f"{MAX_FAULTS} calls in a row failed; the last: {error}")
 
     def _suspect(self, error: UpstreamUnauthorized) -> None:
         """A call was refused for its credentials: find out whether all calls are, so that it shows. Access
@@ -197,14 +165,6 @@ class StreamableSession:
         with suppress(UpstreamProtocolError, UpstreamLost, Overloaded), trio.move_on_after(PROBE_S):
             await self.request(DISCOVER, {})
 
-    @property
-    def is_pinged(self) -> bool:
-        return False
-
-    @property
-    def silent_s(self) -> float | None:
-        return None
-
     async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
         """Refuse: a legacy server says all of that on its standing stream."""
         raise UpstreamUnavailable(f"{self.name} speaks a revision without such subscriptions", upstream=self.name)
@@ -225,11 +185,11 @@ class StreamableSession:
         if isinstance(message, Request):
             log.debug("%s sent a request, %s, which is ignored", self.name, message.method)
         elif message.method == PROGRESS:
-            self._calls.report_progress(message.params, {} if running is None or id is None else {id: running})
+            self._report_progress(message.params, {} if running is None or id is None else {id: running})
         elif message.method == MESSAGE:
             if running is None and self.terms.exclusive:
                 running = next(reversed(self.running.values()), None)
-            self._calls.report_log(message.params, running)
+            self._report_log(message.params, running)
         elif not announce(self.events, message):
             log.debug("%s sent a %s, which is ignored", self.name, message.method)
 
@@ -238,12 +198,6 @@ class StreamableSession:
 
     def speak_of(self, program: Program) -> None:
         """Do nothing: what the server says of a request comes with its answer."""
-
-    async def welcome(self, exchange: Exchange) -> None:
-        """As `Session.welcome`."""
-
-    def roots_changed(self) -> None:
-        """As `Session.roots_changed`."""
 
     # --- serving ------------------------------------------------------------------------------------------------------
 
@@ -261,7 +215,10 @@ class StreamableSession:
                 try:
                     await self.prepare(nursery)
                     started(self)
-                    await self._attend()
+                    while not self._ended.is_set():
+                        with trio.move_on_after(SWEEP_S):
+                            await self._ended.wait()
+                        self.poster.client.sweep()
                 finally:
                     self._nursery = None  # it takes no more tasks once the last one in it is over
                 nursery.cancel_scope.cancel()
@@ -293,10 +250,3 @@ class StreamableSession:
     def give_up(self, why: str) -> None:
         """End the session: `why` says what happened."""
         self.end(UpstreamLost(f"The session with {self.name} ended: {why}", upstream=self.name))
-
-    async def _attend(self) -> None:
-        while not self._ended.is_set():
-            with trio.move_on_after(SWEEP_S):
-                await self._ended.wait()
-                return
-            self.poster.client.sweep()

@@ -92,7 +92,7 @@ class StdioSession(PeerSession):
                     self._connect(child, nursery)
                     refused = await self._shake_hands(expected, started)
                     if refused is None:
-                        await self.stay_in_touch()
+                        await self._watch_silence(self._ping)
                     self._scope.cancel()
             exited = child.gone.is_set()
         finally:
