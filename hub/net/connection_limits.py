@@ -19,7 +19,7 @@ import select
 from collections.abc import Awaitable, Callable
 from email.utils import formatdate
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 
@@ -32,37 +32,63 @@ ARRIVE_S: Final = 0.5
 """Time limit for the first bytes of an honest host to arrive."""
 LOOKS: Final = 16
 """Number of silent strangers that are checked for bytes that nobody has read yet."""
-REFUSED_AT_ONCE: Final = 64
-REFUSED_TOGETHER: Final = 8
-REFUSE_EVERY_S: Final = 0.01
-"""Strangers that are refused without waiting for others, and that are refused together, that often, when more wait."""
+AT_ONCE: Final = 64
+ANSWERED_TOGETHER: Final = 8
+ANSWER_EVERY_S: Final = 0.01
+"""Strangers that are answered without waiting, and that are answered together, that often, when more wait."""
 REFUSED: Final = "All connections of this hub are in use; try again in a moment, or close some"
 
 
-class Visitor(Protocol):
-    """A connection as `Crowd` sees it. Hashable by identity."""
+class OpenConnection:
+    """An accepted connection. Its methods return at once."""
 
-    deadline: float
+    __slots__ = ("_buffer", "_stream", "close_after", "closed", "deadline", "fd", "hung_up", "is_arriving", "shared")
 
-    @property
-    def principal(self) -> str: ...
+    def __init__(self, stream: trio.SocketStream, shared: "ServerState") -> None:
+        self._stream = stream
+        self._buffer = b""
+        self.shared = shared
+        self.fd = stream.socket.fileno()
+        """Descriptor of its socket; another's may have the number once it is `closed`."""
+        self.deadline = shared.now + shared.limits.header_timeout_s
+        """Time at which to stop waiting for bytes."""
+        self.is_arriving = False
+        """A request has begun to arrive, and is not complete: a timeout is worth an answer."""
+        self.close_after = False
+        self.closed = False
+        self.hung_up = False
+        shared.connections[self.fd] = self
 
     @property
     def is_idle(self) -> bool:
         """True if the connection is between two requests."""
-        ...
+        return False
 
     def has_sent(self) -> bool:
         """True if received bytes are waiting to be read."""
-        ...
+        poll = select.poll()
+        poll.register(self.fd, select.POLLIN)
+        return bool(self._buffer or poll.poll(0))
+
+    def stirred(self, event: int) -> None:
+        """Handle an epoll event: the peer has sent something, or hung up."""
+        raise NotImplementedError
+
+    def expire(self) -> None:
+        """Stop reading: the deadline has passed."""
+        raise NotImplementedError
 
     def abort(self) -> None:
-        """Close the connection, which also calls `Crowd.remove`."""
-        ...
-
-    def wake(self) -> None:
-        """Have the task of the connection look what has changed."""
-        ...
+        """Close now; harmless when called again."""
+        if self.closed:
+            return
+        self.closed = True  # before the descriptor may be reused
+        shared = self.shared
+        shared.crowd.remove(self)
+        shared.room.unpark_all()
+        shared.hangups.unregister(self.fd)
+        del shared.connections[self.fd]
+        self._stream.socket.close()
 
 
 class Crowd:
@@ -71,16 +97,16 @@ class Crowd:
     def __init__(self, most_guests: int, most_strangers: int) -> None:
         self.most_guests = most_guests
         self.most_strangers = most_strangers
-        self._silent: dict[Visitor, float] = {}
-        self._talking: dict[Visitor, float] = {}
+        self._silent: dict[OpenConnection, float] = {}
+        self._talking: dict[OpenConnection, float] = {}
         """Strangers that have sent something, and (above) those that have not; when each connected, oldest first."""
-        self._guests: dict[Visitor, str] = {}
+        self._guests: dict[OpenConnection, str] = {}
         """The principal of each guest."""
         self._of: dict[str, int] = {}
         """Number of guests by principal."""
-        self._to_refuse: dict[Visitor, None] = {}
-        """Strangers that wait for their refusal, those that came first at the front."""
-        self._at_once = TokenBucket(REFUSED_AT_ONCE, REFUSED_TOGETHER / REFUSE_EVERY_S)
+        self._in_turn: dict[OpenConnection, Callable[[], None]] = {}
+        """Strangers that wait for their turn, those that came first at the front, and what answers each."""
+        self._at_once = TokenBucket(AT_ONCE, ANSWERED_TOGETHER / ANSWER_EVERY_S)
         self.refused = 0
 
     def __repr__(self) -> str:
@@ -94,40 +120,37 @@ class Crowd:
     def strangers(self) -> int:
         return len(self._silent) + len(self._talking)
 
-    def add_stranger(self, visitor: Visitor, now: float) -> None:
+    def add_stranger(self, visitor: OpenConnection, now: float) -> None:
         """Add a stranger; if there are too many, close another one."""
         while self.strangers >= self.most_strangers:
             self._oldest(now).abort()
         self._silent[visitor] = now
 
-    def heard(self, visitor: Visitor) -> None:
+    def heard(self, visitor: OpenConnection) -> None:
         """Note that a stranger has begun to send."""
         since = self._silent.pop(visitor, None)
         if since is not None:
             self._talking[visitor] = since
 
-    def may_refuse(self, visitor: Visitor, now: float) -> bool:
-        """True if a stranger may be refused at once; else it waits for `refuse_some`."""
-        if not self._to_refuse and self._at_once.take(now):
+    def take_turn(self, visitor: OpenConnection, now: float, answer: Callable[[], None]) -> bool:
+        """Call `answer` if a stranger may be answered at once; else False, and `answer_some` will call it."""
+        if not self._in_turn and self._at_once.take(now):
+            answer()
             return True
         self.heard(visitor)
-        self._to_refuse[visitor] = None
+        self._in_turn[visitor] = answer
         return False
 
-    def is_to_wait(self, visitor: Visitor) -> bool:
-        """True if the stranger waits for its refusal."""
-        return visitor in self._to_refuse
+    def answer_some(self) -> bool:
+        """Answer the next strangers that wait for their turn; False: nobody waits any more."""
+        for visitor in list(islice(self._in_turn, ANSWERED_TOGETHER)):
+            answer = self._in_turn.pop(visitor, None)
+            if answer is not None:  # the answer to another one may close it
+                answer()
+        return bool(self._in_turn)
 
-    def refuse_some(self) -> bool:
-        """Wake the next strangers that wait for their refusal; False: nobody waits any more."""
-        for visitor in list(islice(self._to_refuse, REFUSED_TOGETHER)):
-            del self._to_refuse[visitor]
-            visitor.wake()
-        return bool(self._to_refuse)
-
-    def make_guest(self, visitor: Visitor) -> bool:
+    def make_guest(self, visitor: OpenConnection, principal: str) -> bool:
         """Make a stranger a guest; False: there is no room for another guest, and the stranger stays one."""
-        principal = visitor.principal
         if self._of.get(principal, 0) >= self.most_guests * 3 // 4:
             self._send_away(principal)
         if self.guests >= self.most_guests and not self._send_away():
@@ -139,11 +162,19 @@ class Crowd:
         self._of[principal] = self._of.get(principal, 0) + 1
         return True
 
-    def remove(self, visitor: Visitor) -> None:
+    def replace(self, before: OpenConnection, after: OpenConnection) -> None:
+        """Put a connection in the place of another one that has the same socket."""
+        if before in self._guests:
+            self._guests[after] = self._guests.pop(before)
+        else:
+            self.heard(before)
+            self._talking[after] = self._talking.pop(before)
+
+    def remove(self, visitor: OpenConnection) -> None:
         """Forget a closed connection; harmless when called again."""
         self._silent.pop(visitor, None)
         self._talking.pop(visitor, None)
-        self._to_refuse.pop(visitor, None)
+        self._in_turn.pop(visitor, None)
         principal = self._guests.pop(visitor, None)
         if principal is not None:
             left = self._of[principal] - 1
@@ -159,7 +190,7 @@ class Crowd:
             return True
         return self._send_away()
 
-    def _oldest(self, now: float) -> Visitor:
+    def _oldest(self, now: float) -> OpenConnection:
         """The stranger to close first: the oldest silent one, or, if that one has only just connected, the oldest with
         an incomplete head."""
         for visitor, since in list(islice(self._silent.items(), LOOKS)):
@@ -184,19 +215,6 @@ class Crowd:
 
 Handler = Callable[[HttpRequest, HttpResponse], Awaitable[None]]
 Guard = Callable[[HttpRequest], EarlyReply | Undecided | None]
-
-
-class OpenConnection(Protocol):
-    """A connection as its server sees it (`http_connection.Connection`)."""
-
-    deadline: float
-    """Time at which to stop waiting for bytes."""
-    is_arriving: bool
-    """A request has begun to arrive, and is not complete."""
-
-    def expire(self) -> None: ...
-
-    def stirred(self, event: int) -> None: ...
 
 
 class ServerState:
@@ -238,7 +256,7 @@ class ServerState:
         """Tasks waiting for a connection to close or to become a guest."""
         self.asleep: trio.Event | None = None
         """Set while upkeep sleeps until something happens, which has to `wake` it first."""
-        self._is_refusing = False
+        self._is_answering = False
         self.now = trio.current_time()
         """The time, at most a second old unless upkeep is asleep."""
         self.date = b""
@@ -252,16 +270,16 @@ class ServerState:
         for response in self.streams:
             response.quiet_s += self.now - before
 
-    def refuse_in_turn(self) -> None:
-        """Have the strangers refused that wait for it."""
-        if not self._is_refusing:
-            self._is_refusing = True
-            self.nursery.start_soon(self._refuse)
+    def take_turn(self, stranger: OpenConnection, answer: Callable[[], None]) -> None:
+        """Call `answer` when it is the turn of a stranger, which may be now."""
+        if not self.crowd.take_turn(stranger, trio.current_time(), answer) and not self._is_answering:
+            self._is_answering = True
+            self.nursery.start_soon(self._answer_some)
 
-    async def _refuse(self) -> None:
-        while self._is_refusing:
-            await trio.sleep(REFUSE_EVERY_S)
-            self._is_refusing = self.crowd.refuse_some()
+    async def _answer_some(self) -> None:
+        while self._is_answering:
+            await trio.sleep(ANSWER_EVERY_S)
+            self._is_answering = self.crowd.answer_some()
 
     @property
     def is_idle(self) -> bool:

@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection: reads requests one after another, hands each to the handler, writes the response.
+"""One HTTP/1.1 connection of a guest: reads requests one after another, hands each to the handler, writes the response.
 
 A connection is one task. It waits in three places only: for bytes of a request, in the handler, and for the peer to
 take the last bytes of a response. `HttpServer` checks the read deadlines of all connections once a second, so that a
@@ -12,16 +12,16 @@ import os
 import secrets
 import select
 import socket
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
 import trio
-from msgspec import Raw
 from trio.lowlevel import checkpoint, wait_readable
 
 from hub.link.budget import FREE_BYTES, NO_ROOM
-from hub.link.channel import ChannelClosed, Outbox, OutboxFull, watch_peer
+from hub.link.channel import ChannelClosed, Outbox, OutboxFull
 from hub.link.hub_errors import Overloaded
-from hub.net.connection_limits import REFUSED, ServerState
+from hub.net.connection_limits import OpenConnection, ServerState
 from hub.net.http_message import STOPPING, EarlyReply, Ends, HttpRequest, HttpResponse
 from hub.wire.http.request_head import ChunkedRequestBody, HttpRefusal, RequestHead, head_end
 from hub.wire.jsonrpc import Failure, encode_response, raw
@@ -29,53 +29,42 @@ from hub.wire.mcp import INTERNAL_ERROR, INVALID_REQUEST
 
 log = logging.getLogger(__name__)
 
-_TOO_SLOW: Final = HttpRefusal(408, "The request did not arrive in time")
+TOO_SLOW: Final = HttpRefusal(408, "The request did not arrive in time")
 HANGUPS: Final = select.EPOLLRDHUP | select.EPOLLET
-BYTES: Final = HANGUPS | select.EPOLLIN
 READ_BYTES: Final = 64 << 10
 LARGE_READ_BYTES: Final = 256 << 10
 LINGER_BYTES: Final = 16 << 20
 RETRY_AFTER: Final = (("Retry-After", "1"),)
 
 
-class Connection:
-    """One accepted connection. `run` serves it; the other methods return at once."""
+class Arrived(NamedTuple):
+    """A request that the guard has let pass, without its body."""
 
-    __slots__ = (
-        "_account",
-        "_body_bytes",
-        "_buffer",
-        "_is_stranger",
-        "_news",
-        "_response",
-        "_scope",
-        "_stream",
-        "close_after",
-        "closed",
-        "deadline",
-        "fd",
-        "hung_up",
-        "is_arriving",
-        "outbox",
-        "shared",
-    )
+    request: HttpRequest
+    head: RequestHead
+    length: int
 
-    def __init__(self, stream: trio.SocketStream, shared: ServerState) -> None:
-        self._stream = stream
-        self.fd = stream.socket.fileno()
-        """Descriptor of its socket; another's may have the number once it is `closed`."""
-        self._buffer = b""
+
+class Connection(OpenConnection):
+    """One connection that has passed the guard with a first request. `run` serves it; the other methods return at
+    once."""
+
+    __slots__ = ("_account", "_body_bytes", "_first", "_response", "_scope", "outbox")
+
+    def __init__(
+        self, stream: trio.SocketStream, shared: ServerState, first: Arrived, rest: bytes, *, hung_up: bool
+    ) -> None:
+        """`rest`: bytes received behind the head of the `first` request. `hung_up`: the peer has closed its side."""
+        super().__init__(stream, shared)
+        self._first: Arrived | None = first
+        self._buffer = rest
         self._response: HttpResponse | None = None
         self._scope = trio.CancelScope()
-        self.is_arriving = False
-        """A request has begun to arrive, and is not complete: a timeout is worth an answer."""
-        self.shared = shared
-        self.deadline = shared.now + shared.limits.header_timeout_s
-        self.close_after = False
-        self.closed = False
-        self.hung_up = False
+        self.is_arriving = True
+        self.hung_up = hung_up
         limits = shared.limits
-        self._account = shared.budget.account(give_up=self._give_way)
+        identity = first.request.identity
+        self._account = shared.budget.account(identity.principal if identity else "", self._give_way)
         self._body_bytes = 0
         """Bytes of the request's body that are charged to the budget until it is answered."""
         self.outbox = Outbox(
@@ -86,12 +75,7 @@ class Connection:
             stall_s=limits.write_stall_s,
             account=self._account,
         )
-        self._is_stranger = True
-        self._news = trio.Event()
-        """Set when a stranger has sent bytes; of many strangers that send at once, a few are woken at a time."""
-        shared.crowd.add_stranger(self, trio.current_time())
-        shared.connections[self.fd] = self
-        shared.hangups.register(self.fd, BYTES)
+        shared.hangups.modify(self.fd, HANGUPS)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "busy" if self._response else "reading"
@@ -103,43 +87,17 @@ class Connection:
         return self.outbox.queued_bytes
 
     @property
-    def principal(self) -> str:
-        """The principal of the first request."""
-        return self._account.principal
-
-    @property
     def is_idle(self) -> bool:
         """True if the connection is between two requests."""
         return self._response is None and not self.is_arriving and not self.closed
-
-    def ends(self) -> Ends | None:
-        """The two ends of the connection; None: it is closed."""
-        try:
-            own, peer = self._stream.socket.getsockname(), self._stream.socket.getpeername()
-        except OSError:
-            return None
-        return Ends(own[:2], peer[:2])
-
-    def has_sent(self) -> bool:
-        """True if received bytes are waiting to be read."""
-        poll = select.poll()
-        poll.register(self.fd, select.POLLIN)
-        return bool(self._buffer or poll.poll(0))
 
     def expire(self) -> None:
         """Stop reading: the deadline for a request to arrive has passed."""
         self._scope.cancel()
 
-    def wake(self) -> None:
-        """Have the task look what has changed."""
-        self._news.set()
-
     def stirred(self, event: int) -> None:
-        """Handle an epoll event: the peer has sent something, or hung up."""
-        if self._is_stranger:
-            self.wake()
-        if event & ~select.EPOLLIN:
-            self.lost()
+        """Handle an epoll event: the peer has hung up."""
+        self.lost()
 
     def lost(self) -> None:
         """Handle a hang-up: the peer has left, or has only shut down its sending side; the two look the same.
@@ -159,18 +117,11 @@ class Connection:
         """Close now; drop what is queued."""
         if self.closed:
             return
-        self.closed = True  # before the descriptor may be reused
         self.outbox.close()
         self._account.close()
-        shared = self.shared
-        shared.crowd.remove(self)
-        shared.room.unpark_all()
-        shared.hangups.unregister(self.fd)
-        del shared.connections[self.fd]
-        self.wake()
         if self._response is not None:
             self._response.detach()
-        self._stream.socket.close()
+        super().abort()
         self.lost()
         self._response = None  # it refers to this connection: a cycle
 
@@ -208,15 +159,12 @@ class Connection:
                 with self._scope:
                     await self._serve()
             except HttpRefusal as error:  # not kept: its traceback would keep this frame and the body's alive
-                was_late = self._is_late
-                await self._take_turn()
-                self._refuse(_TOO_SLOW if was_late else error)
+                self._refuse(refusal_reply(TOO_SLOW if self._is_late else error))
             except Overloaded as error:
-                await self._take_turn()
-                self._refuse(HttpRefusal(503, str(error), RETRY_AFTER), raw(error.facts()))
+                self._refuse(overload_reply(error))
             else:
                 if self._is_late:
-                    self._refuse(_TOO_SLOW)
+                    self._refuse(refusal_reply(TOO_SLOW))
             await self._linger()
         except Exception as error:  # noqa: BLE001 - a failure ends this connection alone
             await self._crash(error)
@@ -229,20 +177,19 @@ class Connection:
         return self._scope.cancel_called and self.is_arriving
 
     async def _serve(self) -> None:
-        shared = self.shared
-        while not self.close_after and not self.closed:
-            data = await self._read_head()
-            if not data:
-                return
-            head, length = shared.parser.parse(data)
-            request = await self._admit(head, length)
-            if request is None:
-                return
+        arrived, self._first = self._first, None
+        while arrived is not None:
+            self._check(arrived)
+            request, head, length = arrived
+            arrived = None  # while its body is held
             if head.chunked:
                 await self._read_chunked(request, head)
             elif length:
                 await self._read_sized(request, head, length)
             await self._handle(request)
+            if self.close_after or self.closed:
+                return
+            arrived = await self._next()
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -250,13 +197,7 @@ class Connection:
         """Wait for bytes; empty when the peer is gone, time is up, or this connection was closed."""
         while not self.closed:
             try:
-                if not self._is_stranger:
-                    await wait_readable(self.fd)
-                elif self.hung_up:  # maybe together with the last bytes; the event comes only once
-                    await checkpoint()
-                else:
-                    await self._news.wait()
-                    self._news = trio.Event()
+                await wait_readable(self.fd)
             except trio.ClosedResourceError:
                 return b""
             if self.closed:  # in the same step of the loop: the descriptor may be reused by now
@@ -287,8 +228,6 @@ class Connection:
         self.is_arriving = True
         start = 0
         while not (end := head_end(data, start)):
-            if self._is_stranger:
-                shared.crowd.heard(self)
             start = max(0, len(data) - 3)
             more = await self._receive()
             if not more:
@@ -297,18 +236,18 @@ class Connection:
         self._buffer = data[end:]
         return data[:end]
 
-    async def _admit(self, head: RequestHead, length: int) -> HttpRequest | None:
-        """Make the request, without its body; None when the guard has replied to it, or the peer is gone.
+    async def _next(self) -> Arrived | None:
+        """Wait for the next request; None when the guard has replied to it, or the peer is gone.
 
         Raises:
-            HttpRefusal: the server drains, the body is too large, or its length is missing.
-            Overloaded: there are too many guests.
+            HttpRefusal: it is malformed, or the server drains.
         """
-        headers = head.headers.copy()
-        if head.sized:
-            headers["content-length"] = str(length)
-        request = HttpRequest(head.method, head.path, headers, b"", head.query, ends=self.ends)
+        data = await self._read_head()
+        if not data:
+            return None
         shared = self.shared
+        head, length = shared.parser.parse(data)
+        request = make_request(head, length, self._stream)
         early = shared.guard(request)
         if early is not None and not isinstance(early, EarlyReply):
             early = await early.decide()
@@ -316,53 +255,25 @@ class Connection:
                 return None
         if early is not None:
             self.close_after = True
-            await self._take_turn()
-            response = self._new_response(request)
-            response.reply(early.status, early.body, early.headers, content_type=early.content_type)
+            self._new_response(request).reply(early.status, early.body, early.headers, content_type=early.content_type)
             return None
-        is_first = self._is_stranger
-        is_anybody = request.is_public and request.identity is None
-        if is_first and is_anybody:
-            await self._take_turn()
-            if self.closed:
-                return None
-        elif is_first:
-            self._make_guest(request)
-        if shared.draining and not is_first:  # the first request of an accepted connection is served even now
+        if shared.draining:
             text = "The hub is stopping; try again in a moment"
             raise HttpRefusal(503, text, (("Retry-After", "1"), (STOPPING, "1")))
-        if length > shared.limits.max_request_body:
-            raise HttpRefusal(413, f"The request body has more than {shared.limits.max_request_body} bytes")
-        if head.method == "POST" and not head.sized and not head.chunked:
-            raise HttpRefusal(411, "A POST needs a Content-Length, or chunked coding")
-        self.close_after = head.close or is_anybody
-        return request
+        return Arrived(request, head, length)
 
-    def _make_guest(self, request: HttpRequest) -> None:
-        """Make this connection a guest.
+    def _check(self, arrived: Arrived) -> None:
+        """Check the size of the body that is to come.
 
         Raises:
-            Overloaded: there are too many guests.
+            HttpRefusal: the body is too large, or its length is missing.
         """
-        if request.identity is not None:
-            self._account.belongs_to(request.identity.principal)
-        shared = self.shared
-        if not shared.crowd.make_guest(self):
-            raise Overloaded(REFUSED, retry_after_ms=1000)
-        self._is_stranger = False
-        shared.hangups.modify(self.fd, HANGUPS)
-        shared.room.unpark_all()
-        watch_peer(self._stream.socket)
-
-    async def _take_turn(self) -> None:
-        """Wait until this connection may be refused: a stranger, while many are. May be closed meanwhile."""
-        crowd = self.shared.crowd
-        if not self._is_stranger or self.closed or crowd.may_refuse(self, trio.current_time()):
-            return
-        self.shared.refuse_in_turn()
-        while crowd.is_to_wait(self):
-            await self._news.wait()
-            self._news = trio.Event()
+        request, head, length = arrived
+        if length > self.shared.limits.max_request_body:
+            raise HttpRefusal(413, f"The request body has more than {self.shared.limits.max_request_body} bytes")
+        if head.method == "POST" and not head.sized and not head.chunked:
+            raise HttpRefusal(411, "A POST needs a Content-Length, or chunked coding")
+        self.close_after = head.close or request.is_anybody
 
     async def _read_sized(self, request: HttpRequest, head: RequestHead, length: int) -> None:
         data = self._buffer
@@ -475,25 +386,18 @@ class Connection:
         self._response = response
         return response
 
-    def _refuse(self, refusal: HttpRefusal, facts: Raw | None = None) -> None:
+    def _refuse(self, reply: EarlyReply) -> None:
         if self.closed:
             return
         self._release_body()
         self.close_after = True
-        failure = (
-            Failure(INVALID_REQUEST, str(refusal)) if facts is None else Failure(INTERNAL_ERROR, str(refusal), facts)
-        )
-        body = encode_response(None, failure)
-        self._new_response().reply(refusal.status, body, refusal.headers)
+        self._new_response().reply(reply.status, reply.body, reply.headers)
 
     async def _crash(self, error: Exception) -> None:
-        ref = secrets.token_hex(4)
-        log.error("serving a connection failed, ref %s", ref, exc_info=error)
+        reply = report_fault(error)
         if self.closed or (self._response is not None and self._response.started):
             return
-        body = encode_response(None, Failure(INTERNAL_ERROR, f"The hub failed at this request; its log has ref {ref}"))
-        self.close_after = True
-        self._new_response().reply(500, body)
+        self._refuse(reply)
         await self._linger()
 
     async def _linger(self) -> None:
@@ -519,3 +423,39 @@ class Connection:
                 if not data:
                     return
                 dropped += len(data)
+
+
+def make_request(head: RequestHead, length: int, stream: trio.SocketStream) -> HttpRequest:
+    """Make the request, without its body, that begins with `head`."""
+    headers = head.headers.copy()
+    if head.sized:
+        headers["content-length"] = str(length)
+    return HttpRequest(head.method, head.path, headers, b"", head.query, ends=partial(_ends, stream))
+
+
+def _ends(stream: trio.SocketStream) -> Ends | None:
+    try:
+        own, peer = stream.socket.getsockname(), stream.socket.getpeername()
+    except OSError:
+        return None
+    return Ends(own[:2], peer[:2])
+
+
+def refusal_reply(refusal: HttpRefusal) -> EarlyReply:
+    """Make the reply that says `refusal`."""
+    body = encode_response(None, Failure(INVALID_REQUEST, str(refusal)))
+    return EarlyReply(refusal.status, body, refusal.headers)
+
+
+def overload_reply(error: Overloaded) -> EarlyReply:
+    """Make the reply of a hub that has no room."""
+    body = encode_response(None, Failure(INTERNAL_ERROR, str(error), raw(error.facts())))
+    return EarlyReply(503, body, RETRY_AFTER)
+
+
+def report_fault(error: Exception) -> EarlyReply:
+    """Log a fault of the hub at a request; return the reply that names its place in the log."""
+    ref = secrets.token_hex(4)
+    log.error("serving a connection failed, ref %s", ref, exc_info=error)
+    text = f"The hub failed at this request; its log has ref {ref}"
+    return EarlyReply(500, encode_response(None, Failure(INTERNAL_ERROR, text)))

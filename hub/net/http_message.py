@@ -94,6 +94,11 @@ class HttpRequest(Struct):
     reply_headers: tuple[tuple[str, str], ...] = ()
     """Header fields of every reply to it."""
 
+    @property
+    def is_anybody(self) -> bool:
+        """True if nobody is known to have made it, and anybody may."""
+        return self.is_public and self.identity is None
+
     def make_public(self) -> None:
         """Note that anybody may make this request."""
         self.is_public = True

@@ -3,7 +3,8 @@
     serve -- accept, one task per listener
       |-- watch_hangups     one epoll set for all connections: which peer has closed its side
       |-- upkeep            deadlines, comments on silent streams, the Date header: once a second, or when due
-      `-- connections       one task each (`http_connection`); the rest of writes that met a full socket
+      `-- connections       one task for each that has passed the guard (`http_connection`; `stranger` for the others);
+                            the rest of writes that met a full socket
 
 A handler gets a whole `HttpRequest` and an `HttpResponse`; it answers with one `reply`, or opens a stream of
 server-sent events and writes to it. Requests of one connection are handled one at a time, in order.
@@ -26,8 +27,8 @@ from hub.link.budget import Budget
 from hub.link.fault_isolation import keep_going
 from hub.net.acceptor import Acceptor, share_of_descriptors, waiting
 from hub.net.connection_limits import Crowd, Guard, Handler, ServerState
-from hub.net.http_connection import Connection
 from hub.net.http_message import EarlyReply, HttpLimits, HttpRequest, HttpResponse
+from hub.net.stranger import Stranger
 from hub.wire.http.sse import KEEP_ALIVE
 
 __all__ = ["EarlyReply", "Guard", "Handler", "HttpLimits", "HttpRequest", "HttpResponse", "HttpServer"]
@@ -129,6 +130,9 @@ class HttpServer:
                     task_status.started()
             finally:
                 self._close_listeners()
+                if self._shared is not None:
+                    for connection in list(self._shared.connections.values()):
+                        connection.abort()
 
     async def drain(self) -> None:
         """Stop accepting, answer 503 to new requests, return when the running requests are answered.
@@ -175,7 +179,7 @@ class HttpServer:
     def _start_connection(self, stream: trio.SocketStream, shared: ServerState) -> None:
         if shared.asleep is not None:
             shared.wake()
-        shared.nursery.start_soon(Connection(stream, shared).run)
+        Stranger(stream, shared)
 
     # --- watching over them -------------------------------------------------------------------------------------------
 

@@ -1,21 +1,28 @@
 """A crowd of sockets without a token: each connects, sends a request, reads the answer to its end, and comes again.
 
-`python stranger_flood.py PORT SOCKETS`, until its standard input ends; then it prints how many were answered.
+`python stranger_flood.py PORT SOCKETS KIND`, until its standard input ends; then it prints how many were answered.
 """
 
 import selectors
 import socket
 import sys
 
-REQUEST = b"POST /mcp HTTP/1.1\r\nHost: localhost:%d\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+REQUESTS = {
+    "post": b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
+    "livez": b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "pipelined": b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100,
+    "metadata": b"GET /.well-known/oauth-protected-resource HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "silent": b"",
+    "dripping": b"P",
+}
 
 
 class Crowd:
     """`most` sockets, each in a loop of its own."""
 
-    def __init__(self, port: int, most: int) -> None:
+    def __init__(self, port: int, most: int, request: bytes) -> None:
         self._port = port
-        self._request = REQUEST % port
+        self._request = request
         self._selector = selectors.DefaultSelector()
         self.answered = 0
         for _ in range(most):
@@ -55,6 +62,6 @@ class Crowd:
 
 
 if __name__ == "__main__":
-    crowd = Crowd(int(sys.argv[1]), int(sys.argv[2]))
+    crowd = Crowd(int(sys.argv[1]), int(sys.argv[2]), REQUESTS[sys.argv[3]])
     crowd.run()
     print(crowd.answered)  # noqa: T201

@@ -76,7 +76,7 @@ def test_so_many_are_looked_at_and_no_more():
 
 def test_descriptors_are_given_back_by_strangers_first(crowd):
     (guest,) = come(crowd, "guest")
-    assert crowd.make_guest(guest)
+    assert crowd.make_guest(guest, guest.principal)
     come(crowd, "stranger")
     assert [crowd.make_room(1.0), crowd.make_room(1.0)] == [True, False]
     guest.is_idle = True

@@ -1,6 +1,7 @@
 """The HTTP server over real sockets: order, limits, time limits, streams, hosts that leave, drain."""
 
 import errno
+import gc
 import itertools
 import json
 import logging
@@ -14,10 +15,11 @@ import trio
 import trio.testing
 
 from hub.link.interface import Identity
-from hub.net.connection_limits import REFUSE_EVERY_S, REFUSED_AT_ONCE, REFUSED_TOGETHER
+from hub.net.connection_limits import ANSWER_EVERY_S, ANSWERED_TOGETHER, AT_ONCE
 from hub.net.http_connection import Connection
 from hub.net.http_message import EarlyReply
 from hub.net.http_server import BURST, FEW, WAKE, HttpLimits, HttpServer
+from hub.net.stranger import Stranger
 from tests.support.http_client import allow, echo, get, post, serving
 from tests.support.steps import wakes_within
 
@@ -821,6 +823,7 @@ async def test_a_connection_that_is_closed_reads_nothing_of_the_one_in_its_place
     async with serving() as served:
         for _ in range(20):  # which task is woken first is random
             client = await served.connect()
+            await client.ask(post())
             await trio.testing.wait_all_tasks_blocked()
             connection = made.pop()
             watched = os.dup(connection.fd)
@@ -884,7 +887,7 @@ async def test_a_newcomer_does_not_go_for_those_that_drip():
 async def test_a_crowd_that_drips_wakes_some_at_a_time(monkeypatch):
     read = []
     receive = os.read
-    monkeypatch.setattr("hub.net.http_connection.os.read", lambda fd, size: (read.append(fd), receive(fd, size))[1])
+    monkeypatch.setattr("hub.net.stranger.os.read", lambda fd, size: (read.append(fd), receive(fd, size))[1])
     steps = []
 
     class Steps(trio.abc.Instrument):
@@ -906,8 +909,8 @@ async def test_a_crowd_that_drips_wakes_some_at_a_time(monkeypatch):
 @pytest.mark.covers("F-H-11")
 async def test_a_crowd_that_is_too_late_ends_some_at_a_time(autojump_clock, monkeypatch):
     ended = []
-    expire = Connection.expire
-    monkeypatch.setattr(Connection, "expire", lambda self: (ended.append(self), expire(self)))
+    expire = Stranger.expire
+    monkeypatch.setattr(Stranger, "expire", lambda self: (ended.append(self), expire(self)))
     steps = []
 
     class Steps(trio.abc.Instrument):
@@ -943,15 +946,15 @@ def readable(crowd):
 async def test_a_crowd_is_refused_some_at_a_time_and_who_is_let_in_is_served_between(mock_clock, data):
     """Nobody of the crowd can come again before it was refused, so it takes a part of the time only."""
     async with serving(guard=lambda request: by_user(request) if "x-user" in request.headers else DENIED) as served:
-        with strangers(served, data, REFUSED_AT_ONCE + 3 * REFUSED_TOGETHER) as crowd:
+        with strangers(served, data, AT_ONCE + 3 * ANSWERED_TOGETHER) as crowd:
             await trio.testing.wait_all_tasks_blocked(0.01)
-            assert readable(crowd) == REFUSED_AT_ONCE
+            assert readable(crowd) == AT_ONCE
             assert (await served.ask(post(b"y", "X-User: me"))).body == b"y", "no time has passed"
             crowd.pop().close()  # who waits may leave
             for turn in (1, 2, 3):
-                mock_clock.jump(REFUSE_EVERY_S)
+                mock_clock.jump(ANSWER_EVERY_S)
                 await trio.testing.wait_all_tasks_blocked(0.01)
-                assert REFUSED_AT_ONCE + turn * REFUSED_TOGETHER - readable(crowd) in (0, 1)
+                assert AT_ONCE + turn * ANSWERED_TOGETHER - readable(crowd) in (0, 1)
             assert readable(crowd) == len(crowd)
         mock_clock.jump(1)  # the crowd is over
         with strangers(served, data, 1) as crowd:
@@ -970,12 +973,12 @@ async def test_a_crowd_that_asks_for_what_anybody_may_see_takes_turns_and_is_no_
             by_user(request)
 
     async with serving(guard=guard) as served:
-        with strangers(served, get(target="/page"), REFUSED_AT_ONCE + REFUSED_TOGETHER) as crowd:
+        with strangers(served, get(target="/page"), AT_ONCE + ANSWERED_TOGETHER) as crowd:
             await trio.testing.wait_all_tasks_blocked(0.01)
-            assert readable(crowd) == REFUSED_AT_ONCE
+            assert readable(crowd) == AT_ONCE
             assert served.server.statistics().guests == 0
             assert (await served.ask(post(b"y", "X-User: me"))).body == b"y", "no time has passed"
-            mock_clock.jump(REFUSE_EVERY_S)
+            mock_clock.jump(ANSWER_EVERY_S)
             await trio.testing.wait_all_tasks_blocked(0.01)
             assert readable(crowd) == len(crowd)
         answer = await served.ask(get(target="/page"))
@@ -985,14 +988,36 @@ async def test_a_crowd_that_asks_for_what_anybody_may_see_takes_turns_and_is_no_
 
 @pytest.mark.covers("F-H-11")
 async def test_strangers_that_wait_for_their_refusal_make_room_for_newcomers(mock_clock):
-    limits = HttpLimits(max_strangers=REFUSED_AT_ONCE + 8)
+    limits = HttpLimits(max_strangers=AT_ONCE + 8)
     async with serving(guard=deny, limits=limits) as served:
-        with strangers(served, post(b"x"), REFUSED_AT_ONCE + 40) as crowd:
+        with strangers(served, post(b"x"), AT_ONCE + 40) as crowd:
             await trio.testing.wait_all_tasks_blocked(0.01)
             assert served.server.statistics().strangers <= limits.max_strangers
             mock_clock.jump(1)
             await trio.testing.wait_all_tasks_blocked(0.01)
             assert readable(crowd) >= limits.max_strangers
+
+
+MOST_OBJECTS = 16
+"""Objects that the collector has to look at for each stranger, with those of its task, if it had one, some 40."""
+
+
+@pytest.mark.covers("F-H-11")
+@pytest.mark.parametrize("data", [b"", b"POST / HT", post(b"x")], ids=["silent", "dripping", "to be refused"])
+async def test_a_crowd_is_little_work_for_the_collector(mock_clock, data):
+    """Its pauses, in which nobody is served, are as long as there are objects."""
+    async with serving(guard=deny) as served:
+        with strangers(served, post(b"x"), AT_ONCE):
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        gc.collect()
+        tasks, objects = trio.lowlevel.current_statistics().tasks_living, len(gc.get_objects())
+        with strangers(served, data, 300) as crowd:
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            assert served.server.statistics().strangers == 300
+            assert trio.lowlevel.current_statistics().tasks_living <= tasks + 1
+            gc.collect()
+            assert len(gc.get_objects()) - objects - len(crowd) <= MOST_OBJECTS * 300
 
 
 @pytest.mark.covers("F-H-01")

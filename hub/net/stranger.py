@@ -1,0 +1,200 @@
+"""A connection that has not passed the guard: no task, no queue, and no buffer but for its first head.
+
+    silent --bytes--> head --let in----------------> guest (`http_connection.Connection`)
+                       |---anybody's--- its turn --> a connection that is closed after one answer
+                       '---refused----- its turn --> answer, and its other bytes are dropped --> closed
+
+Thousands may be open, so each costs little: what it sends is taken up by the watch over hang-ups, at most 64 KiB of one
+connection at a time, and a refusal is one write. The bytes of one that waits for its turn stay with the kernel.
+"""
+
+import os
+import select
+import socket
+from contextlib import suppress
+from functools import partial
+from math import inf
+from typing import Final
+
+import trio
+
+from hub.link.channel import watch_peer
+from hub.link.hub_errors import Overloaded
+from hub.net.connection_limits import REFUSED, OpenConnection, ServerState
+from hub.net.http_connection import (
+    HANGUPS,
+    LINGER_BYTES,
+    READ_BYTES,
+    TOO_SLOW,
+    Arrived,
+    Connection,
+    make_request,
+    overload_reply,
+    refusal_reply,
+    report_fault,
+)
+from hub.net.http_message import EarlyReply, HttpRequest, HttpResponse, Undecided
+from hub.wire.http.request_head import HttpRefusal, head_end
+
+BYTES: Final = HANGUPS | select.EPOLLIN
+
+
+class Stranger(OpenConnection):
+    """A connection that has not passed the guard."""
+
+    __slots__ = ("_dropped", "_heeds", "_is_leaving", "_searched")
+
+    queued_bytes = 0
+
+    def __init__(self, stream: trio.SocketStream, shared: ServerState) -> None:
+        super().__init__(stream, shared)
+        self._searched = 0
+        """Bytes of the buffer that hold no end of a head."""
+        self._heeds = True
+        """False: a request has arrived, and until it is answered bytes stay with the kernel."""
+        self._is_leaving = False
+        """The answer has been written; bytes are dropped until the peer leaves, too."""
+        self._dropped = 0
+        shared.crowd.add_stranger(self, trio.current_time())
+        shared.hangups.register(self.fd, BYTES)
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "leaving" if self._is_leaving else "reading" if self._heeds else "waiting"
+        return f"<Stranger {self.fd} {state}>"
+
+    def stirred(self, event: int) -> None:
+        """Handle an epoll event: the peer has sent something, or hung up."""
+        if event & ~select.EPOLLIN:
+            self.hung_up = True
+        if not self._heeds:
+            return
+        try:
+            data = os.read(self.fd, READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.abort()
+            return
+        if self._is_leaving:
+            self._dropped += len(data)
+            if self._dropped >= LINGER_BYTES:
+                self.abort()
+                return
+        else:
+            try:
+                self._read(data)
+            except Exception as error:  # noqa: BLE001 - a fault ends this connection alone
+                self._answer(report_fault(error))
+        if self._heeds and (self.hung_up or len(data) == READ_BYTES) and not self.closed:
+            self._look_again()
+
+    def _look_again(self) -> None:
+        """Have what is still unread reported, which is reported once only: bytes, or the end of them."""
+        self.shared.hangups.modify(self.fd, BYTES)
+
+    def expire(self) -> None:
+        """Answer a request that has not arrived in time; close any other connection."""
+        if self.is_arriving:
+            self._answer(refusal_reply(TOO_SLOW))
+        else:
+            self.abort()
+
+    # --- the first request ------------------------------------------------------------------------------------------
+
+    def _read(self, data: bytes) -> None:
+        shared = self.shared
+        if not self.is_arriving:
+            if shared.asleep is not None:
+                shared.wake()
+            self.deadline = shared.now + shared.limits.header_timeout_s
+            self.is_arriving = True
+        data = self._buffer + data
+        try:
+            end = head_end(data, self._searched)
+            if not end:
+                self._buffer, self._searched = data, max(0, len(data) - 3)
+                shared.crowd.heard(self)
+                return
+            self._heeds = False
+            head, length = shared.parser.parse(data[:end])
+        except HttpRefusal as error:
+            self._refuse(refusal_reply(error))
+            return
+        self._buffer = data[end:]
+        request = make_request(head, length, self._stream)
+        reply = shared.guard(request)
+        if reply is None or isinstance(reply, EarlyReply):
+            self._decide(Arrived(request, head, length), reply)
+        else:
+            self.deadline = inf
+            shared.nursery.start_soon(self._ask, Arrived(request, head, length), reply)
+
+    async def _ask(self, arrived: Arrived, undecided: Undecided) -> None:
+        try:
+            reply = await undecided.decide()
+            if not self.closed:
+                self._decide(arrived, reply)
+        except Exception as error:  # noqa: BLE001 - a fault ends this connection alone
+            self._answer(report_fault(error))
+
+    def _decide(self, arrived: Arrived, reply: EarlyReply | None) -> None:
+        request = arrived.request
+        if reply is not None:
+            self._refuse(reply, request)
+        elif request.is_anybody:
+            self.shared.take_turn(self, partial(self._let_in, arrived))
+        elif self.shared.crowd.make_guest(self, request.identity.principal if request.identity else ""):
+            self._let_in(arrived)
+            watch_peer(self._stream.socket)
+        else:
+            self._refuse(overload_reply(Overloaded(REFUSED, retry_after_ms=1000)))
+
+    def _let_in(self, arrived: Arrived) -> None:
+        """Leave the connection to a task, which answers its requests."""
+        shared = self.shared
+        connection = Connection(self._stream, shared, arrived, self._buffer, hung_up=self.hung_up)
+        shared.crowd.replace(self, connection)
+        shared.room.unpark_all()
+        self.closed = True
+        shared.nursery.start_soon(connection.run)
+
+    # --- refusing ---------------------------------------------------------------------------------------------------
+
+    def _refuse(self, reply: EarlyReply, request: HttpRequest | None = None) -> None:
+        """Answer when it is this stranger's turn."""
+        self._heeds = False
+        self._buffer = b""
+        self.shared.take_turn(self, partial(self._answer, reply, request))
+
+    def _answer(self, reply: EarlyReply, request: HttpRequest | None = None) -> None:
+        """Answer, and let the peer take the answer: closing with its bytes unread would send a reset, and lose it."""
+        if self.closed:
+            return
+        self._heeds = self._is_leaving = self.close_after = True
+        self.is_arriving = False
+        self._buffer = b""
+        bodiless = request is not None and request.method == "HEAD"
+        response = HttpResponse(self, bodiless=bodiless, always=request.reply_headers if request else ())
+        response.reply(reply.status, reply.body, reply.headers, content_type=reply.content_type)
+        self.deadline = self.shared.now + self.shared.limits.linger_s
+        with suppress(OSError):
+            self._stream.socket.shutdown(socket.SHUT_WR)
+        if not self.closed:
+            self._look_again()
+
+    def send(self, data: bytes) -> None:
+        """Write, for a response; it is short, and the first, so the kernel has room for it."""
+        with suppress(OSError):
+            if os.write(self.fd, data) == len(data):
+                return
+        self.abort()
+
+    def offer(self, data: bytes) -> bool:
+        """Write, as `send` does; True."""
+        self.send(data)
+        return True
+
+    async def flush(self) -> None:
+        """Return: nothing is ever queued."""
