@@ -7,6 +7,7 @@ could read differently is not read at all, and a second member of the same name 
 import json
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from msgspec import Struct
@@ -71,6 +72,19 @@ def _too_deep(value: Any) -> bool:
         if not level:
             return False
     return True
+
+
+def retry_after_s(headers: Mapping[str, str], longest_s: float, now: float | None = None) -> float | None:
+    """The seconds of `Retry-After` (RFC 9110 10.2.3), within 0 and `longest_s`; None: it does not say. A date is
+    measured against the wall time `now`, by default the server's own `Date`."""
+    value = headers.get("retry-after", "").strip()
+    if value.isascii() and value.isdigit():
+        return min(float(value[:9]), longest_s)
+    try:
+        began = parsedate_to_datetime(headers.get("date", "")).timestamp() if now is None else now
+        return min(max(parsedate_to_datetime(value).timestamp() - began, 0.0), longest_s)
+    except (ValueError, TypeError, OverflowError):
+        return None
 
 
 class Allowed(Struct, frozen=True):

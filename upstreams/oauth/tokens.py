@@ -9,7 +9,6 @@ Connect Core 2) are read only straight from the token endpoint, over TLS, so the
 import json
 import re
 from base64 import urlsafe_b64decode
-from email.utils import parsedate_to_datetime
 from math import isfinite
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -17,7 +16,7 @@ from urllib.parse import parse_qsl
 from msgspec.structs import replace
 
 from config.setting import Secret
-from upstreams.fetch.model import Fetched, read_json_object
+from upstreams.fetch.model import Fetched, read_json_object, retry_after_s
 from upstreams.oauth.discovery.addresses import address_of
 from upstreams.oauth.model import (
     AuthorizationServer,
@@ -116,23 +115,12 @@ def _accept(answer: Fetched, now: float, where: str) -> dict[str, Any]:
     if status == 429 or status >= 500 or error in _LATER:
         text = f"{where} cannot answer now ({error or status})"
         sent = status in (502, 504)
-        raise OAuthUnavailable(text, retry_after_s=retry_after(answer, now), sent=sent)
+        raise OAuthUnavailable(text, retry_after_s=retry_after_s(answer.headers, LONGEST_PAUSE_S, now), sent=sent)
     if error or status == 400:
         raise TokenRefused(f"{where} refuses ({error or status})", code=error or "", status=status)
     if status in (200, 201) and error is None:
         return members
     raise OAuthUnavailable(f"{where} gave an answer that cannot be used ({status})", sent=status < 300)
-
-
-def retry_after(answer: Fetched, now: float) -> float | None:
-    """Seconds after which to ask again, by `Retry-After` (RFC 9110 10.2.3); None: it does not say."""
-    text = answer.headers.get("retry-after", "").strip()
-    if re.fullmatch(r"[0-9]{1,9}", text, re.ASCII):
-        return min(float(text), LONGEST_PAUSE_S)
-    try:
-        return min(max(parsedate_to_datetime(text).timestamp() - now, 0.0), LONGEST_PAUSE_S)
-    except (ValueError, TypeError, OverflowError):
-        return None
 
 
 def life_of(token: str, now: float) -> float | None:

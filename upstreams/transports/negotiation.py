@@ -120,7 +120,10 @@ def judge_discover(reply: Reply) -> ServerFacts | None:
         UpstreamProtocolError: a modern server that refuses this request for another reason.
     """
     if isinstance(reply, Failure):
-        _judge_failure(reply)
+        if reply.code == UNSUPPORTED_VERSION:
+            _check_legacy(versions_in(reply))
+        elif reply.code in MODERN_ERRORS:
+            raise UpstreamProtocolError(f"it refuses server/discover: {reply.message[:SHOWN]} ({reply.code})")
         return None
     try:
         found = read_discover_result(reply.value)
@@ -131,13 +134,6 @@ def judge_discover(reply: Reply) -> ServerFacts | None:
         _check_legacy(found.supported_versions)
         return None
     return ServerFacts(version, found.capabilities, found.server_info, found.instructions)
-
-
-def _judge_failure(failure: Failure) -> None:
-    if failure.code == UNSUPPORTED_VERSION:
-        _check_legacy(versions_in(failure))
-    elif failure.code in MODERN_ERRORS:
-        raise UpstreamProtocolError(f"it refuses server/discover: {failure.message[:SHOWN]} ({failure.code})")
 
 
 def _check_legacy(offered: tuple[str, ...]) -> None:

@@ -9,13 +9,12 @@ A place that has no document (3xx, 4xx, HTML, no JSON object) passes to the next
 no answer) ends the discovery for now: falling back would let whoever can disturb a server choose another one.
 """
 
-import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from config.tables.oauth import UpstreamOAuth
 from upstreams.fetch.fetcher import Fetcher
-from upstreams.fetch.model import Allowed, Fetched, FetchFailed
+from upstreams.fetch.model import Allowed, Fetched, FetchFailed, retry_after_s
 from upstreams.oauth.discovery.addresses import (
     SERVER,
     address_of,
@@ -51,7 +50,6 @@ _ABSENT: Final = frozenset({401, 404, 405, 410})
 """Answers of a place that no browser can be sent to."""
 _LEGACY: Final = {"mcp-protocol-version": "2025-03-26"}
 """A SHOULD of that revision."""
-_SECONDS: Final = re.compile(r"[0-9]{1,9}")
 MAX_RETRY_AFTER_S: Final = 60.0
 
 
@@ -236,15 +234,9 @@ def check_available(answer: Fetched, place: str, *, sent: bool = False) -> None:
         origin = "/".join(place.split("/")[:3])
         raise OAuthUnavailable(
             f"{origin} answers {answer.status} now; trying again later may help.",
-            retry_after_s=retry_after_s(answer.headers),
+            retry_after_s=retry_after_s(answer.headers, MAX_RETRY_AFTER_S),
             sent=sent,
         )
-
-
-def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """The seconds after which a server wants to be asked again, a minute at most; None: it does not say."""
-    value = headers.get("retry-after", "")
-    return min(float(value), MAX_RETRY_AFTER_S) if _SECONDS.fullmatch(value) else None
 
 
 def sentence(text: str) -> str:

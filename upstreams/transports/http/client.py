@@ -36,7 +36,7 @@ from upstreams.transports.http.connection import (
     Url,
     connect,
 )
-from upstreams.transports.http.request_fields import NOT_LET_IN, RefusedFields, RequestFields
+from upstreams.transports.http.request_fields import NOT_LET_IN, RequestFields
 from upstreams.transports.http.response_head import (
     MalformedResponse,
     ResponseChunks,
@@ -82,8 +82,10 @@ class HttpReply:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self._done or self.held:
-            self._leave()
+        if not self._done:
+            self.discard()
+        elif self.held:  # the connection of an answer that came whole may serve others already
+            self.hold(0)
 
     @property
     def content_type(self) -> str:
@@ -130,8 +132,11 @@ class HttpReply:
             if not data and self._remaining != 0:
                 self._connection.acknowledge()
                 data = await self._connection.receive(min(max(self._remaining, RECEIVE_BYTES), 1 << 20))
-                if not data:
-                    return self._end()
+                if not data:  # the peer closed
+                    self.discard()
+                    if self._remaining < 0 and self._chunks is None:
+                        return b""
+                    raise self._client.answer_lost()
             if self._chunks is not None and len(data) > PIECE_BYTES:
                 data, self._rest = data[:PIECE_BYTES], data[PIECE_BYTES:]
                 await checkpoint()  # chunks may be as small as an event
@@ -146,26 +151,21 @@ class HttpReply:
         if self.held:
             self.hold(0)
 
-    def _leave(self) -> None:
-        """Keep nothing of it. The connection of an answer that came whole may serve others already."""
-        if not self._done:
-            self.discard()
-        elif self.held:
-            self.hold(0)
-
     def hold(self, size: int) -> None:
         """Count `size` bytes of this answer, those beyond `FREE_BYTES`, in place of what was counted before.
 
         Raises:
             Overloaded: there is no room; the connection is closed and nothing is counted.
         """
-        account = self._client.account
+        account, name = self._client.account, self._client.name
         if account is None:
             return
         more = max(0, size - FREE_BYTES) - self.held
         if more > 0 and not account.take(more, trio.current_time()):
-            self._leave()
-            raise self._client.no_room()
+            self.__exit__()
+            log.info("%s sent more than there is room for (global_buffer_bytes): an answer was dropped", name)
+            text = f"{name} has answered, but the hub holds too much to take it; try again in a moment"
+            raise Overloaded(text, upstream=name, executed=Executed.YES)
         if more < 0:
             account.give(-more)
         self.held += more
@@ -193,13 +193,6 @@ class HttpReply:
     def _more_than_one(self) -> UpstreamProtocolError:
         self.discard()
         return self._client.protocol_error("it sent more than one answer to one request")
-
-    def _end(self) -> bytes:
-        """The peer closed."""
-        self.discard()
-        if self._remaining < 0 and self._chunks is None:
-            return b""
-        raise self._client.answer_lost()
 
     def _finish(self) -> None:
         self._done = True
@@ -293,7 +286,10 @@ class HttpClient:
             except Died as died:
                 self.drop(connection)
                 if self._closed or died.answered or not connection.used or (died.sent and not resend):
-                    raise self._death(died) from None
+                    if died.sent:
+                        raise self.answer_lost() from None
+                    text = f"The connection to {self.name} broke; nothing was sent"
+                    raise UpstreamUnavailable(text, upstream=self.name) from None
             except MalformedResponse as error:
                 self.drop(connection)
                 raise self.protocol_error(error) from None
@@ -301,9 +297,8 @@ class HttpClient:
                 self.drop(connection)
                 raise
 
-        refused = RefusedFields(reply.status, reply.headers, sent, body or b"", again=not renews)
         try:
-            replaced = await fields.replaced(refused)
+            replaced = await fields.replace(reply.status, reply.headers, sent, body or b"", again=not renews)
         except BaseException:
             reply.discard()
             raise
@@ -350,11 +345,6 @@ class HttpClient:
     def protocol_error(self, why: object) -> UpstreamProtocolError:
         return UpstreamProtocolError(f"The server {self.name} broke HTTP: {why}", upstream=self.name)
 
-    def no_room(self) -> Overloaded:
-        log.info("%s sent more than there is room for (global_buffer_bytes): an answer was dropped", self.name)
-        text = f"{self.name} has answered, but the hub holds too much to take it; try again in a moment"
-        return Overloaded(text, upstream=self.name, executed=Executed.YES)
-
     def answer_lost(self) -> UpstreamLost:
         return UpstreamLost(
             f"The connection to {self.name} ended before its answer was complete; whether it acted is unknown",
@@ -400,11 +390,6 @@ class HttpClient:
         if head.framing == "sized" and not length:
             reply._take(received[end:])
         return reply
-
-    def _death(self, died: Died) -> UpstreamLost | UpstreamUnavailable:
-        if died.sent:
-            return self.answer_lost()
-        return UpstreamUnavailable(f"The connection to {self.name} broke; nothing was sent", upstream=self.name)
 
     # --- connections --------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,6 @@ What was found is remembered for this configuration and believed until it is con
 
 import logging
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Final
 
 from config.diff import config_key
@@ -74,73 +73,56 @@ async def run_http_session(
     except ValueError as error:
         raise UpstreamUnavailable(f"{name} is configured wrongly: {error}", upstream=name) from None
     try:
-        session = await Detection(Poster(client), config, events, memory, terms).find()
+        session = await find_session(Poster(client), config, events, memory, terms)
     except BaseException:
         client.close()
         raise
     await session.run(started)
 
 
-class Detection:
-    """One attempt to find out what a server speaks."""
+async def find_session(
+    poster: Poster, config: UpstreamConfig, events: SessionEvents, memory: Memory, terms: SessionTerms
+) -> Found:
+    """A session in what the server speaks, to be run; what that is will be remembered.
 
-    def __init__(
-        self, poster: Poster, config: UpstreamConfig, events: SessionEvents, memory: Memory, terms: SessionTerms
-    ) -> None:
-        self._poster = poster
-        self._config = config
-        self._events = events
-        self._memory = memory
-        self._terms = terms
+    Raises:
+        HubError: there is no way to it, or it speaks nothing that is known.
+    """
+    name, key = poster.name, config_key(config)
 
-    async def find(self) -> Found:
-        """A session in what the server speaks, to be run; what that is will be remembered.
+    async def find_as_modern() -> ModernHttp | None:
+        facts = await discover(poster, terms)
+        return None if facts is None else ModernHttp(poster, events, facts, terms)
 
-        Raises:
-            HubError: there is no way to it, or it speaks nothing that is known.
-        """
-        config, memory, key = self._config, self._memory, config_key(self._config)
-        if config.transport == "sse":
-            return await self._as_sse()
-        if config.era == "modern":
-            return await self._as_modern() or self._not_modern()
-        if config.era == "legacy":
-            return await self._as_legacy()
-        if (remembered := memory.era(key)) in (Era.LEGACY.value, SSE):
-            try:
-                return await (self._as_sse() if remembered == SSE else self._as_handshaken())
-            except (UpstreamProtocolError, UpstreamVersionError) as error:
-                log.info("%s no longer speaks what it spoke before (%s); detecting again", self._poster.name, error)
-                memory.remember_era(key, None)
-        found: Found = await self._as_modern() or await self._as_legacy()
-        memory.remember_era(key, SSE if isinstance(found, SseSession) else found.era.value)
-        return found
-
-    async def _as_modern(self) -> ModernHttp | None:
-        facts = await discover(self._poster, self._terms)
-        return None if facts is None else ModernHttp(self._poster, self._events, facts, self._terms)
-
-    def _not_modern(self) -> ModernHttp:
-        name = self._poster.name
-        text = f'{name} does not speak {MODERN}; remove era = "modern" from its configuration'
-        raise UpstreamVersionError(text, upstream=name)
-
-    async def _as_handshaken(self) -> LegacyHttp:
-        return await LegacyHttp.connect(self._poster, self._events, self._terms)
-
-    async def _as_sse(self) -> SseSession:
-        return await SseSession.connect(self._poster, self._events, self._terms)
-
-    async def _as_legacy(self) -> LegacyHttp | SseSession:
+    async def find_as_legacy() -> LegacyHttp | SseSession:
         try:
-            return await self._as_handshaken()
+            return await LegacyHttp.connect(poster, events, terms)
         except StatusError as error:
-            if error.status not in (400, 404, 405) or self._config.transport != "auto":
+            if error.status not in (400, 404, 405) or config.transport != "auto":
                 raise
             try:
-                return await self._as_sse()
+                return await SseSession.connect(poster, events, terms)
             except UpstreamProtocolError:
                 raise error from None
+
+    if config.transport == "sse":
+        return await SseSession.connect(poster, events, terms)
+    if config.era == "legacy":
+        return await find_as_legacy()
+    if config.era == "modern":
+        if (modern := await find_as_modern()) is None:
+            text = f'{name} does not speak {MODERN}; remove era = "modern" from its configuration'
+            raise UpstreamVersionError(text, upstream=name)
+        return modern
+    if (remembered := memory.era(key)) in (Era.LEGACY.value, SSE):
+        try:
+            return await (SseSession if remembered == SSE else LegacyHttp).connect(poster, events, terms)
+        except (UpstreamProtocolError, UpstreamVersionError) as error:
+            log.info("%s no longer speaks what it spoke before (%s); detecting again", name, error)
+            memory.remember_era(key, None)
+    found: Found = await find_as_modern() or await find_as_legacy()
+    memory.remember_era(key, SSE if isinstance(found, SseSession) else found.era.value)
+    return found
 
 
 async def discover(poster: Poster, terms: SessionTerms = COMMON) -> ServerFacts | None:
@@ -150,22 +132,22 @@ async def discover(poster: Poster, terms: SessionTerms = COMMON) -> ServerFacts 
         UpstreamVersionError, UpstreamProtocolError: it does, but it cannot be used.
         HubError: the answer is no sign of any era.
     """
+
+    async def ask(version: str) -> Reply | None:
+        """One attempt. None: an answer below 500 that is neither a result nor a JSON-RPC error."""
+        params = stamp_own(Era.MODERN, version, {}, terms.extensions)
+        headers = CONTENT + field_lines(request_headers(DISCOVER, params, version))
+        try:
+            with await poster.post(headers, encode_request(1, DISCOVER, params), resend=True) as reply:
+                return await poster.read(reply, 1, lambda message: None)
+        except StatusError as error:
+            if 300 <= error.status < 400 or error.status >= 500:
+                raise
+            return error.failure
+        except (UpstreamProtocolError, ResultTooLarge):
+            return None  # a body that is no answer at all: what comes of `initialize` will be told
+
     try:
-        return await find_modern(partial(_ask_discover, poster, terms))
+        return await find_modern(ask)
     except HubError as error:
         raise about(error, poster.name) from None
-
-
-async def _ask_discover(poster: Poster, terms: SessionTerms, version: str) -> Reply | None:
-    """One attempt. None: an answer below 500 that is neither a result nor a JSON-RPC error."""
-    params = stamp_own(Era.MODERN, version, {}, terms.extensions)
-    headers = CONTENT + field_lines(request_headers(DISCOVER, params, version))
-    try:
-        with await poster.post(headers, encode_request(1, DISCOVER, params), resend=True) as reply:
-            return await poster.read(reply, 1, lambda message: None)
-    except StatusError as error:
-        if 300 <= error.status < 400 or error.status >= 500:
-            raise
-        return error.failure
-    except (UpstreamProtocolError, ResultTooLarge):
-        return None  # a body that is no answer at all: what comes of `initialize` will be told

@@ -5,7 +5,6 @@ not the response itself is handed to the caller's `on_message`. Knows no era; se
 """
 
 from collections.abc import Iterable
-from email.utils import parsedate_to_datetime
 from typing import Final
 from urllib.parse import urljoin
 
@@ -22,6 +21,7 @@ from hub.link.hub_errors import (
 )
 from hub.link.rates import ReadPace
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Response, decode, encode, is_batch, peek_object
+from upstreams.fetch.model import retry_after_s
 from upstreams.fetch.tunnel import refusal
 from upstreams.transports.http.answer_stream import AnswerStream, OnMessage, pick, pick_of_batch
 from upstreams.transports.http.client import HttpClient, HttpReply
@@ -158,7 +158,7 @@ class Poster:
         if status == 407 and (proxy := self.client.url.proxy) is not None:
             text = f"The server {self.name} cannot be reached at {self.client.url.origin}: {refusal(proxy, status)}"
             raise UpstreamUnavailable(text, upstream=self.name)
-        if status in (429, 503) and retry_after_s(reply.headers) is not None:
+        if status in (429, 503) and retry_after_s(reply.headers, MAX_RETRY_AFTER_S) is not None:
             raise self._overload()
         failure = await self._failure(reply, id) if 400 <= status < 500 else None
         if failure is not None and failure[0]:
@@ -207,7 +207,7 @@ class Poster:
 
     def _heed(self, reply: HttpReply) -> bool:
         """Remember how long the upstream wants quiet; False if it does not say."""
-        seconds = retry_after_s(reply.headers)
+        seconds = retry_after_s(reply.headers, MAX_RETRY_AFTER_S)
         if reply.status not in (429, 503) or seconds is None:
             return False
         self._quiet_until = trio.current_time() + seconds
@@ -240,15 +240,3 @@ class Poster:
 def field_lines(fields: Iterable[tuple[str, bytes]]) -> bytes:
     """Header fields as lines."""
     return b"".join([b"%b: %b\r\n" % (name.encode("ascii"), value) for name, value in fields])
-
-
-def retry_after_s(headers: dict[str, str]) -> float | None:
-    """The seconds of `Retry-After`, at most a minute. A date is measured against the server's own `Date`."""
-    value = headers.get("retry-after", "")
-    if value.isascii() and value.isdigit():
-        return min(float(value[:9]), MAX_RETRY_AFTER_S)
-    try:
-        wait = parsedate_to_datetime(value) - parsedate_to_datetime(headers.get("date", ""))
-    except (ValueError, TypeError, OverflowError):
-        return None
-    return min(max(wait.total_seconds(), 0.0), MAX_RETRY_AFTER_S)

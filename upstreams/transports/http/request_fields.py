@@ -38,18 +38,6 @@ class RequestFields:
         ValueError: a header that cannot be sent; the text does not repeat its value.
     """
 
-    __slots__ = (
-        "_headers",
-        "_lines",
-        "_name",
-        "_renewed_headers",
-        "_url",
-        "credential",
-        "may_change",
-        "prefixes",
-        "shown",
-    )
-
     def __init__(
         self,
         name: str,
@@ -88,20 +76,26 @@ class RequestFields:
         if credential.authorization is not self.shown:
             self._show(self._headers, credential.authorization)
 
-    async def replaced(self, refused: "RefusedFields") -> bool:
-        """True if there are other lines to send in place of those that the server refused.
+    async def replace(
+        self, status: int, answer: Mapping[str, str], sent: tuple[Mapping[str, str], str], body: bytes, *, again: bool
+    ) -> bool:
+        """True if there are other lines to send in place of those that the server refused in `answer`. `again`: it
+        refused for the second time.
 
         Raises:
             UpstreamUnauthorized, HubError: as `Credential.refused`; there will be none without a person.
         """
-        credential = self.credential
-        if refused.status == 403:
-            return credential is not None and await refused.may_widen(credential)
-        if credential is not None and await credential.refused(refused.shown, refused.challenges):
+        credential, (shown_headers, shown) = self.credential, sent
+        challenges = (answer["www-authenticate"],) if "www-authenticate" in answer else ()
+        if status == 403:  # perhaps it may pass with more scopes (RFC 6750 3.1)
+            if credential is None or not any("insufficient_scope" in each.lower() for each in challenges):
+                return False
+            return await credential.lacks_scope(shown, challenges, _operation(body))
+        if credential is not None and await credential.refused(shown, challenges):
             return True
-        if self._renewed_headers is None or refused.again:
+        if self._renewed_headers is None or again:
             return False
-        headers = await self._renewed_headers(refused.headers)
+        headers = await self._renewed_headers(shown_headers)
         if headers is None:
             return False
         try:
@@ -121,25 +115,6 @@ class RequestFields:
         self._lines = _lines(self._url, both)
         self._headers, self.shown = headers, authorization
         self.prefixes.clear()
-
-
-class RefusedFields:
-    """A request that the server refused: what it showed, and the server's answer. `again`: for the second time."""
-
-    def __init__(
-        self, status: int, fields: Mapping[str, str], sent: tuple[Mapping[str, str], str], body: bytes, *, again: bool
-    ) -> None:
-        self.status = status
-        self.headers, self.shown = sent
-        self.challenges = (fields["www-authenticate"],) if "www-authenticate" in fields else ()
-        self.again = again
-        self._body = body
-
-    async def may_widen(self, credential: Credential) -> bool:
-        """True if the request may pass with a credential of more scopes, and there is such a one (RFC 6750 3.1)."""
-        if not any("insufficient_scope" in value.lower() for value in self.challenges):
-            return False
-        return await credential.lacks_scope(self.shown, self.challenges, _operation(self._body))
 
 
 def _operation(body: bytes) -> str:
