@@ -51,7 +51,7 @@ from hub.link.fault_isolation import keep_going
 from hub.link.interface import OWNER, Identity
 from hub.link.sealing import Sealer
 from hub.linux.limits import harden, raise_fd_limit
-from hub.linux.machine import boot_clock
+from hub.linux.machine import AwakeClock, boot_clock
 from hub.linux.orphans import MARKER, MAX_DEPTH, THIS_HUB, adopt, depth, kill_adopted, kill_marked
 from hub.net.unix import AlreadyRunning, take_lock, unix_listener
 from hub.shim.start_daemon import LOG_BYTES, log_path
@@ -101,7 +101,8 @@ def _run(options: ServeOptions) -> int:
             if options.profile is not None:
                 refuse_profile(options.profile, loaded.config)
             serve = partial(serve_stdio, profile=options.profile)
-        trio.run(partial(serve, secrets=secrets), loaded, partial(configuration, options, started_with, fixed))
+        configure = partial(configuration, options, started_with, fixed)
+        trio.run(partial(serve, secrets=secrets), loaded, configure, clock=AwakeClock())
     except ConfigError as error:
         return _fail(os.EX_CONFIG, error, _remedy(options) if error.diagnostics else "")
     except AlreadyRunning as error:

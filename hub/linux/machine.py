@@ -1,32 +1,37 @@
 """This machine: clocks that run on while it sleeps, the name of this run of it, its users and file systems.
 
-trio's own clock stands still while a laptop sleeps: what was good for ten minutes would be good the next morning.
+trio's clock stands still while a laptop sleeps, and with `AwakeClock` while the hub is frozen: what was good for ten
+minutes would be good the next morning.
 """
 
 import hashlib
 import os
 import time
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import trio
+from trio.abc import Clock
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", None)
 """Runs on during sleep, which `CLOCK_MONOTONIC` does not; None: the system has no such clock."""
 WHOLE_RANGE: Final = ["0", "0", "4294967295"]
+LATE_S: Final = 2.0
+STEP_S: Final = 1.0
 _ID_PATH: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 def current_time() -> float:
-    """Seconds on trio's clock plus the time the machine has slept. To be called within a run of trio."""
+    """Seconds on trio's clock plus the time it stood still. To be called within a run of trio."""
     return trio.current_time() + slept_s()
 
 
 def slept_s() -> int:
-    """Time that the machine has slept since this module was loaded; whole seconds, since two clocks are read in
-    turn."""
-    return int(_ahead_s() - _BEFORE + 0.5)
+    """Time that the machine has slept, and the hub was frozen, since this module was loaded; whole seconds, since two
+    clocks are read in turn."""
+    return int(_ahead_s() - _BEFORE + AwakeClock.frozen_s + 0.5)
 
 
 def _ahead_s() -> float:
@@ -34,6 +39,42 @@ def _ahead_s() -> float:
 
 
 _BEFORE: Final = _ahead_s()
+
+
+class AwakeClock(Clock):
+    """A clock for trio that stands still while the process is frozen: stopped, or in a paused container.
+
+    So no limit passes that nobody could have kept: a server that is being started has half of the time it had left, or
+    more. A sleep that lasts `LATE_S` longer than it was to shows that the process was frozen; it is to last half the
+    time to the next deadline, since one that ends before shows nothing.
+    """
+
+    frozen_s = 0.0
+    """Time that the process was frozen, as far as clocks have noticed."""
+
+    def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
+        self._now = now
+        self._behind_s = 0.0
+        self._wakes_at = inf
+
+    def start_clock(self) -> None:
+        """Called by trio."""
+
+    def current_time(self) -> float:
+        now = self._now() - self._behind_s
+        if now > self._wakes_at + LATE_S:  # the first call after a sleep
+            AwakeClock.frozen_s += now - self._wakes_at
+            self._behind_s += now - self._wakes_at
+            now = self._wakes_at
+        self._wakes_at = inf
+        return now
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        now = self.current_time()
+        sleep_s = deadline - now
+        sleep_s = min(sleep_s, max(STEP_S, sleep_s / 2))
+        self._wakes_at = now + max(sleep_s, 0.0)
+        return sleep_s
 
 
 class BootClock(NamedTuple):
