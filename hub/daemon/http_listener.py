@@ -8,7 +8,7 @@ import secrets
 import socket
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from hub.downstream.access.trusted_proxy import ProxiedPersons
 
 log = logging.getLogger("hubd")
+
+LOOK_S: Final = 60.0
+"""Seconds between looks for tokens that have ended by the time of day."""
 
 
 class HttpListener:
@@ -144,11 +147,19 @@ class HttpListener:
         async with trio.open_nursery() as self._nursery:
             self._nursery.start_soon(self.endpoint.run)
             self._nursery.start_soon(self._run_issued)
+            self._nursery.start_soon(keep_going, "Ending streams of tokens that have ended", self._end_streams)
             if self._gate is not None:
                 self._nursery.start_soon(keep_going, "Being found by other hubs", self._gate.run)
             for site in (self._site, *self._others):
                 await self._open(site)
             task_status.started()
+
+    async def _end_streams(self) -> None:
+        while True:
+            await trio.sleep(LOOK_S)
+            self.named_tokens.end_streams()
+            if self._issued is not None:
+                self._issued.end_streams()
 
     async def drain(self) -> None:
         """Take no more connections; return when running requests have ended. Other hubs get the sessions at once."""

@@ -32,6 +32,10 @@ class Lease:
     def end(self) -> None:
         """End it, and all that hangs on it."""
         self.is_over = True
+        self.shake()
+
+    def shake(self) -> None:
+        """End all that hangs on it: whoever opens it anew is judged anew."""
         for scope in tuple(self._kept):
             scope.cancel()
 

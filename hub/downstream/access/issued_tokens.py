@@ -109,6 +109,12 @@ class IssuedTokens:
         self._kept.clear()
         self._refused.clear()
 
+    def end_streams(self) -> None:
+        """End the streams of tokens that have ended by the time of day, which may have been behind when they began."""
+        for lease, verdict in list(self._leases.items()):
+            if verdict.until <= self._wall():
+                lease.shake()
+
     def check(self, request: HttpRequest, token: str) -> Identity | EarlyReply | Undecided:
         """The identity of whoever shows `token`, or why there is none yet, or none at all."""
         digest = sha256(token.encode()).digest()

@@ -84,6 +84,12 @@ class NamedTokens:
         named.lease.limit(trio.current_time() + left_s)
         return named if left_s > 0 else None
 
+    def end_streams(self) -> None:
+        """End the streams of tokens that have ended by the time of day, which may have been behind when they began."""
+        for named in self._known.values():
+            if named.until <= self._wall():
+                named.lease.shake()
+
     def _signature(self) -> Signature:
         if self._path is None:
             return None

@@ -173,3 +173,21 @@ async def test_another_principal_ends_what_hangs_on_the_one_before(named, access
     named.configure([AccessToken(name="ci", token=Secret(token), principal="b")])
     assert before.lease.is_over
     assert ask(access, token) == Identity("b", "ci")
+
+
+async def test_a_stream_that_began_while_the_clock_was_behind_ends_when_the_time_is_known(
+    tokens, named, wall, autojump_clock
+):
+    wall.now -= 1e9
+    token, endless = tokens.make("ci", expires=NOW - 60), tokens.make("other")
+    leases = [named.find(each).lease for each in (token, endless)]
+    with trio.move_on_after(60) as mine, leases[0].keeps(mine), trio.move_on_after(60) as other, leases[1].keeps(other):
+        named.end_streams()
+        assert not mine.cancel_called
+        wall.now += 1e9
+        named.end_streams()
+        assert mine.cancel_called
+        assert not other.cancel_called
+        await trio.lowlevel.checkpoint_if_cancelled()
+    wall.now -= 1e9
+    assert not named.find(token).lease.is_over

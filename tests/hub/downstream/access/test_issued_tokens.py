@@ -218,6 +218,19 @@ async def test_a_token_ends_and_its_streams_with_it(world, autojump_clock):
     assert status((await show(access, BY_NAME["good-es256"]))[0]) == 401
 
 
+async def test_a_stream_that_began_while_the_clock_was_behind_ends_when_the_time_is_known(world, nursery):
+    access, issued = hub(world)
+    _, request = await show(access, BY_NAME["good-es256"])
+    stream = Stream(request, nursery)
+    issued.end_streams()
+    await trio.testing.wait_all_tasks_blocked()
+    assert stream.ended_at is None
+    world.now += 361
+    issued.end_streams()
+    await trio.testing.wait_all_tasks_blocked()
+    assert stream.ended_at is not None
+
+
 async def test_a_clock_that_was_ahead_keeps_no_token_out(world, autojump_clock):
     access, _ = hub(world)
     world.now += 1e9
