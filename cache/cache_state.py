@@ -12,9 +12,8 @@ from msgspec import structs
 from cache.auto_subscribe import AutoSubscriptions
 from cache.entry import EVERYONE, CacheKey, DropCause, Entry
 from cache.flight import Flight
-from cache.index import ResourceIndex, is_trackable
 from cache.interfaces import ReadablePooledSession, ReadableUpstream, ReadTicket, SharedStore
-from cache.memory import MemoryStore
+from cache.memory import MemoryStore, ResourceIndex, is_trackable
 from cache.statistics import CacheCounters, CacheStatistics, UpstreamCacheStatistics
 from config.settings import CacheConfig
 

@@ -17,8 +17,7 @@ from msgspec import structs
 
 from cache.auto_subscribe import AutoSubscriptions
 from cache.cache_state import CacheState
-from cache.cacheability import entry_of, fresh_result, has_ttl, is_complete
-from cache.entry import Entry
+from cache.entry import Entry, entry_of, fresh_result, has_ttl, is_complete
 from cache.flight import Flight
 from cache.interfaces import ReadablePooledSession, ReadableUpstream
 from hub.link.fault_isolation import FaultLog, run_isolated

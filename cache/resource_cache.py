@@ -19,13 +19,11 @@ import trio
 
 from cache.auto_subscribe import AutoSubscriptions
 from cache.cache_state import CacheState, for_everyone
-from cache.cacheability import fresh_result, stale_result
-from cache.entry import CacheKey, DropCause, abilities_of, is_plain
+from cache.entry import CacheKey, DropCause, abilities_of, fresh_result, is_plain, stale_result
 from cache.fetch import Fetches
 from cache.flight import Flight, Released
-from cache.index import is_trackable
 from cache.interfaces import ReadablePooledSession, ReadableUpstream, SharedStore
-from cache.memory import CachedEntry
+from cache.memory import CachedEntry, is_trackable
 from cache.statistics import CacheStatistics
 from config.diff import source_of
 from config.settings import CacheConfig, UpstreamConfig

@@ -46,7 +46,7 @@ from hub.routing.router import Router
 from hub.routing.subscriptions import Subscriptions
 from upstreams.inventory.last_known import LastKnown
 from upstreams.journal.redact import CommonSecrets
-from upstreams.resolution.sources import read_references
+from upstreams.references import read_references
 from upstreams.session import NO_CREDENTIALS, CredentialSource
 from upstreams.sessions.connector import RunSession
 from upstreams.supervisor import Supervisor, Upstreams

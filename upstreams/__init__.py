@@ -7,9 +7,8 @@
     session              the contract of all transports              transports      stdio, Streamable HTTP, HTTP+SSE
     inventory            what it lists                               subscriptions   what a session is subscribed to
     invalidation         events for the cache                        questions       what it asks, attributed to calls
-    journal              what it said and what became of it          status, status_facts   what commands show of it
-    remembered           facts that outlive the hub, such as when it was connected last
-    resolution           values of references such as ${secret:NAME}
+    journal              what it said and what became of it          status_facts    what commands show of it
+    references           values of references such as ${secret:NAME}
     oauth                signing in: which authorization server, tokens, renewal    fetch   guarded requests to the web
     cold_start           turns and time for servers that a package runner installs first
     demo                 our own MCP server, served without a configuration

@@ -27,12 +27,11 @@ from hub.link.waiting import Bell
 from upstreams.cold_start.gate import StartGate
 from upstreams.cold_start.start import StartLimits
 from upstreams.invalidation import NO_LISTENER, InvalidationListener
-from upstreams.inventory.last_known import LastKnown, LateReports
+from upstreams.inventory.last_known import LastConnected, LastKnown, LateReports
 from upstreams.journal.journal import Journals
 from upstreams.journal.redact import CommonSecrets
 from upstreams.lifecycle import State
-from upstreams.remembered import LastConnected
-from upstreams.resolution.sources import ReadReferences, read_references
+from upstreams.references import ReadReferences, read_references
 from upstreams.runner import UpstreamRunner
 from upstreams.session import NO_CREDENTIALS, CredentialSource
 from upstreams.sessions.connector import RunSession

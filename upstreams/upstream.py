@@ -32,21 +32,19 @@ from upstreams.availability import Availability
 from upstreams.cold_start.gate import StartGate
 from upstreams.host_subscriptions import HostSubscriptions
 from upstreams.invalidation import InvalidationListener
-from upstreams.inventory.offered import Offered, declares_changes
+from upstreams.inventory.offered import Offered, declares_changes, is_local
 from upstreams.inventory.refresh import ListRefresh, Reading
 from upstreams.journal.journal import Journal
 from upstreams.journal.redact import CommonSecrets
 from upstreams.lifecycle import Event, State
 from upstreams.notifications import NotificationSink
-from upstreams.resolution.reference_values import ReferenceValues
-from upstreams.resolution.sources import ReadReferences, read_references
+from upstreams.references import ReadReferences, ReferenceValues, read_references
 from upstreams.session import NO_CREDENTIALS, CredentialSource
 from upstreams.sessions.calls import Calls, SessionSelector
 from upstreams.sessions.connector import RunSession, SessionConnector, SessionParts
 from upstreams.sessions.dual_era_sessions import LegacySessions
 from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession
-from upstreams.status import health, is_local, transport_of
 from upstreams.status_facts import Counts, UpstreamStatus
 from upstreams.subscriptions.subscription import ResourceSubscriber
 
@@ -518,6 +516,12 @@ class ManagedUpstream:
         session = self.pool.main.session if self.pool.main else None
         lists = self.snapshot.lists
         silent_s = session.silent_s if session else None
+        health = None  # informational, nothing is ever stopped for it
+        if session and (session.pid is not None or session.is_pinged or silent_s is not None):
+            health = "ok" if silent_s is None else "silent"
+        transport = "sse" if self.config.transport == "sse" else "http"  # the server may turn out to speak another
+        if session or self.config.command is not None:
+            transport = session.transport if session else "stdio"
         trouble = self.availability.history.trouble(self.state, trio.current_time())
         start = self.connector.main_start
         installing_s = start.installing_s(trio.current_time()) if start else None
@@ -529,12 +533,12 @@ class ManagedUpstream:
             queued=start is not None and start.is_queued,
             era=session.era.value if session else None,
             version=self.snapshot.version or None,
-            transport=session.transport if session else transport_of(self.config),
+            transport=transport,
             pid=session.pid if session else None,
             counts=Counts(*(len(lists.get(kind, ())) for kind in Kind)),
             **structs.asdict(trouble),
             failures=self.availability.backoff.failures,
-            health=health(session, silent_s),
+            health=health,
             silent_s=silent_s,
             in_flight=self.in_flight,
             degraded=self.snapshot.degraded,

@@ -2,7 +2,7 @@
 
 `store` looks up and puts entries, within 50 ms or not at all; `layout` has names, scripts and what invalidates an
 entry, and seals values, `url` parses the address, `connection_pair`, `coredis_connection` and `replies`
-talk to the server, `store_link` keeps all of it alive. `bus` carries messages between hubs, `pending_writes` holds
+talk to the server, `store_link` keeps all of it alive. `bus` carries messages between hubs and holds
 invalidations not written yet, `health` decides whether the server is asked at all; `hub_directory` holds facts about
 hubs, for `hub.fleet`.
 

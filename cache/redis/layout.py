@@ -236,7 +236,7 @@ class Layout:
 
     def fields_to_delete(self, uri: str) -> list[str]:
         """The fields to delete when `uri` changed: its own, and those of all parents, which must be known
-        (`cache.index.is_trackable`)."""
+        (`cache.memory.is_trackable`)."""
         plain = normalize(uri) or uri
         own = self.sealer.digest(plain)
         above = dict.fromkeys(parents(plain))

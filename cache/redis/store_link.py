@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from cache.interfaces import StoreListener, StoreUnreachable
-from cache.redis.bus import BEAT_S, Bus
+from cache.redis.bus import BEAT_S, Bus, PendingWrites
 from cache.redis.health import StoreHealth
 from cache.redis.layout import MAX_DELETED, CommandRefused, Layout, ValueSealer, invalidate_command, look_up_command
-from cache.redis.pending_writes import PendingWrites
 from cache.redis.url import StoreAddress
 from hub.link.fault_isolation import FaultLog
 from hub.link.rates import ExponentialBackoff, jitter

@@ -42,7 +42,7 @@ from hub.control.sign_ins import SignInTrial
 from hub.daemon.banner import is_root
 from hub.shim.start_daemon import is_alive
 from hub.wire.mcp import HUBD_VERSION
-from upstreams.remembered import LastConnected
+from upstreams.inventory.last_known import LastConnected
 
 STRANGER_S: Final = 2.0
 """Time limit for the answer of a hub other than this shell's."""

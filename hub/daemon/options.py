@@ -21,7 +21,7 @@ from config.references import Reference
 from config.secrets.keyring import PATIENCE_S
 from config.settings import HubConfig, UpstreamConfig
 from config.tables.profiles import profile_problem
-from upstreams.resolution.sources import read_each
+from upstreams.references import read_each
 
 START_PATIENCE_S: Final = 5.0
 MORE: Final = "Then run `hubd reload`"

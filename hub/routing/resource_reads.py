@@ -10,8 +10,7 @@ from weakref import ref
 import trio
 from msgspec import Raw, Struct
 
-from cache.cacheability import scope, ttl_ms
-from cache.entry import HARMLESS
+from cache.entry import HARMLESS, scope, ttl_ms
 from cache.resource_cache import Hit, ResourceCache
 from hub.catalog.catalog import Catalog
 from hub.catalog.rewrite import localise

@@ -7,8 +7,7 @@ import pytest
 from msgspec import Raw
 
 from cache.entry import EVERYONE, CacheKey, Entry
-from cache.index import ResourceIndex, is_trackable
-from cache.memory import FORM_OVERHEAD, OVERHEAD, MemoryStore, size_of
+from cache.memory import FORM_OVERHEAD, OVERHEAD, MemoryStore, ResourceIndex, is_trackable, size_of
 from hub.link.interface import Identity, Tenant
 from hub.wire.mcp import L4, MODERN
 

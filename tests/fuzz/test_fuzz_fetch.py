@@ -15,11 +15,11 @@ import pytest
 import trio
 
 from tests.fuzz.mutation import damaged
-from upstreams.fetch.addresses import Standing, is_loopback, standing
 from upstreams.fetch.fetcher import MAX_BODY_BYTES, Fetcher
+from upstreams.fetch.guard import Standing, is_loopback, standing
 from upstreams.fetch.model import Allowed, FetchFailed, read_json_object
+from upstreams.fetch.network import ProxyRefusal, open_tunnel
 from upstreams.fetch.proxies import Proxy, ProxyUnusable, proxy_for
-from upstreams.fetch.tunnel import ProxyRefusal, open_tunnel
 
 COUNT = int(os.environ.get("HUBD_FUZZ", "300"))
 

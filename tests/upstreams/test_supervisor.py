@@ -13,10 +13,10 @@ from hub.wire.mcp import L4, MODERN, Kind, ListEntry
 from tests.support.fakes import FakeHost, FakeSession, FakeUpstream
 from upstreams.cold_start.start import StartLimits
 from upstreams.inventory.last_known import LastKnown
+from upstreams.inventory.offered import empty_snapshot, is_local
 from upstreams.inventory.refresh import CALM_READINGS, RETRY_LIST_S
 from upstreams.lifecycle import FAILED_PAUSE_S, State
 from upstreams.runner import UNKNOWN_RETRY_S
-from upstreams.status import empty_snapshot, is_local
 from upstreams.supervisor import Supervisor
 
 ECHO = Operation("tools/call", {"name": raw("echo")})

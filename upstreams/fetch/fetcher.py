@@ -19,9 +19,18 @@ import trio
 
 from upstreams.fetch.guard import FetchTarget, IsOwnListener, judge_addresses, judge_behind_proxy, judge_url
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed, Resolve
-from upstreams.fetch.network import AnyStream, Dial, Wire, connect, connect_through, dial, reason
+from upstreams.fetch.network import (
+    AnyStream,
+    Dial,
+    ProxyRefusal,
+    Wire,
+    connect,
+    connect_through,
+    dial,
+    reason,
+    system_trust,
+)
 from upstreams.fetch.proxies import Proxy, ProxyUnusable, proxy_for
-from upstreams.fetch.tunnel import ProxyRefusal, system_trust
 
 if TYPE_CHECKING:
     from types import ModuleType

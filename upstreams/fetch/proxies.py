@@ -12,7 +12,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from msgspec import Struct
 
-from upstreams.fetch.addresses import is_loopback, literal
+from upstreams.fetch.guard import is_this_machine, literal
 
 MAX_VARIABLE: Final = 64 << 10
 _PORTS: Final = {"http": 80, "https": 443}
@@ -61,14 +61,6 @@ def proxy_for(environ: Mapping[str, str], secure: bool, host: str, port: int) ->
                 direct = environ.get("no_proxy", "") or environ.get("NO_PROXY", "")
                 return None if is_direct(direct, host, port) else parse_proxy(value, variable)
     return None
-
-
-def is_this_machine(host: str) -> bool:
-    """True if `host` is loopback by its name or as an address."""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    address = literal(host)
-    return address is not None and is_loopback(address)
 
 
 def is_direct(no_proxy: str, host: str, port: int) -> bool:

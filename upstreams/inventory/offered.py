@@ -11,16 +11,18 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import Final
+from urllib.parse import urlsplit
 
 from msgspec import Raw, structs
 
+from config.loading.check import is_loopback
+from config.settings import UpstreamConfig
 from hub.linux.machine import current_time
 from hub.wire.declarations import ServerFacts, join_chains, with_chain
 from hub.wire.jsonrpc import EMPTY, peek_object
 from hub.wire.mcp import CAPABILITY, Era, Freshness, Kind, Snapshot, era_of
 from upstreams.invalidation import NO_LISTENER, InvalidationListener
 from upstreams.inventory.lists import Listing
-from upstreams.status import empty_snapshot
 
 TOLD_TTL_MS: Final = 60_000
 SILENT_TTL_MS: Final = 10_000
@@ -62,6 +64,29 @@ def in_full(snapshot: Snapshot, kind: Kind) -> int:
         return NEVER_MS
     fresh = snapshot.freshness.get(kind)
     return ttl_ms(snapshot, kind, fresh, age_ms=0, told=declares_changes(snapshot, kind))
+
+
+def empty_snapshot(name: str, local: bool) -> Snapshot:
+    """The snapshot of an upstream that was never connected."""
+    return Snapshot(
+        upstream=name,
+        version="",
+        capabilities={},
+        server_info={},
+        instructions="",
+        lists=dict.fromkeys(Kind, ()),
+        freshness=dict.fromkeys(Kind, Freshness()),
+        local=local,
+    )
+
+
+def is_local(config: UpstreamConfig) -> bool:
+    """True if an upstream's `file` URIs mean files of this machine."""
+    if config.locality != "auto":
+        return config.locality == "local"
+    if config.url is None:
+        return True
+    return is_loopback(urlsplit(config.url).hostname or "")
 
 
 class Offered:

@@ -45,8 +45,7 @@ from hub.wire.questions.question import (
     too_many_questions,
 )
 from hub.wire.request_meta import read_number, slightly_above
-from upstreams.questions.attribution import SUSPECT_S, RecentCalls, may_ask, owner
-from upstreams.questions.running_operation import Running
+from upstreams.questions.attribution import SUSPECT_S, RecentCalls, Running, may_ask, owner
 from upstreams.session import SessionEvents, SessionTerms
 
 MAX_OPEN: Final = 32

@@ -23,7 +23,7 @@ from upstreams.cold_start.gate import StartGate
 from upstreams.cold_start.npx_cache import BrokenNpxCache, forget_mending, mend
 from upstreams.cold_start.start import GUARD_S, Start
 from upstreams.invalidation import InvalidationListener
-from upstreams.resolution.reference_values import ReferenceValues
+from upstreams.references import ReferenceValues
 from upstreams.session import NO_CREDENTIALS, CredentialSource, Session, SessionEvents, SessionTerms, UpstreamEvents
 from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession

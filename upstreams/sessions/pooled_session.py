@@ -26,8 +26,8 @@ from upstreams.questions.attribution import SUSPECT_S
 from upstreams.session import Session, SessionTerms
 from upstreams.sessions.log_level import LogLevel, takes_level
 from upstreams.sessions.sharing import terms_of
-from upstreams.subscriptions.fanout import Coverage
 from upstreams.subscriptions.session_subscriptions import SessionSubscriptions
+from upstreams.subscriptions.subscription import Coverage
 
 log = logging.getLogger(__name__)
 

@@ -19,10 +19,9 @@ from hub.link.rates import ExponentialBackoff
 from hub.wire.jsonrpc import Failure, Notification, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import ACKNOWLEDGED, CAPABILITY, LIST_CHANGED, LIST_FLAGS, METHOD_NOT_FOUND, UPDATED, Era, Kind
 from upstreams.session import Session, UpstreamEvents, capability
-from upstreams.subscriptions.fanout import Coverage
 from upstreams.subscriptions.legacy import LegacySubscriptions
 from upstreams.subscriptions.session_subscriptions import ANSWER_S, SessionSubscriptions
-from upstreams.subscriptions.subscription import SubscriptionState, not_offered
+from upstreams.subscriptions.subscription import Coverage, SubscriptionState, not_offered
 
 log = logging.getLogger(__name__)
 

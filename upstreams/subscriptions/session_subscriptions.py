@@ -22,8 +22,15 @@ from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.uri_parents import MAX_URI_CHARS
 from upstreams.invalidation import NO_LISTENER, InvalidationListener
 from upstreams.questions.attribution import SEVERAL
-from upstreams.subscriptions.fanout import Coverage, Fanout
-from upstreams.subscriptions.subscription import LINGER_S, Attempt, ResourceSubscriber, Subscription, SubscriptionState
+from upstreams.subscriptions.subscription import (
+    LINGER_S,
+    Attempt,
+    Coverage,
+    Fanout,
+    ResourceSubscriber,
+    Subscription,
+    SubscriptionState,
+)
 
 log = logging.getLogger(__name__)
 

@@ -38,8 +38,7 @@ from hub.wire.mcp import (
     Era,
     era_of,
 )
-from upstreams.questions.attribution import host_of, task_begun, task_finished
-from upstreams.questions.running_operation import Running
+from upstreams.questions.attribution import Running, host_of, task_begun, task_finished
 from upstreams.session import COMMON, CallTimeouts, SessionEvents, SessionTerms, announce, stamp_call, stamp_own
 from upstreams.transports.session_frame import SessionFrame
 

@@ -13,8 +13,8 @@ from msgspec import Raw
 from hub.link.interface import Exchange, Operation
 from hub.wire.declarations import ServerFacts
 from hub.wire.mcp import TASKS_RESULT, Era
+from upstreams.questions.attribution import Running, TaskTokens
 from upstreams.questions.questions import Questions
-from upstreams.questions.running_operation import Running, TaskTokens
 from upstreams.session import (
     CallTimeouts,
     DeclaredCapabilities,

@@ -10,7 +10,7 @@ from config.loading.variables import Unresolved, Variables
 from config.references import fill_references, references_in
 from config.tables.registries import RegistryConfig, flaw_of_url, in_order
 from hub.cli.registry.client import Registry, one_of
-from upstreams.resolution.sources import Unresolvable, read_references
+from upstreams.references import Unresolvable, read_references
 
 
 class Known:

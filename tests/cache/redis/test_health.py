@@ -2,8 +2,8 @@
 
 import pytest
 
+from cache.redis.bus import MAX_CHARS, MAX_URIS, PendingWrites
 from cache.redis.health import BYPASS_S, MISSES, SAID_S, StoreHealth
-from cache.redis.pending_writes import MAX_CHARS, MAX_URIS, PendingWrites
 
 
 @pytest.fixture

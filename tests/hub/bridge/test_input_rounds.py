@@ -22,8 +22,8 @@ from hub.wire.mcp import L3, L4, LEGACY_VERSIONS, MODERN
 from hub.wire.value_limits import MAX_ITEMS
 from tests.support.fakes import FakeHost, FakeUpstream, running
 from tests.support.schemas import validate
+from upstreams.inventory.offered import empty_snapshot
 from upstreams.session import CallTimeouts, SessionTerms
-from upstreams.status import empty_snapshot
 
 EVERYTHING = {"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {"listChanged": True}}
 FORM = {

@@ -28,7 +28,7 @@ from hub.wire.mcp import L1, L2, L3, L4, MODERN
 from hub.wire.questions.question import Question
 from tests.support.fakes import FakeHost
 from tests.support.schemas import validate
-from upstreams.status import empty_snapshot
+from upstreams.inventory.offered import empty_snapshot
 
 VISIT = {"mode": "url", "elicitationId": "e-77", "url": "https://mcp.example.com/connect?e=1", "message": "Link it"}
 OTHER = {"mode": "url", "elicitationId": "e-78", "url": "https://mcp.example.com/pay", "message": "Pay"}

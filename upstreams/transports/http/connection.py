@@ -17,9 +17,17 @@ from msgspec.structs import replace
 from trio.lowlevel import wait_readable, wait_writable
 
 from hub.link.channel import descriptor, watch_peer
-from upstreams.fetch.network import AnyStream, bottom, connect_through, reach, reason, secure
+from upstreams.fetch.network import (
+    AnyStream,
+    ProxyRefusal,
+    bottom,
+    connect_through,
+    reach,
+    reason,
+    secure,
+    system_trust,
+)
 from upstreams.fetch.proxies import Proxy, proxy_for
-from upstreams.fetch.tunnel import ProxyRefusal, system_trust
 
 CONNECT_S: Final = 10.0
 TLS_S: Final = 5.0

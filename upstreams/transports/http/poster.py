@@ -22,7 +22,7 @@ from hub.link.hub_errors import (
 from hub.link.rates import ReadPace
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Response, decode, encode, is_batch, peek_object
 from upstreams.fetch.model import retry_after_s
-from upstreams.fetch.tunnel import refusal
+from upstreams.fetch.network import refusal
 from upstreams.transports.http.answer_stream import AnswerStream, OnMessage, pick, pick_of_batch
 from upstreams.transports.http.client import HttpClient, HttpReply
 from upstreams.transports.http.connection import parse_url

@@ -27,7 +27,7 @@ from hub.link.hub_errors import (
 from hub.link.interface import Exchange, Operation, Program
 from hub.wire.jsonrpc import Notification, Reply, Request
 from hub.wire.mcp import COMPLETE, DISCOVER, LIST_METHOD, MESSAGE, PING, PROGRESS, PROMPTS_GET, RESOURCES_READ, Kind
-from upstreams.questions.running_operation import Running
+from upstreams.questions.attribution import Running
 from upstreams.session import (
     COMMON,
     CallTimeouts,

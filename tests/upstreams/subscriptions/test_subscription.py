@@ -2,8 +2,7 @@
 
 import pytest
 
-from upstreams.subscriptions.fanout import MAX_LET_GO, MAX_STRAYS, Coverage, Fanout
-from upstreams.subscriptions.subscription import LINGER_S, Subscription
+from upstreams.subscriptions.subscription import LINGER_S, MAX_LET_GO, MAX_STRAYS, Coverage, Fanout, Subscription
 
 WHOLE, PART, OTHER = "a://x/y", "a://x/y/part", "b://z"
 
