@@ -29,9 +29,11 @@ def current_time() -> float:
 
 
 def slept_s() -> int:
-    """Time that the machine has slept, and the hub was frozen, since this module was loaded; whole seconds, since two
-    clocks are read in turn."""
-    return int(_ahead_s() - _BEFORE + AwakeClock.frozen_s + 0.5)
+    """Time that the machine has slept since this module was loaded, and that this run of trio was frozen; whole
+    seconds, since two clocks are read in turn."""
+    clock = trio.lowlevel.current_clock()
+    frozen_s = clock.frozen_s if isinstance(clock, AwakeClock) else 0.0
+    return int(_ahead_s() - _BEFORE + frozen_s + 0.5)
 
 
 def _ahead_s() -> float:
@@ -49,22 +51,19 @@ class AwakeClock(Clock):
     time to the next deadline, since one that ends before shows nothing.
     """
 
-    frozen_s = 0.0
-    """Time that the process was frozen, as far as clocks have noticed."""
-
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
+        self.frozen_s = 0.0
+        """Time that the process was frozen, as far as it was noticed."""
         self._now = now
-        self._behind_s = 0.0
         self._wakes_at = inf
 
     def start_clock(self) -> None:
         """Called by trio."""
 
     def current_time(self) -> float:
-        now = self._now() - self._behind_s
+        now = self._now() - self.frozen_s
         if now > self._wakes_at + LATE_S:  # the first call after a sleep
-            AwakeClock.frozen_s += now - self._wakes_at
-            self._behind_s += now - self._wakes_at
+            self.frozen_s += now - self._wakes_at
             now = self._wakes_at
         self._wakes_at = inf
         return now

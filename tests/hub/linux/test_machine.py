@@ -9,11 +9,6 @@ from trio.abc import Instrument
 from hub.linux.machine import AwakeClock, current_time
 
 
-@pytest.fixture(autouse=True)
-def _never_frozen(monkeypatch):
-    monkeypatch.setattr(AwakeClock, "frozen_s", 0.0)
-
-
 class Machine(Instrument):
     """A machine on which each sleep takes its whole time, and the next one `frozen_s` more."""
 
