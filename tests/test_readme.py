@@ -13,10 +13,9 @@ from config.loading.assemble import Loaded, load_all
 from config.secrets.store import SecretStore
 from config.setting import declarations, tables
 from config.settings import CacheConfig, HubConfig, UpstreamConfig
-from hub.catalog.merging import merge
-from hub.catalog.naming_rules import Rules, UpstreamRule
-from hub.catalog.profiles.choice import choose
-from hub.catalog.profiles.rules import ProfileRules
+from hub.catalog.merging import choose, merge
+from hub.catalog.names import Rules, UpstreamRule
+from hub.catalog.profiles.choice import ProfileRules
 from hub.catalog.steps import finish
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import profile_view

@@ -17,7 +17,7 @@ from hub.catalog.entries import NOTHING, Route, UpstreamEntries, VisibleEntry
 from hub.catalog.instructions import ServerWords, instructions, offer_of
 from hub.catalog.list_result import Cursors, ListFreshness, Ttl, freshness_of, list_result
 from hub.catalog.name_table import NameTable
-from hub.catalog.naming_rules import Rules
+from hub.catalog.names import Rules
 from hub.catalog.profiles.unmatched import ProfileDoubts
 from hub.catalog.rewrite import Change, identity
 from hub.catalog.search.index import SearchIndex

@@ -13,8 +13,7 @@ from msgspec import Raw, Struct
 from config.name_globs import ALL, NameChoice
 from hub.catalog.apps import for_model, for_views, is_for_model, is_for_views
 from hub.catalog.instructions import one_line
-from hub.catalog.names import NameKind, name_id, rename, visible_name, with_words
-from hub.catalog.naming_rules import UpstreamRule
+from hub.catalog.names import NameKind, UpstreamRule, name_id, quote_some, rename, visible_name, with_words
 from hub.catalog.profiles.fixed_arguments import FixedArguments
 from hub.catalog.rewrite import UI_KEYS, localise_meta
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool, sign_in_tool
@@ -406,12 +405,6 @@ class UpstreamEntries:
         if not self.rule.apps:
             return raw({name: value for name, value in fields.items() if name not in UI_KEYS})
         return localise_meta(meta, lambda uri: self.claims.emit(self.name, uri))
-
-
-def quote_some(names: Sequence[str]) -> str:
-    """The first few of `names`, which an upstream chose, fit for a log."""
-    quoted = ", ".join(repr(name[:60]) for name in names[:3])
-    return quoted if len(names) <= 3 else f"{quoted} and {len(names) - 3} more"
 
 
 def _warn_of_reserved_names(upstream: str, names: Sequence[str]) -> str:

@@ -1,4 +1,5 @@
-"""Merging: the catalogue of a view is made of the upstreams' snapshots, and of what is still right of the last one.
+"""Merging: the catalogue of a view is made of the upstreams' snapshots or, for a profile, of the catalogue that it
+chooses from; and of what is still right of the last one.
 
 Entries come in the order of the configuration, then in the upstream's own, so the same entries make the same lists
 whoever connected first. `merge_in_steps` is for many of them. Pure, but for what the claims learn.
@@ -7,16 +8,20 @@ whoever connected first. `merge_in_steps` is for many of them. Pure, but for wha
 from collections.abc import Collection, Generator, Iterable, Sequence
 from typing import Any
 
+from msgspec import structs
+
 from hub.catalog.catalog import Catalog, Making
 from hub.catalog.entries import UpstreamEntries
 from hub.catalog.name_table import NameTable
-from hub.catalog.naming_rules import Rules
-from hub.catalog.profiles.unmatched import doubts_of_upstream
+from hub.catalog.names import Rules
+from hub.catalog.profiles.choice import ProfileRules
+from hub.catalog.profiles.chosen_entries import ChosenEntries, choose_part, rename_parts
+from hub.catalog.profiles.unmatched import KnownTools, doubts_of_profile, doubts_of_upstream
 from hub.catalog.steps import finish
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View
 from hub.link.sealing import Sealer, load_keys
-from hub.wire.mcp import Snapshot
+from hub.wire.mcp import Kind, Snapshot
 
 
 def merge_in_steps(
@@ -78,3 +83,40 @@ def _warnings_of(part: UpstreamEntries, heard: Collection[str]) -> Sequence[str]
 def merge(snapshots: Iterable[Snapshot], rules: Rules, claims: UriClaims, **options: Any) -> Catalog:
     """`merge_in_steps` without a pause."""
     return finish(merge_in_steps(snapshots, rules, claims, **options))
+
+
+def choose(base: Catalog, view: View, rules: ProfileRules, previous: Catalog | None) -> Generator[int, None, Catalog]:
+    """The catalogue of `view`, whose profile chooses from `base`; `previous` saves work. Pauses between tools, and
+    yields the number of those it has looked at.
+
+    Its warnings are about the profile; those of `base` are not repeated.
+    """
+    making = base.making
+    known = {} if previous is None else {part.name: part for part in previous.parts}
+    budget = rules.profile.name_budget or making.rules.budget
+    parts: list[ChosenEntries] = []
+    for common in base.parts:
+        part = yield from choose_part(common, budget, rules, known.get(common.name))
+        parts += [] if part is None else [part]
+    renamed, warnings = yield from rename_parts(parts, rules)
+    heard = making.heard if base.view == EVERYTHING else ()  # nobody reads doubts about what a project adds
+    tools = KnownTools(base.parts, (*making.rules.upstreams, *making.rules.left_out), heard)
+    doubts = None if previous is None else previous.doubts
+    if doubts is None or not doubts.still_right(rules, tools):
+        doubts = yield from doubts_of_profile(rules, renamed, tools, {budget, making.rules.budget})
+    names = NameTable(renamed, chosen_from=base.names)
+    warnings += [*doubts.sentences, *(warning for part in renamed for warning in part.warnings)]
+    warnings += [f"profile {rules.name}: {warning}" for warning in names.warnings]
+    most, count = rules.profile.max_tools, sum(len(names.entries_of(Kind.TOOL, part, ui=False)) for part in renamed)
+    if most is not None and count > most:
+        warnings.append(f"profile {rules.name}: shows {count} tools, and its max_tools is {most}; nothing is cut")
+    return Catalog(
+        renamed,
+        names,
+        structs.replace(making, rules=structs.replace(making.rules, budget=budget)),
+        view=view,
+        varies=True,
+        profile=rules.profile,
+        doubts=doubts,
+        warnings=warnings,
+    )

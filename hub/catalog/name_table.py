@@ -7,7 +7,8 @@ user interfaces, and the tools for signing in lead to their owners, too, where n
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 
-from hub.catalog.entries import NAME_KINDS, NOTHING, Route, UpstreamEntries, VisibleEntry, quote_some
+from hub.catalog.entries import NAME_KINDS, NOTHING, Route, UpstreamEntries, VisibleEntry
+from hub.catalog.names import quote_some
 from hub.wire.http.mcp_headers import Mirror
 from hub.wire.mcp import Kind
 

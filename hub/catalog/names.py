@@ -14,9 +14,12 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Final, Literal
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
+from config.name_globs import ALL
 from config.names import MAX_ID, SERVER_ID
+from config.tables.profiles import Profile
+from hub.catalog.sign_in_tool import SignInTool
 from hub.wire.jsonrpc import raw
 
 NameKind = Literal["tool", "prompt"]
@@ -67,6 +70,17 @@ def name_id(name: str, budget: int = BUDGET) -> str:
     return f"{id[: budget - ROOM - 9].rstrip('-')}-{digest}"
 
 
+def join_some(texts: Sequence[str], most: int, count: int | None = None) -> str:
+    """The first few of `texts`, and how many more of all `count` there are."""
+    more = (len(texts) if count is None else count) - most
+    return ", ".join(texts[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def quote_some(names: Sequence[str]) -> str:
+    """The first few of `names`, which an upstream chose, fit for a log."""
+    return join_some([repr(name[:60]) for name in names[:3]], 3, len(names))
+
+
 MAX_TOLD: Final = 8
 """Renames that cannot be, of which sentences tell."""
 MAX_QUOTED: Final = 60
@@ -108,3 +122,43 @@ def with_words(fields: dict[str, Raw], own: str, visible: str, descriptions: Map
     if (text := descriptions.get(own)) is not None:
         fields = {**fields, "description": raw(text)}
     return fields if fields.get("name") == raw(visible) else {**fields, "name": raw(visible)}
+
+
+class UpstreamRule(Struct, frozen=True):
+    """Naming rule of one upstream, from the configuration."""
+
+    name: str
+    prefix: str | None = None
+    """The server id in visible names. None: `name`; "": names and URIs appear as they are."""
+    aliases: tuple[str, ...] = ()
+    """Former names, by which hosts may still ask."""
+    apps: bool = False
+    """True if its user interfaces are shown on the common endpoint."""
+    tools: tuple[str, ...] = ALL
+    """Globs over its own names of tools; others do not exist for hosts."""
+    rename: tuple[tuple[str, str], ...] = ()
+    """Own names of tools, and those that hosts see in their place behind the prefix."""
+    describe: tuple[tuple[str, str], ...] = ()
+    """Own names of tools, and their descriptions in place of the upstream's."""
+    trusted: bool = False
+    """Its tools are believed when they say that they only read."""
+    sign_in: SignInTool = SignInTool.NONE
+    """The tool that has a person sign in there."""
+
+    def sid(self, budget: int) -> str:
+        """The server id in visible names of so many characters."""
+        return name_id(self.prefix or self.name, budget)
+
+
+class Rules(Struct, frozen=True):
+    """Naming rules of a configuration, upstreams in its order."""
+
+    upstreams: tuple[UpstreamRule, ...]
+    left_out: tuple[UpstreamRule, ...] = ()
+    """Those of upstreams that cannot be started yet, since a reference of theirs leads nowhere."""
+    budget: int = 50
+    """Characters of a visible name."""
+    page_size: int = 0
+    """Entries per page of a list; 0: all in one page."""
+    profiles: Mapping[str, Profile] = {}
+    """The part of all servers that some hosts are shown, by the name of the profile."""

@@ -47,8 +47,8 @@ from hub.daemon.logs import OWN_NAME, FaultCounter
 from hub.daemon.reload import Reloader
 from hub.daemon.sign_in_requests import SignInRequests
 from hub.daemon.watchdog import LoopWatchdog
-from hub.downstream.host import StatelessHost
 from hub.downstream.request_pipeline import serve
+from hub.downstream.running_requests import StatelessHost
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.interface import OWNER, Caller, Identity
 from hub.link.tool_usage import RECENT_DAYS, RecentUse, ToolUsage

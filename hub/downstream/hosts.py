@@ -1,27 +1,322 @@
-"""Attached hosts: a `Host` for each legacy session or line connection, all of them in `Hosts`."""
+"""Attached hosts: a `Host` for each legacy session or line connection, all of them in `Hosts`. Each has its side of a
+conversation over any transport: the handshake, the running requests, and notifications that belong to none of them.
+
+A modern request over HTTP carries all this itself: it has a `StatelessHost`.
+
+What always holds: the id of a request is looked up in its own `Host` and nowhere else, so that no host can reach a
+request of another; `begin` and `end` come in pairs.
+"""
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Final, Protocol
 
 import trio
+from msgspec import Raw, structs
 
 from hub.bridge.url_elicitation import PageVisits
 from hub.catalog.profiles.choice import ProfileChoice
 from hub.catalog.view import View
 from hub.control.answers import HostRow
-from hub.downstream.host import Host
-from hub.downstream.running_requests import RunningRequests
+from hub.downstream.host_questions import HostQuestions
+from hub.downstream.running_requests import RunningRequests, request_id
 from hub.link.budget import Budget
+from hub.link.hub_errors import Overloaded
+from hub.link.interface import Caller, Identity, Tenant, new_conversation
+from hub.link.rates import ReadPace
 from hub.link.waiting import DirtyFlag
-from hub.wire.jsonrpc import encode_notification, peek_object, peek_str, raw
-from hub.wire.mcp import ELICITED, LIST_CHANGED, Kind
+from hub.routing.host_exchange import Send, wants_log
+from hub.routing.router import Router
+from hub.wire.declarations import detach_all, program_name
+from hub.wire.jsonrpc import (
+    EMPTY,
+    Failure,
+    Notification,
+    RemoteProtocolError,
+    Reply,
+    RequestId,
+    Response,
+    Result,
+    detach,
+    encode_notification,
+    peek_object,
+    peek_str,
+    raw,
+)
+from hub.wire.mcp import (
+    CANCELLED,
+    ELICITED,
+    INITIALIZED,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    LIST_CHANGED,
+    LISTEN,
+    LOG_LEVELS,
+    MAX_DECLARED_BYTES,
+    MESSAGE,
+    PROGRESS,
+    ROOTS_CHANGED,
+    Kind,
+)
+from hub.wire.questions.question import Question
 
 PARK_TTL_S: Final = 900.0
 MAX_LABELS: Final = 1_000
 """Labels of hosts that are known at a time."""
 MAX_NAME: Final = 100
 """Characters shown of the name that a host gives itself."""
+SESSION_IN_FLIGHT: Final = 64
+"""Requests of one session that run at a time."""
+
+
+class Host:
+    """One attached host. Subclasses know its transport: how to `tell` it something."""
+
+    transport = "memory"
+
+    def __init__(
+        self,
+        id: str,
+        identity: Identity,
+        view: View,
+        hosts: "Hosts",
+        workplace: Path | None = None,
+        *,
+        is_bound: bool = False,
+    ) -> None:
+        self.id = id
+        self.identity = identity
+        self.conversation = new_conversation()
+        self.endpoint = view
+        """View of the endpoint that the host uses, or of the profile that its user named."""
+        self.workplace = workplace
+        """The directory that the host works in, if known; it may be in a project."""
+        self.is_bound = is_bound
+        """The user has said where the host works; its roots are not asked for."""
+        self.hosts = hosts
+        hosts.host_comes(view, identity.host, self.named)
+        self.view = self.view_at(view)
+        """View that the host is shown: of its project, if it works in one, and of its profile, if it has one."""
+        self.caller: Caller | None = None
+        """Result of the handshake; None before it, and for hosts of the modern era."""
+        self.version = ""
+        self.client_info: Raw = EMPTY
+        self.open = False
+        """The handshake is complete, so that the host may be told things."""
+        self.outdated = False
+        """A list has changed since it came; some hosts never ask again."""
+        self._farewell: Router | None = None
+        """Router to notify when the last request of a host that left has ended."""
+        self.calls: dict[RequestId, trio.CancelScope] = {}
+        self.listens: dict[RequestId, trio.CancelScope] = {}
+        """Running `subscriptions/listen` requests, by id."""
+        self.asking = HostQuestions(hosts.park_ttl_s, hosts.asks_as)
+        self.since = self.seen = trio.current_time()
+        self.pace = ReadPace()
+        self.requests = hosts.requests
+
+    def __repr__(self) -> str:
+        state = self.version or "new"
+        return f"<{type(self).__name__} {self.identity.host} {state}, {len(self.calls)} requests in flight>"
+
+    @property
+    def log_level(self) -> str | None:
+        """The minimum level of log messages that belong to no request; None: the host wants none."""
+        return self.caller.log_level if self.caller else None
+
+    @property
+    def tenant(self) -> Tenant:
+        """Key of this conversation, for state that the router and upstreams keep for it."""
+        return Tenant(self.identity, self.conversation)
+
+    @property
+    def hears(self) -> bool:
+        """True if notifications that belong to no request reach the host at once."""
+        return True
+
+    @property
+    def session(self) -> "Host":
+        """The conversation itself, which outlives the request that asks."""
+        return self
+
+    # --- what a carrier says
+
+    def tell(self, subject: str, message: bytes) -> None:
+        """Send a notification that belongs to no request. Never blocks; an undelivered one of `subject` is replaced."""
+        raise NotImplementedError
+
+    def lists_changed(self, messages: Iterable[tuple[str, bytes]]) -> None:
+        """Tell it that lists have changed: `messages` by their methods."""
+        self.outdated = True
+        if self.open:
+            for method, message in messages:
+                self.tell(method, message)
+        self.lists_told()
+
+    def lists_told(self) -> None:
+        """Note that the host has been told of all changes of its lists. Here: nothing."""
+
+    def log(self, params: dict[str, Raw]) -> None:
+        """Pass on a log message that belongs to no request. Of undelivered ones the newest is kept."""
+        if wants_log(self.log_level, peek_str(params.get("level"))):
+            self.tell(MESSAGE, encode_notification(MESSAGE, params))
+
+    def watches(self, uri: str, *, on: bool) -> None:
+        """Note a subscription that must outlive the connection. Here: nothing, subscriptions end with it."""
+
+    def move(self, workplace: Path | None) -> None:
+        """Take note of the directory it works in; None: nobody knows it."""
+        self.workplace = workplace
+
+    @property
+    def named(self) -> str:
+        """The profile that its token or its user names; "": neither does."""
+        return self.identity.profile or self.endpoint.profile
+
+    def view_at(self, place: View) -> View:
+        """The view that the host would be shown at `place`, which is everything, a project or one server."""
+        return self.hosts.profiles.choose(place, self.identity.host, self.named)
+
+    def show(self, place: View) -> None:
+        """Show it another place from now on, by its profile."""
+        self.view = self.view_at(place)
+
+    async def wait_shown(self, router: Router) -> None:
+        """Wait until the lists that the host is shown can be answered."""
+        shown = None
+        while shown != self.view:  # which may be another one by then
+            shown = self.view
+            await router.wait_shown(shown)
+
+    # --- the handshake, and what it allows
+
+    def initialize(self, router: Router, params: dict[str, Raw]) -> Result:
+        """Agree on a revision; starts over if there was one.
+
+        Raises:
+            RemoteProtocolError: the request cannot be used.
+        """
+        for name in ("capabilities", "clientInfo"):
+            if len(memoryview(params.get(name, EMPTY))) > MAX_DECLARED_BYTES:
+                raise RemoteProtocolError(INVALID_PARAMS, f"{name} takes more than {MAX_DECLARED_BYTES} bytes")
+        result, version, capabilities = router.initialize(params, self.view)
+        had_level = self.log_level is not None
+        self.version = version
+        self.client_info = detach(params.get("clientInfo", EMPTY))
+        self.caller = self.caller_of(version, detach_all(capabilities))
+        self.open = False
+        self.asking.start_over()
+        if had_level:
+            router.log_level_changed()
+        return result
+
+    def caller_of(self, version: str, capabilities: dict[str, Raw], log_level: str | None = None) -> Caller:
+        """The caller of requests of this host."""
+        name = program_name(self.client_info)
+        return Caller(
+            self.identity, version, capabilities, log_level, self.conversation, lasting=True, program_name=name
+        )
+
+    def end_conversation(self, router: Router) -> None:
+        """End the conversation; called once. The router is told when the last request has ended: until then upstreams
+        may work for the host."""
+        self.hosts.remove(self)
+        self.asking.host_left()
+        if self.log_level is not None:
+            router.log_level_changed()
+        self._farewell = router
+        self._report_end()
+
+    def _report_end(self) -> None:
+        if self._farewell is not None and not self.calls:
+            router, self._farewell = self._farewell, None
+            router.left(self.tenant)
+
+    def change_level(self, router: Router, params: Mapping[str, Raw]) -> Reply:
+        """Answer `logging/setLevel`."""
+        assert self.caller is not None
+        level = peek_str(params.get("level"))
+        if level not in LOG_LEVELS:
+            return Failure(INVALID_PARAMS, f"level is one of {', '.join(LOG_LEVELS)}")
+        self.caller = structs.replace(self.caller, log_level=level)
+        router.log_level_changed()
+        return Result(EMPTY)
+
+    # --- requests
+
+    def is_running(self, id: RequestId) -> bool:
+        """True if a request of this id is running."""
+        return id in self.calls or id in self.listens
+
+    def begin(self, id: RequestId, method: str = "") -> trio.CancelScope:
+        """Admit a request; the result cancels it, and `end` must follow. Subscriptions have no end and are not counted.
+
+        Raises:
+            RemoteProtocolError: a request with this id is running; it goes on unharmed.
+            Overloaded: too many are.
+        """
+        if self.is_running(id):
+            raise RemoteProtocolError(INVALID_REQUEST, "A request with this id is still running", id=id)
+        if method == LISTEN:
+            scope = self.listens[id] = trio.CancelScope()
+            return scope
+        if len(self.calls) >= SESSION_IN_FLIGHT:
+            raise Overloaded(f"{SESSION_IN_FLIGHT} requests of this session are running already; wait for one to end")
+        scope = self.calls[id] = self.requests.admit(self.identity.principal)
+        return scope
+
+    def end(self, id: RequestId) -> None:
+        """A request that `begin` admitted is over. The last one of a host that has left ends the conversation."""
+        if self.listens.pop(id, None) is not None:
+            return
+        self.requests.release(self.identity.principal, self.calls.pop(id))
+        self._report_end()
+
+    def notified(self, router: Router, message: Notification) -> None:
+        """Handle a notification. Unknown methods and ids of other hosts are ignored."""
+        if message.method == CANCELLED:
+            id = request_id(message.params.get("requestId"))
+            if id is not None and (scope := self.calls.get(id) or self.listens.get(id)):
+                scope.cancel()
+        elif message.method == PROGRESS:
+            self.asking.progressed(message.params)
+        elif self.caller is None:
+            return
+        elif message.method == INITIALIZED:
+            self.open = True
+            self.at_work()
+        elif message.method == ROOTS_CHANGED:
+            self.asking.roots_changed()
+            router.roots_changed(self.tenant)
+            self.at_work()
+
+    def at_work(self) -> None:
+        """Tell projects that the host may work in one of them now."""
+        if self.hosts.workplaces is not None:
+            self.hosts.workplaces.opened(self)
+
+    def answered(self, message: Response) -> None:
+        """Handle a response of the host. A response to no open question is dropped without an error."""
+        self.asking.answered(message)
+
+    async def ask(self, question: Question, send: Send) -> Reply:
+        """Put an upstream's question to the host, on the stream of `send`.
+
+        Satisfies `hub.routing.host_exchange.AskableHost`. Cancellation: withdraws it.
+        """
+        assert self.caller is not None, "nobody is asked before the handshake"
+        self.hosts.visits.on_question(question, self.caller)
+        return await self.asking.ask(question, self.caller, send)
+
+    def withdraw(self, send: Send) -> None:
+        """Withdraw the questions that were asked on the stream of `send`."""
+        self.asking.withdraw(send)
+
+    def cancel_all(self) -> None:
+        """Cancel all requests of the host."""
+        for scope in (*self.calls.values(), *self.listens.values()):
+            scope.cancel()
 
 
 class Workplaces(Protocol):

@@ -1,12 +1,15 @@
 """Running requests of all hosts: how many each principal has, and the scopes that cancel them."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import ClassVar, Final
 
 import trio
-from msgspec import Raw
+from msgspec import Raw, Struct
 
+from hub.catalog.view import EVERYTHING, View
 from hub.link.hub_errors import Overloaded, Stopping
 from hub.wire.jsonrpc import RequestId, peek_str
+from hub.wire.mcp import LISTEN
 
 PRINCIPAL_IN_FLIGHT: Final = 256
 
@@ -74,6 +77,40 @@ class RunningRequests:
         while self._scopes:
             self._none_left = trio.Event()
             await self._none_left.wait()
+
+
+class StatelessHost(Struct, eq=False):
+    """The host of a single request that belongs to no session: a modern one over HTTP, or the hub's own user.
+
+    `counts`: the request takes one of the places of its principal, and can be `cut_off`.
+    """
+
+    requests: RunningRequests
+    principal: str
+    view: View = EVERYTHING
+    counts: bool = True
+    _scope: trio.CancelScope | None = None
+
+    calls: ClassVar[Mapping[RequestId, trio.CancelScope]] = {}
+    listens: ClassVar[Mapping[RequestId, trio.CancelScope]] = {}
+    """None are running: an id means nothing beyond its request."""
+
+    def begin(self, id: RequestId, method: str = "") -> trio.CancelScope:
+        """The scope of the request; `end` must follow. Subscriptions are not counted, since they have no end.
+
+        Raises:
+            Overloaded: too many requests of the principal are running.
+        """
+        if not self.counts or method == LISTEN:
+            return trio.CancelScope()
+        self._scope = self.requests.admit(self.principal)
+        return self._scope
+
+    def end(self, id: RequestId) -> None:
+        """The request is over."""
+        if self._scope is not None:
+            self.requests.release(self.principal, self._scope)
+            self._scope = None
 
 
 def request_id(value: Raw | None) -> RequestId | None:

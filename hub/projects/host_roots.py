@@ -13,7 +13,7 @@ import trio
 from msgspec import Struct
 
 from hub.catalog.view import EVERYTHING
-from hub.downstream.host import Host
+from hub.downstream.hosts import Host
 from hub.projects.project_files import is_name
 from hub.wire.jsonrpc import Result, peek_array, peek_object, peek_str
 from hub.wire.mcp import LIST_ROOTS

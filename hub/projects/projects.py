@@ -27,7 +27,7 @@ from config.projects import Project
 from config.settings import UpstreamConfig
 from hub.catalog.view import EVERYTHING, View, project_view
 from hub.control.answers import ProjectRow
-from hub.downstream.host import Host
+from hub.downstream.hosts import Host
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.waiting import DirtyFlag
 from hub.projects.host_roots import Roots, RootsStatistics

@@ -49,7 +49,7 @@ class Send(Protocol):
 
 
 class HostSession(Protocol):
-    """A host that can be sent notifications that belong to no request: `hub.downstream.host.Host` is one."""
+    """A host that can be sent notifications that belong to no request: `hub.downstream.hosts.Host` is one."""
 
     def tell(self, subject: str, message: bytes) -> None:
         """Send a notification. Never blocks; an undelivered one of `subject` is replaced."""

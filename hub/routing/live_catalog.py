@@ -21,7 +21,7 @@ from msgspec import structs
 from config.tables.profiles import Profile
 from hub.catalog.catalog import Catalog
 from hub.catalog.merging import merge
-from hub.catalog.naming_rules import Rules
+from hub.catalog.names import Rules
 from hub.catalog.profiles.choice import find_profile
 from hub.catalog.steps import STEP, finish
 from hub.catalog.token_cost import TokenCost

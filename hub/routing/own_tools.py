@@ -13,8 +13,7 @@ from hub.catalog.catalog import Catalog
 from hub.catalog.entries import Route, VisibleEntry
 from hub.catalog.search.answers import Answer, definition, find, quote, unknown_tool
 from hub.catalog.search.index import FoundTool, SearchIndex
-from hub.catalog.search.meta_call import MetaCall
-from hub.catalog.search.meta_tools import CALL_TOOL, only_reads
+from hub.catalog.search.meta_tools import CALL_TOOL, MetaCall, only_reads
 from hub.catalog.sign_in_tool import lists_unknown_text, no_need_text
 from hub.link.interface import Exchange, Interim, Operation
 from hub.routing.live_catalog import LiveCatalog

@@ -14,8 +14,7 @@ from typing import Final
 from msgspec import Raw
 
 from hub.bridge.bridge import EraBridge
-from hub.catalog.search.meta_call import BadMetaCall, read_meta_call
-from hub.catalog.search.meta_tools import CALL_READ_ONLY_TOOL, FIND_TOOLS, META_TOOLS
+from hub.catalog.search.meta_tools import CALL_READ_ONLY_TOOL, FIND_TOOLS, META_TOOLS, BadMetaCall, read_meta_call
 from hub.catalog.view import EVERYTHING, View
 from hub.link.hub_errors import HubError, failure_from
 from hub.link.interface import Caller, Tenant

@@ -14,10 +14,9 @@ from msgspec import Struct, field, structs
 from config.tables.profiles import Profile
 from hub.catalog.catalog import Catalog
 from hub.catalog.entries import UpstreamEntries
-from hub.catalog.merging import merge_in_steps
-from hub.catalog.naming_rules import Rules, UpstreamRule
-from hub.catalog.profiles.choice import choose
-from hub.catalog.profiles.rules import ProfileRules
+from hub.catalog.merging import choose, merge_in_steps
+from hub.catalog.names import Rules, UpstreamRule
+from hub.catalog.profiles.choice import ProfileRules
 from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View, profile_view, server_view

@@ -116,7 +116,7 @@ DRAINING = "draining"
 """Kinds of the hub's errors, in `data.hub`; `hub.link.hub_errors` has all of them."""
 
 SHIM_LINE = b'{"hubd":'
-"""The beginning of every line between a shim and its hub that is not MCP (`hub.downstream.lines.preamble`)."""
+"""The beginning of every line between a shim and its hub that is not MCP (`hub.downstream.lines.server`)."""
 GOODBYE = b'{"hubd":1,"bye":"stopping"}'
 UNDERSTOOD = b'{"hubd":1,"bye":"understood"}'
 CONTROL_PROBE = b'{"jsonrpc":"2.0","id":0,"method":"ping","params":{}}\n'

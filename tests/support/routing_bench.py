@@ -9,7 +9,7 @@ from hub.bridge.parking.parking import ParkedCalls
 from hub.bridge.request_state import RequestStates
 from hub.bridge.tasks.task_replies import Tasks
 from hub.bridge.url_elicitation import PageVisits
-from hub.catalog.naming_rules import Rules, UpstreamRule
+from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.uri_claims import UriClaims
 from hub.link.sealing import Sealer
 from hub.link.tool_usage import ToolUsage

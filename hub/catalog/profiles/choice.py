@@ -1,24 +1,18 @@
-"""Profiles: which one a host is shown. Pure.
+"""Profiles: which one a host is shown, and the rules of one, read once for all names that they are asked about. Pure.
 
 Chosen by, the first that is there: the host's token, what the user wrote into its entry (`hubd connect --profile`, or
 the URL), its label, the profile `default`. Never by what a host says of itself, or by what it did before: what it is
 shown follows from what its user wrote.
 """
 
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-
-from msgspec import structs
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from config.loading.check_profiles import OWN_LABEL
-from config.tables.profiles import DEFAULT_PROFILE, Profile
-from hub.catalog.catalog import Catalog
-from hub.catalog.name_table import NameTable
-from hub.catalog.profiles.chosen_entries import ChosenEntries, choose_part, rename_parts
-from hub.catalog.profiles.rules import ProfileRules
-from hub.catalog.profiles.unmatched import KnownTools, doubts_of_profile
+from config.name_globs import EachGlob, NameChoice, may_choose
+from config.tables.profiles import DEFAULT_PROFILE, Profile, ResolvedOverride, ToolOverride
 from hub.catalog.search.modes import SearchModes
-from hub.catalog.view import EVERYTHING, PROFILE_MARK, View, profile_view
-from hub.wire.mcp import Kind
+from hub.catalog.view import PROFILE_MARK, View, home_of, profile_view
 
 
 class ProfileChoice:
@@ -56,45 +50,63 @@ def find_profile(name: str, profiles: Collection[str]) -> View | None:
     return profile_view(profile) if profile in profiles or profile == DEFAULT_PROFILE else None
 
 
+UNCHANGED: Final = ToolOverride()
+
+
+class ProfileRules:
+    """The choice that a profile makes of servers and of visible names, as they are before renaming. Never changes."""
+
+    def __init__(self, name: str, profile: Profile) -> None:
+        self.name = name
+        self.profile = profile
+        self._servers = frozenset(profile.servers)
+        self._tools = NameChoice(profile.tools)
+        self._always = NameChoice(profile.always)
+        self._has_always = bool(profile.always)
+        self.entries = EachGlob((*profile.tools, *profile.always), (*profile.rename, *profile.override))
+        """Everything by which it means tools."""
+
+    def shows_server(self, running: str) -> bool:
+        """True if the server that runs as `running` is shown; of a project's server its own name counts."""
+        return not self._servers or home_of(running)[0] in self._servers
+
+    def shows_tool(self, names: Collection[str]) -> bool:
+        """True if a tool is shown that is known by `names`: what any of them is taken away by holds for the tool."""
+        return self._tools.chooses(names)
+
+    def may_show_tools_of(self, starts: Iterable[str]) -> bool:
+        """True if a tool may be shown whose name begins with one of `starts`, as far as globs can say."""
+        return any(may_choose(self.profile.tools, start) for start in starts)
+
+    def is_always(self, names: Collection[str]) -> bool:
+        """True if that tool is shown in search mode, too."""
+        return self._has_always and self._always.chooses(names)
+
+    def override(self, names: Collection[str]) -> ToolOverride:
+        """The other texts and the fixed arguments of that tool: of all its names, the first counts for more."""
+        known = self.profile.override
+        found = [known[name] for name in names if name in known] if known else []
+        if len(found) < 2:
+            return found[0] if found else UNCHANGED
+        fixed = {argument: value for each in reversed(found) for argument, value in each.fix.items()}
+        description = next((each.description for each in found if each.description), "")
+        unread = {
+            name: why for each in found if isinstance(each, ResolvedOverride) for name, why in each.unread.items()
+        }
+        return ResolvedOverride(description=description, fix=fixed, unread=unread)
+
+    def new_name(self, names: Collection[str]) -> str | None:
+        """The name that it is given; None: it keeps its own."""
+        renamed = self.profile.rename
+        return next((renamed[name] for name in names if name in renamed), None) if renamed else None
+
+
+MAX_REASON: Final = 300
 """Characters of the reason why an argument has no value."""
 
 
-def choose(base: Catalog, view: View, rules: ProfileRules, previous: Catalog | None) -> Generator[int, None, Catalog]:
-    """The catalogue of `view`, whose profile chooses from `base`; `previous` saves work. Pauses between tools, and
-    yields the number of those it has looked at.
-
-    Its warnings are about the profile; those of `base` are not repeated.
-    """
-    making = base.making
-    known = {} if previous is None else {part.name: part for part in previous.parts}
-    budget = rules.profile.name_budget or making.rules.budget
-    parts: list[ChosenEntries] = []
-    for common in base.parts:
-        part = yield from choose_part(common, budget, rules, known.get(common.name))
-        parts += [] if part is None else [part]
-    renamed, warnings = yield from rename_parts(parts, rules)
-    heard = making.heard if base.view == EVERYTHING else ()  # nobody reads doubts about what a project adds
-    tools = KnownTools(base.parts, (*making.rules.upstreams, *making.rules.left_out), heard)
-    doubts = None if previous is None else previous.doubts
-    if doubts is None or not doubts.still_right(rules, tools):
-        doubts = yield from doubts_of_profile(rules, renamed, tools, {budget, making.rules.budget}, doubts)
-    names = NameTable(renamed, chosen_from=base.names)
-    warnings += [*doubts.sentences, *(warning for part in renamed for warning in part.warnings)]
-    warnings += [f"profile {rules.name}: {warning}" for warning in names.warnings]
-    return Catalog(
-        renamed,
-        names,
-        structs.replace(making, rules=structs.replace(making.rules, budget=budget)),
-        view=view,
-        varies=True,
-        profile=rules.profile,
-        doubts=doubts,
-        warnings=[*warnings, *_too_many(renamed, names, rules)],
-    )
-
-
-def _too_many(parts: Sequence[ChosenEntries], names: NameTable, rules: ProfileRules) -> Iterator[str]:
-    most = rules.profile.max_tools
-    count = sum(len(names.entries_of(Kind.TOOL, part, ui=False)) for part in parts)
-    if most is not None and count > most:
-        yield f"profile {rules.name}: shows {count} tools, and its max_tools is {most}; nothing is cut"
+def unread_of(override: ToolOverride) -> list[str]:
+    """Clauses about the fixed arguments of a tool that have no value now."""
+    if not isinstance(override, ResolvedOverride):
+        return []
+    return [f'"{argument[:60]}": {why[:MAX_REASON]}' for argument, why in override.unread.items()]

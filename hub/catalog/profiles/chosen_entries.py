@@ -13,9 +13,10 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from hub.catalog.entries import NOTHING, Route, UpstreamEntries, VisibleEntry, mirrors_by_tool, quote_some
+from hub.catalog.entries import NOTHING, Route, UpstreamEntries, VisibleEntry, mirrors_by_tool
+from hub.catalog.names import join_some, quote_some
+from hub.catalog.profiles.choice import UNCHANGED, ProfileRules, unread_of
 from hub.catalog.profiles.fixed_arguments import CannotFix, FixedArguments, misfits, without
-from hub.catalog.profiles.rules import UNCHANGED, ProfileRules, unread_of
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
 from hub.catalog.steps import STEP
 from hub.catalog.token_cost import tool_bytes
@@ -212,7 +213,7 @@ class _Found:
             if override.description:
                 fields["description"] = raw(override.description)
             if unread := unread_of(override):
-                self._unread.append(f"{tool.visible[:60]!r} ({_join_texts(unread)})")
+                self._unread.append(f"{tool.visible[:60]!r} ({join_some(unread, MAX_TOLD)})")
                 return
             if override.fix:
                 try:
@@ -222,7 +223,7 @@ class _Found:
                     return
                 self._fixed[tool.original] = FixedArguments(rules.name, override.fix)
                 if wrong := [*misfits(schema, override.fix)]:
-                    self._misfits.append(f"{tool.visible[:60]!r} ({_join_texts(wrong)})")
+                    self._misfits.append(f"{tool.visible[:60]!r} ({join_some(wrong, MAX_TOLD)})")
             tool = structs.replace(tool, fields=fields)
         if rules.is_always(names):
             self._always.append(tool.visible)
@@ -240,16 +241,11 @@ class _Found:
             "calls will probably be refused, since a fixed argument does not fit": self._misfits,
         }
         warnings = tuple(
-            f"profile {self._rules.name}: {what}: {_join_texts(each)}" for what, each in told.items() if each
+            f"profile {self._rules.name}: {what}: {join_some(each, MAX_TOLD)}" for what, each in told.items() if each
         )
         hides = bool(self._hidden or self._unread)
         always = frozenset(self._always)
         return ToolChoice(tuple(self._tools), self._wanted, self._fixed, always, self._meets.notes(), hides, warnings)
-
-
-def _join_texts(texts: Sequence[str]) -> str:
-    more = "" if len(texts) <= MAX_TOLD else f" and {len(texts) - MAX_TOLD} more"
-    return f"{', '.join(texts[:MAX_TOLD])}{more}"
 
 
 def rename_parts(

@@ -7,7 +7,8 @@ Sentences name few entries, and what is near them is looked for among few tools,
 many tools pauses between them: it is a generator that yields the number of those it has looked at.
 """
 
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from itertools import islice
 from operator import is_
 from typing import Final
 
@@ -16,11 +17,10 @@ from msgspec import Struct
 from config.name_globs import ALL, EachGlob, NameChoice, NameStarts, is_wild, literal_start
 from config.names import RESERVED
 from hub.catalog.entries import UpstreamEntries
-from hub.catalog.names import name_id
-from hub.catalog.naming_rules import UpstreamRule
+from hub.catalog.names import UpstreamRule, join_some, name_id
+from hub.catalog.profiles.choice import ProfileRules
 from hub.catalog.profiles.chosen_entries import ChosenEntries
-from hub.catalog.profiles.near_names import Compared, MeantNames
-from hub.catalog.profiles.rules import ProfileRules
+from hub.catalog.search.index import near_names
 from hub.catalog.steps import STEP
 from hub.wire.mcp import Kind
 
@@ -28,6 +28,8 @@ MAX_TOLD: Final = 8
 """Entries that a sentence names."""
 MAX_QUOTED: Final = 60
 """Characters of each."""
+MAX_COMPARED: Final = 300
+"""Names that one is compared with, without a pause: 5 ms at most."""
 
 
 class KnownTools(Struct, frozen=True):
@@ -45,8 +47,6 @@ class ProfileDoubts(Struct, frozen=True):
     rules: ProfileRules
     known: KnownTools
     sentences: tuple[str, ...]
-    compared: Compared
-    """What was compared for their hints."""
 
     def still_right(self, rules: ProfileRules, known: KnownTools) -> bool:
         """True if the same sentences would come of these."""
@@ -64,19 +64,13 @@ class ProfileDoubts(Struct, frozen=True):
 
 
 def doubts_of_profile(
-    rules: ProfileRules,
-    chosen: Sequence[ChosenEntries],
-    known: KnownTools,
-    budgets: Collection[int],
-    previous: ProfileDoubts | None,
+    rules: ProfileRules, chosen: Sequence[ChosenEntries], known: KnownTools, budgets: Collection[int]
 ) -> Generator[int, None, ProfileDoubts]:
-    """The doubts about a profile: `chosen` is what it makes of what is `known`, in names of these `budgets`. `previous`
-    saves work."""
+    """The doubts about a profile: `chosen` is what it makes of what is `known`, in names of these `budgets`."""
     away = [each for each in known.rules if rules.shows_server(each.name) and each.name not in known.heard]
     waiting, all_servers = starts_of(away, budgets), starts_of(known.rules, budgets)
     met = frozenset[str]().union(*(part.choice.met for part in chosen))
-    near = MeantNames(None if previous is None else previous.compared)
-    hints = _Hints(rules, chosen, known.parts, near)
+    hints = _Hints(rules, chosen, known.parts)
     sentences: list[str] = []
     for setting, what in _WHAT.items():
         lost = [
@@ -89,19 +83,11 @@ def doubts_of_profile(
         ]
         yield len(getattr(rules.profile, setting))
         if lost:
-            lost = list(dict.fromkeys(lost))
             yield from hints.read()
-            told = []
-            for entry in lost[:MAX_TOLD]:
-                hint = yield from hints.of(entry)
-                told.append(_quote(entry) + hint)
-                yield STEP
-            sentences.append(f"{what}: {_and_more(told, len(lost))}")
+            sentences += yield from _sentence_about(what, list(dict.fromkeys(lost)), hints.of)
     if not any(part.entries(Kind.TOOL, ui=False) for part in chosen):
         sentences[:0] = _why_nothing(rules, known, chosen, met, is_any_away=bool(away))
-    return ProfileDoubts(
-        rules, known, tuple(f"profile {rules.name}: {sentence}" for sentence in sentences), near.compared
-    )
+    return ProfileDoubts(rules, known, tuple(f"profile {rules.name}: {sentence}" for sentence in sentences))
 
 
 _GLOBS: Final = ("tools", "always")
@@ -154,13 +140,8 @@ class _Hints:
     """The probable meaning of entries of a profile that mean nothing."""
 
     def __init__(
-        self,
-        rules: ProfileRules,
-        chosen: Sequence[ChosenEntries],
-        everything: Sequence[UpstreamEntries],
-        near: MeantNames,
+        self, rules: ProfileRules, chosen: Sequence[ChosenEntries], everything: Sequence[UpstreamEntries]
     ) -> None:
-        self._names = near
         self._sources = [part.source for part in chosen]
         self._others = [part for part in everything if not rules.shows_server(part.name)]
         self._new_names = {new: old for old, new in rules.profile.rename.items()}
@@ -183,7 +164,7 @@ class _Hints:
                 self._meant.setdefault(name, visible[route.original])
             yield len(visible)
 
-    def of(self, entry: str) -> Generator[int, None, str]:
+    def of(self, entry: str) -> str:
         """The hint at what is meant by an entry, as it follows the entry; "": there is none."""
         name = entry.removeprefix("!")
         if hidden := self._server_out_of_view(name):
@@ -191,9 +172,7 @@ class _Hints:
         if name in self._new_names:
             return f" (a new name; write {_quote(self._new_names[name])})"
         meant = self._of_glob(name) if is_wild(name) else (self._meant or {}).get(name)
-        if not meant:
-            meant = yield from self._near(name)
-        return f" (did you mean {_quote(meant)}?)" if meant else ""
+        return _ask_whether(meant or self._near(name))
 
     def _server_out_of_view(self, name: str) -> str:
         choice = NameChoice((name,))
@@ -211,21 +190,15 @@ class _Hints:
                 return f"{part.sid}__{glob}"
         return ""
 
-    def _near(self, name: str) -> Generator[int, None, str]:
+    def _near(self, name: str) -> str:
         """The name most like it: among those of the server whose id begins it, or else of all."""
         for part in self._sources:
             start = f"{part.sid}__"
             if part.rule.prefix != "" and name.startswith(start):
                 rests = (each.visible.removeprefix(start) for each in part.shown[Kind.TOOL])
-                found = yield from self._names.of(_plain(name[len(start) :]), rests)
+                found = _nearest(name.removeprefix(start), rests)
                 return found and start + found
-        names = (each.visible for part in self._sources for each in part.shown[Kind.TOOL])
-        return (yield from self._names.of(_plain(name), names))
-
-
-def _plain(name: str) -> str:
-    """A name without what makes it a glob."""
-    return name.replace("*", "").replace("?", "")
+        return _nearest(name, (each.visible for part in self._sources for each in part.shown[Kind.TOOL]))
 
 
 # --- upstreams --------------------------------------------------------------------------------------------------------
@@ -252,37 +225,41 @@ def doubts_of_upstream(part: UpstreamEntries) -> Generator[int, None, list[str]]
         "`describe` names tools that it does not have": [name for name, _ in rule.describe if name not in names],
     }
     visible = {each.visible: each.original for each in part.shown[Kind.TOOL]} if any(lost.values()) else {}
-    found = []
-    near = MeantNames()
+    start = "" if rule.prefix == "" else f"{part.sid}__"
+
+    def hint(entry: str) -> str:
+        name = entry.removeprefix("!")
+        rest = name.removeprefix(start)
+        meant = visible.get(name) or visible.get(f"{start}{name}")
+        return _ask_whether(meant or (rest if is_wild(name) and rest != name else _nearest(rest, own)))
+
+    found: list[str] = []
     for what, entries in lost.items():
-        told = []
-        for entry in entries[:MAX_TOLD]:
-            start = "" if rule.prefix == "" else f"{part.sid}__"
-            meant = yield from _nearest_own_name(entry.removeprefix("!"), start, visible, own, near)
-            told.append(_quote(entry) + (f" (did you mean {_quote(meant)}?)" if meant else ""))
-            yield STEP
-        if told:
-            found.append(f"{part.name}: {what}: {_and_more(told, len(entries))}")
+        found += yield from _sentence_about(f"{part.name}: {what}", entries, hint)
     return found
 
 
-def _nearest_own_name(
-    name: str, start: str, visible: Mapping[str, str], own: Sequence[str], near: MeantNames
-) -> Generator[int, None, str]:
-    """The upstream's own name that is meant by one which it does not have; "": who knows. `start`: what begins its
-    names where hosts see them."""
-    if known := visible.get(name) or visible.get(f"{start}{name}"):
-        return known
-    rest = name.removeprefix(start)
-    if is_wild(name) and rest != name:
-        return rest
-    return (yield from near.of(_plain(rest), own))
+# --- both -------------------------------------------------------------------------------------------------------------
+
+
+def _sentence_about(what: str, entries: Sequence[str], hint: Callable[[str], str]) -> Generator[int, None, list[str]]:
+    """A sentence about the first of `entries`, each with the hint at what is meant by it; none, if there are none."""
+    texts = []
+    for entry in entries[:MAX_TOLD]:
+        texts.append(_quote(entry) + hint(entry))
+        yield STEP
+    return [f"{what}: {join_some(texts, MAX_TOLD, len(entries))}"] if texts else []
+
+
+def _ask_whether(meant: str) -> str:
+    return f" (did you mean {_quote(meant)}?)" if meant else ""
+
+
+def _nearest(entry: str, known: Iterable[str]) -> str:
+    """The one of the first `MAX_COMPARED` names, but for long ones, that an entry is most like; "": it is like none."""
+    short = (each for each in islice(known, MAX_COMPARED) if len(each) <= MAX_QUOTED)
+    return "".join(near_names(entry.replace("*", "").replace("?", ""), short, most=1))
 
 
 def _quote(name: str) -> str:
     return repr(name[:MAX_QUOTED])
-
-
-def _and_more(told: Sequence[str], count: int) -> str:
-    more = f" and {count - len(told)} more" if count > len(told) else ""
-    return f"{', '.join(told)}{more}"

@@ -1,8 +1,7 @@
 """Search: how a model finds the tools of a view that it is not shown. Pure.
 
 Read in this order: `meta_tools` (the tools for finding and calling), `answers` (what finding answers), `index`
-(the rank of each tool for a query), `words` (what the index compares), `meta_call` (the call that a meta call is),
-`modes` (which hosts are shown them).
+(the rank of each tool for a query), `words` (what the index compares), `modes` (which hosts are shown them).
 
 A search never changes what is listed. The index is made of what a view shows and of nothing else, so what is hidden
 from a host can be neither found nor guessed from what it finds.

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from hub.catalog.search.index import FoundTool, SearchIndex, near_names, text_of
-from hub.catalog.search.meta_tools import FIND_TOOLS, server_counts
+from hub.catalog.search.meta_tools import FIND_TOOLS, one_line, server_counts
 from hub.wire.byte_checks import READ_ERRORS
 from hub.wire.jsonrpc import encode, peek_array, peek_object, peek_str, raw
 
@@ -98,13 +98,6 @@ def _either(names: Sequence[str]) -> str:
 def quote(text: str) -> str:
     """Something that was asked, fit to be repeated."""
     return one_line(text, MAX_QUOTED)
-
-
-def one_line(text: str, most: int) -> str:
-    """The first characters of a text, on one line."""
-    start = "".join(char if char.isprintable() else " " for char in text[: 4 * most])
-    line = " ".join(start.split())
-    return line if len(line) <= most else line[: most - 1].rstrip() + "…"
 
 
 def _definitions_of(index: SearchIndex, names: Sequence[str]) -> Answer:

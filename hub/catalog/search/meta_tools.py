@@ -1,4 +1,5 @@
-"""Meta tools: the tools of the hub by which a model finds the others, and calls them. Pure.
+"""Meta tools: the tools of the hub by which a model finds the others, and calls them; and what a call of one means.
+Pure.
 
 A host in search mode is shown these in place of the tools that they lead to. There are two for calling, so that a
 person can allow reading for good without allowing everything: the second takes only tools that say that they change
@@ -8,13 +9,15 @@ nothing, of servers that the user trusts to say so.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from hub.catalog.entries import VisibleEntry
 from hub.catalog.token_cost import tool_bytes
-from hub.wire.jsonrpc import encode, peek_object, raw
+from hub.wire.byte_checks import READ_ERRORS
+from hub.wire.jsonrpc import encode, peek_object, peek_str, raw, read_object
 from hub.wire.mcp import HUB_TOOLS, Kind, ListEntry
 from hub.wire.payloads import entry_for_host
+from hub.wire.value_limits import TooManyItems, refuse_too_many_items
 
 FIND_TOOLS: Final = HUB_TOOLS + "find_tools"
 CALL_TOOL: Final = HUB_TOOLS + "call_tool"
@@ -71,6 +74,13 @@ def server_counts(servers: Mapping[str, int], most_bytes: int) -> str:
     return ", ".join(parts)
 
 
+def one_line(text: str, most: int) -> str:
+    """The first characters of a text, on one line."""
+    start = "".join(char if char.isprintable() else " " for char in text[: 4 * most])
+    line = " ".join(start.split())
+    return line if len(line) <= most else line[: most - 1].rstrip() + "…"
+
+
 def _find_tools(servers: Mapping[str, int]) -> ListEntry:
     text = (
         f"Search the {sum(servers.values())} tools of this hub and get their definitions."
@@ -113,3 +123,53 @@ class HubTools:
     def tool_bytes(self) -> dict[str, int]:
         """By name, the size of each tool, for its cost in tokens."""
         return {each.visible: tool_bytes(each.visible, each.fields) for each in self.shown}
+
+
+_OBJECT: Final = ord("{")
+
+
+class MetaCall(Struct, frozen=True):
+    """The call that a meta call asks for."""
+
+    name: str
+    """The tool, as hosts call it."""
+    arguments: Raw
+
+
+class BadMetaCall(Exception):
+    """A meta call that says too little, or too much; the text tells a model how to mend it."""
+
+
+def read_meta_call(given: Raw | None) -> MetaCall:
+    """The call that a meta call with the arguments `given` is.
+
+    Raises:
+        BadMetaCall: it is none.
+    """
+    members = peek_object(given)
+    name = peek_str(members.get("name"))
+    if not name:
+        raise BadMetaCall(f'say which tool to call: "name", as {FIND_TOOLS} gave it.')
+    if name in META_TOOLS:
+        raise BadMetaCall(f"{name} is called directly.")
+    arguments, text = members.get("arguments"), members.get("arguments_json")
+    if (arguments is None) == (text is None):
+        which = "not both" if text is not None else "{} if it takes none"
+        raise BadMetaCall(f'give its arguments either as "arguments" or, as JSON text, as "arguments_json", {which}.')
+    if text is not None:
+        return MetaCall(name, _read_json(text))
+    if arguments is None or memoryview(arguments)[0] != _OBJECT:
+        raise BadMetaCall('"arguments" is an object; JSON text goes into "arguments_json".')
+    return MetaCall(name, arguments)
+
+
+def _read_json(given: Raw) -> Raw:
+    """The arguments in a text, in no other form than if they had been sent as they are."""
+    text = peek_str(given)
+    if text is None:
+        raise BadMetaCall('"arguments_json" is a text: the arguments as JSON.')
+    try:
+        refuse_too_many_items(Raw(text.encode()), '"arguments_json"')
+        return read_object(text)
+    except (TooManyItems, *READ_ERRORS) as error:
+        raise BadMetaCall(f'"arguments_json" is no JSON object: {one_line(str(error), 200)}.') from None

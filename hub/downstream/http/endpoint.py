@@ -18,8 +18,6 @@ import trio
 from hub.catalog.view import EVERYTHING, View
 from hub.downstream.access.access import Access
 from hub.downstream.access.refusals import FORBIDDEN
-from hub.downstream.batch import read_batch, run_batch, wants_answer
-from hub.downstream.host import StatelessHost
 from hub.downstream.hosts import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.refusal import (
@@ -45,7 +43,8 @@ from hub.downstream.http.reply import (
 )
 from hub.downstream.http.request import Inbound, Posts
 from hub.downstream.http.session import HttpSession, HttpSessions
-from hub.downstream.request_pipeline import answer, overload
+from hub.downstream.request_pipeline import answer, overload, read_batch, run_batch, wants_answer
+from hub.downstream.running_requests import StatelessHost
 from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import Overloaded
 from hub.link.interface import Caller, Identity

@@ -5,9 +5,9 @@ from typing import Final
 import trio
 
 from hub.catalog.view import View
-from hub.downstream.host import StatelessHost
 from hub.downstream.http.session import HttpSession
 from hub.downstream.request_pipeline import overload, take_on
+from hub.downstream.running_requests import StatelessHost
 from hub.link.hub_errors import Overloaded
 from hub.link.interface import Caller
 from hub.net.http_server import HttpResponse

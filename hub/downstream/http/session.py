@@ -16,11 +16,11 @@ import trio
 from msgspec import Raw
 
 from hub.catalog.view import View
-from hub.downstream.host import Host, StatelessHost
-from hub.downstream.hosts import Hosts
+from hub.downstream.hosts import Host, Hosts
 from hub.downstream.http.durable_sessions import DurableSessions, Past, Shown
 from hub.downstream.http.event_stream import LISTEN_RETRY_MS, RETRY_MS, EventStream, StreamArchive
 from hub.downstream.request_pipeline import serve
+from hub.downstream.running_requests import StatelessHost
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.interface import Identity
 from hub.link.waiting import DirtyFlag

@@ -1,3 +1,3 @@
 """Hosts on newline-framed connections: `server` accepts on the unix socket, `connection` serves one host there or on
-stdio, `preamble` is what the hub and `hubd connect` say to each other.
+stdio.
 """

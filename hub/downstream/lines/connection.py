@@ -15,11 +15,8 @@ import trio
 from trio.lowlevel import checkpoint
 
 from hub.catalog.view import EVERYTHING, View
-from hub.downstream.batch import read_batch, run_batch, wants_answer
-from hub.downstream.host import Host
-from hub.downstream.hosts import Hosts
-from hub.downstream.lines.preamble import VERSION
-from hub.downstream.request_pipeline import answer, overload, take_on
+from hub.downstream.hosts import Host, Hosts
+from hub.downstream.request_pipeline import answer, overload, read_batch, run_batch, take_on, wants_answer
 from hub.link.budget import FREE_BYTES, NO_ROOM, Account
 from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, Outbox, OutboxFull, descriptor
 from hub.link.hub_errors import Executed, Overloaded
@@ -65,6 +62,8 @@ from hub.wire.salvage import id_at_edges
 
 log = logging.getLogger("hubd.host")
 
+VERSION: Final = 1
+"""Of the lines between shims and the hub, see `hub.downstream.lines.server`."""
 MAX_MESSAGE_BYTES: Final = 16 << 20
 """The same limit as over HTTP."""
 EOF_GRACE_S: Final = 5.0
@@ -100,7 +99,7 @@ async def serve_lines(
     """Serve one host until it is gone. The stream stays the caller's; `received` was read off it already.
 
     `workplace` is the directory the host works in, if it is known; `is_bound`: the user says so. `goodbyes`: the host
-    understands them (`hub.downstream.lines.preamble`). `digests`: it wants those of its lists.
+    understands them (`hub.downstream.lines.server`). `digests`: it wants those of its lists.
 
     A host that ends its input but still reads, as `printf ... | hubd serve --stdio` does, gets the answers it is
     waiting for, within `EOF_GRACE_S`.

@@ -1,6 +1,18 @@
 """The unix socket for hosts: accepts connections and reads preambles; `connection` serves each host.
 
-The counterpart of `hub.net.http_server` for shims.
+The counterpart of `hub.net.http_server` for shims. `hubd connect` and the hub say to each other, in lines that cannot
+be mistaken for JSON-RPC:
+
+    {"hubd":1,"host":"...","upstream":"...",...}    the shim, before the host's own bytes: who connects
+    {"hubd":1,"bye":"stopping"}                     the hub is about to stop, and asks for no more requests
+    {"hubd":1,"bye":"understood"}                   the shim has sent its last request; the rest is for the next hub
+    {"hubd":1,"lists":{}}                           the hub will say what its lists are
+    {"hubd":1,"lists":{"toolsListChanged":"..."}}   digests of the lists that the host may see now, once it is known
+                                                    where it works; each time that it was told of a change, after that
+
+The goodbye goes only to shims with `"bye":true` in their preamble, the digests to those with `"lists":true`: after a
+restart of the hub they tell their host of the lists that differ, and no others. Shims and hubs ignore members that
+they do not know. A program that connects and speaks MCP at once is served too, without a name.
 """
 
 import logging
@@ -10,14 +22,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import trio
+from msgspec import Struct
 
 from config.loading.check_profiles import OWN_LABEL
 from hub.catalog.profiles.choice import find_profile
 from hub.catalog.view import EVERYTHING, PROFILE_MARK, View
 from hub.downstream.hosts import Hosts
-from hub.downstream.lines.connection import FLUSH_S, LineHost, serve_lines
-from hub.downstream.lines.preamble import Preamble, read_preamble
+from hub.downstream.lines.connection import FLUSH_S, VERSION, LineHost, serve_lines
 from hub.link.interface import OWNER, Identity
 from hub.linux.peer_credentials import peer_pid, peer_uid
 from hub.linux.processes import Process, find_process
@@ -25,6 +38,7 @@ from hub.net.acceptor import Acceptor, share_of_descriptors
 from hub.routing.router import Router
 from hub.wire.jsonrpc import Failure, encode_response
 from hub.wire.mcp import INVALID_PARAMS
+from hub.wire.vocabulary import SHIM_LINE
 
 log = logging.getLogger("hubd.lines")
 
@@ -35,6 +49,78 @@ MAX_CONNECTIONS: Final = 256
 """At most a quarter of the descriptors."""
 COMMAND_LINE: Final = OWN_LABEL
 """The host of commands such as `hubd call`."""
+
+
+MAX_BYTES: Final = 4096
+
+
+class Preamble(Struct, frozen=True, kw_only=True):
+    """The host that connects. Labels, not credentials: any program of this user may claim any of them."""
+
+    hubd: int = VERSION
+    host: str = ""
+    profile: str | None = None
+    upstream: str | None = None
+    bye: bool = False
+    """True if the host understands a goodbye."""
+    lists: bool = False
+    """True if the host wants digests of lists."""
+    cwd: str | None = None
+    """Directory in which the host started the shim."""
+    project: str | None = None
+    """Directory that the host works in, if it is another."""
+
+    @property
+    def workplace(self) -> Path | None:
+        """The directory that the host works in, as its shim knows it."""
+        named = self.project or self.cwd
+        return Path(named) if named else None
+
+
+_decode = msgspec.json.Decoder(Preamble).decode
+
+
+def parse_preamble(line: bytes) -> Preamble | None:
+    """Decode the preamble in `line`; None: it is something else.
+
+    Raises:
+        ValueError: it is one, but damaged or of another version.
+    """
+    if not line.startswith(SHIM_LINE):
+        return None
+    try:
+        preamble = _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"its first line cannot be read: {error}") from None
+    if preamble.hubd != VERSION:
+        said = f"it speaks version {preamble.hubd} of the first line"
+        raise ValueError(f"{said}, this hub speaks {VERSION}; restart both")
+    return preamble
+
+
+async def read_preamble(stream: trio.abc.ReceiveStream) -> tuple[Preamble, bytes]:
+    """The preamble of a new connection, or an empty one, and what was received beyond it.
+
+    Raises:
+        ValueError: as `parse_preamble`, or the line does not end within `MAX_BYTES`, or the stream ended within it.
+        trio.BrokenResourceError: the peer is gone.
+    Cancellation: what was received is lost.
+    """
+    received = bytearray()
+    while True:
+        if not SHIM_LINE.startswith(received[: len(SHIM_LINE)]):
+            return Preamble(), bytes(received)
+        line, newline, rest = received.partition(b"\n")
+        if newline:
+            return parse_preamble(bytes(line)) or Preamble(), bytes(rest)
+        if len(received) > MAX_BYTES:
+            raise ValueError(f"its first line is longer than {MAX_BYTES} bytes")
+        data = await stream.receive_some(MAX_BYTES)
+        if not data:
+            if received:
+                raise ValueError("it ended within its first line")
+            return Preamble(), b""
+        received += data
 
 
 class LineServer:
@@ -126,7 +212,7 @@ class LineServer:
                 received=rest,
                 goodbyes=preamble.bye,
                 digests=preamble.lists,
-                workplace=_workplace(preamble),
+                workplace=preamble.workplace,
                 is_bound=bool(preamble.project),
             )
         finally:
@@ -145,9 +231,3 @@ class LineServer:
         if view is None:
             return f"There is no server {preamble.upstream!r} in this hub; `hubd status` lists them"
         return view
-
-
-def _workplace(preamble: Preamble) -> Path | None:
-    """The directory that a host works in, as its shim knows it."""
-    named = preamble.project or preamble.cwd
-    return Path(named) if named else None

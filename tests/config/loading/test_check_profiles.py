@@ -13,7 +13,7 @@ from config.loading.all_files import gather
 from config.loading.assemble import load_all
 from config.setting import declarations, secrets_of
 from config.tables.profiles import Profile
-from hub.catalog.profiles.rules import ProfileRules
+from hub.catalog.profiles.choice import ProfileRules
 
 SERVER = '[upstreams.github]\ncommand = "x"\n'
 

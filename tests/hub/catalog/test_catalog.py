@@ -12,7 +12,7 @@ from hub.catalog.catalog import Catalog
 from hub.catalog.entries import MAX_CHUNKS, Route, quote_some
 from hub.catalog.list_result import SIGN_IN_TTL_MS
 from hub.catalog.merging import merge
-from hub.catalog.naming_rules import Rules, UpstreamRule
+from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import server_view

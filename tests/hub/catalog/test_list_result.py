@@ -15,7 +15,7 @@ from hub.catalog.list_result import (
     freshness_of,
     list_result,
 )
-from hub.catalog.naming_rules import UpstreamRule
+from hub.catalog.names import UpstreamRule
 from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.uri_claims import UriClaims
 from hub.link.sealing import Sealer

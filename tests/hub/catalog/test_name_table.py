@@ -4,7 +4,7 @@ from msgspec import Raw
 
 from hub.catalog.entries import Route, UpstreamEntries
 from hub.catalog.name_table import NameTable
-from hub.catalog.naming_rules import UpstreamRule
+from hub.catalog.names import UpstreamRule
 from hub.catalog.uri_claims import UriClaims
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from hub.catalog.entries import Route
 from hub.catalog.merging import merge
-from hub.catalog.names import rename
-from hub.catalog.naming_rules import Rules, UpstreamRule
+from hub.catalog.names import Rules, UpstreamRule, rename
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import server_view
 from hub.wire.mcp import L4, Kind

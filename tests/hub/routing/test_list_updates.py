@@ -7,7 +7,7 @@ import trio
 import trio.testing
 from msgspec import Raw
 
-from hub.catalog.naming_rules import Rules, UpstreamRule
+from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import server_view
 from hub.link.sealing import Sealer

@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from hub.catalog.naming_rules import Rules, UpstreamRule
+from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, server_view
 from hub.link.hub_errors import Overloaded, UpstreamUnavailable

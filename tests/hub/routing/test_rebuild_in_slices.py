@@ -11,10 +11,9 @@ import hub.catalog.entries
 from config.tables.profiles import Profile, ToolOverride
 from hub.catalog.catalog import Catalog
 from hub.catalog.entries import UpstreamEntries
-from hub.catalog.merging import merge
-from hub.catalog.naming_rules import Rules, UpstreamRule
-from hub.catalog.profiles.choice import choose
-from hub.catalog.profiles.rules import ProfileRules
+from hub.catalog.merging import choose, merge
+from hub.catalog.names import Rules, UpstreamRule
+from hub.catalog.profiles.choice import ProfileRules
 from hub.catalog.steps import STEP, finish
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, profile_view, server_view

@@ -6,10 +6,9 @@ import pytest
 from msgspec import Raw
 
 from config.tables.profiles import Profile, ToolOverride
-from hub.catalog.merging import merge
-from hub.catalog.naming_rules import Rules, UpstreamRule
-from hub.catalog.profiles.choice import choose
-from hub.catalog.profiles.rules import ProfileRules
+from hub.catalog.merging import choose, merge
+from hub.catalog.names import Rules, UpstreamRule
+from hub.catalog.profiles.choice import ProfileRules
 from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.steps import finish
 from hub.catalog.uri_claims import UriClaims

@@ -89,6 +89,8 @@ def test_slips_of_the_pen_are_near() -> None:
     assert near_names("gihub__create_issue", known)[0] == "github__create_issue"
     assert near_names("create_issue", known)[0] == "github__create_issue"
     assert near_names("zzz", known) == []
+    assert near_names("raed", ["write", "read"]) == ["read"]
+    assert near_names("_release", ["delete_repo", "get_file"]) == []
     assert near_names("x" * 1_000_000, known) == []
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from hub.catalog.naming_rules import UpstreamRule
+from hub.catalog.names import UpstreamRule
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import View
 from hub.wire.mcp import L1, L4, MODERN, Kind

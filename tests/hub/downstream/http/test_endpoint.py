@@ -6,7 +6,7 @@ import trio
 import trio.testing
 
 from hub.catalog.view import EVERYTHING, server_view
-from hub.downstream.host import SESSION_IN_FLIGHT
+from hub.downstream.hosts import SESSION_IN_FLIGHT
 from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.http.reply import is_json, read_accept
 from hub.downstream.http.session import MAX_SESSIONS_OF_PRINCIPAL, SESSION_IDLE_S

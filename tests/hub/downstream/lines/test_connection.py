@@ -9,9 +9,9 @@ import pytest
 import trio
 import trio.testing
 
-import hub.downstream.batch
+import hub.downstream.request_pipeline
 from hub.catalog.view import EVERYTHING, server_view
-from hub.downstream import host as host_module
+from hub.downstream import hosts as hosts_module
 from hub.downstream.hosts import Hosts
 from hub.downstream.lines import connection as downstream
 from hub.downstream.lines.connection import EOF_GRACE_S, MAX_MESSAGE_BYTES, TURN, serve_lines
@@ -259,13 +259,13 @@ async def test_ids_in_flight(host, router, hosts):
 @pytest.mark.covers("F-H-05")
 async def test_too_much_at_once(host, router):
     await host.initialize()
-    for id in range(host_module.SESSION_IN_FLIGHT):
+    for id in range(hosts_module.SESSION_IN_FLIGHT):
         await host.send(call("wait", id))
     await host.send(call("echo", 999))
     reply = await host.receive()
     assert (reply["id"], reply["error"]["data"]["hub"]) == (999, "overloaded")
     router.release.set()
-    assert len({(await host.receive())["id"] for _ in range(host_module.SESSION_IN_FLIGHT)}) == 64
+    assert len({(await host.receive())["id"] for _ in range(hosts_module.SESSION_IN_FLIGHT)}) == 64
 
 
 async def test_what_is_at_hand_is_not_waited_for(host, router):
@@ -672,7 +672,7 @@ async def test_the_parts_of_a_large_batch_are_read_in_turns(host, router, monkey
     each = {"jsonrpc": "2.0", "method": method, "params": {"x": "x" * 30_000}}
     parts = [each if "/" in method else {**each, "id": number} for number in range(64)]
     with counting() as steps:
-        steps.count(monkeypatch, hub.downstream.batch, "decode")
+        steps.count(monkeypatch, hub.downstream.request_pipeline, "decode")
         await host.send(parts)
         await host.send({"jsonrpc": "2.0", "id": "last", "method": "ping"})
         for _ in range(1 if "/" in method else 2):
@@ -696,7 +696,7 @@ async def test_the_requests_of_a_batch_begin_one_after_another(host, router, mon
         host.end(request.id)
         return Result(raw({}))
 
-    monkeypatch.setattr(hub.downstream.batch, "answer", answer)
+    monkeypatch.setattr(hub.downstream.request_pipeline, "answer", answer)
     instrument = Rounds()
     trio.lowlevel.add_instrument(instrument)
     await host.send([call("echo", id) for id in range(20)])
