@@ -42,44 +42,37 @@ def new_secrets() -> RequestSecrets:
     return RequestSecrets(*(secrets.token_urlsafe(SECRET_BYTES) for _ in range(3)))
 
 
-class AuthorizationRequest(Struct, frozen=True, kw_only=True):
-    """The request to an authorization server, without the secrets of one attempt."""
-
-    endpoint: str
-    client_id: str
-    redirect_uri: str
-    scope: str = ""
-    resource: str = ""
-    """"": it is not sent."""
-    extra: Mapping[str, str] = {}
-    """Further parameters, as the configuration has them."""
-
-
-def authorization_url(request: AuthorizationRequest, tied: RequestSecrets) -> str:
-    """The URL to open.
+def authorization_url(
+    endpoint: str,
+    tied: RequestSecrets,
+    *,
+    client_id: str,
+    redirect_uri: str,
+    scope: str = "",
+    resource: str = "",
+    extra: Mapping[str, str],
+) -> str:
+    """The URL to open at `endpoint`. `resource` "": it is not sent. `extra`: parameters of the configuration.
 
     Raises:
         OAuthProblem: a parameter of the configuration is none of its business, or the URL is none to open.
     """
-    scopes = request.scope.split(" ") if request.scope else []
+    scopes = scope.split(" ") if scope else []
     wanted = {
         "response_type": "code",
-        "client_id": request.client_id,
-        "redirect_uri": request.redirect_uri,
+        "client_id": client_id,
+        "redirect_uri": redirect_uri,
         "state": tied.state,
         "code_challenge": challenge(tied.verifier),
         "code_challenge_method": "S256",
-        **({"scope": request.scope} if request.scope else {}),
-        **({"resource": request.resource} if request.resource else {}),
+        **({"scope": scope} if scope else {}),
+        **({"resource": resource} if resource else {}),
         **({"nonce": tied.nonce} if "openid" in scopes else {}),
         **({"prompt": "consent"} if "offline_access" in scopes else {}),
     }
-    if taken := sorted(OWN_PARAMETERS & request.extra.keys()):
+    if taken := sorted(OWN_PARAMETERS & extra.keys()):
         raise OAuthProblem(f"extra below [upstreams.NAME.oauth] cannot hold {', '.join(taken)}: hubd decides that")
-    query = "&".join(
-        f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in {**wanted, **request.extra}.items()
-    )
-    endpoint = request.endpoint
+    query = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in {**wanted, **extra}.items())
     joint = "" if endpoint.endswith(("?", "&")) else "&" if "?" in endpoint else "?"
     url = f"{endpoint}{joint}{query}"
     if not is_openable(url):

@@ -20,7 +20,7 @@ from hub.control.sign_ins import SignInOutcome, SignInStep, SignInTrial
 from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import OWNER, Caller
 from hub.net.http_server import Handler
-from hub.sign_in.authorization_url import WILDCARDS, AuthorizationRequest, authorization_url, host_of, new_secrets
+from hub.sign_in.authorization_url import WILDCARDS, authorization_url, host_of, new_secrets
 from hub.sign_in.prospects import Prospects, check_scope, choose_scope, too_slow
 from hub.sign_in.responses import BadResponse, Responses, read_pasted
 from hub.sign_in.return_address import ReturnAddresses
@@ -303,15 +303,15 @@ class SignIns:
             scope = choose_scope(upstream, config, discovery.scope, ticket.scope)
             resource = "" if config.oauth.resource_parameter == "omit" else discovery.resource.resource
             tied = new_secrets()
-            request = AuthorizationRequest(
-                endpoint=discovery.server.authorization_endpoint,
+            url = authorization_url(
+                discovery.server.authorization_endpoint,
+                tied,
                 client_id=client.client_id,
                 redirect_uri=redirect.text,
                 scope=scope,
                 resource=resource,
                 extra=config.oauth.extra,
             )
-            url = authorization_url(request, tied)
             record = SignInRecord(
                 state=state_hash(tied.state),
                 verifier=tied.verifier,

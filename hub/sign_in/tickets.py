@@ -11,7 +11,7 @@ import secrets
 from collections import deque
 from collections.abc import Callable, Iterator
 from hashlib import sha256
-from typing import Final, NamedTuple
+from typing import Final
 
 import trio
 from msgspec import Struct, field
@@ -41,17 +41,13 @@ CODES: Final = 1_000_000
 ID_BYTES: Final = 24
 
 
-class Target(NamedTuple):
-    """The words of the configuration about where a sign-in leads. Nothing that was found out or got for one is used for
-    another."""
-
-    url: str | None
-    oauth: UpstreamOAuth
+Target = tuple[str | None, UpstreamOAuth]
 
 
 def target_of(config: UpstreamConfig) -> Target:
-    """The target of a sign-in at an upstream of these settings."""
-    return Target(config.url, config.oauth)
+    """The words of the configuration about where a sign-in leads. Nothing that was found out or got for one is used for
+    another."""
+    return config.url, config.oauth
 
 
 class SignInRecord(Struct, frozen=True, eq=False, kw_only=True):
@@ -268,7 +264,7 @@ class Tickets:
 
     # --- what a browser is shown at the end
 
-    def put_outcome(self, outcome: SignInOutcome, again: str = "") -> str:
+    def keep_outcome(self, outcome: SignInOutcome, again: str = "") -> str:
         """Keep an outcome to be shown; the id of its page. `again`: where the sign-in may be tried once more."""
         id = _id()
         self._done.put(id, (self._now() + DONE_S, outcome, again))

@@ -156,7 +156,7 @@ class Browsers:
             return
         outcome = await self._sign_ins.responses.use(record, parameters)
         again = "" if outcome.state == "signed_in" or is_shown else f"{BEGIN}{record.invitation.id}"
-        done = self._sign_ins.tickets.put_outcome(outcome, again)
+        done = self._sign_ins.tickets.keep_outcome(outcome, again)
         gone = (_cookie_field("", 0),) if record.cookie else ()
         _show(response, 303, b"", (("Location", f"{DONE}{done}"), *gone))
 

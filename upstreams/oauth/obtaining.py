@@ -2,7 +2,6 @@
 
 from msgspec.structs import replace
 
-from upstreams.oauth.client_proof import with_settings
 from upstreams.oauth.discovery.discover import allowance_for, discover, discover_issuer
 from upstreams.oauth.model import (
     AuthorizationServer,
@@ -18,7 +17,7 @@ from upstreams.oauth.model import (
 )
 from upstreams.oauth.parts import Shared
 from upstreams.oauth.registration import client_of_settings
-from upstreams.oauth.token_endpoint import TokenEndpoint
+from upstreams.oauth.token_endpoint import TokenEndpoint, with_settings
 from upstreams.oauth.tokens import TokenRefused, first_grant, next_grant
 
 

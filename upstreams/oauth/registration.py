@@ -34,7 +34,7 @@ from upstreams.oauth.model import (
     OAuthUnavailable,
     same_issuer,
 )
-from upstreams.oauth.store.clients import Clients
+from upstreams.oauth.store.grant_store import Clients
 
 FIRST_USED: Final = ("", "")
 """Issuer and redirect URI under which the first use of a configured client id is kept."""

@@ -6,7 +6,6 @@ import pytest
 
 from config.tables.oauth import OWN_PARAMETERS
 from hub.sign_in.authorization_url import (
-    AuthorizationRequest,
     Listening,
     RequestSecrets,
     authorization_url,
@@ -25,8 +24,7 @@ REDIRECT = "http://127.0.0.1:8765/oauth/callback"
 
 
 def asked(endpoint="https://id.example/authorize", **more):
-    request = AuthorizationRequest(endpoint=endpoint, client_id="me", redirect_uri=REDIRECT, **more)
-    url = authorization_url(request, TIED)
+    url = authorization_url(endpoint, TIED, client_id="me", redirect_uri=REDIRECT, **{"extra": {}, **more})
     pairs = parse_qsl(urlsplit(url).query, strict_parsing=True)
     assert len(dict(pairs)) == len(pairs), "a name is there twice"
     return url, dict(pairs)

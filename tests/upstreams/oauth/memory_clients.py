@@ -6,7 +6,7 @@ import trio
 
 
 class MemoryClients:
-    """As `upstreams.oauth.store.clients`; `kept` has the clients by their keys."""
+    """As `upstreams.oauth.store.grant_store`; `kept` has the clients by their keys."""
 
     def __init__(self):
         self.kept = {}

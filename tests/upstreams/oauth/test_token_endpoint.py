@@ -237,7 +237,7 @@ async def test_refusals_pass():
 def test_nothing_shows_secrets():
     _, endpoint = asked_by(with_secret("client_secret_post", secret="CANARY"))
     assert repr(endpoint) == "<TokenEndpoint of https://id.example for rig-secret>"
-    from upstreams.oauth.client_proof import proof_of
+    from upstreams.oauth.token_endpoint import proof_of
 
     proof = proof_of(with_secret("client_secret_basic", secret="CANARY"), UpstreamOAuth(), audience="", now=0)
     assert repr(proof) == "<Proof ['client_id', 'authorization']>"

@@ -107,13 +107,13 @@ async def _resource(fetch: Fetcher, terms: Terms, challenge: Challenge) -> Prote
         places = (challenge.resource_metadata, *places)
     for place in dict.fromkeys(places):
         try:
-            document = await read_document(fetch, place, terms.allowed)
-        except FetchFailed as refused:
-            if place == challenge.resource_metadata:
-                continue  # the upstream's own places are as good
-            raise OAuthProblem(sentence(f"The metadata of {terms.upstream} cannot be read: {refused.text}")) from None
-        if document is not None and is_resource_document(document):
-            return read_resource(document, place, terms)
+            document = await _read(fetch, terms, place)
+        except OAuthProblem:
+            if place != challenge.resource_metadata:  # else the upstream's own places are as good
+                raise
+        else:
+            if document is not None and is_resource_document(document):
+                return read_resource(document, place, terms)
     return None
 
 
@@ -136,11 +136,9 @@ async def _server(fetch: Fetcher, terms: Terms, issuer: str) -> AuthorizationSer
     places = server_places(check_issuer(issuer, terms))
     written = terms.settings.metadata_url
     for place in (written,) if written else places:
-        try:
-            document = await read_document(fetch, place, terms.allowed)
-        except FetchFailed as refused:
-            text = f"The authorization server of {terms.upstream} cannot be used: {refused.text}"
-            raise OAuthProblem(sentence(text)) from None
+        document = await _read(
+            fetch, terms, place, problem=f"The authorization server of {terms.upstream} cannot be used"
+        )
         if document is not None and is_server_document(document):
             return read_server(document, issuer, terms, is_promise=not written)
     raise OAuthProblem(
@@ -152,11 +150,7 @@ async def _server(fetch: Fetcher, terms: Terms, issuer: str) -> AuthorizationSer
 async def _legacy_server(fetch: Fetcher, terms: Terms) -> AuthorizationServer:
     """The upstream as its own authorization server, as in 2025-03-26."""
     origin = terms.address.origin
-    try:
-        place = terms.settings.metadata_url or origin + SERVER
-        document = await read_document(fetch, place, terms.allowed, _LEGACY)
-    except FetchFailed as refused:
-        raise OAuthProblem(sentence(f"The metadata of {terms.upstream} cannot be read: {refused.text}")) from None
+    document = await _read(fetch, terms, terms.settings.metadata_url or origin + SERVER, headers=_LEGACY)
     if document is not None and is_server_document(document):
         return read_server(document, origin, terms, is_promise=False)
     return default_server(origin)
@@ -207,20 +201,21 @@ def too_many_scopes(upstream: str) -> str:
     )
 
 
-async def read_document(
-    fetch: Fetcher, place: str, allowed: Allowed, headers: Mapping[str, str] | None = None
+async def _read(
+    fetch: Fetcher, terms: Terms, place: str, *, headers: Mapping[str, str] | None = None, problem: str = ""
 ) -> dict[str, Any] | None:
     """The JSON object at `place`; None: there is none, so another place may have it.
 
     Raises:
-        FetchFailed: `place` may not be asked (`refused`).
+        OAuthProblem: `place` may not be asked, which is a `problem`.
         OAuthUnavailable: it cannot be asked now.
     """
     try:
-        answer = await fetch.get(place, allowed, headers=headers)
+        answer = await fetch.get(place, terms.allowed, headers=headers)
     except FetchFailed as failed:
         if failed.refused:
-            raise
+            problem = problem or f"The metadata of {terms.upstream} cannot be read"
+            raise OAuthProblem(sentence(f"{problem}: {failed.text}")) from None
         if failed.too_large:
             return None  # some page, which no metadata are
         raise OAuthUnavailable(sentence(failed.text)) from None

@@ -8,8 +8,7 @@ configuration.
 
 import fcntl
 import os
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -17,7 +16,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from upstreams.oauth.store.folder import NotKept, make_private, move_aside, read_file, write_file
+from upstreams.oauth.store.folder import NotKept, move_aside, open_lock, read_file, write_file
 
 VERSION: Final = 1
 MAX_AGREED: Final = 1000
@@ -119,12 +118,16 @@ class FactsFile:
         return self._change(note)
 
     def _change(self, change: Callable[[_File], tuple[R, _File]]) -> R:
-        with self._lock_file():
+        descriptor = open_lock(self._lock)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
             before = self._read()
             result, after = change(before)
             if after != before:
                 write_file(self._path, msgspec.json.format(msgspec.json.encode(after), indent=1) + b"\n")
             return result
+        finally:
+            os.close(descriptor)
 
     def _read(self) -> _File:
         data = read_file(self._path)
@@ -138,16 +141,3 @@ class FactsFile:
         if file.version != VERSION:
             raise NotKept(f"{self._path} was written by another version of hubd; use that one, or delete the file.")
         return file
-
-    @contextmanager
-    def _lock_file(self) -> Iterator[None]:
-        make_private(self._lock.parent)
-        try:
-            descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise NotKept(f"{self._lock} cannot be opened: {error.strerror}; delete it.") from None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)

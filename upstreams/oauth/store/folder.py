@@ -160,13 +160,22 @@ async def hold_lock(path: Path, *, patience_s: float = PATIENCE_S) -> AsyncItera
         os.close(descriptor)
 
 
-def _try(path: Path) -> int | None:
-    """An open file that is locked; None: another process has the lock."""
+def open_lock(path: Path) -> int:
+    """The descriptor of a file to be locked, which is made if it is missing.
+
+    Raises:
+        NotKept: it cannot be opened.
+    """
     make_private(path.parent)
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise NotKept(f"A sign-in cannot be locked: {path}: {error.strerror}; see to that.") from None
+
+
+def _try(path: Path) -> int | None:
+    """An open file that is locked; None: another process has the lock."""
+    descriptor = open_lock(path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(descriptor), os.lstat(path)):  # else it was deleted meanwhile
