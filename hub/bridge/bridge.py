@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import trio
-from msgspec import UNSET, Raw, structs
+from msgspec import Raw, structs
 
 from hub.bridge.input_rounds import Crossing, call_to_the_end, check_answers, input_requests, kinds_of, read_wanted
 from hub.bridge.parking.parking import PARK, ParkedCalls
@@ -202,9 +202,7 @@ def _explain(reply: Reply, lacking: Mapping[str, Mapping[str, object]], upstream
         if reply.code == URL_ELICITATION_REQUIRED:
             return reply  # it says itself what it needs
         words = reply.message
-        theirs: dict[str, Any] = {"server": upstream, "code": reply.code, "message": reply.message}
-        if reply.data is not UNSET:
-            theirs["data"] = reply.data
+        theirs: dict[str, Any] = {"server": upstream, **reply.members()}
     else:
         members = peek_object(reply.value)
         if members.get("isError") != _TRUE:

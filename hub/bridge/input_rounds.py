@@ -252,10 +252,7 @@ class InputRefused(HubError):
     def facts(self) -> dict[str, object]:
         facts = super().facts()
         if self.refusal is not None:
-            said: dict[str, object] = {"code": self.refusal.code, "message": self.refusal.message}
-            if isinstance(self.refusal.data, Raw):
-                said["data"] = self.refusal.data
-            facts["host"] = said
+            facts["host"] = self.refusal
         return facts
 
 

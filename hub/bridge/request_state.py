@@ -118,14 +118,14 @@ def digest(request: Request) -> str:
     large integers rounded. What is larger than `MAX_READ_BYTES` is compared as it is written, since reading it takes
     seconds: a program writes the same value the same way each time.
     """
-    if (size := _size(request)) > MAX_READ_BYTES:
+    parts, size = _binding_parts(request), _size(request)
+    if size > MAX_READ_BYTES:
         found = sha256(_MARK)
-        for part in _binding_parts(request):
+        for part in parts:
             found.update(b"%d:" % memoryview(part).nbytes)
             found.update(part)
         return f"{size}:{found.hexdigest()}"
-    text = b"[%b,%b,%b]" % _binding_parts(request)
-    plain = json.loads(text, parse_int=_number, parse_float=_number)
+    plain = json.loads(b"[%b,%b,%b]" % parts, parse_int=_number, parse_float=_number)
     return sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
@@ -201,22 +201,17 @@ class RequestStates:
             BadState: `request_state_invalid`, which says nothing else; `request_state_expired`, to its owner only.
         """
         found = self._unseal(text)
-        if (found.v, found.p, found.q) != (VERSION, principal, request.method) or not _may_have(found.d, request):
-            raise BadState(INVALID)
-        if upstream is not None and found.u != upstream:
+        meant = VERSION, principal, request.method, upstream or found.u
+        if (found.v, found.p, found.q, found.u) != meant or not _may_have(found.d, request):
             raise BadState(INVALID)
         binding = bind(found.u, principal, request)
         if found.d != binding.digest:
             raise BadState(INVALID)
-        expired = self._is_expired(found)
+        knows_boot = found.b and found.b == self._boot.id
+        expired = found.y < self._boot.now() if knows_boot else found.x < self._wall()
         if expired and found.m not in self._remembered:
             raise BadState(EXPIRED)
         return RequestState(found.m, binding, found.s, found.r, expired)
-
-    def _is_expired(self, found: _Sealed) -> bool:
-        if found.b and found.b == self._boot.id:
-            return found.y < self._boot.now()
-        return found.x < self._wall()
 
     def is_elsewhere(self, run: str) -> bool:
         """True if `run` is another hub that is alive, so that the rest of its states is not lost."""

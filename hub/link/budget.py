@@ -71,7 +71,7 @@ class Budget:
             if not crowded and self.used + amount <= self.limit:
                 return True
             among = [each for each in self._holders if not crowded or each.principal == asking.principal]
-            latest = min(among, key=_due, default=asking)
+            latest = min(among, key=lambda each: each.due, default=asking)
             if latest is asking or latest.due >= now - PATIENCE_S:
                 return False
             self.evicted += 1
@@ -181,7 +181,3 @@ class Account:
             self._budget.add(self, -self.used)
             self.closed = True
             self.give_up = None  # its owner refers to this account: a cycle
-
-
-def _due(account: Account) -> float:
-    return account.due

@@ -39,7 +39,7 @@ from hub.wire.jsonrpc import (
     split_batch,
 )
 from hub.wire.mcp import CANCELLED, DISCOVER, INITIALIZE, INTERNAL_ERROR, PING
-from hub.wire.salvage import Salvaged, id_at_edges
+from hub.wire.salvage import id_at_edges
 
 log = logging.getLogger(__name__)
 
@@ -244,7 +244,11 @@ class Peer:
             try:
                 data = await self._channel.receive()
             except LineDropped as lost:
-                self._handle_dropped(lost)
+                log.info("%s sent more than there is room for (global_buffer_bytes): a message was dropped", self._name)
+                id = id_at_edges(*lost.edges)
+                if id is not None:
+                    text = f"{self._name} has answered, but the hub holds too much to take it; try again in a moment"
+                    self.fail(id, Overloaded(text, executed=Executed.YES))
                 continue
             try:
                 message = decode(data, strict=self._strict)
@@ -257,14 +261,6 @@ class Peer:
                 continue
             if not self._handle(message, nursery):
                 await self._pace.keep(len(data))
-
-    def _handle_dropped(self, lost: LineDropped) -> None:
-        """Handle a message that there was no room for: a caller waiting for this answer is told at once."""
-        log.info("%s sent more than there is room for (global_buffer_bytes): a message was dropped", self._name)
-        id = id_at_edges(*lost.edges)
-        if id is not None:
-            text = f"{self._name} has answered, but the hub holds too much to take it; try again in a moment"
-            self.fail(id, Overloaded(text, executed=Executed.YES))
 
     async def _handle_batch(self, data: bytes, nursery: trio.Nursery) -> None:
         """Take the messages of a batch (2025-03-26)."""
@@ -303,17 +299,24 @@ class Peer:
         if isinstance(message, Request):
             self._handle_request(message, nursery)
         elif message.method == CANCELLED and self._takes_requests:
-            self._stop_answering(message)
+            for id, scope in self._answering.items():
+                if raw(id) == message.params.get("requestId"):
+                    scope.cancel()
         else:
             self._on_notification(message)
         return False
 
     def _drop_malformed(self, data: bytes, error: RemoteProtocolError) -> None:
-        """Drop a malformed message; callers waiting for an answer in it are told at once."""
+        """Drop a malformed message: requests in it are refused, callers that wait for an answer in it told at once."""
         self.bad_messages += 1
         self._bad_in_a_row += 1
         for found in recover_ids(data, error):
-            self._answer_malformed(found, error)
+            if found.id is None:
+                continue
+            if found.is_answer:
+                self.fail(found.id, error)
+            elif found.is_request and self._takes_requests and not self._ignores_answers():
+                self._respond(found.id, error.failure, "an error")
         now = trio.current_time()
         if now - self._complained_at >= COMPLAIN_EVERY_S:
             self._complained_at = now
@@ -323,15 +326,6 @@ class Peer:
                 self._on_complaint(f"sent what is not a message: {shown}")
         if self._bad_in_a_row >= MAX_BAD_MESSAGES:
             raise BadPeer(f"sent {MAX_BAD_MESSAGES} lines that are not messages, and nothing of use between them")
-
-    def _answer_malformed(self, found: Salvaged, error: RemoteProtocolError) -> None:
-        """Answer a malformed request with an error, or end the caller's request that a malformed answer belongs to."""
-        if found.id is None:
-            return
-        if found.is_answer:
-            self.fail(found.id, error)
-        elif found.is_request and self._takes_requests and not self._ignores_answers():
-            self._respond(found.id, error.failure, "an error")
 
     # --- answering ----------------------------------------------------------------------------------------------------
 
@@ -358,11 +352,6 @@ class Peer:
         answer = encode_response(id, reply)
         self._unread_bytes += len(answer)
         self._send_if_possible(answer, what)
-
-    def _stop_answering(self, notification: Notification) -> None:
-        for id, scope in self._answering.items():
-            if raw(id) == notification.params.get("requestId"):
-                scope.cancel()
 
     async def _answer(self, request: Request, answering: Awaitable[Reply], scope: trio.CancelScope) -> None:
         reply: Reply = Failure(INTERNAL_ERROR, "The request could not be answered")

@@ -31,9 +31,6 @@ class ExponentialBackoff:
         self._healthy_s = healthy_s
         self._opened_at: float | None = None
 
-    def __repr__(self) -> str:
-        return f"<ExponentialBackoff, next {self._next_s:g} s>"
-
     def opened(self, now: float) -> None:
         """Note that the connection was opened."""
         self._opened_at = now
@@ -66,9 +63,6 @@ class TokenBucket:
         self._most = self._left = most
         self._per_s = per_s
         self._at = 0.0
-
-    def __repr__(self) -> str:
-        return f"<TokenBucket, {self._left:g} of {self._most:g} at {self._at:g}>"
 
     def take(self, now: float, amount: float = 1) -> bool:
         """Take `amount` tokens if there are as many by now; else take none and return False."""

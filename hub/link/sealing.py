@@ -12,6 +12,7 @@ import os
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -40,13 +41,20 @@ class Keys(NamedTuple):
     other: bytes | None = None
 
 
-class Sealer:
-    """Seals and opens values. `cryptography` is loaded at the first use: it costs memory."""
+class _KeyRing:
+    """The keys of one hub by their short ids, which reveal nothing of them; `_kid` is that of the current one."""
 
     def __init__(self, keys: Keys | bytes) -> None:
         current, other = keys if isinstance(keys, Keys) else Keys(keys)
-        self._keys = {_kid(key): key for key in (other, current) if key is not None}
-        self._kid = _kid(current)
+        ids = {sha256(b"hubd-kid\0" + key).hexdigest()[:8]: key for key in (other, current) if key is not None}
+        self._keys, self._kid = ids, list(ids)[-1]
+
+
+class Sealer(_KeyRing):
+    """Seals and opens values. `cryptography` is loaded at the first use: it costs memory."""
+
+    def __init__(self, keys: Keys | bytes) -> None:
+        super().__init__(keys)
         self._ciphers: dict[str, AESGCM] = {}
 
     def seal(self, purpose: str, value: bytes) -> str:
@@ -81,16 +89,15 @@ class Sealer:
         return cipher
 
 
-class Signer:
+class Signer(_KeyRing):
     """Signs values that hosts carry for the hub, may read, but not change.
 
     `v1.<key id>.<base64url(value)>.<HMAC-SHA256>`
     """
 
     def __init__(self, keys: Keys | bytes) -> None:
-        current, other = keys if isinstance(keys, Keys) else Keys(keys)
-        self._keys = {_kid(key): hmac.digest(key, b"hubd-sign", "sha256") for key in (other, current) if key}
-        self._kid = _kid(current)
+        super().__init__(keys)
+        self._keys = {kid: hmac.digest(key, b"hubd-sign", "sha256") for kid, key in self._keys.items()}
 
     def sign(self, purpose: str, value: bytes, bound: bytes = b"") -> str:
         """Sign `value` as ASCII text that is safe in headers and URLs, valid only for `purpose` and together with
@@ -165,25 +172,20 @@ def load_keys(path: Path | None, *, rotate: bool = False) -> Keys:
     """
     if path is None:
         return Keys(secrets.token_bytes(KEY_BYTES))
-    keys = _read(path)
+    keys = None
+    with suppress(FileNotFoundError):
+        keys = _read(path)
     if rotate or keys is None:
         keys = Keys(secrets.token_bytes(KEY_BYTES), keys.current if keys else None)
         replace_private(path, b"".join(key.hex().encode() + b"\n" for key in keys if key is not None))
     return keys
 
 
-def _read(path: Path) -> Keys | None:
+def _read(path: Path) -> Keys:
+    data, found = read_private(path, MAX_FILE_BYTES)
+    if found.st_mode & 0o077:
+        raise ConfigError(f"Others may read the key file {path}: run chmod 600 on it, or delete it")
     try:
-        data, found = read_private(path, MAX_FILE_BYTES)
-        if found.st_mode & 0o077:
-            raise ConfigError(f"Others may read the key file {path}: run chmod 600 on it, or delete it")
         return Keys(*keys_in(data.decode("ascii")))
-    except FileNotFoundError:
-        return None
     except ValueError:
         raise ConfigError(f"The key file {path} is damaged: delete it, a new one is made at the next start") from None
-
-
-def _kid(key: bytes) -> str:
-    """A short id of a key, which reveals nothing of the key."""
-    return sha256(b"hubd-kid\0" + key).hexdigest()[:8]

@@ -9,7 +9,7 @@ whose tool was not called for the longest time.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
@@ -86,24 +86,25 @@ class ToolUsage:
 
     def fold(self) -> None:
         """Add the calls since the last time to the record, which is on disk after the next write."""
+        calls, today = dict(self.calls), self.today
+        self.calls.clear()
         if not self._keep:
-            self.calls.clear()
-            self._forget()
+            for section in (_CALLS, _FACTS):
+                for key in self.memory.keys(section):
+                    self.memory.put(section, key, None)
             return
-        today = self.today
         if not self.since:
             self.memory.put(_FACTS, _SINCE, today)
-        for (server, tool, host), count in self.calls.items():
+        for (server, tool, host), count in calls.items():
             tools = self._tools(server)
-            days = tools.get(tool, {}).get(host, {})
+            hosts = tools.get(tool, {})
+            days = hosts.get(host, {})
             days = {**days, today: days.get(today, 0) + count}
-            self.memory.put(_CALLS, server, {**tools, tool: {**tools.get(tool, {}), host: days}})
-        called = bool(self.calls)
-        self.calls.clear()
+            self.memory.put(_CALLS, server, {**tools, tool: {**hosts, host: days}})
         if self._pruned != today:
             self._prune()
             self._pruned = today
-        if called:
+        if calls:
             self._shed()
 
     def recent(self) -> Mapping[tuple[str, str], RecentUse]:
@@ -128,11 +129,6 @@ class ToolUsage:
     def _tools(self, server: str) -> _Tools:
         return self.memory.get(_CALLS, server) or {}  # type: ignore[return-value]  # `_sound` has seen it
 
-    def _forget(self) -> None:
-        for section in (_CALLS, _FACTS):
-            for key in self.memory.keys(section):
-                self.memory.put(section, key, None)
-
     def _prune(self) -> None:
         """Drop numbers that are too old, and what has none left. A clock that is wrong drops no later ones, and none
         where it is far ahead of the day on which this was looked at last: they have to wait for another day."""
@@ -142,21 +138,20 @@ class ToolUsage:
             return
         oldest = (today - timedelta(KEEP_DAYS)).isoformat()
         for server in self.memory.keys(_CALLS):
-            self._keep_days(server, lambda tool, host, day: day > oldest)
+            self.memory.put(_CALLS, server, _select(self._tools(server), lambda tool, host, day: day > oldest))
 
     def _shed(self) -> None:
         """Of too many numbers, drop those of tools that were not called for the longest time, and a tenth more."""
-        every = [
-            (server, tool, host, days)
+        used = sorted(
+            (max(days), len(days), server, tool, host)
             for server in self.memory.keys(_CALLS)
             for tool, hosts in self._tools(server).items()
             for host, days in hosts.items()
-        ]
-        excess = sum(len(days) for *_, days in every) - MAX_NUMBERS
+        )
+        excess = sum(count for _, count, *_ in used) - MAX_NUMBERS
         if excess <= 0:
             return
         excess += MAX_NUMBERS // 10
-        used = sorted((max(days), len(days), server, tool, host) for server, tool, host, days in every)
         dropped: dict[str, set[tuple[str, str]]] = {}
         for _, count, server, tool, host in used:
             dropped.setdefault(server, set()).add((tool, host))
@@ -164,22 +159,18 @@ class ToolUsage:
             if excess <= 0:
                 break
         for server, pairs in dropped.items():
-            self._keep_days(server, lambda tool, host, day, pairs=pairs: (tool, host) not in pairs)  # type: ignore[misc]
-
-    def _keep_days(self, server: str, is_kept: Callable[[str, str, str], bool]) -> None:
-        tools = {
-            tool: dict(_rows_of(hosts, lambda host, day, tool=tool: is_kept(tool, host, day)))  # type: ignore[misc]
-            for tool, hosts in self._tools(server).items()
-        }
-        self.memory.put(_CALLS, server, {tool: hosts for tool, hosts in tools.items() if hosts} or None)
+            left = _select(self._tools(server), lambda tool, host, day, pairs=pairs: (tool, host) not in pairs)  # type: ignore[misc]
+            self.memory.put(_CALLS, server, left)
 
 
-def _rows_of(
-    hosts: Mapping[str, dict[str, int]], is_kept: Callable[[str, str], bool]
-) -> Iterator[tuple[str, dict[str, int]]]:
-    for host, days in hosts.items():
-        if left := {day: count for day, count in days.items() if is_kept(host, day)}:
-            yield host, left
+def _select(tools: _Tools, is_kept: Callable[[str, str, str], bool]) -> _Tools | None:
+    """The numbers of those tools, hosts and days that are kept; None: none is."""
+    left: _Tools = {}
+    for tool, hosts in tools.items():
+        for host, numbers in hosts.items():
+            if days := {day: count for day, count in numbers.items() if is_kept(tool, host, day)}:
+                left.setdefault(tool, {})[host] = days
+    return left or None
 
 
 def _sound(value: object) -> _Tools | None:
@@ -188,7 +179,4 @@ def _sound(value: object) -> _Tools | None:
         tools = msgspec.convert(value, _Tools)
     except msgspec.ValidationError:
         return None
-    found = {
-        tool: dict(_rows_of(hosts, lambda host, day: _DAY.fullmatch(day) is not None)) for tool, hosts in tools.items()
-    }
-    return {tool: hosts for tool, hosts in found.items() if hosts} or None
+    return _select(tools, lambda tool, host, day: _DAY.fullmatch(day) is not None)

@@ -16,6 +16,7 @@ from hub.link.hub_errors import HubError, failure_from
 from hub.link.interface import Tenant
 from hub.routing.host_exchange import HostExchange, HostSession, keep_untold
 from hub.routing.live_catalog import LiveCatalog
+from hub.wire.failures import resource_not_found
 from hub.wire.jsonrpc import (
     Failure,
     RemoteProtocolError,
@@ -33,9 +34,9 @@ from hub.wire.mcp import (
     HUB_INFO,
     INTERNAL_ERROR,
     INVALID_PARAMS,
+    L4,
     LIST_CHANGED,
     LIST_FLAGS,
-    RESOURCE_NOT_FOUND,
     RESULT_TYPE,
     SERVER_INFO_KEY,
     SUBSCRIBE,
@@ -124,7 +125,7 @@ class ChangeListener:
         """
         routes = await self._routes(uri)
         if not routes:
-            return _not_found(uri)
+            return resource_not_found(uri, L4)
         refusals: dict[str, Failure] = {}
         async with trio.open_nursery() as nursery:
             for route in routes:
@@ -148,7 +149,7 @@ class ChangeListener:
             refusals[route.upstream] = _LEFT
             upstream.unsubscribe(route.original, self)
         elif route not in self._live.of(self.view).resolve_uri(uri):  # hidden while the upstream was asked
-            refusals[route.upstream] = _not_found(uri)
+            refusals[route.upstream] = resource_not_found(uri, L4)
             if key not in self._forms:
                 upstream.unsubscribe(route.original, self)
         else:
@@ -200,10 +201,6 @@ class ChangeListener:
             await self._live.settled.wait()
             routes = self._live.of(self.view).resolve_uri(uri)
         return [route for route in routes if route.upstream in self._live.upstreams]
-
-
-def _not_found(uri: str) -> Failure:
-    return Failure(RESOURCE_NOT_FOUND, f"Resource not found: {uri}", raw({"uri": uri}))
 
 
 class LegacySubscription(ChangeListener):

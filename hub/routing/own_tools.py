@@ -10,7 +10,7 @@ import trio
 from msgspec import Raw
 
 from hub.catalog.catalog import Catalog
-from hub.catalog.entries import Route, VisibleEntry
+from hub.catalog.entries import Route, UpstreamEntries, VisibleEntry
 from hub.catalog.search.answers import Answer, definition, find, quote, unknown_tool
 from hub.catalog.search.index import FoundTool, SearchIndex
 from hub.catalog.search.meta_tools import CALL_TOOL, MetaCall, only_reads
@@ -79,8 +79,7 @@ def unpack(request: Request, call: MetaCall) -> Request:
 
 def not_for_reading(name: str, route: Route, catalog: Catalog) -> Result | None:
     """The refusal of a tool that may do more than read, as far as is known; None: it only reads."""
-    part = catalog.part(route.upstream)
-    tool = _entry(route, catalog)
+    part, tool = _find(route, catalog)
     if part is None or tool is None or route.signs_in or not only_reads(tool.fields):
         return refuse(f"{quote(name)} does not say that it only reads; call it with {CALL_TOOL}.")
     if not part.rule.trusted:
@@ -110,16 +109,17 @@ def explain(reply: Reply, name: str, route: Route, catalog: Catalog) -> Reply:
         return reply
     if isinstance(reply.data, Raw) and "reason" in peek_limited(reply.data):  # the hub's own, which its host has to see
         return reply
-    tool, part = _entry(route, catalog), catalog.part(route.upstream)
+    part, tool = _find(route, catalog)
     if tool is None or part is None:
         return reply
     known = definition(FoundTool(tool.visible, tool.original, part.server_id, tool.fields))
     return refuse(f"{reply.message}\nThe definition of {quote(name)}:\n{known}")
 
 
-def _entry(route: Route, catalog: Catalog) -> VisibleEntry | None:
+def _find(route: Route, catalog: Catalog) -> tuple[UpstreamEntries | None, VisibleEntry | None]:
     part = catalog.part(route.upstream)
-    return None if part is None else next((x for x in part.shown[Kind.TOOL] if x.original == route.original), None)
+    tools = part.shown[Kind.TOOL] if part else ()
+    return part, next((tool for tool in tools if tool.original == route.original), None)
 
 
 async def call_sign_in_tool(upstream: ManagedUpstream, operation: Operation, exchange: Exchange) -> Reply:

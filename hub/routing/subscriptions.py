@@ -9,8 +9,8 @@ Both become listeners (`hub.routing.listeners`), which are kept and counted here
 from typing import Final
 
 import trio
-from msgspec import Raw
 
+from hub.bridge.tasks.model import declares
 from hub.bridge.tasks.task_handles import TaskHandles
 from hub.catalog.view import View
 from hub.link.hub_errors import Overloaded
@@ -20,16 +20,8 @@ from hub.routing.listeners import ACK_TIMEOUT_S, LegacySubscription, ListenStrea
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.declarations import TASKS_NEEDED
 from hub.wire.failures import failure_for_host
-from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, open_object, peek_str
-from hub.wire.mcp import (
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    MISSING_CAPABILITY,
-    RESOURCES_READ,
-    TASKS_EXTENSION,
-    Era,
-    Kind,
-)
+from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, peek_str
+from hub.wire.mcp import INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY, RESOURCES_READ, Era, Kind
 
 MAX_WATCHED: Final = 1_000
 """Resources that one host watches."""
@@ -79,7 +71,10 @@ class Subscriptions:
             if uri not in session.held:
                 session.unwatch(uri)
         if refusal is not None:
-            return self._refusal(refusal, uri, exchange)
+            version = exchange.caller.version  # the refusal is seen as one to read the resource
+            return failure_for_host(
+                refusal, RESOURCES_READ, upstream="", upstream_version=version, host_version=version, uri=uri
+            )
         host.watches(uri, on=True)
         return NOTHING
 
@@ -93,13 +88,6 @@ class Subscriptions:
         if session is not None:
             session.unwatch(uri)
         return NOTHING
-
-    def _refusal(self, refusal: Failure, uri: str, exchange: HostExchange) -> Failure:
-        """An upstream's refusal, as a host may see it: as one to read the resource."""
-        version = exchange.caller.version
-        return failure_for_host(
-            refusal, RESOURCES_READ, upstream="", upstream_version=version, host_version=version, uri=uri
-        )
 
     def left(self, tenant: Tenant) -> None:
         """A conversation is over, and with it its subscriptions."""
@@ -120,7 +108,7 @@ class Subscriptions:
         if exchange.caller.era is Era.LEGACY:
             return _no_method(request)
         wanted = read_filter(request)
-        if wanted.tasks is not None and TASKS_EXTENSION not in _extensions(exchange):
+        if wanted.tasks is not None and not declares(exchange.caller.capabilities):
             return Failure(MISSING_CAPABILITY, "taskIds needs the tasks extension among the capabilities", TASKS_NEEDED)
         stream = ListenStream(self._live, exchange, request.id, wanted)
         self._admit(stream)
@@ -204,11 +192,6 @@ class Subscriptions:
     def _watch(self, host: Tenant) -> int:
         session = self._sessions.get(host)
         return (len(session.wanted) if session else 0) + sum(len(each.wanted) for each in self._streams.get(host, ()))
-
-
-def _extensions(exchange: HostExchange) -> dict[str, Raw]:
-    declared = exchange.caller.capabilities.get("extensions")
-    return {} if declared is None else open_object(declared)
 
 
 def _legacy_request(request: Request, exchange: HostExchange) -> tuple[str, HostSession | None]:

@@ -174,7 +174,8 @@ def _depth(data: bytes) -> int:
     Innermost pairs, such as the rows of a large table, are removed first, level by level; only what is left is counted
     bracket by bracket.
     """
-    outside = _brackets(data)
+    refused = f"More than {MAX_SMALL} objects and arrays"
+    outside = _outside_strings(data, _BRACKETS, 2 * MAX_SMALL, refused).translate(_ALIKE)  # only square ones
     levels = 0
     while len(outside) > _FEW_BRACKETS and levels < _MAX_PEELED:
         first = outside[:_FEW_BRACKETS]
@@ -184,12 +185,6 @@ def _depth(data: bytes) -> int:
     if len(outside) > MAX_COUNTED:
         raise UnacceptableBytes(_TOO_MANY)
     return levels + max(accumulate(array("b", outside.translate(_STEPS))), default=0)
-
-
-def _brackets(data: bytes) -> bytes:
-    """The brackets outside of strings, all turned into square ones."""
-    refused = f"More than {MAX_SMALL} objects and arrays"
-    return _outside_strings(data, _BRACKETS, 2 * MAX_SMALL, refused).translate(_ALIKE)
 
 
 def members(data: bytes) -> tuple[int, int, int]:

@@ -2,9 +2,8 @@
 of the hub in their place."""
 
 from collections.abc import Mapping
-from typing import Any
 
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import Raw, UnsetType
 
 from hub.wire.declarations import covers
 from hub.wire.jsonrpc import Failure, peek_array, peek_object, peek_str, raw
@@ -71,16 +70,15 @@ def _is_hop_local(failure: Failure, host_version: str, host_capabilities: Mappin
             return False
         return covers(host_capabilities, required)
     if code == URL_ELICITATION_REQUIRED:
-        return host_version != L4 or not _sends_to_pages(failure)
+        pages = peek_array(peek_object(_data(failure)).get("elicitations"))
+        return host_version != L4 or not all(_is_allowed(page) for page in pages)
     return era_of(host_version) is Era.MODERN and (code == METHOD_NOT_FOUND or -32099 <= code <= -32000)
 
 
-def _sends_to_pages(failure: Failure) -> bool:
-    """True if people may be sent to all pages that the error names."""
-    pages = peek_array(peek_object(_data(failure)).get("elicitations"))
+def _is_allowed(page: Raw) -> bool:
+    """True if people may be sent to a page."""
     try:
-        for page in pages:
-            host_of(peek_str(peek_object(page).get("url")) or "")
+        host_of(peek_str(peek_object(page).get("url")) or "")
     except ForbiddenUrl:
         return False
     return True
@@ -88,13 +86,8 @@ def _sends_to_pages(failure: Failure) -> bool:
 
 def _map(failure: Failure, code: int, upstream: str, uri: str | None) -> Failure:
     """Replace the code; the original error is kept under `data.upstream`."""
-    original: dict[str, Any] = {"server": upstream, "code": failure.code, "message": failure.message}
-    if failure.data is not UNSET:
-        original["data"] = failure.data
-    data: dict[str, Any] = {"upstream": original}
-    if uri is not None:
-        data = {"uri": uri, **data}
-    return Failure(code, failure.message, raw(data))
+    data = {} if uri is None else {"uri": uri}
+    return Failure(code, failure.message, raw({**data, "upstream": {"server": upstream, **failure.members()}}))
 
 
 def _names_uri(failure: Failure) -> bool:

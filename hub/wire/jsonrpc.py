@@ -70,11 +70,15 @@ class Result(Struct, frozen=True):
 
 
 class Failure(Struct, frozen=True):
-    """An error in an answer, a peer's or ours. A value, not an exception: it passes through."""
+    """An error in an answer, a peer's or ours, as JSON-RPC writes it. A value, not an exception: it passes through."""
 
     code: int
     message: str
     data: Raw | UnsetType = UNSET
+
+    def members(self) -> dict[str, Any]:
+        """Its members, to be written into another object."""
+        return {name: value for name, value in structs.asdict(self).items() if value is not UNSET}
 
 
 Reply = Result | Failure
@@ -496,7 +500,4 @@ def encode_response(id: RequestId | None, reply: Reply) -> bytes:
     head = b'{"jsonrpc":"2.0",' if id is None else b'{"jsonrpc":"2.0","id":%b,' % encode(id)
     if isinstance(reply, Result):
         return one_line(b"".join((head, b'"result":', reply.value, b"}")))
-    error: dict[str, Any] = {"code": reply.code, "message": reply.message}
-    if reply.data is not UNSET:
-        error["data"] = reply.data
-    return one_line(b"".join((head, b'"error":', encode(error), b"}")))
+    return one_line(b"".join((head, b'"error":', encode(reply), b"}")))

@@ -250,7 +250,7 @@ def _tidy(schema: Raw, legacy: bool) -> Raw:
     members = peek_object(schema)
     properties = peek_object(members.get("properties"))
     tidied = {
-        name: _tidy_property(value, text, legacy)
+        name: (legacy and _BOOLEANS.get(text)) or _tidy(value, legacy)
         for name, value in properties.items()
         if _may_be_untidy(text := bytes(value), legacy)
     }
@@ -264,8 +264,3 @@ def _tidy(schema: Raw, legacy: bool) -> Raw:
 
 def _may_be_untidy(schema: bytes, legacy: bool) -> bool:
     return b"x-mcp-header" in schema or (legacy and (b"true" in schema or b"false" in schema))
-
-
-def _tidy_property(schema: Raw, text: bytes, legacy: bool) -> Raw:
-    plain = _BOOLEANS.get(text) if legacy else None
-    return _tidy(schema, legacy) if plain is None else plain

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
-from hub.wire.declarations import detach_all
+from hub.wire.declarations import ServerFacts, detach_all
 from hub.wire.http.mcp_headers import InvalidHeader, decode_header, encode_header
 from hub.wire.jsonrpc import RemoteProtocolError, encode, open_object, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import (
@@ -98,7 +98,7 @@ def read_metadata(params: Mapping[str, Raw], headers: Mapping[str, str] | None =
     if meta.version is UNSET:
         return None
     if headers is not None:
-        _check_version(headers, meta.version)
+        _compare("MCP-Protocol-Version", headers.get("mcp-protocol-version"), meta.version)
     if meta.version not in MODERN_VERSIONS:
         supported = raw({"supported": ALL_VERSIONS, "requested": meta.version})
         raise RequestRefusal(UNSUPPORTED_VERSION, "This revision is not spoken per request", data=supported)
@@ -117,7 +117,7 @@ def check_headers(headers: Mapping[str, str], method: str, params: Mapping[str, 
     Raises:
         RequestRefusal: -32020; a header is missing, contradicts the body, or cannot be decoded.
     """
-    _check_version(headers, version)
+    _compare("MCP-Protocol-Version", headers.get("mcp-protocol-version"), version)
     _compare("Mcp-Method", headers.get("mcp-method"), method)
     name = NAMED_BY.get(method)
     if name is None:
@@ -130,10 +130,6 @@ def check_headers(headers: Mapping[str, str], method: str, params: Mapping[str, 
     except InvalidHeader as error:
         raise RequestRefusal(HEADER_MISMATCH, f"Mcp-Name cannot be read: {error}") from None
     _compare("Mcp-Name", text, wanted)
-
-
-def _check_version(headers: Mapping[str, str], version: str) -> None:
-    _compare("MCP-Protocol-Version", headers.get("mcp-protocol-version"), version)
 
 
 def _compare(header: str, found: str | None, wanted: str | None) -> None:
@@ -201,18 +197,9 @@ def request_headers(method: str, params: Mapping[str, Raw], version: str) -> lis
     return headers
 
 
-class DiscoverFacts(Struct, frozen=True):
-    """A modern upstream's declaration in `server/discover`, detached from the message it came in."""
-
-    supported_versions: tuple[str, ...]
-    capabilities: dict[str, Raw]
-    server_info: dict[str, Raw]
-    instructions: str
-    freshness: Freshness
-
-
-def read_discover_result(value: Raw) -> DiscoverFacts:
-    """Read the result of `server/discover`.
+def read_discover_result(value: Raw) -> tuple[tuple[str, ...], ServerFacts]:
+    """Read the result of `server/discover`: the revisions that the server speaks, and its declaration for the newest of
+    them that is ours, too ("": there is none).
 
     Raises:
         RemoteProtocolError: the result is not complete, has no list of versions, or capabilities that are no object.
@@ -224,12 +211,11 @@ def read_discover_result(value: Raw) -> DiscoverFacts:
         raise RemoteProtocolError(INVALID_PARAMS, "The result of server/discover has no list of supportedVersions")
     if "resultType" in members and peek_str(members["resultType"]) != "complete":
         raise RemoteProtocolError(INVALID_PARAMS, "The result of server/discover is not complete")
-    return DiscoverFacts(
-        known,
+    return known, ServerFacts(
+        newest_mutual(known) or "",
         capabilities=detach_all(open_object(members.get("capabilities", b"{}"))),
         server_info=detach_all(peek_object(peek_object(members.get("_meta")).get(SERVER_INFO_KEY))),
         instructions=peek_str(members.get("instructions")) or "",
-        freshness=read_freshness(members),
     )
 
 

@@ -126,14 +126,13 @@ def judge_discover(reply: Reply) -> ServerFacts | None:
             raise UpstreamProtocolError(f"it refuses server/discover: {reply.message[:SHOWN]} ({reply.code})")
         return None
     try:
-        found = read_discover_result(reply.value)
+        offered, facts = read_discover_result(reply.value)
     except RemoteProtocolError:
         return None
-    version = newest_mutual(found.supported_versions)
-    if version is None:
-        _check_legacy(found.supported_versions)
+    if not facts.version:
+        _check_legacy(offered)
         return None
-    return ServerFacts(version, found.capabilities, found.server_info, found.instructions)
+    return facts
 
 
 def _check_legacy(offered: tuple[str, ...]) -> None:

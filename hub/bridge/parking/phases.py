@@ -135,7 +135,7 @@ class ParkedState:
         Raises:
             QuestionRefusal: this host cannot be asked that; or this call has asked enough, or is over.
         """
-        asked = self._put(question)
+        asked = self._pose(question)
         if CallEvent.ASKED not in TRANSITIONS[self.phase]:
             raise QuestionRefusal(INVALID_PARAMS, "The call this question belongs to is over")
         if self._spent(now) or len(self._open) >= MAX_OPEN:
@@ -208,7 +208,7 @@ class ParkedState:
         refused: dict[str, Reply] = {}
         for key, each in list(self._open.items()):
             try:
-                self._open[key] = self._put(each.question)
+                self._open[key] = self._pose(each.question)
             except QuestionRefusal as error:
                 refused[key] = error.failure
                 del self._open[key]
@@ -227,6 +227,6 @@ class ParkedState:
         """True if rounds or time are used up."""
         return self.round >= MAX_ROUNDS or now >= self._until
 
-    def _put(self, question: Question) -> PendingQuestion:
+    def _pose(self, question: Question) -> PendingQuestion:
         """`question` as the host of the latest attempt is asked. Raises QuestionRefusal."""
         return PendingQuestion(question, input_request(question, self.caller.version, self.caller.capabilities))

@@ -18,7 +18,7 @@ import trio
 from msgspec import Raw
 
 from hub.bridge.input_rounds import MAX_OPEN, PendingQuestion, input_request
-from hub.bridge.tasks.model import NoTask, Task, read_task
+from hub.bridge.tasks.model import NoTask, Task, outcome, read_task
 from hub.link.hub_errors import HubError, UpstreamProtocolError
 from hub.link.interface import Caller, Exchange, Operation, Upstream
 from hub.wire.jsonrpc import Failure, Reply, peek_object, raw
@@ -114,6 +114,17 @@ class TaskClient:
             raise nonsense(self.upstream.name, str(error)) from None
         self.keep_session(task)
         return task
+
+    def outcome(self, task: Task) -> Reply:
+        """The outcome of a call whose task of the extension has ended.
+
+        Raises:
+            UpstreamProtocolError: the task has none.
+        """
+        try:
+            return outcome(task)
+        except NoTask as error:
+            raise nonsense(self.upstream.name, str(error)) from None
 
     def keep_session(self, task: Task) -> None:
         """Keep the session of the task for as long as the task may last."""

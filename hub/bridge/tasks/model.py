@@ -210,10 +210,7 @@ def status_and_outcome(reply: Reply) -> tuple[str, dict[str, Any]]:
     """The status of a task that came to `reply`, and what tells so: `failed` is for errors only."""
     if isinstance(reply, Result):
         return DONE, {"result": reply.value}
-    error: dict[str, Any] = {"code": reply.code, "message": reply.message}
-    if reply.data is not UNSET:
-        error["data"] = reply.data
-    return FAILED, {"error": error}
+    return FAILED, {"error": reply}
 
 
 def loss_of(id: str, ticket: "TaskTicket") -> dict[str, Any]:

@@ -15,14 +15,13 @@ from msgspec import Raw
 
 from hub.bridge.input_rounds import capabilities_offered, input_requests, read_questions
 from hub.bridge.request_state import answers_of
-from hub.bridge.tasks.client import SilentExchange, TaskClient, TaskQuestions, is_unknown, nonsense
+from hub.bridge.tasks.client import SilentExchange, TaskClient, TaskQuestions, is_unknown
 from hub.bridge.tasks.model import (
     CANCELLED,
     FAILED,
     NEEDS_INPUT,
     POLL_S,
     TERMINAL,
-    NoTask,
     Task,
     TaskTicket,
     complete_result,
@@ -30,7 +29,6 @@ from hub.bridge.tasks.model import (
     has_content,
     loss_of,
     message_result,
-    outcome,
     poll_s,
     read_ticket,
     status_and_outcome,
@@ -342,9 +340,6 @@ class TaskHandles:
 async def _outcome(task: Task, client: TaskClient) -> Reply:
     """The outcome of a call whose task has ended."""
     if client.era is Era.MODERN:
-        try:
-            return outcome(task)
-        except NoTask as error:
-            raise nonsense(client.upstream.name, str(error)) from None
+        return client.outcome(task)
     reply = await client.result()
     return reply if has_content(reply) or task.status != FAILED else message_result(task)

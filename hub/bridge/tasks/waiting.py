@@ -21,18 +21,7 @@ from msgspec import Raw
 
 from hub.bridge.input_rounds import MAX_ROUNDS, ask_all, capabilities_offered, judge, read_questions
 from hub.bridge.tasks.client import TaskCancelled, TaskClient, TaskGone, is_unknown, nonsense
-from hub.bridge.tasks.model import (
-    CANCELLED,
-    FAILED,
-    NEEDS_INPUT,
-    TERMINAL,
-    WORKING,
-    NoTask,
-    Task,
-    has_content,
-    message_result,
-    outcome,
-)
+from hub.bridge.tasks.model import CANCELLED, FAILED, NEEDS_INPUT, TERMINAL, WORKING, Task, has_content, message_result
 from hub.link.hub_errors import DeadlineExceeded, HubError, without_frames
 from hub.link.interface import Caller, Exchange, Interim
 from hub.wire.jsonrpc import Failure, Reply, Result, raw
@@ -73,6 +62,7 @@ class TaskWait:
         self.over = False
         """The upstream has ended the task, or the host knows how to go on: there is nothing to cancel."""
         self.client = client
+        self._name = client.upstream.name
         self._task = task
         self._exchange = exchange
         self._host = _Host(exchange, client.upstream.config.timeouts.call_total)
@@ -97,8 +87,8 @@ class TaskWait:
             if answers:
                 await self._update(answers)
             return await (self._follow() if self.client.era is Era.MODERN else self._await_result())
-        name = self.client.upstream.name
-        raise DeadlineExceeded(f"{name} did not end its task in time, and was told to cancel it", upstream=name)
+        text = f"{self._name} did not end its task in time, and was told to cancel it"
+        raise DeadlineExceeded(text, upstream=self._name)
 
     # --- the extension ------------------------------------------------------------------------------------------------
 
@@ -108,30 +98,20 @@ class TaskWait:
         while True:
             task = await self._look()
             if task.status in TERMINAL:
-                return self._outcome(task)
-            if questions := self._new_questions(task):
-                reply = await self._ask(questions)
-                if reply is not None:
-                    return reply
+                self._refuse_cancelled(task)
+                return self.client.outcome(task)
+            reply = await self._ask(task) if task.status == NEEDS_INPUT else None
+            if reply is not None:
+                return reply
             await self._pause()
 
-    def _outcome(self, task: Task) -> Reply:
-        self._refuse_cancelled(task)
-        try:
-            return outcome(task)
-        except NoTask as error:
-            raise nonsense(self.client.upstream.name, str(error)) from None
-
-    def _new_questions(self, task: Task) -> dict[str, Question]:
-        """Unanswered questions; each key is asked once."""
-        if task.status != NEEDS_INPUT:
-            return {}
-        found = read_questions(task.members, self.client.upstream.name, self.client.version)
-        return {key: question for key, question in found.items() if key not in self._answered}
-
-    async def _ask(self, questions: dict[str, Question]) -> Reply | None:
-        """Have `questions` answered; not None: the modern host's request ends with this."""
-        name = self.client.upstream.name
+    async def _ask(self, task: Task) -> Reply | None:
+        """Have new questions of `task` answered, each key once; not None: the modern host's request ends with this."""
+        name = self._name
+        found = read_questions(task.members, name, self.client.version)
+        questions = {key: question for key, question in found.items() if key not in self._answered}
+        if not questions:
+            return None
         judge(questions, capabilities_offered(self.client.upstream.config, self._exchange.caller.capabilities), name)
         self._round += 1
         if self._round > MAX_ROUNDS:
@@ -148,8 +128,9 @@ class TaskWait:
     async def _update(self, answers: Mapping[str, Raw]) -> None:
         reply = await self.client.update(answers)
         if isinstance(reply, Failure):
-            name = self.client.upstream.name
-            raise self._give_up() if is_unknown(reply) else nonsense(name, f"an error to answers: {reply.message}")
+            raise (
+                self._give_up() if is_unknown(reply) else nonsense(self._name, f"an error to answers: {reply.message}")
+            )
         self._answered += answers
 
     # --- 2025-11-25 ---------------------------------------------------------------------------------------------------
@@ -181,7 +162,7 @@ class TaskWait:
             if isinstance(reply, Result):
                 return await self._conclude(reply)
             if reply.code == METHOD_NOT_FOUND:
-                raise nonsense(self.client.upstream.name, "a task without tasks/result")
+                raise nonsense(self._name, "a task without tasks/result")
             task = await self._look()
             if task.status in TERMINAL:
                 self._refuse_cancelled(task)
@@ -234,7 +215,7 @@ class TaskWait:
                 if is_unknown(found):
                     raise self._give_up()
                 if misses > MAX_MISSES:
-                    raise nonsense(self.client.upstream.name, f"an error to tasks/get: {found.message}")
+                    raise nonsense(self._name, f"an error to tasks/get: {found.message}")
             await self._pause()
         self._task = found
         self.over = found.status in TERMINAL
@@ -248,7 +229,7 @@ class TaskWait:
 
     def _give_up(self) -> TaskGone:
         self.over = True
-        name = self.client.upstream.name
+        name = self._name
         text = (
             f"{name} knows nothing any more of the task that this call began: it has expired, or {name} was restarted."
         )
@@ -257,8 +238,7 @@ class TaskWait:
     def _refuse_cancelled(self, task: Task) -> None:
         if task.status == CANCELLED:
             why = f": {task.message}" if task.message else ""
-            name = self.client.upstream.name
-            raise TaskCancelled(f"The task of this call was cancelled at {name}{why}", upstream=name)
+            raise TaskCancelled(f"The task of this call was cancelled at {self._name}{why}", upstream=self._name)
 
 
 class _Host:

@@ -136,6 +136,9 @@ def read_head(data: bytes) -> tuple[RequestHead, int]:
         raise HttpRefusal(400, f"Not an HTTP/1.1 request: {error}") from None
     assert isinstance(request, h11.Request), "a complete head makes a request"
     headers = fields_of(request)
+    expect = headers.get("expect", "100-continue")
+    if expect.lower() != "100-continue":
+        raise HttpRefusal(417, "The only expectation that can be met is 100-continue")
     path, _, query = request.target.decode("ascii").partition("?")
     head = RequestHead(
         method=request.method.decode("ascii"),
@@ -145,7 +148,7 @@ def read_head(data: bytes) -> tuple[RequestHead, int]:
         chunked="transfer-encoding" in headers,
         sized="content-length" in headers,
         close=will_close(headers),
-        expects_continue=_expects_continue(headers),
+        expects_continue="expect" in headers,
     )
     return head, int(headers.get("content-length", 0))
 
@@ -167,15 +170,6 @@ def fields_of(event: h11.Request | h11.Response) -> dict[str, str]:
 def will_close(headers: dict[str, str]) -> bool:
     """True if the sender announces the end of the connection."""
     return "close" in headers.get("connection", "").lower().replace(" ", "").split(",")
-
-
-def _expects_continue(headers: dict[str, str]) -> bool:
-    expect = headers.get("expect")
-    if expect is None:
-        return False
-    if expect.lower() != "100-continue":
-        raise HttpRefusal(417, "The only expectation that can be met is 100-continue")
-    return True
 
 
 def flaw_of(data: bytes) -> str | None:

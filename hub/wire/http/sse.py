@@ -30,12 +30,11 @@ class EventTooLong(Exception):
 class SseParser:
     """Incremental parser of `text/event-stream` by the rules of the WHATWG: any line end, input split anywhere.
 
-    `last_event_id` says where to resume, `retry_ms` how long to wait before that; both hold for the stream, and events
-    without data, which are not returned, set them as well.
+    `retry_ms` says how long to wait before the stream is resumed; events without data, which are not returned, set it,
+    too.
     """
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
-        self.last_event_id = ""
         self.retry_ms: int | None = None
         self.idle_lines = 0
         """Lines without data: comments, blank lines between events, other fields."""
@@ -136,7 +135,7 @@ class SseParser:
         if field == b"event":
             self._event = value[:MAX_FIELD_BYTES].decode(errors="replace") or "message"
         elif field == b"id" and b"\0" not in value:
-            self._id = self.last_event_id = value[:MAX_FIELD_BYTES].decode(errors="replace")
+            self._id = value[:MAX_FIELD_BYTES].decode(errors="replace")
         elif field == b"retry" and value.isdigit():
             self._retry_ms = self.retry_ms = max(MIN_RETRY_MS, int(value[:12]))
 

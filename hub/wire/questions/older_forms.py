@@ -5,7 +5,8 @@ a choice of several options becomes one boolean per option, named `field::option
 list again.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from itertools import count
 from typing import Any, Final
 
 from msgspec import Raw, Struct
@@ -106,9 +107,13 @@ def _open(schema: Raw) -> tuple[dict[str, Raw], dict[str, Raw]]:
 
 
 def _choices(members: dict[str, Raw], properties: dict[str, Raw]) -> Iterator[_Choice]:
-    """All fields with a choice of several options; their booleans get names that are unique in the form."""
+    """All fields with a choice of several options; their booleans get names that are unique in the form.
+
+    A name that is taken gets a number. No number is tried twice in a form, so all names together take no more attempts
+    than there are names.
+    """
     required = set(map(peek_str, peek_array(members.get("required"))))
-    box_of = _Boxes(properties)
+    taken, numbers = set(properties), count(2)
     left, repeated = MAX_OPTIONS, 0
     for name, value in properties.items():
         field = peek_object(value)
@@ -119,28 +124,14 @@ def _choices(members: dict[str, Raw], properties: dict[str, Raw]) -> Iterator[_C
         repeated += len(options) * (len(name) + sum(memoryview(field.get(each, b"")).nbytes for each in _REPEATED))
         if repeated > MAX_REPEATED_CHARS:
             raise UnsupportedForm("its fields with several options have too long names, titles or descriptions")
-        boxes = {box_of(f"{name}::{option.value}"): option for option in options}
+        boxes = {}
+        for option in options:
+            label = box = f"{name}::{option.value}"
+            while box in taken:
+                box = f"{label}_{next(numbers)}"
+            taken.add(box)
+            boxes[box] = option
         yield _Choice(name, boxes, field, name in required)
-
-
-class _Boxes:
-    """Makes names for booleans that no field of a form has, nor another boolean.
-
-    A name that is taken gets a number. No number is tried twice in a form, so all names together take no more attempts
-    than there are names.
-    """
-
-    def __init__(self, taken: Iterable[str]) -> None:
-        self._taken = set(taken)
-        self._last = 1
-
-    def __call__(self, name: str) -> str:
-        box = name
-        while box in self._taken:
-            self._last += 1
-            box = f"{name}_{self._last}"
-        self._taken.add(box)
-        return box
 
 
 def _options(field: dict[str, Raw], most: int) -> list[_Option]:

@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from hub.wire.declarations import read_initialize_result
+from hub.wire.declarations import ServerFacts, read_initialize_result
 from hub.wire.http.mcp_headers import encode_header
 from hub.wire.jsonrpc import RemoteProtocolError, raw
 from hub.wire.mcp import HOP_KEYS, MODERN, NAMED_BY, PREFIX, Freshness
 from hub.wire.request_meta import (
     MAX_META_BYTES,
-    DiscoverFacts,
     Metadata,
     RequestRefusal,
     check_headers,
@@ -246,12 +245,9 @@ def test_a_discover_result() -> None:
         "cacheScope": "public",
         "_meta": {PREFIX + "serverInfo": {"name": "x"}},
     }
-    assert read_discover_result(Raw(json.dumps(value).encode())) == DiscoverFacts(
-        (MODERN, "2025-11-25"), {"tools": Raw(b"{}")}, {"name": Raw(b'"x"')}, "Do", Freshness(5, True)
-    )
-    assert read_discover_result(Raw(b'{"supportedVersions":["x"]}')) == DiscoverFacts(
-        ("x",), {}, {}, "", Freshness(0, False)
-    )
+    facts = ServerFacts(MODERN, {"tools": Raw(b"{}")}, {"name": Raw(b'"x"')}, "Do")
+    assert read_discover_result(Raw(json.dumps(value).encode())) == ((MODERN, "2025-11-25"), facts)
+    assert read_discover_result(Raw(b'{"supportedVersions":["x"]}')) == (("x",), ServerFacts("", {}, {}, ""))
 
 
 @pytest.mark.covers("B-6", "B-7", "F-P-12")
