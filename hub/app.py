@@ -22,8 +22,8 @@ from config.settings import HubConfig, UpstreamConfig
 from hub.bridge.bridge import EraBridge
 from hub.bridge.parking.parking import PARK, ParkedCalls
 from hub.bridge.request_state import RequestStates
-from hub.bridge.sign_in_visits import FindGuide
 from hub.bridge.tasks.task_replies import Tasks
+from hub.bridge.url_elicitation import FindGuide
 from hub.catalog.uri_claims import UriClaims
 from hub.downstream.hosts import Hosts
 from hub.link.autosave import autosave

@@ -6,7 +6,6 @@
     legacy  modern    `input_rounds`: the host is asked, the upstream is called again with the answers
     modern  modern    `bridge`: questions pass, the upstream's state goes sealed
 
-`bridge` decides which it is; `request_state` seals what a host carries between its requests, `url_elicitation` deals
-with errors that ask for a visit to a page, `tasks` with results that come later, `sign_in_visits` with upstreams at
-which a person has to sign in first.
+`bridge` decides which it is; `request_state` seals what a host carries between its requests, `tasks` deals with results
+that come later, `url_elicitation` with upstreams that ask for a visit to a page, or at which a person has to sign in.
 """

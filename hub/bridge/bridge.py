@@ -24,9 +24,8 @@ from hub.bridge.request_state import (
     input_required,
     state_of,
 )
-from hub.bridge.sign_in_visits import FindGuide, SignInVisits
 from hub.bridge.tasks.task_replies import ABSORBED, Tasks
-from hub.bridge.url_elicitation import AGAIN, PageVisits, UrlElicitations, round_of
+from hub.bridge.url_elicitation import AGAIN, FindGuide, PageVisits, UrlElicitations, round_of
 from hub.link.hub_errors import UpstreamUnauthorized
 from hub.link.interface import HostEnd, Interim
 from hub.wire.declarations import can_be_asked
@@ -60,7 +59,6 @@ class EraBridge:
         self.tasks = tasks
         self._states = states
         self._urls = UrlElicitations(states, visits)
-        self._sign_ins = SignInVisits(self._urls)
         self._on_lost = on_lost
 
     def adjust(self, ttl_s: float, total_s: float, *, on_lost: str) -> None:
@@ -71,7 +69,7 @@ class EraBridge:
 
     def follow_sign_ins(self, find_guide: FindGuide) -> None:
         """Send people who have to sign in where the guide says, from now on."""
-        self._sign_ins.find_guide = find_guide
+        self._urls.find_guide = find_guide
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the tasks that outlive requests of hosts, until cancelled."""
@@ -111,7 +109,7 @@ class EraBridge:
                 return await self._begin(crossing)
         except UpstreamUnauthorized as error:
             round = round_of(state) if state is not None and state.mode == AGAIN else 1
-            asked = await self._sign_ins.ask(error, crossing, round=round)
+            asked = await self._urls.ask_to_sign_in(error, crossing, round=round)
             if asked is None:
                 raise
             return asked

@@ -1,30 +1,34 @@
-"""URL elicitation: errors -32042 of upstreams of 2025-11-25, which ask for a visit to a page.
+"""URL elicitation: visits to pages, for upstreams that ask for one, and where a person has to sign in first.
 
-The upstream's call has ended; a person has to open one or more URLs, and then the call is made again. The host is told
-by its revision and capabilities:
+An upstream of 2025-11-25 asks by the error -32042. Its call has ended; a person has to open one or more URLs, and then
+the call is made again. The host is told by its revision and capabilities:
 
     2025-11-25, mode url    the error, with ids of the hub's own; `PageVisits` tells hosts when a visit ends
     modern, mode url        an input request for each page. Its retry waits a while for the upstream to say that all
                             visits are done, then the upstream is called afresh
     modern, no mode url     -32021: there is no other way
     others                  the pages as text, for the model to pass on
+
+With sign-ins it is the hub that sends people to a page, one of its own, and knows when they are done. A host that sends
+nobody to pages gets a text, in which the command always helps; so there is no capability that it would have to declare.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final, Protocol
 
 import trio
 from msgspec import Raw, Struct, UnsetType
 
 from hub.bridge.input_rounds import MAX_AT_ONCE, MAX_ROUNDS, Crossing, InputRefused
 from hub.bridge.request_state import Binding, RequestState, RequestStates, encode_input_request, input_required
-from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError
+from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError, UpstreamUnauthorized
 from hub.link.interface import Caller, Upstream
 from hub.link.recent import Recent
 from hub.link.waiting import MAX_ID_CHARS
 from hub.wire.declarations import URL, elicitation_modes
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, peek_array, peek_object, peek_str, raw
-from hub.wire.mcp import ELICIT, L4, MISSING_CAPABILITY, MODERN, URL_ELICITATION_REQUIRED, Era
+from hub.wire.mcp import ELICIT, L4, MAY_ASK, MISSING_CAPABILITY, MODERN, URL_ELICITATION_REQUIRED, Era
 from hub.wire.questions.question import (
     Question,
     QuestionRefusal,
@@ -59,12 +63,10 @@ class PageVisits:
 
     def on_question(self, question: Question, caller: Caller) -> None:
         """`question` is about to be put to `caller`, a host of a legacy session; others have no ids."""
-        if question.method != ELICIT or caller.version != L4 or mode_of(question) != URL:
-            return
-        if URL not in elicitation_modes(caller.capabilities):
-            return
-        if (theirs := peek_str(question.params.get("elicitationId"))) is not None:
-            self.on_visit_begun(question.upstream, theirs, caller.conversation)
+        theirs = peek_str(question.params.get("elicitationId"))
+        is_visit = question.method == ELICIT and mode_of(question) == URL and theirs is not None
+        if is_visit and caller.version == L4 and URL in elicitation_modes(caller.capabilities):
+            self.on_visit_begun(question.upstream, theirs or "", caller.conversation)
 
     def on_visit_begun(self, upstream: str, theirs: str, conversation: int) -> None:
         """Note that a host was sent to the page that `upstream` calls `theirs`."""
@@ -99,12 +101,55 @@ class Page(Struct, frozen=True):
     question: Question
 
 
+class SignInVisit(Struct, frozen=True):
+    """A page that a host may send its user to."""
+
+    url: str
+    id: str
+    """The hub's own id of this visit (`elicitationId`), which says nothing of where the page is."""
+    message: str
+    """The text for the person who is to go there."""
+    code: str = ""
+    """The code that the page asks for, in groups; "": it asks for none."""
+
+
+class SignInGuide(Protocol):
+    """Knows where people sign in; `hub.sign_in.sign_ins.SignIns` is one.
+
+    When a sign-in is done, `hub.app.Hub.visit_done` is to be called with the id of its visit.
+    """
+
+    async def look(self, upstream: str, caller: Caller) -> None:
+        """Find out, within some seconds, what `visit` and `advice` have to say. Raises nothing."""
+        ...
+
+    def visit(self, upstream: str, caller: Caller) -> SignInVisit | None:
+        """The page for the person behind `caller`; None: there is none that would work now."""
+        ...
+
+    def advice(self, upstream: str, caller: Caller) -> str:
+        """The text for the model: what the person has to do, with the address of a page if one would work now."""
+        ...
+
+
+FindGuide = Callable[[], Awaitable[SignInGuide]]
+"""Finds the guide, and loads it if that has not been done yet."""
+
+
+class SignInNeeded(UpstreamUnauthorized):
+    """A person has to sign in first; the text says how."""
+
+    retryable = True
+
+
 class UrlElicitations:
     """Carries visits between upstreams and hosts. `visits` is told of the ids that hosts of 2025-11-25 are given."""
 
     def __init__(self, states: RequestStates, visits: PageVisits) -> None:
         self._states = states
         self._visits = visits
+        self.find_guide: FindGuide | None = None
+        """Without one nobody is asked to sign in."""
 
     def visit(self, reply: Reply, crossing: Crossing, *, round: int = 1) -> Reply:
         """Handle an error that asks for a visit to a page; other replies are returned unchanged. `round` counts such
@@ -164,6 +209,28 @@ class UrlElicitations:
         for page in pages:
             self._visits.on_visit_begun(crossing.upstream.name, page.id, caller.conversation)
         return Failure(URL_ELICITATION_REQUIRED, message, raw({**members, "elicitations": shown}))
+
+    async def ask_to_sign_in(self, error: UpstreamUnauthorized, crossing: Crossing, *, round: int) -> Reply | None:
+        """The reply to an operation that failed with `error`; None: there is nothing to be done about it. `round`
+        counts such failures of the operation.
+
+        Raises:
+            SignInNeeded: the host can only be told what to do.
+        """
+        name, caller = crossing.upstream.name, crossing.exchange.caller
+        if self.find_guide is None or not error.asks_person or not crossing.upstream.config.signs_in_by_person:
+            return None
+        guide = await self.find_guide()
+        await guide.look(name, caller)
+        visits_pages = URL in elicitation_modes(caller.capabilities) and caller.version in (L4, MODERN)
+        if visits_pages and crossing.request.method in MAY_ASK and round <= MAX_ROUNDS:
+            visit = guide.visit(name, caller)
+            if visit is not None:
+                facts = SignInNeeded(visit.message, upstream=name).facts()
+                page = page_of(visit.id, visit.url, visit.message, name)
+                with suppress(QuestionRefusal):  # nobody is sent to an address like that
+                    return self.ask([page], facts, crossing, message=visit.message, round=round, own=True)
+        raise SignInNeeded(guide.advice(name, caller), upstream=name)
 
     async def resume(self, state: RequestState, answers: Mapping[str, Raw], upstream: Upstream) -> Reply | None:
         """Answer a retry with a `state` of mode `AGAIN` and these `answers`; None: call the upstream afresh, in the

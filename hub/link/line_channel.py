@@ -177,17 +177,13 @@ class LineChannel:
     def __init__(self, reader: LineReader, outbox: Outbox) -> None:
         self.reader = reader
         self.outbox = outbox
+        self.receive = reader.receive
+        self.flush = outbox.flush
 
     def send(self, message: bytes) -> None:
         assert message.find(b"\n") < 0, "a message for a newline-framed peer holds a newline"
         self.outbox.put(message + b"\n")
 
-    async def receive(self) -> bytes:
-        return await self.reader.receive()
-
     @property
     def queued_bytes(self) -> int:
         return self.outbox.queued_bytes
-
-    async def flush(self) -> None:
-        await self.outbox.flush()

@@ -6,8 +6,7 @@ cache), `own_tools` (the tool of an upstream that wants a sign-in, searches for 
 own), `host_exchange` (the host's end of an operation: progress, logs, questions). Lists: `live_catalog` owns the
 catalogue of each view, made of what `shown` servers list and profiles choose; `list_updates` brings it up to date when
 a host asks and announces changes. Hosts that asked to be told:
-`subscriptions`, `listeners`. Besides: `log_levels`, and `server_info` (the answers to `initialize` and
-`server/discover`).
+`subscriptions`, `listeners`. Besides: `log_levels`.
 
 A request sees one snapshot of the catalogue; no list waits long for an upstream.
 """

@@ -13,7 +13,7 @@ from hub.catalog.catalog import Catalog
 from hub.catalog.entries import Route, UpstreamEntries, VisibleEntry
 from hub.catalog.search.answers import Answer, definition, find, quote, unknown_tool
 from hub.catalog.search.index import FoundTool, SearchIndex
-from hub.catalog.search.meta_tools import CALL_TOOL, MetaCall, only_reads
+from hub.catalog.search.meta_tools import CALL_TOOL, only_reads
 from hub.catalog.sign_in_tool import lists_unknown_text, no_need_text
 from hub.link.interface import Exchange, Interim, Operation
 from hub.routing.live_catalog import LiveCatalog
@@ -70,11 +70,6 @@ def result_of(answer: Answer) -> Result:
 def refuse(text: str) -> Result:
     """The text for a model that can mend its call."""
     return result_of(Answer(text, is_error=True))
-
-
-def unpack(request: Request, call: MetaCall) -> Request:
-    """The call that a meta call is."""
-    return Request(request.id, request.method, {**request.params, "name": raw(call.name), "arguments": call.arguments})
 
 
 def not_for_reading(name: str, route: Route, catalog: Catalog) -> Result | None:

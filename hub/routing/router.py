@@ -14,10 +14,11 @@ from typing import Final
 from msgspec import Raw
 
 from hub.bridge.bridge import EraBridge
+from hub.catalog.list_result import SETTLING_TTL_MS
 from hub.catalog.search.meta_tools import CALL_READ_ONLY_TOOL, FIND_TOOLS, META_TOOLS, BadMetaCall, read_meta_call
 from hub.catalog.view import EVERYTHING, View
 from hub.link.hub_errors import HubError, failure_from
-from hub.link.interface import Caller, Tenant
+from hub.link.interface import NOTHING, Caller, Tenant
 from hub.link.tool_usage import ToolUsage
 from hub.routing import own_tools
 from hub.routing.forwarding import OperationForwarder
@@ -28,15 +29,16 @@ from hub.routing.log_levels import LogLevels
 from hub.routing.own_tools import ToolSearch
 from hub.routing.resolve import Resolver
 from hub.routing.resource_reads import ResourceReads, is_plain
-from hub.routing.server_info import discover_reply, initialize_result, ping_reply
 from hub.routing.subscriptions import Subscriptions
-from hub.wire.declarations import negotiate
+from hub.wire.declarations import EXPERIMENTAL, NO_HUBS, HubChain, announcement, negotiate
 from hub.wire.failures import resource_not_found
 from hub.wire.http.mcp_headers import Mirror
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, peek_object, peek_str, raw
 from hub.wire.mcp import (
+    ALL_VERSIONS,
     COMPLETE,
     DISCOVER,
+    HUB_INFO,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     L1,
@@ -46,15 +48,39 @@ from hub.wire.mcp import (
     PING,
     PROMPTS_GET,
     RESOURCES_READ,
+    SERVER_INFO_KEY,
     SUBSCRIBE,
+    TASKS_EXTENSION,
     TOOLS_CALL,
     UI_EXTENSION,
     UNSUBSCRIBE,
+    Era,
     Kind,
 )
 from hub.wire.value_limits import peek_limited
 
+_CHANGING: Final = {"listChanged": True}
+_EVERYTHING: Final = {
+    "tools": _CHANGING,
+    "prompts": _CHANGING,
+    "resources": {"subscribe": True, **_CHANGING},
+    "completions": {},
+    "logging": {},
+}
+_CAPABILITIES: Final = {**_EVERYTHING, "extensions": {UI_EXTENSION: {}}}
+"""A superset: legacy hosts read it once, while upstreams come, go and change."""
+_MODERN_CAPABILITIES: Final = {**_EVERYTHING, "extensions": {UI_EXTENSION: {}, TASKS_EXTENSION: {}}}
+"""Tasks are an extension of the modern revision only."""
+
+DISCOVER_TTL_MS: Final = 60_000
 NO_COMPLETION: Final = Result(raw({"completion": {"values": [], "total": 0, "hasMore": False}}))
+
+
+def initialize_result(version: str, instructions: str, behind: HubChain = NO_HUBS) -> Raw:
+    """The answer to `initialize`, after agreeing on `version`. `behind`: the hubs that upstreams are."""
+    capabilities = {**_CAPABILITIES, EXPERIMENTAL: announcement(behind)}
+    result = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": HUB_INFO}
+    return raw(result | ({"instructions": instructions} if instructions else {}))
 
 
 class Router:
@@ -198,11 +224,23 @@ class Router:
     # --- answered here ------------------------------------------------------------------------------------------------
 
     async def _ping(self, request: Request, exchange: HostExchange) -> Reply:
-        return ping_reply(exchange.caller)
+        if exchange.caller.era is Era.MODERN:
+            return Failure(METHOD_NOT_FOUND, "There is no ping in this revision")
+        return NOTHING
 
     async def _discover(self, request: Request, exchange: HostExchange) -> Reply:
+        if exchange.caller.era is Era.LEGACY:
+            return Failure(METHOD_NOT_FOUND, "server/discover is a request of 2026-07-28; this connection is older")
         catalog = self._live.of(exchange.view)
-        return discover_reply(exchange.caller, catalog.instructions, catalog.behind, settled=self.settled.is_set())
+        result: dict[str, object] = {
+            "resultType": "complete",
+            "supportedVersions": ALL_VERSIONS,
+            "capabilities": {**_MODERN_CAPABILITIES, EXPERIMENTAL: announcement(catalog.behind)},
+            "ttlMs": DISCOVER_TTL_MS if self.settled.is_set() else SETTLING_TTL_MS,  # soon again, until all have
+            "cacheScope": "private",
+            "_meta": {SERVER_INFO_KEY: HUB_INFO},
+        }
+        return Result(raw(result | ({"instructions": catalog.instructions} if catalog.instructions else {})))
 
     def _lister(self, kind: Kind) -> Callable[[Request, HostExchange], Awaitable[Reply]]:
         async def list_(request: Request, exchange: HostExchange) -> Reply:
@@ -256,7 +294,8 @@ class Router:
             return self._own(await self._search.unknown(call.name, catalog), exchange)
         if meta_tool == CALL_READ_ONLY_TOOL and (refusal := own_tools.not_for_reading(call.name, route, catalog)):
             return self._own(refusal, exchange)
-        called = own_tools.unpack(request, call)
+        params = {**request.params, "name": raw(call.name), "arguments": call.arguments}
+        called = Request(request.id, request.method, params)
         reply = await self._forwarder.forward(called, exchange, route, "name", kind=Kind.TOOL)
         found = own_tools.explain(reply, call.name, route, catalog)
         return own_tools.mark(self._own(found, exchange) if found is not reply else reply, call.name)

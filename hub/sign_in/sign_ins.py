@@ -15,7 +15,7 @@ import trio
 from msgspec.structs import replace
 
 from config.settings import ReplicaConfig, UpstreamConfig
-from hub.bridge.sign_in_visits import SignInVisit
+from hub.bridge.url_elicitation import SignInVisit
 from hub.control.sign_ins import SignInOutcome, SignInStep, SignInTrial
 from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import OWNER, Caller

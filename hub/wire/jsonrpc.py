@@ -37,6 +37,7 @@ from hub.wire.member_limits import (
     first_items,
     has_too_many_members,
     list_decoder,
+    members_decoder,
 )
 from hub.wire.salvage import Salvaged, salvage
 
@@ -150,16 +151,12 @@ class _Outline(Struct):
     method: Raw | UnsetType = UNSET
 
 
-class _OnlyMeta(Struct):
-    _meta: Raw = Raw(b"")
-
-
 _decode_opened = msgspec.json.Decoder(_OpenedRequest).decode
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_error = msgspec.json.Decoder(_Error).decode
 _decode_outline = msgspec.json.Decoder(_Outline).decode
-_decode_meta = msgspec.json.Decoder(_OnlyMeta).decode
+_decode_meta = members_decoder("_meta").decode
 _decode_batch = list_decoder(Raw, MAX_PARTS).decode
 _decode_array = msgspec.json.Decoder(list[Raw]).decode
 _decode_str = msgspec.json.Decoder(str).decode

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw, Struct, structs
+from msgspec import Raw, structs
 
 from hub.wire.byte_checks import READ_ERRORS, members
 
@@ -49,21 +49,15 @@ def list_decoder(kind: type, most: int, *, is_whole: bool = True) -> msgspec.jso
     return msgspec.json.Decoder(items)
 
 
-class _Bulk(Struct):
-    """Members that are large by right, in objects with few members."""
-
-    content: Raw = Raw(b"")
-    contents: Raw = Raw(b"")
-    messages: Raw = Raw(b"")
-    structuredContent: Raw = Raw(b"")
-    arguments: Raw = Raw(b"")
-    text: Raw = Raw(b"")
-    data: Raw = Raw(b"")
-    blob: Raw = Raw(b"")
-    resource: Raw = Raw(b"")
+def members_decoder(*names: str) -> msgspec.json.Decoder[Any]:
+    """Make a decoder that reads just these members of an object into a struct, unread; absent ones are empty."""
+    return msgspec.json.Decoder(msgspec.defstruct("_Members", [(name, Raw, Raw(b"")) for name in names]))
 
 
-_decode_bulk = msgspec.json.Decoder(_Bulk).decode
+_decode_bulk = members_decoder(
+    *("content", "contents", "messages", "structuredContent", "arguments", "text", "data", "blob", "resource")
+).decode
+"""Members that are large by right, in objects with few members."""
 
 
 def bulk_bytes(raw: Raw | bytes) -> int:

@@ -7,13 +7,12 @@ as one item, however long it is.
 
 from typing import Final
 
-from msgspec import DecodeError, Raw, Struct, ValidationError, structs
-from msgspec.json import Decoder
+from msgspec import DecodeError, Raw, ValidationError, structs
 
 from hub.wire.byte_checks import READ_ERRORS
 from hub.wire.jsonrpc import RemoteProtocolError, peek_object
 from hub.wire.mcp import INVALID_PARAMS
-from hub.wire.member_limits import list_decoder
+from hub.wire.member_limits import list_decoder, members_decoder
 
 SMALL_BYTES: Final = 64 << 10
 """A value up to this is opened without counting: 30 000 items at most, a few milliseconds."""
@@ -25,24 +24,14 @@ _MAX_QUOTES: Final = 1_000_000
 """Quotes of strings that hold commas or quotes, which have to be cut out one by one."""
 
 _UNWANTED = bytes(set(range(256)) - set(b'",'))
-_NONE: Final = Raw(b"")
 
 
 class TooManyItems(ValueError):
     """A value has too many items to be opened. The text says which value, and how many it may have."""
 
 
-class _Known(Struct):
-    """Members of results that may be large, and are opened only if there is a reason."""
-
-    content: Raw = _NONE
-    contents: Raw = _NONE
-    messages: Raw = _NONE
-    completion: Raw = _NONE
-    structuredContent: Raw = _NONE
-
-
-_decode_known = Decoder(_Known).decode
+_decode_known = members_decoder("content", "contents", "messages", "completion", "structuredContent").decode
+"""Members of results that may be large, and are opened only if there is a reason."""
 
 
 def has_too_many_items(value: Raw | bytes, most: int = MAX_ITEMS) -> bool:
@@ -93,10 +82,9 @@ def _refuse_large_result(value: Raw) -> None:
         TooManyItems: the result has more than `MAX_ITEMS` there.
     """
     try:
-        known = _decode_known(value)
+        members = structs.astuple(_decode_known(value))
     except (DecodeError, RecursionError):
         return  # no object: there is nothing to open
-    members = (known.content, known.contents, known.messages, known.completion, known.structuredContent)
     if memoryview(value).nbytes - sum(memoryview(each).nbytes for each in members) > SMALL_BYTES:
         refuse_too_many_items(value, "a result")
 

@@ -22,7 +22,7 @@ from cache.interfaces import SharedStore
 from config.saved_state import Memory
 from config.settings import HubConfig, UpstreamConfig
 from hub.app import Hub
-from hub.bridge.sign_in_visits import SignInGuide
+from hub.bridge.url_elicitation import SignInGuide
 from hub.catalog.view import EVERYTHING
 from hub.daemon.api import DaemonApi
 from hub.downstream.http.durable_sessions import DurableSessions

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from hub.link.hub_errors import UpstreamLost
-from hub.routing.server_info import initialize_result
+from hub.routing.router import initialize_result
 from hub.shim import replay as module
 from hub.shim.replay import AT_ONCE, MAX_KEPT_BYTES, MAX_KEPT_LINE_BYTES, MAX_RUNNING, Replay
 from hub.wire import mcp
