@@ -7,9 +7,9 @@ module for each family of commands, loaded once a command of it is asked for: `h
 `completion` (in shells), `registry` (search, outdated, update), `setup`, `hosts` (install, import), `profiles`,
 `service`, `doctor`. Parts of these:
 
-- `clock`; `keyboard`: waiting for what a person types, or for Ctrl-C
+- `keyboard`: waiting for what a person types, or for Ctrl-C
 - `server_watch`: waiting until servers are connected
-- `start_hub` (in the background), `force_stop` (of one that hangs), `last_log` (of one that has ended)
+- `background`: start of a hub in the background, end of one that hangs; `logs`, also of one that has ended
 - `service_manager`: systemd
 - `checks` are the doctor's, `render` turns answers into text
 

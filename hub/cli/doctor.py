@@ -32,7 +32,7 @@ from hub.cli.checks.evidence import (
 from hub.cli.checks.shown_token import findings_on
 from hub.cli.configuration.saving import reload_hub, save
 from hub.cli.configuration.shell_variables import keep_of_hub
-from hub.cli.render.findings import findings_blocks
+from hub.cli.render.screen import Block, paint
 from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, add, add_config, as_json, client, now, own_command
 from hub.control.answers import Status
 from hub.control.client import ControlClient
@@ -44,6 +44,9 @@ from hub.shim.start_daemon import is_alive
 from hub.wire.mcp import HUBD_VERSION
 from upstreams.inventory.last_known import LastConnected
 
+LEVELS: Final[dict[str, str]] = {"note": "dim", "warning": "warning", "problem": "bad"}
+"""The style of each level, the mildest first."""
+NOTHING: Final = "nothing is wrong"
 STRANGER_S: Final = 2.0
 """Time limit for the answer of a hub other than this shell's."""
 
@@ -71,8 +74,25 @@ def _show(found: list[Finding], options: Desk) -> int:
     return EX_FAILED if any(finding.level != "note" for finding in found) else EX_OK
 
 
+def findings_blocks(found: Sequence[Finding]) -> list[Block]:
+    """The findings, then how many there are of each level, and how many `hubd doctor --fix` would mend."""
+    blocks: list[Block] = []
+    for finding in sorted(found, key=lambda each: list(LEVELS).index(each.level)):
+        level = paint(f"{finding.level}: ", LEVELS[finding.level])
+        blocks.append(level + paint(finding.what, "bold") + paint(f"; {finding.why}", "dim"))
+        blocks.append(f"    fix: {finding.fix}")
+    counted = {level: sum(each.level == level for each in found) for level in reversed(LEVELS)}
+    counts = [f"{count} {level}{'s' * (count != 1)}" for level, count in counted.items() if count]
+    if counts:
+        worst = next(level for level, count in counted.items() if count)
+        mended = sum(each.repair is not None for each in found)
+        hint = f"; `hubd doctor --fix` mends {mended}" if mended else ""
+        return [*blocks, "", paint(", ".join(counts), LEVELS[worst]) + hint]
+    return [paint(NOTHING, "good")]
+
+
 def _machine(options: Desk) -> int:
-    def examined() -> Examined:
+    def look() -> Examined:
         status, hangs = None, ""
         try:
             status = _status()
@@ -94,10 +114,10 @@ def _machine(options: Desk) -> int:
             trials=_sign_in_trials,
         )
 
-    found = findings(examined(), strict=options.strict)
+    found = findings(look(), strict=options.strict)
     if options.fix and repair(found, options):
         options.output.say("")
-        found = findings(examined(), strict=options.strict)
+        found = findings(look(), strict=options.strict)
     elif options.fix and found:
         options.output.say("nothing here has one safe fix that hubd could do by itself\n")
     return _show(found, options)
@@ -157,7 +177,7 @@ def words_of_hub() -> tuple[dict[str, str], list[str]]:
     return unresolved, [*refusals, *doubts]
 
 
-def unresolved_texts(here: Sequence[Diagnostic], hub: Mapping[str, str]) -> Iterator[str]:
+def texts_of_unresolved(here: Sequence[Diagnostic], hub: Mapping[str, str]) -> Iterator[str]:
     """What is unresolved in this shell, and what in the running hub, as sentences."""
     for each in here:
         yield f"{each}; a hub that this shell starts leaves out {each.unresolved}"

@@ -3,31 +3,22 @@
 import argparse
 import os
 from os import EX_CONFIG, EX_OK, EX_UNAVAILABLE
-from pathlib import Path
 from select import select
 from typing import Any, Final, NoReturn
 
-from msgspec import convert, to_builtins
-
-from config import directories
 from config.errors import ConfigError
 from config.hub_paths import control_path
 from config.loading.assemble import load_all
-from hub.cli.last_log import last_records
-from hub.cli.render.answers import record
 from hub.cli.render.cache import cache
 from hub.cli.render.status import status
 from hub.cli.server_watch import say_outcomes, watch
 from hub.cli.subcommand import Desk, Output, UsageError, add, add_no_wait, as_json, as_line, client, load_when_run
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NothingListens
-from hub.control.methods import CACHE, CACHE_CLEAR, LOGS, RELOAD, RESTART, STATUS, read
+from hub.control.methods import CACHE, CACHE_CLEAR, RELOAD, RESTART, STATUS, read
 from hub.shim.main import run
-from upstreams.status_facts import JournalRecord
 
 WATCH_S: Final = 2.0
 """Pause of `hubd status --watch`."""
-NAME_CELLS, MAX_NAME_CELLS = 8, 32
-"""Cells of the column of names in `hubd logs`, at first and at most."""
 
 _STARTED: Final = """\
   started      whether it was started; false: it ran already
@@ -47,7 +38,7 @@ def add_commands(commands: Any) -> None:
     restart = add(commands, "restart", _restart, json=True)
     restart.add_argument("name", metavar="NAME", nargs="?", help="the server's name as `hubd status` shows it")
     add_no_wait(restart)
-    logs = add(commands, "logs", _logs, json=True)
+    logs = add(commands, "logs", "hub.cli.logs:logs", json=True)
     logs.add_argument("name", metavar="NAME", nargs="?", help="a server, or hub for the hub's own log; all if none")
     logs.add_argument("-f", "--follow", action="store_true", help="keep printing new lines until interrupted")
     logs.add_argument(
@@ -70,7 +61,7 @@ def _add_cache(commands: Any) -> None:
 
 
 def _start(options: Desk) -> int:
-    from hub.cli.start_hub import start_hub, start_service  # other commands do without service managers
+    from hub.cli.background import start_hub, start_service  # other commands do without service managers
 
     output = options.output
     by_service = start_service(output)
@@ -203,44 +194,6 @@ def _reload(options: Desk) -> int:
     return EX_OK
 
 
-def _logs(options: Desk) -> int:
-    name, lines, entry, width = options.name, options.lines, None, 0
-    try:
-        with client() as hub:
-            follow = options.follow
-            entries = hub.follow(name, lines) if follow else hub.request_json(LOGS, name=name, lines=lines)["records"]
-            for entry in entries:
-                if options.json:
-                    print(as_line(entry), flush=follow)
-                    continue
-                found = convert(entry, JournalRecord)
-                width = 0 if name else min(MAX_NAME_CELLS, max(width, NAME_CELLS, len(found.name)))
-                options.output.screen.show(record(found, width))
-    except HubNotRunning as error:
-        return _logs_on_disk(options, error)
-    if entry is None and lines and not options.json:
-        options.output.note(f"no log{f' of {name}' if name else ''} since the hub started")
-    return EX_OK
-
-
-def _logs_on_disk(options: Desk, error: HubNotRunning) -> int:
-    """Show what the last hub that ran in the background has left of its own log; the exit code."""
-
-    output = options.output
-    is_asked = isinstance(error, NothingListens) and options.name in (None, "hub") and not options.follow
-    path = Path(directories.state_dir(), "hubd.log")
-    if not is_asked or not (found := last_records(path, options.lines)):
-        return output.fail(EX_UNAVAILABLE, str(error))
-    for each in found:
-        if options.json:
-            print(as_line(to_builtins(each)))
-        else:
-            output.screen.show(record(each, 0))
-    if not options.json:
-        output.note(f"no hub is running; the last one left this in {path}")
-    return EX_OK
-
-
 def _count(text: str) -> int:
     """A number of lines.
 
@@ -265,7 +218,7 @@ def _stop(options: Desk) -> int:
         if not options.force:
             raise
 
-        load_when_run("hub.cli.force_stop:force_stop")(control_path(), output)
+        load_when_run("hub.cli.background:force_stop")(control_path(), output)
         return EX_OK
     output.set(stopped=True)
     output.say("stopped")

@@ -19,7 +19,7 @@ REST_S: Final = 0.05
 """Seconds in which the rest of what one key sends has come."""
 
 
-def typed_line(stream: TextIO, limit: int = -1) -> str:
+def read_line(stream: TextIO, limit: int = -1) -> str:
     """The next line of an input, at most `limit` characters of it; "" at its end. A terminal hands over whole lines, so
     that nothing of the next one is in a buffer of ours.
 

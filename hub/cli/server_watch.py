@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from hub.cli.render.last_words import last_words
 from hub.cli.render.screen import Block
-from hub.cli.render.tables import about, duration
+from hub.cli.render.words import about, duration, last_words
 from hub.cli.subcommand import EX_FAILED, Output
 from hub.control.answers import UpstreamRow
 from hub.control.client import ControlClient

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from hub.cli.keyboard import typed_line
+from hub.cli.keyboard import read_line
 from hub.cli.render.screen import COLOURS, LEAST_COLUMNS, Block, Screen
 from hub.wire.printable import printable_json
 
@@ -89,7 +89,7 @@ class Output:
         """Add members to the object for programs."""
         self._members |= members
 
-    def listed(self, name: str) -> list[Any]:
+    def items(self, name: str) -> list[Any]:
         """The content of a list in the object for programs so far."""
         found: list[Any] = self._members.get(name, [])
         return found
@@ -133,7 +133,7 @@ class Output:
         screen = Screen.of(
             sys.stderr, os.environ, "never"
         )  # not that of live lines, which adds movements of the cursor
-        print(wrapped(text, screen), file=sys.stderr)
+        print(wrap(text, screen), file=sys.stderr)
 
     def end(self) -> None:
         """Print the object, if there is one. An error alone takes one line, as a record of `hubd logs` does."""
@@ -240,7 +240,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f'did you mean "{found[0]}"?' if found else ""
 
 
-def wrapped(text: str, screen: Screen) -> str:
+def wrap(text: str, screen: Screen) -> str:
     """`text` in lines that fit the screen."""
     if max(map(len, text.split("\n"))) < screen.width:  # without rich, which takes a moment
         return text
@@ -262,9 +262,9 @@ def ask_text(question: str) -> str:
     Raises:
         UsageError: as `ask`.
     """
-    print(wrapped(question, Screen.of(sys.stderr, os.environ, "never")), end=" ", file=sys.stderr, flush=True)
+    print(wrap(question, Screen.of(sys.stderr, os.environ, "never")), end=" ", file=sys.stderr, flush=True)
     try:
-        line = typed_line(sys.stdin)
+        line = read_line(sys.stdin)
     except KeyboardInterrupt:
         print(file=sys.stderr)  # what follows is a line of its own
         raise

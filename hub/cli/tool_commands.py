@@ -1,19 +1,25 @@
 """`hubd tools`: the tools of all servers, listed; and one tool, as it is called."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import EX_OK
 from typing import Any
 
-from hub.cli.client.signature import arguments, example, signature
+from hub.cli.client.arguments import arguments, example, signature
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.profiles.evidence import status_and_uses
 from hub.cli.profiles.picking import pick
 from hub.cli.profiles.session import say_refused_file, session_as, why_not_shown
-from hub.cli.render.answers import tools
-from hub.cli.render.costs import costs, costs_json, costs_of, listed_json, tool_costs
-from hub.cli.render.screen import UNLIMITED, Table, styled
-from hub.cli.render.tables import about
-from hub.cli.render.unused import unused, unused_json
+from hub.cli.render.costs import (
+    blocks_of_unused,
+    costs,
+    costs_json,
+    costs_of,
+    json_of_listed,
+    json_of_unused,
+    tool_costs,
+)
+from hub.cli.render.screen import UNLIMITED, Block, Table, paint
+from hub.cli.render.words import about
 from hub.cli.subcommand import Desk, Output, UsageError, add, add_config, as_json, client, nearest
 from hub.control.answers import UpstreamRow
 from hub.control.errors import ControlFailed
@@ -65,10 +71,19 @@ def _tools(options: Desk) -> int:
     elif not found and options.name is None:
         output.note(_none(options.profile))
     else:
-        output.screen.show(*tools(found))
+        output.screen.show(*tool_lines(found))
         if output.screen.width != UNLIMITED:  # else each line is a tool, for programs
-            output.screen.show(styled(f"{len(found)} {'tool' if len(found) == 1 else 'tools'}", "dim"))
+            output.screen.show(paint(f"{len(found)} {'tool' if len(found) == 1 else 'tools'}", "dim"))
     return EX_OK
+
+
+def tool_lines(entries: Iterable[Mapping[str, Any]]) -> list[Block]:
+    """A name and the first line of its description per line."""
+    rows = []
+    for entry in entries:
+        description = str(entry.get("description") or entry.get("title") or "").strip()
+        rows.append((paint(str(entry.get("name")), "name"), description.partition("\n")[0]))
+    return [Table((), rows, shorten=(1, 0))] if rows else []
 
 
 def _none(profile: str | None) -> str:
@@ -122,16 +137,16 @@ def _list_unused(options: Desk) -> int:
         meant = nearest(options.name, known) or f"there are: {', '.join(known) or 'none'}"
         raise ControlFailed(f"there is no server {options.name}; {meant}")
     if options.json:
-        print(as_json(unused_json(uses, options.name)))
+        print(as_json(json_of_unused(uses, options.name)))
     else:
-        options.output.screen.show(*unused(uses, options.name))
+        options.output.screen.show(*blocks_of_unused(uses, options.name))
     return EX_OK
 
 
 def _costs_of(options: Desk, tools: list[dict[str, Any]], instructions: str) -> int:
     found, output = costs_of(tools, instructions), options.output
     if options.json:
-        print(as_json(listed_json(found)))
+        print(as_json(json_of_listed(found)))
     elif not tools:
         output.note(_none(options.profile))
     else:
@@ -146,11 +161,11 @@ def _show(tool: dict[str, Any], output: Output, profile: str | None) -> None:
     name, given = str(tool.get("name")), tool.get("inputSchema")
     schema = given if isinstance(given, dict) else {}
     rows = [
-        (styled(each.name, "name"), each.kind, "required" if each.required else "optional", each.description)
+        (paint(each.name, "name"), each.kind, "required" if each.required else "optional", each.description)
         for each in arguments(schema)
     ]
     screen = output.screen
-    screen.show(styled(signature(name, schema), "bold"))
+    screen.show(paint(signature(name, schema), "bold"))
     if about := str(tool.get("description") or tool.get("title") or "").strip():
         screen.show("", about)
     if rows:

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import structs
 
 from hub.cli.checks import daemons, environment, hosts, servers, stores
-from hub.cli.checks.evidence import Examined, Finding, about, listed, unreadable
+from hub.cli.checks.evidence import Examined, Finding, about, join_names, unreadable
 
 CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
     servers.configuration,
@@ -31,7 +31,7 @@ CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
     daemons.upstreams,
     daemons.other_daemons,
     daemons.stale_sockets,
-    daemons.left_behind,
+    daemons.leftovers,
     servers.open_files,
     hosts.several_principals,
     stores.secret_files,
@@ -39,7 +39,7 @@ CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
 )
 
 
-ADVICE: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (servers.unpinned_packages,)
+ADVICE: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (servers.packages_to_pin,)
 """Further checks, for those who ask for advice."""
 
 
@@ -67,5 +67,5 @@ def _without_explained(finding: Finding, explained: set[str]) -> Finding | None:
     rest = [name for name in finding.names if name not in explained]
     if not rest:
         return None
-    what = f"{listed(rest)}: {finding.what.rpartition(': ')[2]}"
+    what = f"{join_names(rest)}: {finding.what.rpartition(': ')[2]}"
     return structs.replace(finding, what=what, **about(rest))

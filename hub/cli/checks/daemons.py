@@ -13,9 +13,9 @@ from config.hosts.entry import url_of
 from config.loading.check import split_listen
 from config.loading.safe_reading import read_private
 from config.tables.profiles import DEFAULT_PROFILE
-from hub.cli.checks.evidence import Examined, Finding, about, listed
+from hub.cli.checks.evidence import Examined, Finding, about, join_names
 from hub.cli.render.costs import over_limit, remedy_of
-from hub.cli.render.last_words import telling_line
+from hub.cli.render.words import telling_line
 from hub.cli.setup.temporary_directory import PREFIX
 from hub.control.answers import Status
 from hub.control.sign_ins import SignInTrial
@@ -167,7 +167,7 @@ def upstreams(examined: Examined) -> Iterator[Finding]:
         else:
             why = reasons[one] if one else f"each {why}"
             fix = f"see `hubd logs {one or 'NAME'}`, fix the cause, then {again}"
-        yield Finding("upstream", "problem", f"{listed(names)}: {what}", why, fix, **about(names))
+        yield Finding("upstream", "problem", f"{join_names(names)}: {what}", why, fix, **about(names))
 
 
 def _sign_in_problem(trial: SignInTrial) -> Finding:
@@ -246,7 +246,7 @@ def stale_sockets(examined: Examined) -> Iterator[Finding]:
                 yield Finding("socket", "note", f"nobody listens on {path}", why, "start the hub, or remove the file")
 
 
-def left_behind(examined: Examined) -> Iterator[Finding]:
+def leftovers(examined: Examined) -> Iterator[Finding]:
     """Servers that were left behind by hubs that were killed."""
 
     for orphan in orphans():

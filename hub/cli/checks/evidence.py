@@ -92,7 +92,7 @@ def about(names: Sequence[str]) -> dict[str, Any]:
     return {"server": names[0] if len(names) == 1 else "", "names": tuple(names)}
 
 
-def listed(names: Sequence[str], most: int = MOST_NAMES) -> str:
+def join_names(names: Sequence[str], most: int = MOST_NAMES) -> str:
     """Names in a sentence: "a, b and c"."""
     if len(names) > most:
         return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"

@@ -24,7 +24,7 @@ from config.loading.safe_reading import Problem, fetch
 from config.references import NUL
 from config.secrets.detection import secrets_in
 from config.settings import HubConfig
-from hub.cli.checks.evidence import GUI_PATH, Examined, Finding, Restrict, WriteCommand, about, listed
+from hub.cli.checks.evidence import GUI_PATH, Examined, Finding, Restrict, WriteCommand, about, join_names
 
 CONNECT_S: Final = 2.0
 ALL_CONNECTS_S: Final = 6.0
@@ -62,7 +62,7 @@ def same_server_twice(examined: Examined) -> Iterator[Finding]:
         seen.setdefault(one, []).append(name)
     for names in seen.values():
         if len(names) > 1:
-            what = f"{listed(names)} are the same server"
+            what = f"{join_names(names)} are the same server"
             why = f"it runs {'twice' if len(names) == 2 else f'{len(names)} times'}, and hosts see its tools as often"
             fix = f"run {' and '.join(f'`hubd disable {name}`' for name in names[1:])}, or `hubd remove` in its place"
             yield Finding("twice", "warning", what, why, fix, **about(names))
@@ -106,7 +106,7 @@ def _find_missed_by_the_hub(examined: Examined) -> set[str]:
 
 
 def _about_command(cause: str, command: str, found: str, names: list[str]) -> Finding:
-    what, it = f"{listed(names)}: the command {command}", "the server" if len(names) == 1 else "these servers"
+    what, it = f"{join_names(names)}: the command {command}", "the server" if len(names) == 1 else "these servers"
     if cause == "not executable":
         is_file = os.path.isfile(command)
         fix = f"run `chmod +x {shlex.quote(command)}`" if is_file else "name the program in it"
@@ -145,7 +145,7 @@ def working_directories(examined: Examined) -> Iterator[Finding]:
             yield Finding("cwd", "problem", what, "the server cannot start", fix, **about([name]))
 
 
-def unpinned_packages(examined: Examined) -> Iterator[Finding]:
+def packages_to_pin(examined: Examined) -> Iterator[Finding]:
     """Package runners that take the newest version at every start."""
     found: dict[str, tuple[str, str]] = {}
     for name, upstream in examined.upstreams():
@@ -159,7 +159,7 @@ def unpinned_packages(examined: Examined) -> Iterator[Finding]:
         ((name, (package, pinned)),) = found.items()
         what, why = f"{name}: {package} is not pinned", "each start runs its latest release, even a compromised one"
     else:
-        what = f"{len(found)} packages are not pinned: {listed([package for package, _ in found.values()])}"
+        what = f"{len(found)} packages are not pinned: {join_names([package for package, _ in found.values()])}"
         why = "each start runs their latest releases, even a compromised one"
         pinned = next(iter(found.values()))[1] + " and the like"
     yield Finding("version", "warning", what, why, f"write {pinned} in args", **about(list(found)))
@@ -203,7 +203,7 @@ def addresses(examined: Examined) -> Iterator[Finding]:
             address = f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}"
             unreached.setdefault((address, reason), []).append(name)
     for (address, reason), names in unreached.items():
-        what = f"{listed(names)}: {address} cannot be reached"
+        what = f"{join_names(names)}: {address} cannot be reached"
         fix = "start that server, or correct its url; a proxy is not tried"
         yield Finding("url", "problem", what, reason, fix, **about(names))
 
@@ -262,7 +262,7 @@ def roots(examined: Examined) -> Iterator[Finding]:
         and (row.mode in ("shared", "singleton") or (row.name in configured and configured[row.name].roots == "none"))
     ]
     if without:
-        what = f"{listed(without)} asked for the roots of a host, and got none"
+        what = f"{join_names(without)} asked for the roots of a host, and got none"
         why = "a server that learns by roots where its host works does not learn it"
         fix = 'set roots = "host" there, and each host has a session with its own roots'
         yield Finding("roots", "warning", what, why, fix, **about(without))

@@ -2,6 +2,6 @@
 
 `commands` has the words of `call`, `read`, `prompt` and their like, `requests` carries them out; `connection` is the
 session with the hub, which it starts; `starting` waits for servers that are not connected yet; `questions` asks the
-person at the terminal what servers ask, by a `form` (pure); `arguments` (pure) makes arguments of words, `signature`
-(pure) shows how a tool is called, `answers` what came of it.
+person at the terminal what servers ask; `arguments` (pure) makes arguments of words and shows how a tool is called,
+`answers` what came of it.
 """

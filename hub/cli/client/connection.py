@@ -10,8 +10,8 @@ from itertools import count
 from typing import Any, Final, Protocol
 
 from config.loading.check_profiles import OWN_LABEL
+from hub.cli.background import connect_or_start
 from hub.cli.client.questions import Terminal
-from hub.cli.start_hub import connect_or_start
 from hub.cli.subcommand import Desk
 from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
 from hub.control.waits import readable
@@ -45,7 +45,7 @@ class Person(Protocol):
     def told(self, method: str, params: Object) -> None:
         """A notification has come."""
 
-    def asked(self, method: str, params: Object) -> Object | None:
+    def answer(self, method: str, params: Object) -> Object | None:
         """Answer a request of a server; None: there is no such thing here."""
 
 
@@ -137,7 +137,7 @@ class HubSession:
         if "id" not in message:
             return self._person.told(method, params)
         reply: Object = {"jsonrpc": "2.0", "id": message["id"]}
-        result = {} if method == "ping" else self._person.asked(method, params)
+        result = {} if method == "ping" else self._person.answer(method, params)
         if result is None:
             text = f"{method} is not answered on the command line"
             return self._send({**reply, "error": {"code": METHOD_NOT_FOUND, "message": text}})

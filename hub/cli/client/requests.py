@@ -10,7 +10,7 @@ from os import EX_OK
 from typing import Any, Final
 
 from hub.cli.client.answers import completion, prompt, prompts, result, titles
-from hub.cli.client.arguments import depends_on_schema, split, typed
+from hub.cli.client.arguments import build_arguments, depends_on_schema, split
 from hub.cli.client.connection import CallRefused, HubSession, session
 from hub.cli.client.starting import anyone, once_connected, owns, why_away
 from hub.cli.profiles.session import renamed_by, say_refused_file, session_as, why_refused
@@ -37,7 +37,7 @@ def run_call(options: Desk) -> int:
         def act() -> Object:
             nonlocal tool
             tool, arguments = _tool_and_arguments(options, hub)
-            return _called(tool, arguments, hub, quiet=output.json)
+            return _call_tool(tool, arguments, hub, quiet=output.json)
 
         try:
             # a profile may have given the tool a name that does not say whose it is
@@ -60,7 +60,7 @@ def run_call(options: Desk) -> int:
     return EX_FAILED if answer.get("isError") is True else EX_OK
 
 
-def _called(tool: str, arguments: Object, hub: "HubSession", *, quiet: bool) -> Object:
+def _call_tool(tool: str, arguments: Object, hub: "HubSession", *, quiet: bool) -> Object:
     """The result of a call. `quiet`: without what servers log meanwhile.
 
     Raises:
@@ -90,7 +90,7 @@ def _tool_and_arguments(options: Desk, hub: "HubSession") -> tuple[str, Object]:
         schema: Any = {}
         if depends_on_schema(pairs) or any(text.startswith("@") for _, text in pairs):
             schema = next((tool.get("inputSchema") for tool in _tools(hub) if tool.get("name") == name), {})
-        return name, typed(pairs, schema if isinstance(schema, dict) else {}, _file)
+        return name, build_arguments(pairs, schema if isinstance(schema, dict) else {}, _file)
     except ValueError as error:
         raise UsageError(str(error)) from None
 

@@ -11,7 +11,7 @@ from config.errors import ConfigError
 from config.loading.assemble import load_all
 from config.settings import Timeouts
 from hub.cli.client.connection import CallRefused
-from hub.cli.render.tables import duration
+from hub.cli.render.words import duration
 from hub.cli.server_watch import PAUSE_S, is_starting
 from hub.cli.subcommand import UsageError, client
 from hub.control.answers import Status, UpstreamRow

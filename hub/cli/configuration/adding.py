@@ -12,7 +12,7 @@ from config.names import id_of_url
 from config.secrets.store import SecretStore
 from config.setting import declarations
 from config.settings import UpstreamConfig
-from hub.cli.configuration.editing import MEMBERS, added
+from hub.cli.configuration.editing import MEMBERS, add_server
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.shell_variables import keep_in, settle_of_new
 from hub.cli.registry.commands import add_options, says_options
@@ -91,7 +91,7 @@ def _add(options: Desk) -> int:
         change(trial)
         if not trial.problems():
             say_kept(new.keep(), options.output)
-    return added(options, options.name, values, change)
+    return add_server(options, options.name, values, change)
 
 
 def _is_listed(options: Desk) -> bool:

@@ -64,7 +64,7 @@ def _remove(options: Desk) -> int:
         return "removed", f"removed {options.name}{rest}"
 
     kept = secrets_of(options.name, options.config)
-    code = changed(options, change)
+    code = make_change(options, change)
     if code == EX_OK and not options.dry_run:
         say_unused(kept, options.config, options.output)
     say_lost(options.name, lost if code == EX_OK else (), options.output)
@@ -79,13 +79,13 @@ def _switch(options: Desk, *, disabled: bool) -> int:
             return word, f"{word} {options.name}"
         return "unchanged", f"{options.name} is {word}"
 
-    return changed(options, change, waits=not disabled)
+    return make_change(options, change, waits=not disabled)
 
 
 # --- what all of them do, and `add` -----------------------------------------------------------------------------------
 
 
-def changed(
+def make_change(
     options: Desk,
     change: Callable[[Draft], tuple[str, str]],
     warnings: Sequence[str] = (),
@@ -98,7 +98,7 @@ def changed(
     `waits`: the server should run then, so it is waited for; `offers`: if it wants a sign-in, a person is asked for it.
     """
     output = options.output
-    output.set(name=options.name, warnings=output.listed("warnings"))
+    output.set(name=options.name, warnings=output.items("warnings"))
     with locked(state_dir()):
         draft = Draft(options.config, os.environ)
         did, done = change(draft)
@@ -116,10 +116,10 @@ def changed(
     return reload_hub(saved, output, [options.name] if waits else (), wait=wait, offer=offer)
 
 
-def added(options: Desk, name: str, values: dict[str, Any], change: Callable[[Draft], tuple[str, str]]) -> int:
+def add_server(options: Desk, name: str, values: dict[str, Any], change: Callable[[Draft], tuple[str, str]]) -> int:
     """Make the change by which a new server is added, and say which profiles leave it out; the exit code."""
     waits = values.get("disabled") is not True
-    code = changed(options, change, doubts_of(name, values), waits=waits, offers=True)
+    code = make_change(options, change, doubts_of(name, values), waits=waits, offers=True)
     if options.output.member("did") == "added" and not options.dry_run:
         say_left_out(options, name, values)
         if code == EX_FAILED:

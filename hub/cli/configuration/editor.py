@@ -41,7 +41,7 @@ def _edit(options: Desk) -> int:
     copy.write_bytes(was.encode())
     code = EX_OK
     try:
-        while problems := _edited(editor, copy, draft, output):
+        while problems := _edit_copy(editor, copy, draft, output):
             say_problems(problems, output)
             if not edit_again(output):
                 if draft.text() == was:
@@ -78,17 +78,17 @@ def _servers_that_differ(path: Path, before: str, after: str) -> list[str]:
     return [name for name, table in now.items() if table != was.get(name) and not table.get("disabled")]
 
 
-def _edited(editor: list[str], copy: Path, draft: Draft, output: Output) -> Sequence[Diagnostic]:
+def _edit_copy(editor: list[str], copy: Path, draft: Draft, output: Output) -> Sequence[Diagnostic]:
     """Have the user edit the copy; the problems of the draft now.
 
     Raises:
-        EditError: as `edited_text`.
+        EditError: as `edit_text`.
     """
-    draft.replace(edited_text(editor, copy, draft.main, output))
+    draft.replace(edit_text(editor, copy, draft.main, output))
     return draft.problems_of_main()
 
 
-def edited_text(editor: list[str], copy: Path, main: Path, output: Output) -> str:
+def edit_text(editor: list[str], copy: Path, main: Path, output: Output) -> str:
     """Have the user edit a file, a copy of something for `main`; what was saved.
 
     Raises:

@@ -191,7 +191,7 @@ def _say_capture(planned: Capture, did: str, output: Output) -> None:
 # --- unasked ----------------------------------------------------------------------------------------------------------
 
 
-def unasked_capture(named: Path | None, more: Mapping[str, UpstreamConfig] | None = None) -> tuple[Capture | None, str]:
+def capture_unasked(named: Path | None, more: Mapping[str, UpstreamConfig] | None = None) -> tuple[Capture | None, str]:
     """The variables of this shell that a command records which puts the hub in place, without being asked: None, and
     perhaps the reason, if that would take something away. Keep it under the lock of edits until it is written.
 
@@ -219,7 +219,7 @@ def record_shell(named: Path | None, output: Output) -> None:
     """
     try:
         with locked(state_dir()):
-            planned, why = unasked_capture(named)
+            planned, why = capture_unasked(named)
             if planned is not None:
                 _write(planned)
     except EditError as error:

@@ -25,7 +25,7 @@ from config.loading.precedence import Origin, stacks
 from config.projects import PROJECT_FILES, Project, Trust, find_project, load_project, read_project
 from config.settings import HubConfig
 from hub.cli.configuration.saving import diagnostic_object
-from hub.cli.doctor import unresolved_texts, words_of_hub
+from hub.cli.doctor import texts_of_unresolved, words_of_hub
 from hub.cli.profiles.ways_in import tokens
 from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, add, add_config, agreed, as_json
 
@@ -175,7 +175,7 @@ def _validate(options: Desk) -> int:
         for problem in problems:
             print(f"hubd: {problem}", file=sys.stderr)
         _say(warnings, options.output)
-        for text in unresolved_texts(unresolved, hub):
+        for text in texts_of_unresolved(unresolved, hub):
             options.output.warn(text)
         for text in words:
             options.output.warn(f"the running hub: {text}")

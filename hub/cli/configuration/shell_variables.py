@@ -45,7 +45,7 @@ def only_here_of_hub(named: Path | None) -> dict[str, list[str]]:
     return only_here([each for each in values if each[0] not in off], gathered.own_lines)
 
 
-def asked_to_keep(variables: Mapping[str, list[str]]) -> list[str]:
+def ask_what_to_keep(variables: Mapping[str, list[str]]) -> list[str]:
     """Ask of each variable whether it is kept as a secret, Enter is a yes; those that are."""
     return [name for name, servers in variables.items() if agreed(_question(name, servers), default=True)]
 
@@ -80,7 +80,7 @@ def settle_of_import(options: Desk, result: Import, own: Collection[str]) -> tup
     """
     wanted = only_here([(name, each.values) for name, each in (*result.taken, *result.known) if not each.off], own)
     is_asked = options.output.is_attended() and not (options.yes or options.dry_run or options.secrets)
-    kept = list(wanted) if options.secrets == "store" else asked_to_keep(wanted) if is_asked else []
+    kept = list(wanted) if options.secrets == "store" else ask_what_to_keep(wanted) if is_asked else []
     left = {name: why_not_kept(variables) for name, variables in unkept(wanted, kept).items()}
     for name, why in left.items():
         options.output.note(f"{name} works only in a hub that this shell starts: {why}")
@@ -95,7 +95,7 @@ def settle_of_new(options: Desk, values: Mapping[str, Any]) -> list[str]:
     """
     wanted = only_here([(options.name, values)], gather(options.config, os.environ).own_lines)
     is_asked = options.secrets is None and options.output.is_attended()
-    kept = list(wanted) if options.secrets == "store" else asked_to_keep(wanted) if is_asked else []
+    kept = list(wanted) if options.secrets == "store" else ask_what_to_keep(wanted) if is_asked else []
     for names in unkept(wanted, kept).values():
         options.output.note(why_not_kept(names))
     return kept
@@ -115,7 +115,7 @@ def keep_of_hub(named: Path | None, output: Output) -> None:
         EditError: one cannot be kept; those before it are.
     """
     wanted = only_here_of_hub(named)
-    kept = asked_to_keep(wanted) if output.is_attended() else []
+    kept = ask_what_to_keep(wanted) if output.is_attended() else []
     store = SecretStore.open()
     say_kept({name: store.set(name, os.environ[name]) for name in kept}, output)
     for server, names in unkept(wanted, kept).items():

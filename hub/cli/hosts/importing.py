@@ -104,7 +104,7 @@ def _import(options: Desk) -> int:
     machine, directory = Machine.this(), imported_dir(options.config)
     present = load_present(options.config, os.environ)
     config, environ = present.config, present.environ
-    output.set(dry_run=options.dry_run, files=[], commands=[], notes=output.listed("notes"))
+    output.set(dry_run=options.dry_run, files=[], commands=[], notes=output.items("notes"))
     records = Records(install_records_path())
     servers, skipped, code = _survey(options, structs.replace(machine, environ=environ), records)
     servers, skipped = named_servers(options, servers, skipped)

@@ -22,9 +22,9 @@ from config.hosts.originals import Originals, put_back
 from config.hub_paths import originals_path
 from config.loading.assemble import load_all
 from config.settings import HubConfig
-from hub.cli.render.last_words import last_words
+from hub.cli.background import start_hub
+from hub.cli.render.words import last_words
 from hub.cli.server_watch import ServerOutcome, watch
-from hub.cli.start_hub import start_hub
 from hub.cli.subcommand import Output, UsageError, client
 from hub.control.answers import Status, UpstreamRow
 from hub.control.errors import ControlFailed, HubNotRunning

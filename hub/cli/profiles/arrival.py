@@ -11,7 +11,7 @@ from config.hosts.facts import KnownHost
 from config.loading.check_profiles import OWN_LABEL
 from config.tables.profiles import DEFAULT_PROFILE
 from hub.cli.profiles.ways_in import HostWays, WrittenEntry
-from hub.cli.render.costs import known_of
+from hub.cli.render.costs import find_known
 from hub.control.answers import HostRow, Status
 
 MAX_SAID: Final = 6
@@ -82,7 +82,7 @@ def _why_other_view(name: str, title: str, row: HostRow) -> str:
 def _when_detached(name: str, label: str, title: str, status: Status, ways: HostWays, *, known: bool) -> Iterator[str]:
     """The way in which a host without an attached one comes to be shown the profile."""
     for row in status.hosts:
-        if row.label != label and row.profile != name and (found := known_of(row)) is not None and found.id == label:
+        if row.label != label and row.profile != name and (found := find_known(row)) is not None and found.id == label:
             has = f"has the label {row.label}" if row.label else "has no label"
             yield (
                 f"{title} is attached and {has}, so it is not shown {name}: its entry needs `--host {label}` (`hubd "

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from hub.cli.keyboard import ESCAPE, keys
-from hub.cli.render.screen import Screen, Table, styled
+from hub.cli.render.screen import Screen, Table, paint
 
 HELP: Final = "space chooses, a all, n none, / searches, Enter writes, q leaves everything as it is"
 SEARCHING: Final = "Enter keeps what is found, Esc shows all again"
@@ -91,7 +91,7 @@ class Chooser:
         for at, each in enumerate(self._found[self._top : self._top + height], self._top):
             mark = f"{'>' if at == self._at else ' '} [{'x' if each.name in self.chosen else ' '}]"
             name = f"{mark} {each.name:{width}}"
-            cells.append((styled(name, "bold") if at == self._at else name, each.cost or " ", each.text or " "))
+            cells.append((paint(name, "bold") if at == self._at else name, each.cost or " ", each.text or " "))
         return Table((), cells, shorten=(2, 0))
 
     def below(self) -> str:
@@ -108,7 +108,7 @@ def choose(chooser: Chooser, heading: Callable[[], str], screen: Screen) -> bool
         size: os.terminal_size | None = None
         got = [""]
         while True:
-            above, below = styled(heading(), "bold"), styled(chooser.below(), "dim")
+            above, below = paint(heading(), "bold"), paint(chooser.below(), "dim")
             now = os.get_terminal_size(sys.stderr.fileno())
             height = max(LEAST_ROWS, now.lines - screen.render(above, below).count("\n") - 2)
             if got or now != size:

@@ -17,7 +17,7 @@ from config.registry.server_json import one_line
 from config.tables.profiles import DEFAULT_PROFILE
 from hub.cli.client.starting import STATES
 from hub.cli.profiles.choice import NOBODY, Away, can_be_named
-from hub.cli.render.tables import about
+from hub.cli.render.words import about
 from hub.control.answers import ToolUse, tokens_together
 from hub.wire.printable import printable
 

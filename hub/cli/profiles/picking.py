@@ -17,14 +17,14 @@ from config.hub_paths import config_file
 from config.loading.check_profiles import OWN_LABEL, PROFILE_NAME, PROFILE_NAME_RULE
 from config.name_globs import ALL
 from config.tables.profiles import DEFAULT_PROFILE
-from hub.cli.configuration.editor import edit_again, edited_text, editor_command
+from hub.cli.configuration.editor import edit_again, edit_text, editor_command
 from hub.cli.profiles.arrows import Chooser, Row, choose
 from hub.cli.profiles.choice import Away, Choice, can_be_named, choice_of, shown_by
 from hub.cli.profiles.evidence import Evidence, choice_in, gathered, had_before
 from hub.cli.profiles.pick_list import LINE_CHARS, Picked, described, heading, pick_list, picked, state_of
 from hub.cli.profiles.suggestion import suggested
 from hub.cli.profiles.writing import new_settings, write
-from hub.cli.render.tables import about
+from hub.cli.render.words import about
 from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, agreed, client
 from hub.control.answers import ToolUse, tokens_together
 from hub.control.methods import TOOLS
@@ -113,13 +113,13 @@ def _in_editor(options: Desk, evidence: Evidence, listed: ListToPick, editor: li
     copy.write_text(text, encoding="utf-8")
     main = options.config or config_file()
     try:
-        saved = edited_text(editor, copy, main, output)
+        saved = edit_text(editor, copy, main, output)
         while (found := picked(saved, listed.tools, listed.away)).mistakes:
             for mistake in found.mistakes:
                 print(f"hubd: {mistake}", file=sys.stderr)
             if not edit_again(output):
                 return output.fail(EX_FAILED, f"{main} was left as it is; your list is in {copy}")
-            saved = edited_text(editor, copy, main, output)
+            saved = edit_text(editor, copy, main, output)
         if saved == text:
             code = _leave(output, "the list was closed as it was, so nothing was changed")
         elif not found.names and not found.away and not found.left_out:

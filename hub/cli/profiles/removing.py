@@ -12,7 +12,7 @@ from config.tables.profiles import DEFAULT_PROFILE
 from hub.cli.configuration.saving import reload_hub, save, say_problems, show
 from hub.cli.profiles.ways_in import HostWays, ways_in
 from hub.cli.profiles.writing import status_now
-from hub.cli.render.tables import about
+from hub.cli.render.words import about
 from hub.cli.subcommand import Desk, UsageError, nearest
 from hub.control.answers import HostRow, Status
 

@@ -8,8 +8,8 @@ from config.tables.profiles import Profile
 from hub.cli.profiles.pick_list import extent
 from hub.cli.profiles.suggestion import Limits
 from hub.cli.render.costs import host_name
-from hub.cli.render.screen import Block, Cell, Table, styled
-from hub.cli.render.tables import about
+from hub.cli.render.screen import Block, Cell, Table, paint
+from hub.cli.render.words import about
 from hub.control.answers import Status, ToolUse
 
 
@@ -25,7 +25,7 @@ def profiles(status: Status, configured: Mapping[str, Profile]) -> list[Block]:
         ]
     rows: list[tuple[Cell, ...]] = [
         (
-            styled(each.name, "name"),
+            paint(each.name, "name"),
             _labels(configured, each.name),
             each.hosts,
             each.tools,
@@ -38,8 +38,8 @@ def profiles(status: Status, configured: Mapping[str, Profile]) -> list[Block]:
     table = Table(heads, rows, shorten=("FOR", "PROFILE"), drop=("SEARCH", "ATTACHED"))
     others: list[Block] = []
     if all(each.name != "default" for each in status.profiles):
-        others = ["", styled(f"all other hosts: {whole}", "dim")]
-    warnings = [styled("warning: ", "warning") + text for each in status.profiles for text in each.warnings]
+        others = ["", paint(f"all other hosts: {whole}", "dim")]
+    warnings = [paint("warning: ", "warning") + text for each in status.profiles for text in each.warnings]
     return [table, *others, *(["", *searching] if searching else []), *warnings, *_hints_at_names(configured)]
 
 
@@ -48,7 +48,7 @@ def _hints_at_names(configured: Mapping[str, Profile]) -> list[Block]:
     labels = {label for profile in configured.values() for label in profile.hosts}
     found = [name for name in configured if name in all_hosts() and name not in labels]
     return [
-        styled(f'{name} is the name of a profile and of a host: only `hosts = ["{name}"]` gives it to that host', "dim")
+        paint(f'{name} is the name of a profile and of a host: only `hosts = ["{name}"]` gives it to that host', "dim")
         for name in found
     ]
 
@@ -62,7 +62,7 @@ def _searching(status: Status) -> list[Block]:
         for each in sorted(status.hosts, key=host_name)
         if each.search and each.profile not in forced
     }
-    return [styled(text, "dim") for text in found]
+    return [paint(text, "dim") for text in found]
 
 
 def profiles_json(status: Status, configured: Mapping[str, Profile]) -> dict[str, Any]:

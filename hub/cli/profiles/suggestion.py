@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from config.name_globs import NameChoice
-from hub.cli.render.tables import about
+from hub.cli.render.words import about
 from hub.control.answers import ToolUse, ToolUses, tokens_together
 
 MIN_CALLS: Final = 20

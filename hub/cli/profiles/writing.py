@@ -14,7 +14,7 @@ from hub.cli.profiles.arrival import arrivals
 from hub.cli.profiles.choice import Choice, with_unknown
 from hub.cli.profiles.evidence import Evidence
 from hub.cli.profiles.ways_in import ways_in
-from hub.cli.render.tables import about
+from hub.cli.render.words import about
 from hub.cli.subcommand import Desk, Output, UsageError, agreed, client
 from hub.control.answers import Status
 from hub.control.errors import HubNotRunning

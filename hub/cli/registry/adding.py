@@ -14,12 +14,19 @@ from config.registry.packages import NotRunnable
 from config.registry.ways import Way
 from config.secrets.store import SecretStore
 from config.settings import UpstreamConfig
-from hub.cli.configuration.editing import added
+from hub.cli.configuration.editing import add_server
 from hub.cli.registry.asking import answers
-from hub.cli.registry.choosing import NotAdded, chosen_registry, chosen_way, is_asked, report_failures
-from hub.cli.registry.finding import Found, find, judge
-from hub.cli.registry.known import Known
-from hub.cli.registry.screens import as_written, before_answers, status_of
+from hub.cli.registry.choosing import (
+    NotAdded,
+    as_written,
+    before_answers,
+    choose_registry,
+    choose_way,
+    is_asked,
+    report_failures,
+    status_of,
+)
+from hub.cli.registry.finding import Found, Known, find, judge
 from hub.cli.secret_commands import say_kept
 from hub.cli.subcommand import EX_FAILED, Desk, UsageError, agreed
 
@@ -40,14 +47,14 @@ def add_listed(options: Desk, own: Mapping[str, Any]) -> int:
     except ValueError as error:
         raise UsageError(str(error)) from None
     known, output = Known(options.config), options.output
-    there = find(known.chosen(options.registry), name, version, output.progress)
-    found = chosen_registry(there, options, name, version)
+    there = find(known.choose(options.registry), name, version, output.progress)
+    found = choose_registry(there, options, name, version)
     server = found.listed.server
     refuse_deleted(found)
     id = options.called or id_of(name, known.upstreams)
     if not options.called:
         _refuse_again(name, known.upstreams)
-    way = chosen_way(found, options)
+    way = choose_way(found, options)
     for line in before_answers(found, way):
         output.say(line)
     if said := status_of(found):
@@ -79,7 +86,7 @@ def write(options: Desk, id: str, settings: Mapping[str, Any], new: "NewSecrets"
         change(trial)
         if not trial.problems():
             say_kept(new.keep(), options.output)
-    return added(options, id, dict(settings), change)
+    return add_server(options, id, dict(settings), change)
 
 
 def with_own(settings: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def absolute(path: str) -> str:
     return os.path.abspath(os.path.expanduser(path))
 
 
-def given(pairs: Sequence[str], way: Way) -> dict[str, list[str]]:
+def read_inputs(pairs: Sequence[str], way: Way) -> dict[str, list[str]]:
     """The values of `--input`, checked.
 
     Raises:
@@ -66,7 +66,7 @@ def answers(
     Raises:
         UsageError: something has to be said, and there is nobody to say it.
     """
-    said = given(options.input, way)
+    said = read_inputs(options.input, way)
     values: Values = {**known}
     asks = is_asked(options) and not options.yes
     for slot, asked in all_asked(way.slots):

@@ -1,9 +1,12 @@
-"""Choices that nobody makes silently: which registry, which way to run a server."""
+"""Choices that nobody makes silently: which registry, which way to run a server; and the screens about a server before
+it is added: its command, its input, the words of its publisher."""
 
+import shlex
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from config.registry.entry import words_without_answers
 from config.registry.names import LATEST
 from config.registry.server_json import one_line
 from config.registry.ways import Way, ways_of
@@ -42,7 +45,7 @@ def is_asked(options: Desk) -> bool:
     return options.output.is_attended()
 
 
-def chosen_registry(found: Sequence[Found], options: Desk, name: str, version: str) -> Found:
+def choose_registry(found: Sequence[Found], options: Desk, name: str, version: str) -> Found:
     """The one that is meant.
 
     Raises:
@@ -62,7 +65,7 @@ def chosen_registry(found: Sequence[Found], options: Desk, name: str, version: s
     return found[_number(f"{name} is in several registries, which need not mean the same server:", titles, options)]
 
 
-def chosen_way(found: Found, options: Desk) -> Way:
+def choose_way(found: Found, options: Desk) -> Way:
     """The way to run a server that is meant.
 
     Raises:
@@ -137,3 +140,52 @@ def _number(question: str, titles: Sequence[str], options: Desk) -> int:
         if answer.isascii() and answer.isdigit() and 0 < int(answer[:6]) <= len(titles):
             return int(answer[:6]) - 1
     raise UsageError("there was no answer that could be used; nothing was changed")
+
+
+def head(found: Found) -> str:
+    """Name, version, day, registry."""
+    listed = found.listed
+    day = f", published {printable(listed.published)}" if listed.published else ""
+    return f"{listed.server.name} {listed.server.version}{day}, in registry {found.registry.name}"
+
+
+def status_of(found: Found) -> str:
+    """The words of the registry against it; "": nothing."""
+    listed = found.listed
+    if listed.status == "active":
+        return ""
+    why = f": {printable(one_line(listed.message, 500))}" if listed.message else ""
+    return f"it is {printable(listed.status[:32])}{why}"
+
+
+def before_answers(found: Found, way: Way) -> Iterator[str]:
+    """The server as the publisher describes it, with the keys of what will be asked in capitals."""
+    yield head(found)
+    if found.listed.server.description:
+        yield f"  {printable(one_line(found.listed.server.description))}"
+    if way.kind == "remote":
+        address = next(slot for slot in way.slots if slot.place == "address")
+        yield f"  opens       {printable(address.template or '')}"
+        headers = [slot.name for slot in way.slots if slot.place == "header"]
+        if headers:
+            yield f"  headers     {printable(', '.join(headers))}"
+        yield "What you ask of it, and what you answer, goes to that server."
+        return
+    yield f"  runs        {printable(' '.join(words_without_answers(way)))}"
+    for slot in way.slots:
+        if slot.place == "variable":
+            default = slot.template if slot.template is not None else slot.asked[0].input.default or ""
+            yield f"  environment {printable(slot.name)}{printable(f'={default}') if default else ''}"
+    yield "This program gets your rights."
+
+
+def as_written(settings: Mapping[str, Any]) -> Iterator[str]:
+    """The settings as they will be written; secrets are references there."""
+    if "url" in settings:
+        yield f"  opens       {printable(settings['url'])}"
+        for name, value in settings.get("headers", {}).items():
+            yield f"  header      {printable(f'{name}: {value}')}"
+    else:
+        yield f"  runs        {printable(shlex.join([settings['command'], *settings.get('args', ())]))}"
+    for name, value in settings.get("env", {}).items():
+        yield f"  environment {printable(f'{name}={value}')}"

@@ -76,7 +76,7 @@ class Registry(Struct, frozen=True, repr_omit_defaults=True):
         host = urlsplit(self.url).hostname or ""
         return Allowed(private_hosts=frozenset({host}), loopback_http=host in LOOPBACK)
 
-    def failed(self, why: str) -> RegistryFailed:
+    def failure(self, why: str) -> RegistryFailed:
         return RegistryFailed(f"cannot reach registry {self.name}: {why}", why=why, registry=self.name)
 
 
@@ -97,7 +97,7 @@ def run(ask: Callable[["Client"], Awaitable[T]], screen: Screen | None = None) -
         RegistryFailed: as `ask` does.
     """
 
-    async def asked() -> T:
+    async def ask_and_say() -> T:
         client = Client(Fetcher(os.environ, timeout_s=TIMEOUT_S, max_body_bytes=MAX_BODY_BYTES))
         async with trio.open_nursery() as nursery:
             if screen is not None and screen.live:
@@ -107,7 +107,7 @@ def run(ask: Callable[["Client"], Awaitable[T]], screen: Screen | None = None) -
         return found.unwrap()
 
     try:
-        return trio.run(asked)
+        return trio.run(ask_and_say)
     except BaseExceptionGroup as group:
         if group.subgroup(KeyboardInterrupt) is not None:  # it came while some task ran
             raise KeyboardInterrupt from None
@@ -219,7 +219,7 @@ class Client:
         """A page of the list of servers whose names hold `text`."""
         answer = await self._get(registry, list_path(text, cursor))
         if answer is None:
-            raise registry.failed(f"there is no registry at its address; is [registries.{registry.name}] url right?")
+            raise registry.failure(f"there is no registry at its address; is [registries.{registry.name}] url right?")
         return _read_page(registry, answer)
 
     async def _get(self, registry: Registry, path: str) -> dict[str, Any] | None:
@@ -228,10 +228,10 @@ class Client:
         if fetched.status in _GONE:
             return None
         if fetched.status != 200:
-            raise registry.failed(_say(fetched))
+            raise registry.failure(_say(fetched))
         found = fetched.json_object()
         if found is None:
-            raise registry.failed("its answer is no JSON object")
+            raise registry.failure("its answer is no JSON object")
         return found
 
     async def _follow(self, registry: Registry, url: str) -> Fetched:
@@ -250,7 +250,7 @@ class Client:
             try:
                 fetched = await self._fetcher.get(url, registry.allowed, headers=registry.headers)
             except FetchFailed as error:
-                self._silent[registry.name] = registry.failed(error.text)
+                self._silent[registry.name] = registry.failure(error.text)
                 raise self._silent[registry.name] from None
             if fetched.status not in _MOVED:
                 return fetched
@@ -258,18 +258,18 @@ class Client:
                 url = urljoin(url, fetched.headers.get("location", ""))
                 elsewhere = _origin(url) != begin
             except ValueError:
-                raise registry.failed("it sends on to something that is no address") from None
+                raise registry.failure("it sends on to something that is no address") from None
             if elsewhere:
                 text = "it sends on to another host, which is not followed; if it has moved, write its new address"
-                raise registry.failed(f"{text} into [registries.{registry.name}] url")
-        raise registry.failed("it sends on again and again")
+                raise registry.failure(f"{text} into [registries.{registry.name}] url")
+        raise registry.failure("it sends on again and again")
 
 
 def _read_page(registry: Registry, answer: Mapping[str, Any]) -> RegistryPage:
     try:
         return read_page(answer)
     except Unreadable as error:
-        raise registry.failed(f"its answer makes no sense: {error}") from None
+        raise registry.failure(f"its answer makes no sense: {error}") from None
 
 
 def _origin(url: str) -> tuple[str, str, int | None]:

@@ -20,15 +20,13 @@ from config.registry.server_json import Listed
 from config.registry.slots import all_asked
 from config.registry.ways import ENGINES, Way, ways_of
 from config.secrets.store import SecretStore
-from hub.cli.configuration.editing import changed
+from hub.cli.configuration.editing import make_change
 from hub.cli.hosts.changes import configuration_diff
 from hub.cli.registry.adding import is_agreed, refuse_deleted, settings_of
 from hub.cli.registry.asking import Values, absolute, answers
-from hub.cli.registry.choosing import NotAdded, report_failures
+from hub.cli.registry.choosing import NotAdded, head, report_failures, status_of
 from hub.cli.registry.client import Client, Registry, run
-from hub.cli.registry.finding import Found
-from hub.cli.registry.known import Known
-from hub.cli.registry.screens import head, status_of
+from hub.cli.registry.finding import Found, Known
 from hub.cli.render.screen import Screen
 from hub.cli.secret_commands import say_kept
 from hub.cli.subcommand import EX_FAILED, Desk
@@ -253,14 +251,14 @@ def _say_table(kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -
 def _write(options: Desk, change: Change, new: "NewSecrets", *, disabled: bool) -> int:
     output = options.output
 
-    def assigned(draft: Draft) -> tuple[str, str]:
+    def assign(draft: Draft) -> tuple[str, str]:
         for name, value in change.settings.items():
             draft.assign(options.name, name, value)
         return "updated", f"updated {options.name}"
 
     if not options.dry_run:
         trial = Draft(options.config, os.environ)
-        assigned(trial)
+        assign(trial)
         for each in trial.changes():
             output.say(configuration_diff(each.path, each.before or "", each.after))
         if not is_agreed(f"Update {options.name}?", options):
@@ -268,4 +266,4 @@ def _write(options: Desk, change: Change, new: "NewSecrets", *, disabled: bool) 
             return EX_FAILED
         if new.values and not trial.problems():
             say_kept(new.keep(), output)
-    return changed(options, assigned, waits=not disabled, offers=True)
+    return make_change(options, assign, waits=not disabled, offers=True)

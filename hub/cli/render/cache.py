@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cache.statistics import CacheCounts, CacheStatistics, StoreStatistics, UpstreamCacheStatistics
-from hub.cli.render.screen import Block, Cell, Table, styled
-from hub.cli.render.tables import duration, size, times
+from hub.cli.render.screen import Block, Cell, Table, paint
+from hub.cli.render.words import duration, size, times
 
 _HEADS: Final = ("SERVER", "RESOURCES", "SIZE", "READS", "HITS", "MISSES", "JOINED", "STALE", "KEPT", "TOO LARGE")
 _FOUND: Final = "FROM STORE"
@@ -109,7 +109,7 @@ def _upstreams(upstreams: Sequence[UpstreamCacheStatistics], *, shared: bool) ->
 def _upstream(upstream: UpstreamCacheStatistics) -> list[Cell]:
     counts = upstream.counts
     counted = counts.hits, counts.misses, counts.coalesced, counts.stale, counts.stored, counts.refused
-    return [styled(upstream.name, "name"), upstream.entries, size(upstream.bytes), _reads(counts), *counted]
+    return [paint(upstream.name, "name"), upstream.entries, size(upstream.bytes), _reads(counts), *counted]
 
 
 # --- the store that hubs share ----------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def _store(store: StoreStatistics) -> list[Block]:
         whose = f", {hubs} {'hub uses' if hubs == 1 else 'hubs use'} it" if hubs else ""
         lines = [f"store: connected for {duration(store.since_s)}{whose}"]
     else:
-        lines = [styled(_loud(store), "bad"), *(f"  {line}" for line in (_ADVICE.get(state, _AWAY)))]
+        lines = [paint(_loud(store), "bad"), *(f"  {line}" for line in (_ADVICE.get(state, _AWAY)))]
     if late := store.late:
         alone = f", and the store was skipped {times(store.bypasses)}" if store.bypasses else ""
         lines.append(f"  {late} {'answer' if late == 1 else 'answers'} came too late{alone}")

@@ -1,6 +1,8 @@
-"""`hubd tools --cost` as blocks of a screen, and a warning about hosts that are shown more than they take."""
+"""`hubd tools --cost` and `--unused` as blocks of a screen, and a warning about hosts that are shown more than they
+take."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -8,13 +10,76 @@ from msgspec import Raw, Struct
 
 from config.loading.check_profiles import OWN_LABEL
 from hub.catalog.token_cost import ShownCost, cost_of_view, text_bytes, tokens_of, tool_bytes
-from hub.cli.render.screen import Block, Cell, Table, styled
-from hub.cli.render.tables import about
-from hub.cli.render.unused import by_server, counted_days, span
-from hub.control.answers import HostRow, Status, ToolUses, UpstreamRow
+from hub.cli.render.screen import Block, Cell, Table, paint
+from hub.cli.render.words import about
+from hub.control.answers import HostRow, Status, ToolUse, ToolUses, UpstreamRow, tokens_together
 
 if TYPE_CHECKING:
     from config.hosts.facts import KnownHost
+
+NOT_KEPT: Final = "calls are not counted (`[usage] keep = false` in hubd.toml), so nobody knows what is unused"
+
+
+def find_unused(uses: ToolUses) -> list[ToolUse]:
+    """The tools that no host called in the last days, by server, the most expensive first."""
+    order = list(dict.fromkeys(each.server for each in uses.tools))
+    found = [each for each in uses.tools if not each.calls]
+    return sorted(found, key=lambda each: (order.index(each.server), -each.tokens))
+
+
+def by_server(uses: ToolUses) -> dict[str, tuple[int, int]]:
+    """Of each server whose tools are told, the number of those that nobody called, and their tokens."""
+    found: dict[str, list[ToolUse]] = {each.server: [] for each in uses.tools}
+    for each in find_unused(uses):
+        found[each.server].append(each)
+    return {server: (len(tools), tokens_together(tools)) for server, tools in found.items()}
+
+
+def blocks_of_unused(uses: ToolUses, name: str | None = None) -> list[Block]:
+    """The screen; `name`: of this server only."""
+    if uses.since is None:
+        return [NOT_KEPT]
+    among = [each for each in uses.tools if name in (None, each.server)]
+    shown = [each for each in find_unused(uses) if name in (None, each.server)]
+    if not shown:
+        return [f"every one of {len(among)} tools was called in the last {uses.days} days" if among else "no tools"]
+    rows = [(paint(each.name, "name"), about(each.tokens), each.last) for each in shown]
+    whole = f"{len(shown)} of {len(among)} tools, {about(tokens_together(shown))} tokens: not called "
+    return [
+        Table(("TOOL", "TOKENS", "LAST CALL"), rows, shorten=("TOOL",), drop=("LAST CALL",)),
+        "",
+        f"{whole}{span(uses)}",
+    ]
+
+
+def json_of_unused(uses: ToolUses, name: str | None = None) -> dict[str, Any]:
+    """The same for programs."""
+    shown = [each for each in find_unused(uses) if name in (None, each.server)] if uses.since is not None else []
+    return {
+        "since": uses.since,
+        "days": uses.days,
+        "tools": [
+            {"name": each.name, "server": each.server, "tokens": each.tokens, "last": each.last} for each in shown
+        ],
+    }
+
+
+def span(uses: ToolUses) -> str:
+    """The time that the record speaks of, to end a sentence."""
+    days = days_of_counting(uses)
+    if days >= uses.days:
+        return f"for {uses.days} days"
+    ago = {0: "today", 1: "yesterday"}.get(days, f"{days} days ago")
+    return f"since {uses.since}, when the counting began ({ago})"
+
+
+def days_of_counting(uses: ToolUses) -> int:
+    """Days for which calls have been counted."""
+    try:
+        return (date.fromisoformat(uses.today) - date.fromisoformat(uses.since or "")).days
+    except ValueError:
+        return 0
+
 
 OF_ONE: Final = "leave tools of it out with its setting `tools` in hubd.toml"
 """The remedy where a host is shown one server, which no profile chooses from."""
@@ -24,26 +89,26 @@ def costs(data: Status, uses: ToolUses) -> list[Block]:
     """`hubd tools --cost`: servers, the most expensive first, and below them hosts."""
     unused = None if uses.since is None else by_server(uses)
     servers: list[tuple[Cell, ...]] = [
-        (styled(each.name, "name"), _tools(each), _about(each.tokens), *_unused_cells(each, unused), _largest(each))
+        (paint(each.name, "name"), _tools(each), _about(each.tokens), *_cells_of_unused(each, unused), _largest(each))
         for each in _servers(data)
     ]
     nothing = () if unused is None else (None,)
     if data.instructions_tokens:
-        servers.append((styled("instructions", "dim"), None, about(data.instructions_tokens), *nothing, None))
+        servers.append((paint("instructions", "dim"), None, about(data.instructions_tokens), *nothing, None))
     if servers and data.all_tools:
-        servers.append((styled(_together(data), "bold"), data.all_tools, about(data.all_tokens), *nothing, None))
+        servers.append((paint(_together(data), "bold"), data.all_tools, about(data.all_tokens), *nothing, None))
     blocks: list[Block] = []
     if servers:
         heads = ("SERVER", "TOOLS", "TOKENS", *(() if unused is None else (f"UNUSED {uses.days} DAYS",)), "LARGEST")
         blocks.append(Table(heads, servers, shorten=("LARGEST", "SERVER"), drop=("LARGEST",)))
-        if unused and counted_days(uses) < uses.days:
-            blocks += ["", styled(f"unused: not called {span(uses)}", "dim")]
-    hosts = [(*_host(each), styled(_limit(each), "warning" if over_limit(each) else "dim")) for each in _hosts(data)]
+        if unused and days_of_counting(uses) < uses.days:
+            blocks += ["", paint(f"unused: not called {span(uses)}", "dim")]
+    hosts = [(*_host(each), paint(_limit(each), "warning" if over_limit(each) else "dim")) for each in _hosts(data)]
     if hosts:
         heads = ("HOST", "PROFILE", "TOOLS", "TOKENS", "LIMIT")
         blocks += ["", Table(heads, hosts, shorten=("LIMIT", "HOST", "PROFILE"))]
     if warning := warning_of(data.hosts):
-        blocks += ["", styled("warning: ", "warning") + warning]
+        blocks += ["", paint("warning: ", "warning") + warning]
     return blocks or ["no server has any tools; `hubd status` shows how they are"]
 
 
@@ -52,7 +117,7 @@ def _together(data: Status) -> str:
     return "together" if all("@" not in each.name for each in _servers(data)) else "outside of projects"
 
 
-def _unused_cells(upstream: UpstreamRow, unused: Mapping[str, tuple[int, int]] | None) -> tuple[Cell, ...]:
+def _cells_of_unused(upstream: UpstreamRow, unused: Mapping[str, tuple[int, int]] | None) -> tuple[Cell, ...]:
     if unused is None:
         return ()
     if (found := unused.get(upstream.name)) is None:  # a server of a project, whose use is not told
@@ -84,7 +149,7 @@ def costs_json(data: Status, uses: ToolUses) -> dict[str, Any]:
             "search": each.search,
             "tools": each.tools,
             "tokens": each.tokens,
-            "tool_limit": None if (known := known_of(each)) is None else known.tool_limit,
+            "tool_limit": None if (known := find_known(each)) is None else known.tool_limit,
             "spare_tokens": None if known is None else known.spare_tokens,
         }
         for each in _hosts(data)
@@ -120,7 +185,7 @@ def costs_of(tools: Iterable[Mapping[str, Any]], instructions: str = "") -> List
     return ListedCosts(found, tokens_of(text_bytes(instructions)), cost_of_view(sizes.values(), instructions))
 
 
-def listed_json(found: ListedCosts) -> dict[str, Any]:
+def json_of_listed(found: ListedCosts) -> dict[str, Any]:
     """The same for programs."""
     return {
         "tools": [{"name": name, "tokens": tokens} for name, tokens in found.tools],
@@ -131,14 +196,14 @@ def listed_json(found: ListedCosts) -> dict[str, Any]:
 
 def tool_costs(found: ListedCosts) -> list[Block]:
     """`hubd tools NAME --cost`, and of a profile."""
-    rows: list[tuple[Cell, ...]] = [(styled(name, "name"), about(tokens)) for name, tokens in found.tools]
+    rows: list[tuple[Cell, ...]] = [(paint(name, "name"), about(tokens)) for name, tokens in found.tools]
     if not rows:
         return []
     if found.instructions_tokens:
-        rows.append((styled("instructions", "dim"), about(found.instructions_tokens)))
+        rows.append((paint("instructions", "dim"), about(found.instructions_tokens)))
     if len(rows) > 1:
         tools = f"together, {found.together.tools} {'tool' if found.together.tools == 1 else 'tools'}"
-        rows.append((styled(tools, "bold"), about(found.together.tokens)))
+        rows.append((paint(tools, "bold"), about(found.together.tokens)))
     return [Table(("TOOL", "TOKENS"), rows, shorten=("TOOL",))]
 
 
@@ -159,13 +224,13 @@ def _command_of(host: HostRow) -> str:
         return f"hubd tools --pick {host.profile}"
     if host.endpoint.startswith("/mcp/") and not host.endpoint.startswith(("/mcp/@", "/mcp/~")):
         return ""
-    known = known_of(host)
+    known = find_known(host)
     return f"hubd profile suggest {host.label if known is None else known.id}"
 
 
 def over_limit(host: HostRow) -> str:
     """The limit that a host is beyond, as a clause; "" if none is known."""
-    known = known_of(host)
+    known = find_known(host)
     if known is None:
         return ""
     tools, tokens = host.tools or 0, host.tokens or 0
@@ -176,7 +241,7 @@ def over_limit(host: HostRow) -> str:
     return ""
 
 
-def known_of(host: HostRow) -> "KnownHost | None":
+def find_known(host: HostRow) -> "KnownHost | None":
     """The host as `hosts.toml` knows it: by the label that `hubd install` gave it, else by the name it gives itself."""
     from config.hosts.facts import all_hosts
 
@@ -210,7 +275,7 @@ def _host(host: HostRow) -> tuple[Cell, ...]:
 
 
 def _limit(host: HostRow) -> str:
-    known = known_of(host)
+    known = find_known(host)
     if host.search:
         return "search mode"
     if known is None:

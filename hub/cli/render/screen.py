@@ -1,6 +1,6 @@
 """The screen: the one place that knows the width and the colours of a terminal.
 
-    screen.show("a line", styled("bad news", "bad"), Table(heads, rows))
+    screen.show("a line", paint("bad news", "bad"), Table(heads, rows))
     with screen.live_lines() as live:
         live.update(["time: installing 3 s"])
 
@@ -51,8 +51,8 @@ Block: TypeAlias = "str | Text | Table"
 Cell: TypeAlias = "str | int | Text | None"
 
 
-def styled(text: str, style: str) -> "Text":
-    """A text with one of `STYLES`, made safe for a terminal. `styled(a, "bad") + " and more"` is one, too."""
+def paint(text: str, style: str) -> "Text":
+    """A text with one of `STYLES`, made safe for a terminal. `paint(a, "bad") + " and more"` is one, too."""
     from rich.text import Text
 
     return Text(printable(text, keep="\n\t"), STYLES[style])
@@ -219,7 +219,7 @@ class Table:
     def lines(self, width: int) -> "list[Text]":
         """The table's lines, none wider than `width` cells."""
         rows = [[_cell(cell) for cell in row] for row in self._rows]
-        table = [[styled(head, "bold") for head in self._heads], *rows] if self._heads else rows
+        table = [[paint(head, "bold") for head in self._heads], *rows] if self._heads else rows
         if not table:
             return []
         widths = self._fit([max(cell.cell_len for cell in column) for column in zip(*table, strict=True)], width)

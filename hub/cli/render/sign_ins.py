@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from hub.cli.render.screen import Block, Cell, Table, styled
-from hub.cli.render.tables import duration
+from hub.cli.render.screen import Block, Cell, Table, paint
+from hub.cli.render.words import duration
 from hub.control.answers import UpstreamRow
 from hub.control.sign_ins import SignInAccount
 
@@ -42,15 +42,15 @@ def accounts_blocks(accounts: Sequence[SignInAccount], name: str | None = None) 
     table = Table(_HEADS, rows, shorten=("UPSTREAM", "AT", "SCOPES"), drop=_DROP, notes=notes)
     sources = dict.fromkeys(each.key_source for each in found if each.key_source)
     keys = " and ".join(KEYS.get(source, source) for source in sources)
-    return [table, *([styled(f"sealed by a key in {keys}", "dim")] if keys else [])]
+    return [table, *([paint(f"sealed by a key in {keys}", "dim")] if keys else [])]
 
 
 def _row(account: SignInAccount) -> Sequence[Cell]:
     state = STATES.get(account.state, account.state)
     return (
-        styled(account.upstream or "(identity provider)", "name"),
+        paint(account.upstream or "(identity provider)", "name"),
         "shared" if account.account == "shared" else account.principal,
-        styled(state, _STYLES.get(account.state, "dim")),
+        paint(state, _STYLES.get(account.state, "dim")),
         account.issuer or None,
         _until(account.expires_s),
         ("yes" if account.renewable else "no") if account.issuer else None,
@@ -78,9 +78,9 @@ def sign_in_notes(upstream: UpstreamRow) -> "list[str | Text]":
         return []
     notes: list[str | Text] = []
     if facts.note and facts.note not in (upstream.last_error or ""):
-        notes.append(styled(f"sign-in: {facts.note}", "warning"))
+        notes.append(paint(f"sign-in: {facts.note}", "warning"))
     if facts.issuer and upstream.state != "unauthorized":
         lasts = "" if facts.expires_s is None else f" for {duration(max(0.0, facts.expires_s))}"
         then = ", renewed without you" if facts.renewable else f", then `{facts.command}` again" if lasts else ""
-        notes.append(styled(f"signed in at {facts.issuer}{lasts}{then}", "dim"))
+        notes.append(paint(f"signed in at {facts.issuer}{lasts}{then}", "dim"))
     return notes

@@ -9,9 +9,9 @@ from msgspec.structs import astuple
 from cache.statistics import StoreStatistics
 from hub.cli.render.cache import brief
 from hub.cli.render.costs import host_name, warning_of
-from hub.cli.render.screen import Block, Cell, Table, styled
+from hub.cli.render.screen import Block, Cell, Table, paint
 from hub.cli.render.sign_ins import sign_in_notes
-from hub.cli.render.tables import about, duration, size, times
+from hub.cli.render.words import about, duration, size, times
 from hub.control.answers import BufferStatus, ConfigStatus, HostRow, ProjectRow, ReplicaStatus, Status, UpstreamRow
 from upstreams.journal.last_words import error_line
 
@@ -26,14 +26,14 @@ QUIET_S: Final = 60.0
 
 def status(data: Status) -> list[Block]:
     """`hubd status`: mistakes in the configuration, then servers, the broken ones first, hosts, projects, warnings."""
-    blocks: list[Block] = [styled(f"hubd {data.version}", "bold") + f", up {duration(data.uptime_s)}"]
+    blocks: list[Block] = [paint(f"hubd {data.version}", "bold") + f", up {duration(data.uptime_s)}"]
     if data.listen:
         blocks.append(f"listens on {data.listen.url} and {data.listen.socket}")
     if data.buffer and _is_worth_saying(data.buffer):
         blocks.append(_buffer(data.buffer))
     if data.root:
         text = "RUNS AS ROOT, and so does every server it starts (see `hubd doctor`)"
-        blocks.append(styled(text, "warning"))
+        blocks.append(paint(text, "warning"))
     parts = [
         _configuration(data.config),
         _upstreams(data.upstreams),
@@ -60,7 +60,7 @@ def _buffer(buffer: BufferStatus) -> "Text":
         text += f"; full {times(buffer.refused)}"
     if buffer.evicted:
         text += f"; {buffer.evicted} slow {'peer was' if buffer.evicted == 1 else 'peers were'} cut off"
-    return styled(text, "warning" if buffer.refused or buffer.evicted else "dim")
+    return paint(text, "warning" if buffer.refused or buffer.evicted else "dim")
 
 
 def _in_common(data: Status) -> list[Block]:
@@ -91,7 +91,7 @@ def _configuration(config: ConfigStatus) -> list[Block]:
     """Problems of the configuration: first and loud, since until then no change has any effect."""
     lines: list[Block] = []
     if config.problem:
-        lines.append(styled("Configuration has errors; the previous one is still in use:", "bad"))
+        lines.append(paint("Configuration has errors; the previous one is still in use:", "bad"))
         lines += [f"  {line}" for line in config.problem.splitlines()]
     if config.pending:
         lines.append(f"settings that need a restart of the hub: {', '.join(config.pending)}")
@@ -109,7 +109,7 @@ def _warnings(data: Status) -> list[Block]:
         texts.append(f"{warning}; `hubd tools --cost` shows what is large")
     if data.faults:
         texts.append(f"the hub itself failed {times(data.faults)}; see `hubd logs`")
-    return [styled("warning: ", "warning") + text for text in texts]
+    return [paint("warning: ", "warning") + text for text in texts]
 
 
 # --- servers ----------------------------------------------------------------------------------------------------------
@@ -178,8 +178,8 @@ def _upstream(upstream: UpstreamRow) -> "Sequence[Cell]":
     tools, *others = [None] * 4 if counts is None else astuple(counts)
     tokens = about(upstream.tokens) if tools and upstream.tokens is not None else None
     return (
-        styled(upstream.name, "name"),
-        styled(_state_and_progress(upstream), style),
+        paint(upstream.name, "name"),
+        paint(_state_and_progress(upstream), style),
         since,
         upstream.transport,
         upstream.version,
@@ -196,7 +196,7 @@ def _notes(upstream: UpstreamRow) -> "list[str | Text]":
     notes: list[str | Text] = []
     if upstream.crash_loop:
         text = f"crash loop: ended or failed to start {times(upstream.ends_lately or 0)} within 5 min"
-        notes.append(styled(text, "bad"))
+        notes.append(paint(text, "bad"))
     if upstream.stale_config:
         notes.append(f"still runs with its old settings: {upstream.stale_config.partition(chr(10))[0]}")
     notes += _trouble(upstream)
@@ -241,7 +241,7 @@ def _trouble(upstream: UpstreamRow) -> "list[str | Text]":
 def _last_words(said: Sequence[str]) -> "list[str | Text]":
     """The line that names the error; if none does, the last ones."""
     at = error_line(said)
-    return [styled(f"| {said[at].strip()}", "bad")] if at is not None else [f"| {line}" for line in said[-SAID_LINES:]]
+    return [paint(f"| {said[at].strip()}", "bad")] if at is not None else [f"| {line}" for line in said[-SAID_LINES:]]
 
 
 # --- hosts ------------------------------------------------------------------------------------------------------------
@@ -262,12 +262,12 @@ def _hosts(hosts: Sequence[HostRow]) -> list[Block]:
         drop = ("VERSION", "ENDPOINT", "QUESTIONS", "TRANSPORT", "ATTACHED", "RUNNING", "IDLE", "TOOLS", "TOKENS")
         blocks.append(Table(_HOST_HEADS, rows, shorten=("HOST", "ENDPOINT"), least=NAME_CELLS, drop=drop))
     if searching := sorted({host_name(host) for host in hosts if host.search}):
-        blocks.append(styled(f"search mode, where tools are found by searching: {', '.join(searching)}", "dim"))
+        blocks.append(paint(f"search mode, where tools are found by searching: {', '.join(searching)}", "dim"))
     if quiet:
         names = Counter(host_name(host) for host in quiet)
         listed = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in sorted(names.items()))
         noun = "host" if len(quiet) == 1 else "hosts"
-        blocks.append(styled(f"{len(quiet)} HTTP {noun} without a stream or a call for a minute: {listed}", "dim"))
+        blocks.append(paint(f"{len(quiet)} HTTP {noun} without a stream or a call for a minute: {listed}", "dim"))
     return blocks
 
 

@@ -18,7 +18,7 @@ from config.hosts.originals import Original
 from config.hosts.secret_literals import NewSecrets
 from config.loading.assemble import load_all
 from config.settings import HubConfig, UpstreamConfig
-from hub.cli.configuration.environment import unasked_capture
+from hub.cli.configuration.environment import capture_unasked
 from hub.cli.hosts.changes import originals_of
 from hub.cli.setup.running_hub import Way
 from hub.cli.subcommand import own_command
@@ -73,7 +73,7 @@ def plan_capture(imported: Sequence[Write], machine: Machine) -> tuple[Capture |
     Raises:
         EditError: hubd.env cannot be read.
     """
-    return unasked_capture(None, upstreams_in(imported, machine))
+    return capture_unasked(None, upstreams_in(imported, machine))
 
 
 def upstreams_in(imported: Sequence[Write], machine: Machine) -> dict[str, UpstreamConfig]:

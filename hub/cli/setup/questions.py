@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from config.hosts.import_choice import Import
 from config.hosts.secret_literals import NewSecrets
 from config.secrets.store import SecretStore
-from hub.cli.configuration.shell_variables import asked_to_keep, keep_in, only_here, unkept, why_not_kept
+from hub.cli.configuration.shell_variables import ask_what_to_keep, keep_in, only_here, unkept, why_not_kept
 from hub.cli.render.screen import Block
 from hub.cli.setup import screens
 from hub.cli.setup.survey import ServerVerdict, leave
@@ -31,7 +31,7 @@ def keep_variables(
     wanted = only_here([(name, server.values) for name, server in (*result.taken, *result.known)], own)
     if not wanted:
         return found, None
-    kept = asked_to_keep(wanted) if may_ask(options) else list(wanted)
+    kept = ask_what_to_keep(wanted) if may_ask(options) else list(wanted)
     then = ", then `hubd setup` again takes it over"
     left = {server: why_not_kept(names) + then for server, names in unkept(wanted, kept).items()}
     if left:

@@ -10,9 +10,9 @@ from msgspec import structs
 from config.files import read_file
 from config.hub_paths import backup_dir
 from hub.cli import service_manager
+from hub.cli.background import start_hub
 from hub.cli.service_manager import Service, ServiceError
 from hub.cli.setup.interrupts import Undo, held_back
-from hub.cli.start_hub import start_hub
 from hub.cli.subcommand import Desk, Output, UsageError, client, now, own_command
 from hub.control.answers import Status
 from hub.control.errors import ControlFailed, HubNotRunning

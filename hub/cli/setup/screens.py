@@ -16,8 +16,8 @@ from config.hosts.originals import taken_out
 from config.hub_paths import backup_dir
 from hub.cli.hosts.changes import below_home, configuration_diff, host_diff, text_diff
 from hub.cli.render.costs import warning_of
-from hub.cli.render.screen import Block, Cell, Table, styled
-from hub.cli.render.tables import about
+from hub.cli.render.screen import Block, Cell, Table, paint
+from hub.cli.render.words import about
 from hub.cli.server_watch import UP
 from hub.cli.setup.plan import SetupPlan
 from hub.cli.setup.survey import ServerVerdict, Survey
@@ -50,7 +50,7 @@ def found(survey: Survey, home: Path) -> Iterator[Block]:
     yield f"Found {hosts} with {servers}: {listed(survey.titles)}." if survey.titles else "No host can be changed."
     for each in survey.unreadable:
         where = below_home(each.place.path, home)
-        yield styled(f"{each.place.title}: {where} is left as it is: {each.why}", "warning")
+        yield paint(f"{each.place.title}: {where} is left as it is: {each.why}", "warning")
 
 
 def tried(found: Sequence[ServerVerdict]) -> Iterator[Block]:
@@ -67,7 +67,7 @@ def tried(found: Sequence[ServerVerdict]) -> Iterator[Block]:
         if first.did == "does not work" and first.outcome is not None and first.outcome.is_on_its_way:
             what = "no answer yet"
         titles = ", ".join(dict.fromkeys(each.title for each in all))
-        rows.append([styled(name, "name"), styled(what, STYLES[first.did]), offer(first), titles])
+        rows.append([paint(name, "name"), paint(what, STYLES[first.did]), offer(first), titles])
         stays = "stays there: " if first.stays else ""
         notes.append([f"{stays}{_short(first)}"] if first.why else [])
     if rows:
@@ -79,7 +79,7 @@ def stay(found: Sequence[ServerVerdict], why: Mapping[str, str]) -> Iterator[Blo
     """The servers that stay with their hosts after all. `why`: by the hub's name."""
     for name, reason in why.items():
         titles = listed(list(dict.fromkeys(each.title for each in found if each.name == name)))
-        yield styled(f"{name} stays with {titles}: {reason}", "warning")
+        yield paint(f"{name} stays with {titles}: {reason}", "warning")
 
 
 def _short(each: ServerVerdict) -> str:
@@ -118,7 +118,7 @@ def costs(result: Import, verdicts: Sequence[ServerVerdict], places: Sequence[Pl
     yield f"{what} {counted(tools, 'tool')}, {about(tokens)} tokens, for every host."
     rows = [HostRow(host=place.host.title, label=place.host.id, tools=tools, tokens=tokens) for place in places]
     if warning := warning_of(rows):
-        yield styled(f"{warning}; `hubd tools --cost` shows what is large", "warning")
+        yield paint(f"{warning}; `hubd tools --cost` shows what is large", "warning")
     yield ""
 
 
@@ -143,12 +143,12 @@ def all_changes(plan: SetupPlan, home: Path) -> Iterator[Block]:
         changes += [f"{listed(off)} switched off"] * bool(off)
         if changes:
             rows.append([each.place.title, below_home(path, home), ", ".join(changes)])
-    yield styled("What would be written", "bold")
+    yield paint("What would be written", "bold")
     if rows:
         yield Table(("WHERE", "FILE", "CHANGE"), rows, wrap=("FILE", "CHANGE", "WHERE"), least=32, indent=2)
     for each in plan.refused:
         where = below_home(each.place.path, home)
-        yield styled(f"  {each.place.title}: {where} is left as it is: {each.why}", "warning")
+        yield paint(f"  {each.place.title}: {where} is left as it is: {each.why}", "warning")
     for stays in plan.leaving.stays:
         yield f"  {_say_kept(stays)}"
     if plan.start == "service":
@@ -240,7 +240,7 @@ def all_is_well(
     staying = sum(each.stays for each in verdicts)
     text = f"nothing to change. {counted(works, 'server')} through the hub{_staying(staying)}."
     is_well = not (others or sign_ins)
-    yield styled(f"All is well: {text}" if is_well else f"There is {text}", "good" if is_well else "warning")
+    yield paint(f"All is well: {text}" if is_well else f"There is {text}", "good" if is_well else "warning")
     if sign_ins:
         yield f"Sign-in needed: {listed([*sign_ins])}; run {listed([f'`{command}`' for command in sign_ins.values()])}."
     if others:
@@ -263,10 +263,10 @@ def done(
     """The last lines."""
     works = sum(not why for why in served.values())
     staying = sum(each.stays for each in verdicts) + len(left.stays)
-    yield styled(f"Done: {counted(works, 'server')} through the hub{_staying(staying)}.", "good")
+    yield paint(f"Done: {counted(works, 'server')} through the hub{_staying(staying)}.", "good")
     for stays in left.stays:
         if stays.kind != "changed":  # which is said as a failure
-            yield styled(f"  {_say_kept(stays)}", "warning")
+            yield paint(f"  {_say_kept(stays)}", "warning")
     notes: list[str] = []
     for place in changed:
         note = place.host.note or f"restart {place.title}"

@@ -19,14 +19,14 @@ from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import state_dir
 from config.loading.assemble import load_all
 from config.secrets.store import SecretStore
+from hub.cli.background import start_hub
 from hub.cli.configuration.saving import reload_hub, save, say_problems
 from hub.cli.hosts.served import hosts_that_start
-from hub.cli.keyboard import typed_line
+from hub.cli.keyboard import read_line
 from hub.cli.render.sign_ins import accounts_blocks
 from hub.cli.secret_commands import say_kept
 from hub.cli.server_watch import ServerOutcome, watch
 from hub.cli.sign_in.conversation import WHO, TokenWanted, Wishes, converse, how_long
-from hub.cli.start_hub import start_hub
 from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, add, agreed, client, now
 from hub.control.methods import SIGN_IN_FINISH, SIGN_IN_STATUS, SIGN_OUT
 from hub.control.sign_ins import SignedOutAccount, SignInOutcome
@@ -188,7 +188,7 @@ def offer_sign_in(found: Collection[ServerOutcome], output: Output) -> int | Non
 
 def _finish(options: Desk) -> int:
     """Hand the address on standard input to the hub, which waits for it."""
-    line = "" if sys.stdin is None else typed_line(sys.stdin, MAX_ADDRESS_CHARS).strip()
+    line = "" if sys.stdin is None else read_line(sys.stdin, MAX_ADDRESS_CHARS).strip()
     if not line:
         raise UsageError("standard input has no line with the address of the page that did not load")
     with client() as hub:

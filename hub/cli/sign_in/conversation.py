@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 
 from msgspec import Struct
 
-from hub.cli.render.tables import duration
+from hub.cli.render.words import duration
 from hub.cli.sign_in.browser import open_browser, why_elsewhere
 from hub.cli.subcommand import Output, agreed, client
 from hub.control.client import ControlClient

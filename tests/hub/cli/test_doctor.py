@@ -25,8 +25,7 @@ from config.settings import HubConfig
 from hub.cli.checks import all as checks
 from hub.cli.checks import daemons, hosts, servers, stores
 from hub.cli.checks.evidence import Examined, Finding, Restrict, examine
-from hub.cli.doctor import repair
-from hub.cli.render.findings import findings_blocks
+from hub.cli.doctor import findings_blocks, repair
 from hub.cli.render.screen import Screen
 from hub.control.answers import Status
 from hub.control.client import ControlClient
@@ -116,7 +115,7 @@ def test_nothing_wrong_nothing_found(case):
     case.toml('[upstreams.a]\ncommand = "sh"\n')
     entry = stdio_entry(all_hosts()["cursor"], str(case.hubd))
     case.host("cursor", json.dumps({"mcpServers": {KEY: entry}}))
-    machine_wide = (daemons.left_behind, daemons.other_daemons)
+    machine_wide = (daemons.leftovers, daemons.other_daemons)
     assert [finding for check in checks.CHECKS if check not in machine_wide for finding in case.found(check)] == []
 
 
@@ -203,7 +202,7 @@ def test_commands_that_only_a_shell_finds(case):
 def test_packages_without_a_version(case, words, package):
     command, *args = words.split()
     case.toml(f'[upstreams.a]\ncommand = "{command}"\nargs = {json.dumps(args)}\n')
-    found = case.found(servers.unpinned_packages)
+    found = case.found(servers.packages_to_pin)
     assert [finding.what.removeprefix("a: ").removesuffix(" is not pinned") for finding in found] == (
         [package] if package else []
     )
@@ -953,7 +952,7 @@ def test_a_server_that_does_not_let_the_hub_in(tmp_path):
 
 def test_servers_that_a_dead_hub_left_behind(case, monkeypatch):
     monkeypatch.setattr(daemons, "orphans", lambda: [orphans.Orphan(41, 40, "node")])
-    finding = case.one(daemons.left_behind)
+    finding = case.one(daemons.leftovers)
     assert "process 41 (node)" in finding.what
     assert "kill 41" in finding.fix
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hub.cli.force_stop import force_stop
+from hub.cli.background import force_stop
 from hub.cli.subcommand import Output, UsageError
 from hub.control.errors import HubNotRunning
 from hub.net.unix import bind_unix, take_lock
@@ -101,7 +101,7 @@ def test_a_hub_that_does_not_end_is_killed_with_its_servers(tmp_path, monkeypatc
         with ready(hub):
             servers = [*children(hub), psutil.Process(int(stays.read_text()))]
         hub.process.signalled(signal.SIGSTOP)
-        monkeypatch.setattr("hub.cli.force_stop.SIGNALS", ((signal.SIGKILL, 60.0),))
+        monkeypatch.setattr("hub.cli.background.SIGNALS", ((signal.SIGKILL, 60.0),))
         force_stop(Path(hub.env["XDG_RUNTIME_DIR"], "hubd", "control.sock"), Output(json=False))
         assert hub.process.exit_code() == -signal.SIGKILL
     said = capsys.readouterr().out

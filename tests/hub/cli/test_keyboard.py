@@ -11,7 +11,7 @@ import pytest
 
 from hub.cli.client.connection import hub_session
 from hub.cli.client.questions import Terminal
-from hub.cli.keyboard import keys, typed_line
+from hub.cli.keyboard import keys, read_line
 from hub.control.client import ControlClient
 from hub.control.waits import readable
 from hub.net.unix import bind_unix
@@ -47,7 +47,7 @@ def test_ctrl_c_ends_a_wait_that_it_does_not_interrupt(ctrl_c):
 def test_ctrl_c_ends_a_question_that_it_does_not_interrupt(ctrl_c):
     main, child = os.openpty()
     with open(main), open(child) as stream, pytest.raises(KeyboardInterrupt):
-        typed_line(stream)
+        read_line(stream)
 
 
 def test_ctrl_c_ends_following_of_logs(ctrl_c, tmp_path):
@@ -69,8 +69,8 @@ def test_lines_are_read_one_by_one():
     main, child = os.openpty()
     with open(main, "wb", buffering=0) as keys, open(child) as stream:
         keys.write(b"yes\nno\n")
-        assert [typed_line(stream), typed_line(stream)] == ["yes\n", "no\n"]
-    assert typed_line(io.StringIO("piped")) == "piped"
+        assert [read_line(stream), read_line(stream)] == ["yes\n", "no\n"]
+    assert read_line(io.StringIO("piped")) == "piped"
 
 
 def test_what_can_be_read_ends_the_wait_or_the_limit_does():

@@ -4,7 +4,7 @@ import pytest
 
 from hub.cli.render import cache as screen
 from hub.cli.render import status as status_screen
-from hub.cli.render.tables import size
+from hub.cli.render.words import size
 from hub.control.methods import CACHE, STATUS, read
 from tests.support.terminal import drawn
 

@@ -5,7 +5,16 @@ from msgspec import structs
 
 from config.hosts.facts import all_hosts
 from hub.cli.render import status as screen
-from hub.cli.render.costs import costs, costs_json, costs_of, listed_json, over_limit, remedy_of, tool_costs, warning_of
+from hub.cli.render.costs import (
+    costs,
+    costs_json,
+    costs_of,
+    json_of_listed,
+    over_limit,
+    remedy_of,
+    tool_costs,
+    warning_of,
+)
 from hub.control.answers import HostRow, LargestTool, Status, ToolUse, ToolUses, UpstreamRow
 from tests.support.terminal import drawn, widest
 from upstreams.status_facts import Counts
@@ -171,7 +180,7 @@ def test_the_instructions_that_come_with_tools_count():
         "instructions        ~100",
         "together, 1 tool    ~110",
     ]
-    assert listed_json(found) == {
+    assert json_of_listed(found) == {
         "tools": [{"name": "a__small", "tokens": 9}],
         "instructions_tokens": 100,
         "together": {"tools": 1, "tokens": 109},

@@ -5,9 +5,10 @@ import re
 import pytest
 
 from hub.cli.client.answers import result
+from hub.cli.logs import record
 from hub.cli.render import status as screen
-from hub.cli.render.answers import record, tools
-from hub.cli.render.tables import about, duration
+from hub.cli.render.words import about, duration
+from hub.cli.tool_commands import tool_lines
 from hub.control import methods
 from hub.control.methods import read
 from tests.support.terminal import drawn, widest
@@ -264,7 +265,7 @@ def test_status():
 def test_an_empty_hub():
     none = "no servers; `hubd import` takes over those of your hosts, `hubd add` adds one"
     assert status({}) == f"hubd ?, up 0 s\n\n{none}\n\nno hosts attached"
-    assert tools([]) == []
+    assert tool_lines([]) == []
     assert result({}) == ""
 
 
@@ -276,9 +277,9 @@ def test_tools_are_one_line_each():
         {"name": "d"},
     ]
     lines = ["a__b     First line.", "a__long  " + "x" * 200, "c        A title", "d        -"]
-    assert drawn(*tools(entries)).splitlines() == lines
+    assert drawn(*tool_lines(entries)).splitlines() == lines
     lines[1] = lines[1][:79] + "…"
-    assert drawn(*tools(entries), width=80).splitlines() == lines
+    assert drawn(*tool_lines(entries), width=80).splitlines() == lines
 
 
 @pytest.mark.covers("SEC-54")

@@ -8,7 +8,7 @@ from textwrap import dedent
 import pytest
 from rich.cells import cell_len
 
-from hub.cli.render.screen import UNLIMITED, Screen, Table, styled
+from hub.cli.render.screen import UNLIMITED, Screen, Table, paint
 from hub.wire.printable import Printable
 from tests.support.terminal import Terminal, drawn, shown, widest
 
@@ -27,7 +27,7 @@ class Tty(io.StringIO):
 def table(**options):
     rows = [
         (WIDE * 3, "connected", "3 h", 14, "a description of many words " * 5),
-        ("files", styled("failed", "bad"), None, 1000, "short"),
+        ("files", paint("failed", "bad"), None, 1000, "short"),
     ]
     return Table(("NAME", "STATE", "AGE", "TOOLS", "DESCRIPTION"), rows, **options)
 
@@ -91,7 +91,7 @@ def test_a_sentence_is_wrapped_and_goes_on_further_in():
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_no_line_is_wider_than_the_screen(width):
-    blocks = [f"{WIDE * 9} {'x' * 300}", styled(f"{'ü' * 300}\n\tz", "good"), f"{' ' * 300}deep", table()]
+    blocks = [f"{WIDE * 9} {'x' * 300}", paint(f"{'ü' * 300}\n\tz", "good"), f"{' ' * 300}deep", table()]
     out = drawn(*blocks, width=width, colour=True)
     assert widest(out) <= width
     assert shown(out).count("x") == 300
@@ -102,7 +102,7 @@ def test_no_line_is_wider_than_the_screen(width):
 def test_codes_of_others_are_shown_and_our_own_are_obeyed():
     stream = io.StringIO()
     screen = Screen.of(Printable(stream), {}, "always")
-    screen.show(styled("a\x1b[2J", "bad"), "b\x1b[2J\u202e", Table((), [("c\x07\nd", styled("e\n\r", "good"))]))
+    screen.show(paint("a\x1b[2J", "bad"), "b\x1b[2J\u202e", Table((), [("c\x07\nd", paint("e\n\r", "good"))]))
     assert stream.getvalue() == "\x1b[31ma\\x1b[2J\x1b[0m\nb\\x1b[2J\\u202e\nc\\x07\\nd  e\\n\\r\n"
 
 
@@ -187,10 +187,10 @@ def test_a_huge_cell_takes_no_time():
 
 DRAWS = """
 import os, sys
-from hub.cli.render.screen import Screen, styled
+from hub.cli.render.screen import Screen, paint
 screen = Screen.of(sys.stdout, os.environ)
 with screen.live_lines() as live:
-    live.update(["one: starting", styled("two: \x1b[2J", "bad")])
+    live.update(["one: starting", paint("two: \x1b[2J", "bad")])
     live.update(["one: \\x1b[31mconnected" + " ." * 50])
 screen.show("one: done")
 """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hub.cli.client.form import MAX_CHOICES, MAX_FIELDS, Invalid, fields
+from hub.cli.client.questions import MAX_CHOICES, MAX_FIELDS, Invalid, fields
 
 COLOURS = [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]
 

@@ -1,19 +1,92 @@
-"""`hubd stop --force`: the end of a hub that hangs, or does not end by itself, and of the servers that it leaves."""
+"""The hub in the background: its start, as `hubd connect` does it or by its service, a connection to it, and the end of
+one that hangs or does not end by itself, with the servers that it leaves (`hubd stop --force`)."""
 
+import os
+import select
 import signal
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from hub.cli.subcommand import Output, UsageError
-from hub.control.errors import HubNotRunning
-from hub.control.hub_process import LOCK, pid_in_lock
+from config import directories
+from config.errors import ConfigError
+from config.hub_paths import control_path, runtime_dir
+from hub.cli.service_manager import ServiceError, call, refusal, user_service
+from hub.cli.subcommand import Output, UsageError, own_command
+from hub.control.errors import HubHangs, HubNotRunning
+from hub.control.hub_process import LOCK, PROBE_S, QUIET_S, pid_in_lock, refuse_hung
 from hub.control.waits import readable
 from hub.linux.orphans import kill_orphans
 from hub.linux.peer_credentials import peer_pid
 from hub.linux.processes import hold, read_stat, signal_process
-from hub.shim.start_daemon import connect, is_alive
+from hub.shim.start_daemon import DaemonStart, Unavailable, connect, is_alive
+
+
+def start_hub() -> bool:
+    """Start the hub of this user unless one runs; True if it was started. Returns once it listens.
+
+    Raises:
+        HubNotRunning, HubHangs, ConfigError: as `connect_or_start`.
+    """
+    connection, started = connect_or_start()
+    connection.close()
+    return started
+
+
+def connect_or_start() -> tuple[socket.socket, bool]:
+    """A connection to the hub's socket for hosts, and whether the hub was started for it.
+
+    Raises:
+        HubNotRunning: it did not start, or does not listen in time.
+        HubHangs: it runs, and does not answer.
+        ConfigError: its configuration or its directories cannot be used.
+    """
+
+    attempt = DaemonStart(str(runtime_dir()))
+    started = False
+    try:
+        while (connection := attempt.step()) is None:
+            started = started or attempt.child is not None
+            select.select([] if attempt.child is None else [attempt.child], [], [], attempt.pause_s)
+    except Unavailable as error:
+        if error.code == os.EX_CONFIG:
+            raise ConfigError(str(error)) from None
+        raise HubNotRunning(str(error)) from None
+    finally:
+        attempt.close()
+    hub = socket.socket(fileno=connection.detach())
+    if not started:
+        try:
+            refuse_hung(control_path(), QUIET_S + PROBE_S)
+        except HubHangs:
+            hub.close()
+            raise
+    return hub, started
+
+
+def start_service(output: "Output") -> bool:
+    """Have the service manager start the hub, unless it runs; False: it runs, or is no service that can be started.
+
+    A manager that cannot be reached, as in a session without systemd, is noted.
+    """
+
+    unit = Path(directories.config_dir()).parent / "systemd" / "user" / "hubd.service"
+    if is_alive(str(runtime_dir() / "hubd.lock")) or not unit.exists():
+        return False
+
+    try:
+        service = user_service(own_command(), os.environ)
+        if reason := refusal(service):
+            output.note(f"the service is installed, but {reason}; the hub is started without it")
+            return False
+        call(service, ("start", *service.units))
+    except (ServiceError, UsageError) as error:
+        output.note(f"the service cannot be started: {error}; the hub is started without it")
+        return False
+    return True
+
 
 SIGNALS: Final = (
     (signal.SIGTERM, 10.0),  # it stops in order, its servers, too

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hub.cli.render.last_words import last_words, telling_line
+from hub.cli.render.words import last_words, telling_line
 
 NPM = """npm error code E404
 npm error 404 Not Found - GET https://registry.npmjs.org/nowhere

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import structs
 
-from hub.cli.render.unused import NOT_KEPT, unused, unused_json
+from hub.cli.render.costs import NOT_KEPT, blocks_of_unused, json_of_unused
 from hub.control.answers import ToolUse, ToolUses
 from tests.support.terminal import drawn, widest
 
@@ -22,7 +22,7 @@ USES = ToolUses(
 
 
 def test_by_server_the_most_expensive_first():
-    assert drawn(*unused(USES), width=80) == (
+    assert drawn(*blocks_of_unused(USES), width=80) == (
         "TOOL            TOKENS  LAST CALL\n"
         "files__move        ~90  -\n"
         "github__create  ~6 000  2026-09-30\n"
@@ -34,29 +34,29 @@ def test_by_server_the_most_expensive_first():
 
 @pytest.mark.parametrize("width", [20, 60, 80, 120])
 def test_it_fits(width):
-    assert widest(drawn(*unused(USES), width=width)) <= width
+    assert widest(drawn(*blocks_of_unused(USES), width=width)) <= width
 
 
 def test_of_one_server():
-    assert "1 of 2 tools" in drawn(*unused(USES, "files"))
-    assert [each["name"] for each in unused_json(USES, "files")["tools"]] == ["files__move"]
+    assert "1 of 2 tools" in drawn(*blocks_of_unused(USES, "files"))
+    assert [each["name"] for each in json_of_unused(USES, "files")["tools"]] == ["files__move"]
 
 
 @pytest.mark.parametrize(
     ("since", "said"), [("2026-11-23", "(today)"), ("2026-11-22", "(yesterday)"), ("2026-11-13", "(10 days ago)")]
 )
 def test_a_young_record_says_when_it_began(since, said):
-    shown = drawn(*unused(structs.replace(USES, since=since)), width=120)
+    shown = drawn(*blocks_of_unused(structs.replace(USES, since=since)), width=120)
     assert f"not called since {since}, when the counting began {said}" in shown
 
 
 def test_without_a_record_nothing_is_called_unused():
     nothing = structs.replace(USES, since=None)
-    assert drawn(*unused(nothing), width=200).strip() == NOT_KEPT
-    assert unused_json(nothing) == {"since": None, "days": 30, "tools": []}
+    assert drawn(*blocks_of_unused(nothing), width=200).strip() == NOT_KEPT
+    assert json_of_unused(nothing) == {"since": None, "days": 30, "tools": []}
 
 
 def test_nothing_to_list():
     used = structs.replace(USES, tools=USES.tools[:1])
-    assert drawn(*unused(used)) == "every one of 1 tools was called in the last 30 days\n"
-    assert drawn(*unused(structs.replace(USES, tools=()))) == "no tools\n"
+    assert drawn(*blocks_of_unused(used)) == "every one of 1 tools was called in the last 30 days\n"
+    assert drawn(*blocks_of_unused(structs.replace(USES, tools=()))) == "no tools\n"
