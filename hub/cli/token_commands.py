@@ -18,8 +18,7 @@ from hub.cli.render.screen import Table
 from hub.cli.subcommand import EX_FAILED, Desk, Output, Parser, add, add_config, client, now
 from hub.control.errors import HubNotRunning
 from hub.control.methods import READ_TOKENS
-from hub.downstream.access.host_tokens import HostTokens
-from hub.downstream.access.hub_token import check_token, read_or_make_token
+from hub.downstream.access.host_tokens import HostTokens, check_token, read_or_make_token
 from hub.link.interface import OWNER
 
 _SECONDS: Final = {"m": 60, "h": 3600, "d": 86400}

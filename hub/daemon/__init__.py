@@ -4,6 +4,5 @@
 hub with its listeners. `reload` says what becomes of changed files, `binding` and `http_listener` where HTTP is served,
 `http_routes` the golden list of paths there (one row each), `api` what its user may ask of it. `sign_in_parts` has all
 of sign-ins at upstreams, made when it is needed, and `sign_in_requests` what the user asks of that. The process:
-`systemd`, `logs`, `watchdog` (of the event loop), `memory`, `banner`. `oauth_key` is the key of what is kept of
-sign-ins.
+`systemd`, `logs`, `watchdog` (of the event loop), `memory`, `banner`.
 """

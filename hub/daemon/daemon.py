@@ -38,9 +38,9 @@ from hub.daemon.sign_in_requests import SignInRequests
 from hub.daemon.watchdog import LoopWatchdog
 from hub.downstream.lines.server import LineServer
 from hub.link.fault_isolation import keep_going
-from hub.linux.heap import keep_large_blocks
+from hub.linux.limits import keep_large_blocks
 from hub.linux.orphans import THIS_HUB, adopt, kill_marked
-from hub.net.unix import await_removal
+from hub.net.acceptor import await_removal
 from hub.shim.start_daemon import log_path
 from upstreams.lifecycle import State
 

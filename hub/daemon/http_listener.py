@@ -20,7 +20,7 @@ from hub.daemon.binding import CannotListen, listen_tcp
 from hub.daemon.http_routes import Pages, public_reply, route
 from hub.daemon.setup import wall
 from hub.downstream.access.access import Access, Credentials
-from hub.downstream.access.hub_token import check_token, read_or_make_token
+from hub.downstream.access.host_tokens import check_token, read_or_make_token
 from hub.downstream.access.named_tokens import NamedTokens
 from hub.downstream.access.resource_metadata import resource_of
 from hub.downstream.http.durable_sessions import DurableSessions
@@ -33,9 +33,9 @@ from hub.net.http_server import Handler, HttpServer
 from upstreams.transports.http.connection import parse_url
 
 if TYPE_CHECKING:
+    from hub.downstream.access.access import ProxiedPersons
     from hub.downstream.access.issued_tokens import IssuedTokens
-    from hub.downstream.access.issuer_metadata import Fetching
-    from hub.downstream.access.trusted_proxy import ProxiedPersons
+    from hub.downstream.access.issuer import Fetching
 
 log = logging.getLogger("hubd")
 
@@ -236,7 +236,7 @@ class HttpListener:
     # --- tokens of authorization servers ------------------------------------------------------------------------------
 
     def _make_proxied_persons(self) -> "ProxiedPersons":
-        from hub.downstream.access.trusted_proxy import ProxiedPersons
+        from hub.downstream.access.access import ProxiedPersons
         from hub.sign_in.browser_end import BrowserEnds
 
         return ProxiedPersons(self._config.access.proxy, BrowserEnds())

@@ -24,9 +24,8 @@ from collections.abc import Container, Mapping
 from typing import Final
 
 from hub.downstream.access.access import MCP_PATH
-from hub.downstream.access.refusals import ANYBODY
-from hub.downstream.access.resource_metadata import ResourceMetadata
-from hub.downstream.http.refusal import NOTHING_HERE
+from hub.downstream.access.resource_metadata import ANYBODY, ResourceMetadata
+from hub.downstream.http.request import NOTHING_HERE
 from hub.net.http_server import EarlyReply, Handler, HttpRequest, HttpResponse
 
 Pages = Mapping[tuple[str, str], Handler]

@@ -13,7 +13,7 @@ from typing import Final
 import trio
 
 from hub.link.budget import Budget
-from hub.linux.heap import trimmer
+from hub.linux.limits import trimmer
 
 log = logging.getLogger("hubd")
 

@@ -53,7 +53,7 @@ from hub.link.sealing import Sealer
 from hub.linux.limits import harden, raise_fd_limit
 from hub.linux.machine import AwakeClock, boot_clock
 from hub.linux.orphans import MARKER, MAX_DEPTH, THIS_HUB, adopt, depth, kill_adopted, kill_marked
-from hub.net.unix import AlreadyRunning, take_lock, unix_listener
+from hub.net.acceptor import AlreadyRunning, take_lock, unix_listener
 from hub.shim.start_daemon import LOG_BYTES, log_path
 from hub.wire.printable import printable
 from upstreams.journal.redact import CommonSecrets, Mask

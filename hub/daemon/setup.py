@@ -22,7 +22,7 @@ from config.settings import HubConfig
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.fleet.gate import Fleet
 from hub.fleet.membership import Membership, Registration
-from hub.fleet.publishing_queue import PublishedFacts
+from hub.fleet.ownership import PublishedFacts
 from hub.link.sealing import Keys, Signer, derive_keys, keys_from_setting, load_keys
 from hub.linux import orphans
 from hub.linux.machine import current_time

@@ -1,9 +1,12 @@
 """Everything of sign-ins at upstreams that one hub has: credentials, requests, what is kept, and the flow.
 
 Each part is imported and made when it is first needed: the credentials when a session with a URL opens, the flow when
-somebody wants to sign in.
+somebody wants to sign in, the key that seals what is kept. Where that is to come from is decided by the configuration
+alone: if that place is silent nothing is opened or sealed, and no other key is made.
 """
 
+import os
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -11,15 +14,20 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from config.settings import UpstreamConfig
+from config.errors import ConfigError
+from config.loading.check_fleet import KEY_BYTES, keys_in
+from config.loading.safe_reading import read_plain
+from config.secrets.keyring import Keyring, KeyringRefused, NoKeyring, SystemKeyring
+from config.settings import HubConfig, UpstreamConfig
 from config.tables.oauth import OAuthConfig
 from hub.app import WALL, Hub
 from hub.daemon.binding import is_met_at
 from hub.daemon.http_listener import HttpListener
 from hub.link.fault_isolation import run_isolated
 from hub.link.loading import load
-from hub.link.sealing import Keys
+from hub.link.sealing import Keys, keys_from_setting
 from hub.net.http_server import HttpRequest, HttpResponse
+from upstreams.oauth.store.seal import KeyLocked, KeySeal
 
 if TYPE_CHECKING:
     from hub.sign_in.authorization_url import Listening
@@ -29,10 +37,54 @@ if TYPE_CHECKING:
     from upstreams.oauth.credential import UpstreamCredential
     from upstreams.oauth.store.grant_store import GrantStore
 
+CREDENTIAL: Final = "hubd-oauth-key"
+"""Its name among the credentials of the service manager, and in the keyring."""
+KEYRING_S: Final = 5.0
+MAX_BYTES: Final = 4096
+
+
+def oauth_seal(
+    config: HubConfig,
+    keys: Keys,
+    state: Path,
+    environ: Mapping[str, str] = os.environ,
+    keyring: Callable[[Path], Keyring] = lambda state: SystemKeyring(state, patience_s=KEYRING_S),
+) -> KeySeal:
+    """The seal of this hub. `keys`: those of the hub, used if nothing else is said; `state`: its state directory."""
+    directory = environ.get("CREDENTIALS_DIRECTORY", "")
+    if directory and (path := Path(directory, CREDENTIAL)).exists():
+        return KeySeal("credential", lambda: _from_file(path))
+    if config.sealing_key is not None:
+        setting = config.sealing_key
+        return KeySeal("sealing_key", lambda: keys_from_setting(setting))
+    if config.oauth.keyring:
+        return KeySeal("keyring", lambda: _from_keyring(keyring(state)))
+    return KeySeal("keys", lambda: keys)
+
+
+def _from_file(path: Path) -> Keys:
+    try:
+        data, _ = read_plain(path, MAX_BYTES)
+        return Keys(*keys_in(data.decode("ascii")))
+    except (OSError, ValueError):
+        raise KeyLocked("credential") from None
+
+
+def _from_keyring(keyring: Keyring) -> Keys:
+    try:
+        text = keyring.get(CREDENTIAL)
+        if text is None:
+            text = secrets.token_bytes(KEY_BYTES).hex()
+            keyring.set(CREDENTIAL, text)
+            text = keyring.get(CREDENTIAL) or text  # another process may have made one at the same time
+        return Keys(*keys_in(text))
+    except (NoKeyring, KeyringRefused, ValueError, ConfigError):
+        raise KeyLocked("keyring") from None
+
 
 OF_CREDENTIALS: Final = ("upstreams.fetch.fetcher", "upstreams.oauth.accounts", "upstreams.oauth.store.folder")
 OF_THE_FLOW: Final = (
-    "hub.daemon.oauth_key",
+    "hub.daemon.sign_in_parts",
     "hub.sign_in.browser_end",
     "hub.sign_in.web",
     "hub.sign_in.servers",
@@ -158,7 +210,7 @@ class SignInParts:
         return self.hub.config.oauth
 
     def _make_store(self) -> "GrantStore":
-        from hub.daemon.oauth_key import oauth_seal
+        from hub.daemon.sign_in_parts import oauth_seal
         from upstreams.oauth.store.folder import store_folder
         from upstreams.oauth.store.grant_store import GrantStore
 

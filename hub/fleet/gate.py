@@ -15,12 +15,10 @@ import trio
 from cache.interfaces import StoreUnreachable
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
-from hub.downstream.http.refusal import RETRY_AFTER, RequestRefused, is_modern_notification, no_session, refuse
-from hub.downstream.http.request import Inbound
+from hub.downstream.http.request import RETRY_AFTER, Inbound, RequestRefused, is_modern_notification, no_session, refuse
 from hub.fleet.membership import TRIES, Membership, Registration
-from hub.fleet.ownership import Elsewhere, Ownership, SessionOver
+from hub.fleet.ownership import Elsewhere, Ownership, PublishedFacts, SessionOver
 from hub.fleet.proxy import FORWARDED, Forwarder, HubGone, Misdirected
-from hub.fleet.publishing_queue import PublishedFacts
 from hub.link.hub_errors import HubError, failure_from
 from hub.net.http_server import HttpRequest, HttpResponse
 from hub.wire.jsonrpc import (

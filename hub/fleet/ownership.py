@@ -12,9 +12,8 @@ While the directory is young, no session is taken over. A hub that notices an em
 again and repeats which sessions have ended. So a session is at one hub at most, as long as the hubs reach the
 directory; a hub that could not reach it for a while gives up the sessions that others took meanwhile.
 
-The gate asks here before anything is done for a request.
-
-The home of a modern request is read from the sealed state or task id in it.
+The gate asks here before anything is done for a request. The home of a modern request is read from the sealed state or
+task id in it. Facts are published by a write-behind queue.
 """
 
 import logging
@@ -28,13 +27,70 @@ from cache.interfaces import Directory, StoreUnreachable
 from hub.bridge.request_state import RequestStates, state_of
 from hub.bridge.tasks.task_handles import MAX_TOLD, TaskHandles
 from hub.fleet.membership import TRIES, Membership, Registration
-from hub.fleet.publishing_queue import PublishedFacts
 from hub.link.fault_isolation import FaultLog, keep_going
+from hub.link.recent import Recent
+from hub.link.waiting import DirtyFlag
 from hub.wire.jsonrpc import RemoteProtocolError, Request, peek_object, peek_str
 from hub.wire.mcp import LISTEN, TASKS_CANCEL, TASKS_GET, TASKS_UPDATE
 from hub.wire.value_limits import read_strings
 
 log = logging.getLogger("hubd.replicas")
+
+NOTE_S: Final = 49 * 3600.0
+"""Lifetime of a fact: longer than a hub whose clock is a day late could revive the session."""
+RETRY_S: Final = 5.0
+MAX_FACTS: Final = 4_096
+
+
+class PublishedFacts:
+    """Facts still to be written to `directory`, the newest of each name. `run` must be running.
+
+    Bounded: while the directory is away, the oldest facts are dropped.
+    """
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self._unwritten: Recent[str, bytes] = Recent(MAX_FACTS)
+        self._news = DirtyFlag()
+        self._faults = FaultLog(log, "telling other hubs of sessions")
+
+    def __repr__(self) -> str:
+        return f"<PublishedFacts [{len(self._unwritten)} unwritten]>"
+
+    def put(self, name: str, value: bytes) -> None:
+        """Queue a fact. Never blocks."""
+        self._unwritten.put(name, value)
+        self._news.set()
+
+    async def run(self) -> None:
+        """Write queued facts until cancelled."""
+        while True:
+            await self._news.take()
+            try:
+                await self.flush()
+            except* StoreUnreachable:
+                await self._later()
+            except* Exception as errors:  # noqa: BLE001  # a fault is logged, and the work goes on
+                self._faults.log_once(errors)
+                self._unwritten.pop(next(iter(self._unwritten), ""), None)
+                await self._later()
+
+    async def _later(self) -> None:
+        await trio.sleep(RETRY_S)
+        self._news.set()
+
+    async def flush(self) -> None:
+        """Write all queued facts.
+
+        Raises:
+            StoreUnreachable: some are still to be written.
+        """
+        while self._unwritten:
+            name, value = next(iter(self._unwritten.items()))
+            await self._directory.put(name, value, NOTE_S)
+            if self._unwritten.get(name) is value:
+                del self._unwritten[name]
+
 
 CLAIM_S: Final = 7 * 24 * 3600.0
 """Lifetime of a claim on a session: longer than any hub could revive the session once more."""
@@ -62,7 +118,7 @@ class Ownership:
     """Finds and claims owners of sessions. `run` must be running.
 
     `held` gives the sessions of this hub, each with whether it began elsewhere. `on_taken` is told of a session of this
-    hub that another hub has taken over, `on_emptied` that the directory has lost what `publishing_queue` wrote.
+    hub that another hub has taken over, `on_emptied` that the directory has lost what was published.
     """
 
     def __init__(

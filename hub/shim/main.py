@@ -8,8 +8,7 @@ msgspec, no argparse, json, socket, pathlib or typing.
     pump      the loop: host, hub, and what to do when the hub is gone
     replay    the requests that a new hub gets again, and the errors that the host gets for all others
     pipes     the two directions of bytes | envelope: ids and methods of lines
-    hang_watch  finds out whether a silent hub hangs
-    hub_search  the way to the next hub | start_daemon: connects, and starts it
+    hub_search  the way to the next hub, whether one hangs | start_daemon: connects, and starts it
 """
 
 import _json

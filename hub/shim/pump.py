@@ -15,8 +15,7 @@ import os
 import select
 from time import monotonic  # noqa: TID251 - nothing here runs under trio
 
-from hub.shim.hang_watch import HangWatch
-from hub.shim.hub_search import MAX_LOSSES, HubSearch
+from hub.shim.hub_search import MAX_LOSSES, HangWatch, HubSearch
 from hub.shim.pipes import CHUNK_BYTES, LARGE_CHUNK_BYTES, Outlet, ToHost, ToHub, say
 from hub.shim.replay import Replay
 from hub.shim.start_daemon import Unavailable, log_path

@@ -168,7 +168,7 @@ def _locked(descriptor: int) -> bool:
 
 def is_alive(life: str) -> bool:
     """True if a daemon of this user holds its lock. Looking makes no lock, and shares one for a moment, which
-    `hub.net.unix.take_lock` waits out.
+    `hub.net.acceptor.take_lock` waits out.
 
     Raises:
         OSError: the path is something else, such as a link or a file of another user.

@@ -25,8 +25,7 @@ from hub.cli.checks.evidence import Finding, join_names
 from hub.cli.subcommand import UsageError, now
 from hub.downstream.access.claims import Unfit, Verdict, lacking, read_jwt
 from hub.downstream.access.host_tokens import PREFIX
-from hub.downstream.access.issuer import Issuer
-from hub.downstream.access.issuer_metadata import CannotAsk, Fetching
+from hub.downstream.access.issuer import CannotAsk, Fetching, Issuer
 from hub.downstream.access.named_tokens import Named, NamedTokens
 from hub.downstream.access.resource_metadata import MCP_PATH, ResourceMetadata, resource_of
 from hub.wire.printable import printable

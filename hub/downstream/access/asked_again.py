@@ -13,7 +13,7 @@ import trio
 from msgspec import Struct
 
 from hub.downstream.access.claims import Unfit, Verdict
-from hub.downstream.access.issuer_metadata import CannotAsk
+from hub.downstream.access.issuer import CannotAsk
 from hub.link.lease import Lease
 
 log = logging.getLogger("hubd")

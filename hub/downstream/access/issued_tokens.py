@@ -20,10 +20,8 @@ from msgspec import Struct
 from config.tables.access import AccessConfig
 from hub.downstream.access.asked_again import AskedAgain
 from hub.downstream.access.claims import Jwt, Unfit, Unsigned, Verdict, lacking, read_jwt
-from hub.downstream.access.issuer import Issuer
-from hub.downstream.access.issuer_metadata import CannotAsk, Fetching
-from hub.downstream.access.refusals import NOT_NOW, missing_scopes, sign_in
-from hub.downstream.access.resource_metadata import ResourceMetadata
+from hub.downstream.access.issuer import CannotAsk, Fetching, Issuer
+from hub.downstream.access.resource_metadata import NOT_NOW, ResourceMetadata, missing_scopes, sign_in
 from hub.link.fault_isolation import keep_going
 from hub.link.interface import Identity
 from hub.link.lease import Lease

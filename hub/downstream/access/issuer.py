@@ -1,4 +1,5 @@
-"""One authorization server whose tokens open the hub: its keys, and what it says when it is asked.
+"""One authorization server whose tokens open the hub: its metadata, its keys (RFC 7517) and signatures by them, and
+what it says when it is asked. joserfc is imported when the first keys are read: a hub without issuers never does.
 
 Keys are read at the start, every `KEYS_S` seconds, and when none of them has signed a token, at most once in
 `UNKNOWN_S`: an issuer may have others by now, also under the same names. While they cannot be read those before count,
@@ -6,26 +7,192 @@ for `KEEP_S`; after that nobody can say what a token is worth.
 """
 
 import logging
+import re
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from hashlib import sha256
 from math import inf
-from typing import Final
-from urllib.parse import quote_plus
+from typing import Any, Final, Protocol
+from urllib.parse import quote_plus, urlsplit
 
+import msgspec
 import trio
-from msgspec import structs
+from msgspec import Struct, structs
 
+from config.loading.check_access import is_loopback_name
 from config.tables.access import AccessIssuer
 from hub.downstream.access.claims import Jwt, Unfit, Unsigned, Verdict, verdict_of
-from hub.downstream.access.issuer_metadata import (
-    CannotAsk,
-    Fetching,
-    IssuerMetadata,
-    addresses_of,
-    read_json,
-    read_metadata,
-)
-from hub.downstream.access.signing_keys import SigningKey, is_signed, key_for, read_keys
+from upstreams.fetch.model import Allowed, Fetched
+
+
+class Fetching(Protocol):
+    """Guarded requests to the web (`upstreams.fetch`)."""
+
+    async def get(self, url: str, allowed: Allowed) -> Fetched: ...
+
+    async def post_form(
+        self, url: str, fields: list[tuple[str, str]], allowed: Allowed, *, headers: dict[str, str]
+    ) -> Fetched: ...
+
+
+class CannotAsk(Exception):
+    """An issuer cannot be asked now, or says nothing that helps. The text says why, without secrets."""
+
+
+class IssuerMetadata(Struct, frozen=True):
+    """The metadata of an issuer."""
+
+    jwks_uri: str
+    introspection_endpoint: str
+
+
+def addresses_of(issuer: str) -> Allowed:
+    """Who may be asked for this issuer, beside public addresses: the host that the operator wrote."""
+    parts = urlsplit(issuer)
+    host = (parts.hostname or "").lower()
+    return Allowed(frozenset({host}), parts.scheme == "http" and is_loopback_name(host))
+
+
+async def read_metadata(fetch: Fetching, issuer: str) -> IssuerMetadata:
+    """The metadata of `issuer`.
+
+    Raises:
+        CannotAsk: there are none to be had now.
+    """
+    from upstreams.oauth.discovery.addresses import address_of, server_places
+    from upstreams.oauth.model import same_issuer
+
+    address = address_of(issuer)
+    for place in () if address is None else server_places(address):
+        document = await read_json(fetch, place, addresses_of(issuer))
+        if document is None:
+            continue
+        named = document.get("issuer")
+        if not isinstance(named, str) or not same_issuer(named, issuer):
+            raise CannotAsk(f"{issuer} is described as another issuer")
+        return IssuerMetadata(_url(document, "jwks_uri"), _url(document, "introspection_endpoint"))
+    raise CannotAsk(f"{issuer} has no metadata")
+
+
+async def read_json(fetch: Fetching, url: str, allowed: Allowed) -> dict[str, Any] | None:
+    """The JSON object at `url`; None: there is something else.
+
+    Raises:
+        CannotAsk: the server does not answer now.
+    """
+    from upstreams.fetch.model import FetchFailed
+
+    try:
+        answer = await fetch.get(url, allowed)
+    except FetchFailed as error:
+        raise CannotAsk(error.text) from None
+    if answer.status == 429 or answer.status >= 500:
+        raise CannotAsk(f"{urlsplit(url).netloc} answered {answer.status}")
+    return answer.json_object() if answer.status == 200 else None
+
+
+def _url(document: dict[str, Any], name: str) -> str:
+    value = document.get(name)
+    return value if isinstance(value, str) and len(value) <= 2048 else ""
+
+
+MAX_KEYS: Final = 64
+MIN_RSA_BITS: Final = 2048
+MAX_RSA_BITS: Final = 8192
+"""Larger ones would take long to verify with."""
+MAX_SIGNATURE: Final = 1024
+ALGORITHMS: Final[Mapping[str, tuple[str, str | None]]] = {
+    "ES256": ("EC", "P-256"),
+    "ES384": ("EC", "P-384"),
+    "ES512": ("EC", "P-521"),
+    **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", None)),
+    "EdDSA": ("OKP", "Ed25519"),
+}
+"""The algorithms that can be accepted, with the type and the curve of their keys. No other is ever tried."""
+_B64: Final = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class SigningKey(Struct, frozen=True):
+    """One public key."""
+
+    key_id: str | None
+    kind: str
+    curve: str | None
+    algorithm: str | None
+    """The only algorithm that it is for; None: each of its type."""
+    print: str
+    """The text that tells it from all others."""
+    key: Any
+    """As joserfc has it."""
+
+    def fits(self, algorithm: str) -> bool:
+        """True if a signature by this key can be of that algorithm."""
+        own = "EdDSA" if self.algorithm == "Ed25519" else self.algorithm
+        return own in (None, algorithm) and ALGORITHMS.get(algorithm) in ((self.kind, self.curve), (self.kind, None))
+
+
+def read_keys(document: dict[str, Any]) -> tuple[SigningKey, ...]:
+    """The keys of a set that signatures can be verified with; others are passed over."""
+    rows = document.get("keys")
+    found = (_read_key(row) for row in (rows[:MAX_KEYS] if isinstance(rows, list) else ()) if isinstance(row, dict))
+    return tuple(key for key in found if key is not None)
+
+
+def _read_key(row: dict[str, Any]) -> SigningKey | None:
+    from joserfc.errors import JoseError
+    from joserfc.jwk import ECKey, OKPKey, RSAKey
+
+    kind, key_id, use, operations = row.get("kty"), row.get("kid"), row.get("use"), row.get("key_ops")
+    members = {"EC": ("crv", "x", "y"), "OKP": ("crv", "x"), "RSA": ("n", "e")}.get(str(kind), ())
+    texts = {name: row.get(name) for name in members}
+    if not members or not all(isinstance(text, str) and _B64.fullmatch(text) for text in texts.values()):
+        return None
+    if use not in (None, "sig") or not (key_id is None or isinstance(key_id, str)):
+        return None
+    if operations is not None and not (isinstance(operations, list) and "verify" in operations):
+        return None
+    algorithm, curve = row.get("alg"), texts.get("crv") if kind != "RSA" else None
+    if not (algorithm is None or isinstance(algorithm, str)):
+        return None
+    if kind == "RSA" and not _is_sound_rsa(str(texts["n"]), str(texts["e"])):
+        return None
+    types: dict[str, Any] = {"EC": ECKey, "OKP": OKPKey, "RSA": RSAKey}
+    plain = {"kty": kind, **texts}
+    try:
+        key = types[str(kind)].import_key(plain)
+    except (JoseError, ValueError, TypeError, KeyError):
+        return None
+    print = sha256(msgspec.json.encode(plain, order="sorted")).hexdigest()
+    return SigningKey(key_id, str(kind), curve, algorithm, print, key)
+
+
+def _is_sound_rsa(modulus: str, exponent: str) -> bool:
+    bits = len(modulus) * 6
+    return MIN_RSA_BITS <= bits <= MAX_RSA_BITS + 64 and len(exponent) <= 8
+
+
+def key_for(token: Jwt, keys: tuple[SigningKey, ...]) -> SigningKey | None:
+    """The key that a token names; of a token that names none the only one that fits. None: there is none."""
+    if token.key_id is not None:
+        named = [key for key in keys if key.key_id == token.key_id]
+        fitting = [key for key in named if key.fits(token.algorithm)]
+    else:
+        fitting = [key for key in keys if key.fits(token.algorithm)]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def is_signed(token: Jwt, key: SigningKey) -> bool:
+    """True if `key` has signed the token."""
+    from joserfc.errors import JoseError
+    from joserfc.jws import JWSRegistry
+
+    if len(token.signature) > MAX_SIGNATURE or not key.fits(token.algorithm):
+        return False
+    try:
+        return JWSRegistry.algorithms[token.algorithm].verify(token.signed, token.signature, key.key)
+    except (JoseError, ValueError, TypeError):
+        return False
+
 
 log = logging.getLogger("hubd")
 KEYS_S: Final = 900.0

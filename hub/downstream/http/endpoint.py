@@ -17,21 +17,9 @@ import trio
 
 from hub.catalog.view import EVERYTHING, View
 from hub.downstream.access.access import Access
-from hub.downstream.access.refusals import FORBIDDEN
+from hub.downstream.access.resource_metadata import FORBIDDEN
 from hub.downstream.hosts import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
-from hub.downstream.http.refusal import (
-    NEITHER,
-    RETRY_AFTER,
-    RequestRefused,
-    admit,
-    check_arguments,
-    is_modern_notification,
-    no_session,
-    not_allowed,
-    nothing_here,
-    refuse,
-)
 from hub.downstream.http.reply import (
     SSE_AFTER_S,
     Accepted,
@@ -41,7 +29,20 @@ from hub.downstream.http.reply import (
     ModernAnswer,
     read_accept,
 )
-from hub.downstream.http.request import Inbound, Posts
+from hub.downstream.http.request import (
+    NEITHER,
+    RETRY_AFTER,
+    Inbound,
+    Posts,
+    RequestRefused,
+    admit,
+    check_arguments,
+    is_modern_notification,
+    no_session,
+    not_allowed,
+    nothing_here,
+    refuse,
+)
 from hub.downstream.http.session import HttpSession, HttpSessions
 from hub.downstream.request_pipeline import answer, overload, read_batch, run_batch, wants_answer
 from hub.downstream.running_requests import StatelessHost

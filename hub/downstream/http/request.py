@@ -1,4 +1,4 @@
-"""HTTP requests of hosts as they come in, and the reading of POSTed messages.
+"""HTTP requests of hosts as they come in: the checks that refuse them, and the reading of POSTed messages.
 
 What a POST says is a function of a few header fields and the body. Many hosts read the same resource in the same words,
 and to decode these takes as long as to find the resource in the cache; so a read that was decoded before is recognised.
@@ -8,16 +8,152 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+import trio
 from msgspec import Struct
 
 from hub.catalog.view import View
-from hub.downstream.http.refusal import RequestRefused, refuse
 from hub.downstream.http.reply import Accepted, is_json, read_accept
-from hub.link.interface import Identity
+from hub.downstream.http.session import HttpSession
+from hub.downstream.request_pipeline import overload, take_on
+from hub.downstream.running_requests import StatelessHost
+from hub.link.hub_errors import Overloaded
+from hub.link.interface import Caller, Identity
 from hub.net.http_server import HttpRequest, HttpResponse
-from hub.wire.jsonrpc import Message, Request, decode
-from hub.wire.mcp import INITIALIZE
+from hub.routing.router import Router
+from hub.wire.http.mcp_headers import InvalidHeader, check_mirrors
+from hub.wire.jsonrpc import (
+    EMPTY,
+    Failure,
+    Message,
+    Notification,
+    RemoteProtocolError,
+    Reply,
+    Request,
+    RequestId,
+    decode,
+    encode,
+    encode_response,
+    peek_object,
+    peek_str,
+)
+from hub.wire.mcp import (
+    ALL_VERSIONS,
+    HEADER_MISMATCH,
+    INITIALIZE,
+    INVALID_REQUEST,
+    MODERN_VERSIONS,
+    TOOLS_CALL,
+    VERSION_KEY,
+)
 from hub.wire.request_meta import Metadata, RequestRefusal, check_headers, read_metadata
+
+RETRY_AFTER: Final = (("Retry-After", "1"),)
+ALLOW: Final = (("Allow", "GET, POST, DELETE"),)
+NOTHING_HERE: Final = (
+    b'{"error":"There is nothing at this path; MCP is at /mcp, /mcp/<upstream> and /mcp/~<profile>",'
+    b'"error_description":"This hub has no sign-in. It asks for a token: run `hubd token` and send what it prints as'
+    b' `Authorization: Bearer TOKEN` to /mcp or /mcp/<upstream>"}'
+)
+"""Body of each 404. Clients that look for a sign-in show `error_description` to people."""
+
+
+def nothing_here(profile: str, *, is_own: bool = False) -> bytes:
+    """The body of the 404 to a token that opens one `profile` and nothing else; "": to any other. `is_own`: the path is
+    that of the profile, so the profile is no more."""
+    if not profile:
+        return NOTHING_HERE
+    bound = f'The token that was sent opens the profile "{profile}" of this hub and nothing else'
+    another = "another token: whoever runs the hub makes one with `hubd token new NAME`"
+    if is_own:
+        why = f"{bound}, and the hub has no such profile any more"
+        what = f"Whoever runs the hub can put the profile back into hubd.toml. Otherwise you need {another}"
+    else:
+        why = f"{bound}, and this URL is not that of the profile"
+        what = f"Use the URL of the hub that ends in /mcp, or in /mcp/~{profile}. For other URLs you need {another}"
+    return encode({"error": why, "error_description": f"{why}. {what}."})
+
+
+class RequestRefused(Exception):
+    """A request that is answered with an HTTP error and a JSON-RPC one."""
+
+    def __init__(
+        self, status: int, failure: Failure, *, id: RequestId | None = None, headers: tuple[tuple[str, str], ...] = ()
+    ) -> None:
+        super().__init__(failure.message)
+        self.status = status
+        self.failure = failure
+        self.id = id
+        self.headers = headers
+
+    def reply(self, response: HttpResponse) -> None:
+        """Answer with this refusal."""
+        response.reply(self.status, encode_response(self.id, self.failure), self.headers)
+
+
+def check_arguments(request: Request, headers: dict[str, str], router: Router, view: View) -> None:
+    """Check that headers that repeat arguments of a tool match the arguments.
+
+    Raises:
+        Refused: they differ.
+    """
+    if request.method != TOOLS_CALL:
+        return
+    wanted = router.mirrors(peek_str(request.params.get("name")) or "", view)
+    try:
+        if wanted:
+            check_mirrors(wanted, headers, request.params.get("arguments", EMPTY))
+    except InvalidHeader as error:
+        raise refuse(
+            400, f"{error}; repeat the arguments as the tool's schema says", id=request.id, code=HEADER_MISMATCH
+        ) from None
+
+
+def is_modern_notification(message: Message, headers: dict[str, str]) -> bool:
+    """True if this is a notification of the modern era, which has no session to belong to."""
+    if not isinstance(message, Notification):
+        return False
+    if VERSION_KEY in peek_object(message.params.get("_meta")):
+        return True
+    return "mcp-session-id" not in headers and headers.get("mcp-protocol-version") in MODERN_VERSIONS
+
+
+def admit(
+    host: HttpSession | StatelessHost, router: Router, request: Request, caller: Caller
+) -> Reply | trio.CancelScope:
+    """`take_on` for a request that came by HTTP.
+
+    Raises:
+        Refused: its id is in use (400), or too many are running (429).
+    """
+    try:
+        return take_on(host, router, request, caller)
+    except RemoteProtocolError as error:
+        raise RequestRefused(400, error.failure, id=request.id) from None
+    except Overloaded as error:
+        raise RequestRefused(429, overload(error), id=request.id, headers=RETRY_AFTER) from None
+
+
+def refuse(status: int, text: str, *, id: RequestId | None = None, code: int = INVALID_REQUEST) -> RequestRefused:
+    """To raise: an answer of this HTTP status, with a JSON-RPC error that says `text`."""
+    return RequestRefused(status, Failure(code, text), id=id)
+
+
+def no_session() -> RequestRefused:
+    """To raise: the session that a request names is not there, so the host begins anew (404)."""
+    return refuse(404, "There is no such session; start one with initialize")
+
+
+def not_allowed() -> RequestRefused:
+    """To raise: nothing is served by this method (405)."""
+    failure = Failure(INVALID_REQUEST, "This method is not possible here; POST messages, GET and DELETE need a session")
+    return RequestRefused(405, failure, headers=ALLOW)
+
+
+NEITHER: Final = (
+    f"Not a request of {', '.join(MODERN_VERSIONS)}, which carries its revision in params._meta and in headers; "
+    f"and without a session of {', '.join(ALL_VERSIONS[len(MODERN_VERSIONS) :])}: send initialize first"
+)
+
 
 FIELDS: Final = ("content-type", "accept", "mcp-protocol-version", "mcp-method", "mcp-name")
 """Header fields that the reading depends on."""

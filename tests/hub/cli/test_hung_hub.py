@@ -12,7 +12,7 @@ import pytest
 from hub.cli.background import force_stop
 from hub.cli.subcommand import Output, UsageError
 from hub.control.errors import HubNotRunning
-from hub.net.unix import bind_unix, take_lock
+from hub.net.acceptor import bind_unix, take_lock
 from tests.support.attached import ASK, DEMO, children, ended, hubd, ready, upstream
 from tests.support.processes import HUBD, running, running_hub
 

@@ -14,7 +14,7 @@ from hub.control.client import ControlClient
 from hub.control.errors import ControlFailed, HubNotRunning
 from hub.control.methods import CACHE, CACHE_CLEAR, LOGS, RELOAD, RESTART, STATUS, TOOLS, Nothing
 from hub.control.server import serve_control
-from hub.net.unix import bind_unix
+from hub.net.acceptor import bind_unix
 from tests.support import echo_daemon
 from tests.support.echo_daemon import Api
 

@@ -14,8 +14,8 @@ from hub.daemon.binding import listen_tcp
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.http_routes import pages
 from hub.downstream.access import asked_again
-from hub.downstream.access.refusals import NOT_THE_PROXY
-from hub.downstream.access.trusted_proxy import ProxiedPersons
+from hub.downstream.access.access import ProxiedPersons
+from hub.downstream.access.resource_metadata import NOT_THE_PROXY
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.link.interface import Identity
 from hub.link.sealing import Sealer, Signer

@@ -15,7 +15,7 @@ from hub.daemon.binding import CannotListen, bind, is_met_at, listen_tcp
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.http_routes import pages
 from hub.daemon.sign_in_parts import SignInParts
-from hub.downstream.access.hub_token import read_or_make_token
+from hub.downstream.access.host_tokens import read_or_make_token
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.link.sealing import Sealer, Signer
 from tests.support.http_client import Client

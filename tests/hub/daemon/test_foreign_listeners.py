@@ -15,7 +15,7 @@ from hub.app import Hub
 from hub.daemon.binding import CannotListen, bind, listen_tcp
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.http_routes import pages
-from hub.downstream.access.hub_token import read_or_make_token
+from hub.downstream.access.host_tokens import read_or_make_token
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.link.sealing import Sealer, Signer
 from hub.linux.socket_tables import is_held_by_another_user

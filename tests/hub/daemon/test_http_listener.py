@@ -14,7 +14,7 @@ from hub.daemon.http_routes import pages
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.fleet.gate import Fleet
 from hub.fleet.membership import Membership, Registration
-from hub.fleet.publishing_queue import PublishedFacts
+from hub.fleet.ownership import PublishedFacts
 from hub.link.sealing import Keys, Sealer, Signer, keys_from_setting
 from tests.support.fleet_house import Facts
 from tests.support.http_client import Client

@@ -14,7 +14,7 @@ from hub.daemon.binding import listen_tcp
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.http_routes import WELCOME, pages, route
 from hub.downstream.http.durable_sessions import DurableSessions
-from hub.downstream.http.refusal import NOTHING_HERE
+from hub.downstream.http.request import NOTHING_HERE
 from hub.link.sealing import Sealer, Signer
 from hub.net.http_server import HttpRequest
 from tests.support.http_client import Answer, Client

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from config.hub_paths import lock_path, socket_path
-from hub.net.unix import bind_unix, take_lock
+from hub.net.acceptor import bind_unix, take_lock
 from hub.shim import start_daemon
 from hub.shim.main import preamble, run
 from tests.support import echo_daemon, processes
@@ -318,7 +318,6 @@ def test_it_imports_nothing_heavy():
         "hub.linux.peer_credentials",
         "hub.shim",
         "hub.shim.envelope",
-        "hub.shim.hang_watch",
         "hub.shim.hub_search",
         "hub.shim.main",
         "hub.shim.pipes",

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from config.hub_paths import lock_path, socket_path
-from hub.net.unix import Lock, bind_unix, take_lock
+from hub.net.acceptor import Lock, bind_unix, take_lock
 from tests.support import processes
 
 PATIENCE_S = 30

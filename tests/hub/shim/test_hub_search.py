@@ -4,9 +4,9 @@ import socket
 
 import pytest
 
-from hub.net.unix import bind_unix
-from hub.shim import hang_watch
-from hub.shim.hang_watch import AGAIN_S, ANSWER_S, MAX_SAID, NEVER, QUIET_S, HangWatch
+from hub.net.acceptor import bind_unix
+from hub.shim import hub_search
+from hub.shim.hub_search import AGAIN_S, ANSWER_S, MAX_SAID, NEVER, QUIET_S, HangWatch
 
 
 class Watched:
@@ -42,7 +42,7 @@ def watched(tmp_path, monkeypatch):
     with bind_unix(tmp_path / "control.sock") as listener:
         listener.setblocking(True)
         watched = Watched(tmp_path, listener)
-        monkeypatch.setattr(hang_watch, "monotonic", lambda: watched.now)
+        monkeypatch.setattr(hub_search, "monotonic", lambda: watched.now)
         yield watched
         watched.watch.step(waits=False)
 
@@ -115,9 +115,9 @@ def test_a_hub_whose_control_socket_is_full_is_left_alone(tmp_path, monkeypatch)
             except BlockingIOError:
                 break
         watch = HangWatch(str(tmp_path))
-        monkeypatch.setattr(hang_watch, "monotonic", lambda: 100.0)
+        monkeypatch.setattr(hub_search, "monotonic", lambda: 100.0)
         assert watch.step(waits=True) == ""
-        monkeypatch.setattr(hang_watch, "monotonic", lambda: 200.0)
+        monkeypatch.setattr(hub_search, "monotonic", lambda: 200.0)
         assert watch.step(waits=True) == ""
         assert watch.due == 200.0 + AGAIN_S
         for each in full:
