@@ -53,9 +53,6 @@ class BrowserEnds:
         self._limiter = trio.CapacityLimiter(MAX_LOOKING)
         self._trusted = {self._uid, 0} if self._is_windows() else {self._uid}
 
-    def __repr__(self) -> str:
-        return f"<BrowserEnds of uid {self._uid}{', blind' if self.blind else ''}>"
-
     def _is_blind(self) -> bool:
         if self._uid in (0, NOBODY) or not os.access(self._proc / "net" / "tcp", os.R_OK):
             return True

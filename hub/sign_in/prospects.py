@@ -18,8 +18,16 @@ from hub.sign_in.servers import Surroundings
 from hub.sign_in.tickets import Target, target_of
 from upstreams.oauth.discovery.challenge import fits, permit_scopes, readable_scopes
 from upstreams.oauth.discovery.discover import too_many_scopes
-from upstreams.oauth.model import Challenge, Discovery, Grant, NoSignIn, OAuthProblem, OAuthUnavailable, same_issuer
-from upstreams.oauth.state import IDENTITY_PROVIDER
+from upstreams.oauth.model import (
+    IDENTITY_PROVIDER,
+    Challenge,
+    Discovery,
+    Grant,
+    NoSignIn,
+    OAuthProblem,
+    OAuthUnavailable,
+    same_issuer,
+)
 from upstreams.oauth.store.grant_store import CannotOpen
 from upstreams.oauth.tokens import origin_of
 

@@ -199,9 +199,6 @@ class CallbackListeners:
         self._spawn = spawn
         self._open: dict[tuple[str, int], _Listener] = {}
 
-    def __repr__(self) -> str:
-        return f"<CallbackListeners {sorted(self._open)}>"
-
     def listen(self, redirect: RedirectUri, missing: Iterable[tuple[str, int]], for_s: float) -> None:
         """Listen at the `missing` addresses of a redirect URI, or go on doing so, for so long.
 

@@ -21,9 +21,8 @@ from config.tables.oauth import UpstreamOAuth
 from hub.control.sign_ins import SignInOutcome
 from hub.link.recent import Recent
 from hub.sign_in.authorization_url import RedirectUri
-from upstreams.oauth.model import Discovery, OAuthClient
+from upstreams.oauth.model import IDENTITY_PROVIDER, Discovery, OAuthClient
 from upstreams.oauth.registration import ClientWish
-from upstreams.oauth.state import IDENTITY_PROVIDER
 
 TICKET_S: Final = 3600.0
 RECORD_S: Final = 600.0

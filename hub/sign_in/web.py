@@ -25,8 +25,7 @@ from hub.sign_in.return_address import PROXIED
 from hub.sign_in.servers import Surroundings
 from hub.sign_in.sign_ins import SignIns
 from hub.sign_in.tickets import MAX_TRIES, Invitation, SignInRecord, Ticket
-from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
-from upstreams.oauth.state import IDENTITY_PROVIDER
+from upstreams.oauth.model import IDENTITY_PROVIDER, OAuthProblem, OAuthUnavailable
 
 BEGIN: Final = "/oauth/begin/"
 DONE: Final = "/oauth/done/"

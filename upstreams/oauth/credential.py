@@ -16,9 +16,17 @@ from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnresolv
 from hub.link.loading import load
 from hub.link.waiting import Promise
 from upstreams.oauth.discovery.challenge import parse_challenges
-from upstreams.oauth.model import AccountRow, Challenge, Grant, OAuthAccount, OAuthProblem, OAuthUnavailable
+from upstreams.oauth.model import (
+    AccountRow,
+    Challenge,
+    Grant,
+    OAuthAccount,
+    OAuthProblem,
+    OAuthUnavailable,
+    sign_in_command,
+)
 from upstreams.oauth.parts import Shared
-from upstreams.oauth.state import HOLD_S, CredentialState, VisibleState, sign_in_command, sign_in_of
+from upstreams.oauth.state import HOLD_S, CredentialState, VisibleState, sign_in_of
 from upstreams.oauth.tokens import is_for, lasts
 
 if TYPE_CHECKING:
@@ -185,7 +193,7 @@ class UpstreamCredential:
     @property
     def is_idle(self) -> bool:
         """True if nothing would be lost with it: there is no grant, and none is on its way."""
-        return self.grant is None and self._renewal is None and not self._state.is_asking
+        return self.grant is None and self._renewal is None and not self._state.askings
 
     def row(self, key_source: str) -> AccountRow:
         """The row for people. `key_source`: the place of the key that seals the grant."""

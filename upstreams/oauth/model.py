@@ -8,6 +8,8 @@
 Texts that came from a peer were checked by whoever made the struct: URLs are sound, numbers are in bounds.
 """
 
+from typing import Final
+
 from msgspec import Struct
 
 from config.setting import Secret
@@ -193,6 +195,15 @@ class AccountRow(Struct, frozen=True, kw_only=True):
     note: str
     key_source: str
     """The place of the key that seals it."""
+
+
+IDENTITY_PROVIDER: Final = "the identity provider"
+"""The company's identity provider in sentences; as an upstream it has the name ""."""
+
+
+def sign_in_command(upstream: str) -> str:
+    """The command by which a person signs in; `upstream` "": at the company's identity provider."""
+    return f'"hubd auth {upstream}"' if upstream else '"hubd auth --idp"'
 
 
 def same_issuer(one: str, other: str) -> bool:

@@ -14,15 +14,7 @@ from config.errors import quote_toml
 from config.tables.oauth import OAuthConfig, UpstreamOAuth
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.model import Fetched, FetchFailed
-from upstreams.oauth.client_metadata import (
-    BadRegistration,
-    error_code,
-    flaws_of,
-    has_redirect_uri,
-    method_of,
-    read_registration,
-    registration,
-)
+from upstreams.oauth import client_metadata
 from upstreams.oauth.discovery.addresses import show_url
 from upstreams.oauth.discovery.discover import allowance_for, check_available, sentence
 from upstreams.oauth.discovery.metadata import below
@@ -135,7 +127,7 @@ class ClientSearch(Struct, frozen=True):
             return None
         if (methods := server.token_auth_methods) and "none" not in methods:
             return None
-        if not has_redirect_uri(url, self.redirect_uri):
+        if not client_metadata.has_redirect_uri(url, self.redirect_uri):
             return None
         return OAuthClient(issuer=server.issuer, client_id=url, redirect_uri=self.redirect_uri, kind="document")
 
@@ -146,7 +138,7 @@ class ClientSearch(Struct, frozen=True):
         server = self.discovery.server
         if not server.registration_endpoint:
             raise self._no_stranger()
-        method = method_of(server, self.settings.token_auth, refused)
+        method = client_metadata.method_of(server, self.settings.token_auth, refused)
         if method is None:
             raise OAuthProblem(
                 f"{show_url(server.issuer)} wants clients to prove who they are in a way for which hubd has to be "
@@ -158,7 +150,7 @@ class ClientSearch(Struct, frozen=True):
         """Register, with at most three further tries: by the usual method, without scope, with `localhost`."""
         method, redirect_uri = self._method(refused), self.redirect_uri
         answer = await self._post(redirect_uri, method, scope)
-        usual = method_of(self.discovery.server, self.settings.token_auth) or method
+        usual = client_metadata.method_of(self.discovery.server, self.settings.token_auth) or method
         if method != usual and answer.status not in (200, 201):
             answer = await self._post(redirect_uri, method := usual, scope)
         if scope and _refusal(answer) in _SCOPE_ERRORS:
@@ -170,8 +162,8 @@ class ClientSearch(Struct, frozen=True):
             raise self._no_stranger(f"{answer.status} {_refusal(answer)}".strip(), code=_refusal(answer))
         issuer = self.discovery.server.issuer
         try:
-            return read_registration(answer.json_object(), issuer, redirect_uri, method)
-        except BadRegistration as bad:
+            return client_metadata.read_registration(answer.json_object(), issuer, redirect_uri, method)
+        except client_metadata.BadRegistration as bad:
             raise OAuthProblem(
                 f"{show_url(issuer)} registered hubd for {self.upstream} in a way that cannot be used: it {bad}. "
                 f"Register hubd there by hand and set client_id {below(self.upstream)}."
@@ -179,7 +171,7 @@ class ClientSearch(Struct, frozen=True):
 
     async def _post(self, redirect_uri: str, method: str, scope: str) -> Fetched:
         endpoint = self.discovery.server.registration_endpoint
-        body = registration(self.hub, redirect_uri, method, scope)
+        body = client_metadata.registration(self.hub, redirect_uri, method, scope)
         try:
             answer = await self.fetch.post_json(endpoint, body, self.discovery.allowed)
         except FetchFailed as failed:
@@ -201,7 +193,7 @@ class ClientSearch(Struct, frozen=True):
 
 def _refusal(answer: Fetched) -> str:
     """The error of an answer; "": it is none, or cannot be shown."""
-    return "" if answer.status in (200, 201) else error_code(answer.json_object())
+    return "" if answer.status in (200, 201) else client_metadata.error_code(answer.json_object())
 
 
 # --- the operator's ---------------------------------------------------------------------------------------------------
@@ -292,7 +284,7 @@ async def check_client_document(fetch: Fetcher, hub: OAuthConfig, redirect_uri: 
         return sentence(f"The document at client_metadata_url cannot be read: {failed.text}")
     if answer.status != 200:
         return f"The document at client_metadata_url ({url}) cannot be read: the answer is {answer.status}."
-    flaws = flaws_of(answer.json_object(), url, redirect_uri)
+    flaws = client_metadata.flaws_of(answer.json_object(), url, redirect_uri)
     if not flaws:
         return ""
     return f"The document at client_metadata_url ({url}) {', and '.join(flaws)}; correct it, or remove the setting."

@@ -15,10 +15,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from upstreams.oauth.discovery.discover import discover
-from upstreams.oauth.model import Challenge, Grant, GrantKey, OAuthAccount, OAuthProblem, OAuthUnavailable, same_issuer
+from upstreams.oauth.model import (
+    IDENTITY_PROVIDER,
+    Challenge,
+    Grant,
+    GrantKey,
+    OAuthAccount,
+    OAuthProblem,
+    OAuthUnavailable,
+    same_issuer,
+    sign_in_command,
+)
 from upstreams.oauth.obtaining import Obtaining, token_endpoint_of
 from upstreams.oauth.parts import Shared
-from upstreams.oauth.state import IDENTITY_PROVIDER, RenewalOutcome, sign_in_command, sign_in_needed, time_until_due_s
+from upstreams.oauth.state import RenewalOutcome, sign_in_needed, time_until_due_s
 from upstreams.oauth.store.folder import HeldLock, NotKept
 from upstreams.oauth.store.grant_store import GrantStore
 from upstreams.oauth.tokens import TokenRefused, is_for

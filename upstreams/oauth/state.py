@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from config.name_globs import NameChoice
 from hub.link.hub_errors import UpstreamDenied, UpstreamUnauthorized
-from upstreams.oauth.model import Challenge, Grant, GrantKey, OAuthAccount
+from upstreams.oauth.model import IDENTITY_PROVIDER, Challenge, Grant, GrantKey, OAuthAccount, sign_in_command
 
 State = Literal["none", "needed", "good", "renewing", "waiting"]
 VisibleState = Literal["none", "needed", "asking", "good", "renewing", "waiting"]
@@ -102,22 +102,15 @@ class CredentialState:
         self._upstream = account.upstream
         self._got_at = -inf
         self._next_pause_s = FIRST_PAUSE_S
-        self._askings = 0
+        self.askings = 0
+        """People who sign in."""
         self._step_ups: dict[str, int] = {}
         self._listener = changed
-
-    def __repr__(self) -> str:
-        return f"<CredentialState {self.visible}>"
 
     @property
     def visible(self) -> VisibleState:
         """The state for people, of whom one may be signing in."""
-        return "asking" if self._askings and self.state != "renewing" else self.state
-
-    @property
-    def is_asking(self) -> bool:
-        """True while a person signs in."""
-        return bool(self._askings)
+        return "asking" if self.askings and self.state != "renewing" else self.state
 
     def is_usable(self, now: float) -> bool:
         """True if there is a token that lasts."""
@@ -141,7 +134,7 @@ class CredentialState:
 
     def ask_person(self, on: bool) -> None:
         """A sign-in by a person begins, or is over, whatever came of it."""
-        self._askings = max(0, self._askings + (1 if on else -1))
+        self.askings = max(0, self.askings + (1 if on else -1))
         self._changed()
 
     def use(self, grant: Grant, wall: float, now: float) -> None:
@@ -279,15 +272,6 @@ class CredentialState:
             "them.",
             upstream=upstream,
         )
-
-
-IDENTITY_PROVIDER: Final = "the identity provider"
-"""The company's identity provider in sentences; as an upstream it has the name ""."""
-
-
-def sign_in_command(upstream: str) -> str:
-    """The command by which a person signs in; `upstream` "": at the company's identity provider."""
-    return f'"hubd auth {upstream}"' if upstream else '"hubd auth --idp"'
 
 
 def sign_in_needed(upstream: str, issuer: str) -> str:

@@ -23,21 +23,9 @@ from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError, UpstreamProtocolError, UpstreamVersionError
 from hub.link.peer import Peer
+from hub.wire import mcp
 from hub.wire.declarations import ServerFacts, UnsupportedVersion, initialize_params, read_initialize_result
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Result, peek_array, peek_object, peek_str
-from hub.wire.mcp import (
-    ALL_VERSIONS,
-    DISCOVER,
-    INITIALIZE,
-    INITIALIZED,
-    L4,
-    LEGACY_VERSIONS,
-    MODERN,
-    MODERN_ERRORS,
-    UNSUPPORTED_VERSION,
-    Era,
-    era_of,
-)
 from hub.wire.request_meta import newest_mutual, read_discover_result
 from upstreams.session import OWN_CAPABILITIES, stamp_own
 
@@ -48,20 +36,20 @@ class HandshakeRefused(UpstreamProtocolError):
     """The upstream answered `initialize` with an error."""
 
 
-def expect_era(config: UpstreamConfig, memory: Memory) -> Era | None:
+def expect_era(config: UpstreamConfig, memory: Memory) -> mcp.Era | None:
     """The era that the configuration fixes, or that the upstream spoke last time; None: unknown."""
     text = memory.era(config_key(config)) if config.era == "auto" else config.era
-    return Era(text) if text in ("legacy", "modern") else None
+    return mcp.Era(text) if text in ("legacy", "modern") else None
 
 
 def remember(config: UpstreamConfig, memory: Memory, facts: ServerFacts) -> None:
     """Keep what was found, for the next start of this configuration."""
     if config.era == "auto":
-        memory.remember_era(config_key(config), era_of(facts.version).value)
+        memory.remember_era(config_key(config), mcp.era_of(facts.version).value)
 
 
 async def shake_hands(
-    peer: Peer, config: UpstreamConfig, expected: Era | None, capabilities: dict[str, Raw] = OWN_CAPABILITIES
+    peer: Peer, config: UpstreamConfig, expected: mcp.Era | None, capabilities: dict[str, Raw] = OWN_CAPABILITIES
 ) -> ServerFacts:
     """Find the era and agree on a revision, declaring `capabilities`. Only the wait for the probe is bounded here.
 
@@ -73,9 +61,9 @@ async def shake_hands(
     if config.era == "modern":
         facts = await discover(peer)
         if facts is None:
-            raise UpstreamVersionError(f'it does not speak {MODERN}; remove era = "modern" from its configuration')
+            raise UpstreamVersionError(f'it does not speak {mcp.MODERN}; remove era = "modern" from its configuration')
         return facts
-    if expected is not Era.LEGACY:
+    if expected is not mcp.Era.LEGACY:
         with trio.move_on_after(config.timeouts.probe):
             if (facts := await discover(peer)) is not None:
                 return facts
@@ -91,7 +79,7 @@ async def discover(peer: Peer) -> ServerFacts | None:
     """`find_modern` over a peer."""
 
     async def ask(version: str) -> Reply:
-        return await peer.request(DISCOVER, stamp_own(Era.MODERN, version, {}))
+        return await peer.request(mcp.DISCOVER, stamp_own(mcp.Era.MODERN, version, {}))
 
     return await find_modern(ask)
 
@@ -104,11 +92,11 @@ async def find_modern(ask: Callable[[str], Awaitable[Reply | None]]) -> ServerFa
     Raises:
         HubError: a modern server that cannot be used; or as `ask`.
     """
-    reply = await ask(MODERN)
-    if isinstance(reply, Failure) and reply.code in MODERN_ERRORS:
+    reply = await ask(mcp.MODERN)
+    if isinstance(reply, Failure) and reply.code in mcp.MODERN_ERRORS:
         offered = versions_in(reply)
-        if (version := newest_mutual(offered)) or not set(offered) & set(LEGACY_VERSIONS):
-            reply = await ask(version or MODERN)
+        if (version := newest_mutual(offered)) or not set(offered) & set(mcp.LEGACY_VERSIONS):
+            reply = await ask(version or mcp.MODERN)
     return None if reply is None else judge_discover(reply)
 
 
@@ -120,9 +108,9 @@ def judge_discover(reply: Reply) -> ServerFacts | None:
         UpstreamProtocolError: a modern server that refuses this request for another reason.
     """
     if isinstance(reply, Failure):
-        if reply.code == UNSUPPORTED_VERSION:
+        if reply.code == mcp.UNSUPPORTED_VERSION:
             _check_legacy(versions_in(reply))
-        elif reply.code in MODERN_ERRORS:
+        elif reply.code in mcp.MODERN_ERRORS:
             raise UpstreamProtocolError(f"it refuses server/discover: {reply.message[:SHOWN]} ({reply.code})")
         return None
     try:
@@ -137,9 +125,11 @@ def judge_discover(reply: Reply) -> ServerFacts | None:
 
 def _check_legacy(offered: tuple[str, ...]) -> None:
     """A server that speaks none of our modern revisions must speak a legacy one."""
-    if not set(offered) & set(LEGACY_VERSIONS):
+    if not set(offered) & set(mcp.LEGACY_VERSIONS):
         shown = ", ".join(version[:20] for version in offered[:8]) or "none that it names"
-        raise UpstreamVersionError(f"no revision in common: it speaks {shown}; hubd speaks {', '.join(ALL_VERSIONS)}")
+        raise UpstreamVersionError(
+            f"no revision in common: it speaks {shown}; hubd speaks {', '.join(mcp.ALL_VERSIONS)}"
+        )
 
 
 def versions_in(failure: Failure) -> tuple[str, ...]:
@@ -157,9 +147,9 @@ async def initialize(peer: Peer, capabilities: dict[str, Raw] = OWN_CAPABILITIES
         UpstreamVersionError: no revision in common.
         UpstreamProtocolError: the answer is nonsense.
     """
-    reply = await peer.request(INITIALIZE, initialize_params(L4, capabilities))
+    reply = await peer.request(mcp.INITIALIZE, initialize_params(mcp.L4, capabilities))
     facts = judge_initialize(reply)
-    peer.notify(INITIALIZED, {})
+    peer.notify(mcp.INITIALIZED, {})
     return facts
 
 

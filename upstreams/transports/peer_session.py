@@ -23,21 +23,9 @@ from hub.link.hub_errors import (
 )
 from hub.link.interface import Exchange, Operation, Program
 from hub.link.peer import BadPeer, Peer
+from hub.wire import mcp
 from hub.wire.declarations import ServerFacts
 from hub.wire.jsonrpc import Notification, RemoteProtocolError, Reply, peek_object
-from hub.wire.mcp import (
-    CANCELLED,
-    INTERNAL_ERROR,
-    LISTEN,
-    MESSAGE,
-    PING,
-    PROGRESS,
-    SUBSCRIPTION_KEY,
-    TASKS_CANCEL,
-    TASKS_RESULT,
-    Era,
-    era_of,
-)
 from upstreams.questions.attribution import Running, host_of, task_begun, task_finished
 from upstreams.session import COMMON, CallTimeouts, SessionEvents, SessionTerms, announce, stamp_call, stamp_own
 from upstreams.transports.session_frame import SessionFrame
@@ -50,7 +38,7 @@ SILENT_TIMEOUTS: Final = 3
 """Timeouts in a row, with nothing heard meanwhile, until a session is given up."""
 NO_FACTS: Final = ServerFacts("", {}, {}, "")
 """The facts of a server before hands are shaken."""
-_END_TASKS: Final = frozenset({TASKS_RESULT, TASKS_CANCEL})
+_END_TASKS: Final = frozenset({mcp.TASKS_RESULT, mcp.TASKS_CANCEL})
 
 
 class PeerSession(SessionFrame):
@@ -64,7 +52,7 @@ class PeerSession(SessionFrame):
         super().__init__(name, events, terms, one_stream=True)
         self.peer: Peer
         self.facts = NO_FACTS
-        self.era = Era.LEGACY
+        self.era = mcp.Era.LEGACY
         self._outbox: Outbox | None = None
         self._listens: dict[int, Callable[[Notification], None]] = {}
         """Receivers of what belongs to a `subscriptions/listen`, by its id."""
@@ -96,8 +84,8 @@ class PeerSession(SessionFrame):
 
     def _agreed(self, facts: ServerFacts) -> None:
         self.facts = facts
-        self.era = era_of(facts.version)
-        if self.era is Era.MODERN:  # there are no requests of the upstream, nor pings
+        self.era = mcp.era_of(facts.version)
+        if self.era is mcp.Era.MODERN:  # there are no requests of the upstream, nor pings
             self.peer.refuse_requests()
             self._ping_s = 0.0
 
@@ -115,7 +103,7 @@ class PeerSession(SessionFrame):
         """Ping; that the upstream knows no ping is an answer, too. Over HTTP+SSE this finds out that the server forgot
         the session."""
         try:
-            await self.request(PING, {})
+            await self.request(mcp.PING, {})
         except HubError as error:
             log.debug("%s was not pinged: %s", self.name, error)
 
@@ -187,7 +175,7 @@ class PeerSession(SessionFrame):
         id = self.peer.next_id()
         self._listens[id] = hear
         try:
-            return await self._request_own(id, LISTEN, params)
+            return await self._request_own(id, mcp.LISTEN, params)
         finally:
             del self._listens[id]
 
@@ -227,9 +215,9 @@ class PeerSession(SessionFrame):
 
     def _on_notification(self, notification: Notification) -> None:
         method = notification.method
-        if method == PROGRESS:
+        if method == mcp.PROGRESS:
             self._report_progress(notification.params, self.running)
-        elif method == MESSAGE:
+        elif method == mcp.MESSAGE:
             if running := self._attribute():
                 running.touch()
             self._report_log(notification.params, running)
@@ -240,14 +228,14 @@ class PeerSession(SessionFrame):
 
     def _subscription(self, notification: Notification) -> Callable[[Notification], None] | None:
         """The receiver of a notification that belongs to a subscription. A cancelled subscription ends."""
-        if self.era is Era.LEGACY:
+        if self.era is mcp.Era.LEGACY:
             return None
-        if notification.method == CANCELLED:
+        if notification.method == mcp.CANCELLED:
             id = _number(notification.params.get("requestId"))
             if id in self._listens:
-                self.peer.fail(id, RemoteProtocolError(INTERNAL_ERROR, "the subscription was cancelled"))
+                self.peer.fail(id, RemoteProtocolError(mcp.INTERNAL_ERROR, "the subscription was cancelled"))
             return None
-        return self._listens.get(_number(peek_object(notification.params.get("_meta")).get(SUBSCRIPTION_KEY)))
+        return self._listens.get(_number(peek_object(notification.params.get("_meta")).get(mcp.SUBSCRIPTION_KEY)))
 
     def _attribute(self) -> Running | None:
         """The call that a message without an address belongs to: the newest, if all are of one host, and those that are

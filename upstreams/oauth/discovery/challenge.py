@@ -55,7 +55,12 @@ def parse_challenges(values: Sequence[str]) -> Challenge:
             break
         found = _bearer(value)
         if found is not None:
-            return _challenge(found)
+            url, error = found.get("resource_metadata", ""), found.get("error", "")
+            return Challenge(
+                resource_metadata=url if len(url) <= MAX_URL_CHARS and _VISIBLE.fullmatch(url) else "",
+                scope=" ".join(readable_scopes(found.get("scope", ""))),
+                error=error if len(error) <= MAX_ERROR_CHARS and _ERROR.fullmatch(error) else "",
+            )
     return Challenge()
 
 
@@ -94,15 +99,6 @@ def _end(pattern: re.Pattern[str], value: str, at: int) -> int:
 
 def _text(value: str) -> str:
     return _ESCAPE.sub(r"\1", value[1:-1]) if value.startswith('"') else value
-
-
-def _challenge(parameters: dict[str, str]) -> Challenge:
-    url, error = parameters.get("resource_metadata", ""), parameters.get("error", "")
-    return Challenge(
-        resource_metadata=url if len(url) <= MAX_URL_CHARS and _VISIBLE.fullmatch(url) else "",
-        scope=" ".join(readable_scopes(parameters.get("scope", ""))),
-        error=error if len(error) <= MAX_ERROR_CHARS and _ERROR.fullmatch(error) else "",
-    )
 
 
 def is_scope(text: object) -> bool:

@@ -15,25 +15,9 @@ from typing import Any, Final
 from config.tables.oauth import UpstreamOAuth
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed, retry_after_s
-from upstreams.oauth.discovery.addresses import (
-    SERVER,
-    address_of,
-    is_on_this_machine,
-    resource_places,
-    server_places,
-    show_url,
-)
+from upstreams.oauth.discovery import addresses, metadata
 from upstreams.oauth.discovery.challenge import OFFLINE, fits, permit_scopes, readable_scopes
-from upstreams.oauth.discovery.metadata import (
-    Terms,
-    below,
-    check_issuer,
-    default_server,
-    is_resource_document,
-    is_server_document,
-    read_resource,
-    read_server,
-)
+from upstreams.oauth.discovery.metadata import Terms, below
 from upstreams.oauth.model import (
     AuthorizationServer,
     Challenge,
@@ -56,8 +40,8 @@ MAX_RETRY_AFTER_S: Final = 60.0
 def allowance_for(url: str, settings: UpstreamOAuth) -> Allowed:
     """Who may be asked on behalf of the upstream at `url`, beside public addresses: whom its operator wrote down."""
     written = (url, settings.issuer, settings.metadata_url)
-    hosts = {address.host.strip("[]") for text in written if (address := address_of(text))}
-    return Allowed(private_hosts=frozenset(hosts), loopback_http=is_on_this_machine(url))
+    hosts = {address.host.strip("[]") for text in written if (address := addresses.address_of(text))}
+    return Allowed(private_hosts=frozenset(hosts), loopback_http=addresses.is_on_this_machine(url))
 
 
 async def discover(
@@ -102,7 +86,7 @@ async def discover_issuer(fetch: Fetcher, settings: UpstreamOAuth) -> Discovery:
 
 async def _resource(fetch: Fetcher, terms: Terms, challenge: Challenge) -> ProtectedResource | None:
     """The upstream as its metadata describe it; None: it has none."""
-    places = resource_places(terms.address)
+    places = addresses.resource_places(terms.address)
     if terms.sound(challenge.resource_metadata):
         places = (challenge.resource_metadata, *places)
     for place in dict.fromkeys(places):
@@ -112,8 +96,8 @@ async def _resource(fetch: Fetcher, terms: Terms, challenge: Challenge) -> Prote
             if place != challenge.resource_metadata:  # else the upstream's own places are as good
                 raise
         else:
-            if document is not None and is_resource_document(document):
-                return read_resource(document, place, terms)
+            if document is not None and metadata.is_resource_document(document):
+                return metadata.read_resource(document, place, terms)
     return None
 
 
@@ -133,27 +117,27 @@ def _issuer(terms: Terms, resource: ProtectedResource | None, preferred: Collect
 
 async def _server(fetch: Fetcher, terms: Terms, issuer: str) -> AuthorizationServer:
     """The authorization server that is `issuer`, as its metadata describe it."""
-    places = server_places(check_issuer(issuer, terms))
+    places = addresses.server_places(metadata.check_issuer(issuer, terms))
     written = terms.settings.metadata_url
     for place in (written,) if written else places:
         document = await _read(
             fetch, terms, place, problem=f"The authorization server of {terms.upstream} cannot be used"
         )
-        if document is not None and is_server_document(document):
-            return read_server(document, issuer, terms, is_promise=not written)
+        if document is not None and metadata.is_server_document(document):
+            return metadata.read_server(document, issuer, terms, is_promise=not written)
     raise OAuthProblem(
-        f"{show_url(issuer)}, the authorization server of {terms.upstream}, has no metadata where they belong. "
-        f"If you know where they are, set metadata_url {below(terms.upstream)}."
+        f"{addresses.show_url(issuer)}, the authorization server of {terms.upstream}, has no metadata where they "
+        f"belong. If you know where they are, set metadata_url {below(terms.upstream)}."
     )
 
 
 async def _legacy_server(fetch: Fetcher, terms: Terms) -> AuthorizationServer:
     """The upstream as its own authorization server, as in 2025-03-26."""
     origin = terms.address.origin
-    document = await _read(fetch, terms, terms.settings.metadata_url or origin + SERVER, headers=_LEGACY)
-    if document is not None and is_server_document(document):
-        return read_server(document, origin, terms, is_promise=False)
-    return default_server(origin)
+    document = await _read(fetch, terms, terms.settings.metadata_url or origin + addresses.SERVER, headers=_LEGACY)
+    if document is not None and metadata.is_server_document(document):
+        return metadata.read_server(document, origin, terms, is_promise=False)
+    return metadata.default_server(origin)
 
 
 async def _refuse_absent(fetch: Fetcher, terms: Terms, server: AuthorizationServer) -> None:

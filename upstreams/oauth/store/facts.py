@@ -56,9 +56,6 @@ class FactsFile:
         self._path = folder / "facts.json"
         self._lock = folder / "facts.lock"
 
-    def __repr__(self) -> str:
-        return f"<FactsFile {self._path}>"
-
     def redirect_number(self, issuer: str) -> int:
         """The number of the redirect URI that this issuer alone has: 1, 2, ... by first use, kept."""
 

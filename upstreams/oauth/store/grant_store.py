@@ -16,7 +16,16 @@ import trio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from upstreams.oauth.model import AccountRow, Grant, GrantKey, OAuthClient, OAuthProblem
+from upstreams.oauth.model import (
+    IDENTITY_PROVIDER,
+    AccountRow,
+    Grant,
+    GrantKey,
+    OAuthClient,
+    OAuthProblem,
+    sign_in_command,
+)
+from upstreams.oauth.store import records
 from upstreams.oauth.store.facts import FactsFile
 from upstreams.oauth.store.folder import (
     HeldLock,
@@ -27,19 +36,6 @@ from upstreams.oauth.store.folder import (
     read_file,
     remove_file,
     write_file,
-)
-from upstreams.oauth.store.records import (
-    ClientFile,
-    GrantFile,
-    OtherVersion,
-    UnreadableRecord,
-    encode_client,
-    encode_grant,
-    grant_id,
-    id_of,
-    open_client,
-    open_grant,
-    read_plain,
 )
 from upstreams.oauth.store.seal import Seal
 
@@ -56,8 +52,8 @@ class CannotOpen(OAuthProblem):
     """A grant was sealed with another key, or is damaged. It was set aside, and a person has to sign in again."""
 
     def __init__(self, upstream: str) -> None:
-        known = f"What hubd knew of your sign-in at {upstream or 'the identity provider'}"
-        super().__init__(f'{known} cannot be opened (another key); run "{_command(upstream)}".')
+        known = f"What hubd knew of your sign-in at {upstream or IDENTITY_PROVIDER}"
+        super().__init__(f"{known} cannot be opened (another key); run {sign_in_command(upstream)}.")
 
 
 class SealedElsewhere(CannotOpen):
@@ -67,16 +63,16 @@ class SealedElsewhere(CannotOpen):
     def __init__(self, upstream: str, before: str, now: str) -> None:
         OAuthProblem.__init__(
             self,
-            f"What hubd knows of your sign-in at {upstream or 'the identity provider'} was sealed with the key "
+            f"What hubd knows of your sign-in at {upstream or IDENTITY_PROVIDER} was sealed with the key "
             f"{PLACES.get(before, 'from elsewhere')}; now this hub has its key {PLACES.get(now, 'from elsewhere')}. "
-            f'Start it as before and nothing is lost, or run "{_command(upstream)}".',
+            f"Start it as before and nothing is lost, or run {sign_in_command(upstream)}.",
         )
 
 
 class KeptGrant(Struct, frozen=True):
     """A grant without its secrets."""
 
-    file: GrantFile
+    file: records.GrantFile
     is_readable: bool = True
     """False: it was set aside, since it could not be opened."""
 
@@ -116,9 +112,6 @@ class GrantStore:
         self._grants = folder / "grants"
         self._passed_over: set[Path] = set()
 
-    def __repr__(self) -> str:
-        return f"<GrantStore {self.folder}>"
-
     def load(self, key: GrantKey) -> Grant | None:
         """The grant; None: there is none.
 
@@ -131,17 +124,17 @@ class GrantStore:
         if data is None:
             return self._bring_back(path)
         try:
-            plain = read_plain(data, GrantFile)
+            plain = records.read_plain(data, records.GrantFile)
             before = plain.key.partition(":")[0]
             try:
-                return open_grant(plain, self._seal)
-            except UnreadableRecord:
+                return records.open_grant(plain, self._seal)
+            except records.UnreadableRecord:
                 if before in ("", self._seal.source):
                     raise
                 raise SealedElsewhere(key.upstream, before, self._seal.source) from None
-        except OtherVersion:
+        except records.OtherVersion:
             raise NotKept(f"{path} was written by another version of hubd; use that one, or delete the file.") from None
-        except UnreadableRecord:
+        except records.UnreadableRecord:
             aside = move_aside(path)
             log.warning("what is kept of the sign-in at %s cannot be opened; it is now %s", key.upstream, aside)
             raise CannotOpen(key.upstream) from None
@@ -161,7 +154,7 @@ class GrantStore:
     def save(self, grant: Grant) -> None:
         """Keep a grant in place of one that is there; durable when this returns. Renewals hold the lock meanwhile."""
         path = self._path(grant.key)
-        write_file(path, encode_grant(grant, self._seal))
+        write_file(path, records.encode_grant(grant, self._seal))
         remove_file(_aside(path))
 
     def delete(self, key: GrantKey) -> None:
@@ -236,44 +229,40 @@ class GrantStore:
         if data is None:
             return None
         try:
-            grant = open_grant(read_plain(data, GrantFile), self._seal)
-        except (OtherVersion, UnreadableRecord):
+            grant = records.open_grant(records.read_plain(data, records.GrantFile), self._seal)
+        except (records.OtherVersion, records.UnreadableRecord):
             return None
         with suppress(OSError):  # it is used all the same
             aside.rename(path)
         return grant
 
-    def _files_of(self, upstream: str, principal: str, suffix: str = ".json") -> list[GrantFile]:
+    def _files_of(self, upstream: str, principal: str, suffix: str = ".json") -> list[records.GrantFile]:
         return [each for each in self._files(suffix) if (each.upstream, each.principal) == (upstream, principal)]
 
-    def _files(self, suffix: str = ".json") -> Iterator[GrantFile]:
+    def _files(self, suffix: str = ".json") -> Iterator[records.GrantFile]:
         for name in names_in(self._grants, suffix):
             path = self._grants / name
             try:
                 data = read_file(path)
                 if data is not None:
-                    yield read_plain(data, GrantFile)
+                    yield records.read_plain(data, records.GrantFile)
                 self._passed_over.discard(path)
             except NotKept as problem:  # whose it is cannot be known, and it must not stop all others
                 if path not in self._passed_over:
                     self._passed_over.add(path)
                     log.warning("%s Until then it is passed over.", problem)
-            except OtherVersion:
+            except records.OtherVersion:
                 log.warning("%s was written by another version of hubd; it is left alone", path)
-            except UnreadableRecord:
+            except records.UnreadableRecord:
                 if suffix == ".json":
                     log.warning("%s is damaged; it is now %s", path, move_aside(path))
 
     def _path(self, key: GrantKey) -> Path:
-        return self._grants / f"{grant_id(key)}.json"
+        return self._grants / f"{records.grant_id(key)}.json"
 
 
 def _aside(path: Path) -> Path:
     return path.with_name(f"{path.name}.unreadable")
-
-
-def _command(upstream: str) -> str:
-    return f"hubd auth {upstream or '--idp'}"
 
 
 class Clients:
@@ -288,9 +277,6 @@ class Clients:
         self._folder = folder
         self._seal = seal
 
-    def __repr__(self) -> str:
-        return f"<Clients {self._folder}>"
-
     def find(self, issuer: str, redirect_uri: str, upstream: str) -> OAuthClient | None:
         """The client that was registered for this key; None: none, or none that can be read any more."""
         path = self._path(issuer, redirect_uri, upstream)
@@ -298,20 +284,16 @@ class Clients:
         if data is None:
             return None
         try:
-            return open_client(read_plain(data, ClientFile), self._seal)
-        except OtherVersion:
+            return records.open_client(records.read_plain(data, records.ClientFile), self._seal)
+        except records.OtherVersion:
             return None
-        except UnreadableRecord:
+        except records.UnreadableRecord:
             move_aside(path)  # another one is registered
             return None
 
     def put(self, issuer: str, redirect_uri: str, upstream: str, client: OAuthClient) -> None:
         """Keep a client in place of one that is there; durable when this returns."""
-        write_file(self._path(issuer, redirect_uri, upstream), encode_client(upstream, client, self._seal))
-
-    def forget(self, issuer: str, redirect_uri: str, upstream: str) -> None:
-        """Forget what `find` returns for this key."""
-        remove_file(self._path(issuer, redirect_uri, upstream))
+        write_file(self._path(issuer, redirect_uri, upstream), records.encode_client(upstream, client, self._seal))
 
     def forget_client(self, upstream: str, client: OAuthClient) -> bool:
         """Forget this very client of an upstream, whatever it is kept by; True if it was there."""
@@ -325,17 +307,17 @@ class Clients:
         """Held while a client is looked for and registered: one at a time for each key, also among processes."""
         return hold_lock(self._path(issuer, redirect_uri, upstream).with_suffix(".lock"))
 
-    def _forget(self, is_meant: Callable[[ClientFile], bool]) -> bool:
+    def _forget(self, is_meant: Callable[[records.ClientFile], bool]) -> bool:
         found = False
         for name in names_in(self._folder, ".json"):
             path = self._folder / name
             try:
-                if (data := read_file(path)) is not None and is_meant(read_plain(data, ClientFile)):
+                if (data := read_file(path)) is not None and is_meant(records.read_plain(data, records.ClientFile)):
                     remove_file(path)
                     found = True
-            except (UnreadableRecord, OtherVersion, NotKept):
+            except (records.UnreadableRecord, records.OtherVersion, NotKept):
                 continue
         return found
 
     def _path(self, issuer: str, redirect_uri: str, upstream: str) -> Path:
-        return self._folder / f"{id_of(issuer, redirect_uri, upstream)}.json"
+        return self._folder / f"{records.id_of(issuer, redirect_uri, upstream)}.json"

@@ -46,7 +46,8 @@ class AnswerStream:
 
     def __init__(self, reply: HttpReply, name: str, pace: ReadPace) -> None:
         self._name = name
-        self._pace = pace
+        self.pace = pace
+        """After a message that nobody has waited for, reading goes on when it is time."""
         self._rest = b""
         """Bytes that were read and not parsed yet."""
         self._retry_ms: int | None = None
@@ -61,7 +62,7 @@ class AnswerStream:
         self._rest = b""
         self._parser = SseParser()
         self._empty_events = 0
-        self._paced_lines = 0
+        self.paced_lines = 0
         """Lines that have cost their time."""
 
     def __enter__(self) -> Self:
@@ -105,9 +106,9 @@ class AnswerStream:
         if size > FREE_BYTES or self._reply.held:
             self._reply.hold(size)
         lines = self._empty_events + self._parser.idle_lines + self._parser.data_lines // DATA_LINES
-        if lines - self._paced_lines > FREE_LINES:
-            due, self._paced_lines = lines - self._paced_lines, lines
-            await self._pace.keep(messages=due)
+        if lines - self.paced_lines > FREE_LINES:
+            due, self.paced_lines = lines - self.paced_lines, lines
+            await self.pace.keep(messages=due)
         return [(event.event, event.data) for event in events if event.data]
 
     async def _receive(self) -> bytes:
@@ -122,19 +123,6 @@ class AnswerStream:
             data, self._rest = data[:PIECE_BYTES], data[PIECE_BYTES:]
         return data
 
-    async def hold_back(self, data: bytes) -> None:
-        """Go on when it is time after a message that nobody has waited for."""
-        await self._pace.keep(len(data))
-
-    async def split(self, data: bytes) -> list[bytes]:
-        """The messages of an array, read when it is this stream's turn.
-
-        Raises:
-            RemoteProtocolError: as `split_batch`.
-        """
-        await self._pace.turn(len(data))
-        return split_batch(data)
-
     async def response(self, id: int, on_message: OnMessage) -> Reply | None:
         """Read on to the response to request `id`; None: the stream ended without.
 
@@ -144,16 +132,16 @@ class AnswerStream:
         while (events := await self.receive()) is not None:
             for kind, data in events:
                 if kind != "message":
-                    await self.hold_back(data)
+                    await self.pace.keep(len(data))
                 elif is_batch(data):
-                    if (reply := await pick_of_batch(data, id, on_message, self._name, self._pace)) is not None:
+                    if (reply := await pick_of_batch(data, id, on_message, self._name, self.pace)) is not None:
                         await self._await_end()
                         return reply
                 elif (reply := pick(data, id, on_message, self._name)) is not None:
                     await self._await_end()
                     return reply
                 else:
-                    await self.hold_back(data)
+                    await self.pace.keep(len(data))
         return None
 
     async def _await_end(self) -> None:

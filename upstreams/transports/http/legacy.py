@@ -246,22 +246,20 @@ class LegacyHttp(StreamableSession):
 
     def deliver(self, message: Request | Notification, running: Running | None, id: int | None) -> None:
         if isinstance(message, Request):
-            self._take_question(message, running)
+            if message.id in self._answering:
+                log.debug("%s sent the request %s twice", self.name, message.method)  # it was resumed from before it
+            elif self._nursery is None or len(self._answering) >= MAX_QUESTIONS:
+                self._complain("%s asks too much or too early; its %s is dropped", self.name, message.method)
+            else:
+                scope = self._answering[message.id] = trio.CancelScope()
+                answering = self._questions.receive(message, running)
+                self._nursery.start_soon(self._answer, message.id, answering, scope)
         elif message.method == CANCELLED:
             for asked, scope in self._answering.items():
                 if raw(asked) == message.params.get("requestId"):
                     scope.cancel()
         else:
             super().deliver(message, running, id)
-
-    def _take_question(self, request: Request, running: Running | None) -> None:
-        if request.id in self._answering:
-            log.debug("%s sent the request %s twice", self.name, request.method)  # it was resumed from before it
-        elif self._nursery is None or len(self._answering) >= MAX_QUESTIONS:
-            self._complain("%s asks too much or too early; its %s is dropped", self.name, request.method)
-        else:
-            scope = self._answering[request.id] = trio.CancelScope()
-            self._nursery.start_soon(self._answer, request.id, self._questions.receive(request, running), scope)
 
     def _complain(self, text: str, *values: object) -> None:
         """Say in the log what the server does wrong, now and then."""
@@ -304,11 +302,8 @@ class LegacyHttp(StreamableSession):
         """End the session at the server too, unless it is gone anyway."""
         if self._end is None and self.server_session.id is not None:
             with last_words(GOODBYE_S):
-                await self._delete()
-
-    async def _delete(self) -> None:
-        try:
-            with await self.poster.client.request("DELETE", self.server_session.headers, resend=True):
-                pass
-        except HubError as error:
-            log.debug("%s was not told that its session ends: %s", self.name, error)
+                try:
+                    with await self.poster.client.request("DELETE", self.server_session.headers, resend=True):
+                        pass
+                except HubError as error:
+                    log.debug("%s was not told that its session ends: %s", self.name, error)

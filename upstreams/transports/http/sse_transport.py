@@ -130,7 +130,7 @@ class SseChannel:
                             self._heard = trio.Event()
                             await self._heard.wait()
                     else:
-                        await self._stream.hold_back(data)
+                        await self._stream.pace.keep(len(data))
 
     async def _post_all(self) -> None:
         """Start each POST when the one before it was accepted, or has had its turn."""

@@ -14,7 +14,7 @@ from msgspec import Struct
 from hub.link.hub_errors import HubError, UpstreamUnavailable
 from hub.link.rates import TokenBucket
 from hub.wire.declarations import ServerFacts
-from hub.wire.jsonrpc import RemoteProtocolError, Response, decode, is_batch
+from hub.wire.jsonrpc import RemoteProtocolError, Response, decode, is_batch, split_batch
 from hub.wire.mcp import L1, L2
 from upstreams.transports.http.answer_stream import AnswerStream, stream_headers
 from upstreams.transports.http.client import HttpReply
@@ -138,7 +138,7 @@ class StandingStream:
                     if kind == "message":
                         await self._deliver_event(self._stream, data)
                     else:
-                        await self._stream.hold_back(data)
+                        await self._stream.pace.keep(len(data))
         finally:
             session.events.hears(False)
 
@@ -147,15 +147,16 @@ class StandingStream:
         session, parts = self._session, [data]
         try:
             if is_batch(data):
-                parts = await stream.split(data)
+                await stream.pace.turn(len(data))
+                parts = split_batch(data)
             for part in parts:
                 message = decode(part, strict=False)
                 if isinstance(message, Response):
                     log.debug("%s sent a response on its standing stream, which is ignored", session.name)
                 else:
                     session.deliver(message, None, None)
-                await stream.hold_back(part)
+                await stream.pace.keep(len(part))
         except RemoteProtocolError as error:
             if self._complaints.take(trio.current_time()):
                 log.info("%s sent what is not an MCP message on its standing stream: %s", session.name, error)
-            await stream.hold_back(data)
+            await stream.pace.keep(len(data))
