@@ -33,7 +33,7 @@ from hub.link.sealing import Sealer
 from hub.link.tool_usage import ToolUsage
 from hub.linux.machine import BootClock
 from hub.projects.profile_hosts import ProfileHosts, SearchHosts, load_modes
-from hub.projects.project_files import ProjectReader
+from hub.projects.project_files import TrustedProjects
 from hub.projects.projects import Projects
 from hub.projects.running_servers import RunningServers, rules_of
 from hub.routing.host_exchange import ProgressUpkeep
@@ -76,7 +76,7 @@ class Hub:
         *,
         run_session: RunSession | None = None,
         last_known: LastKnown | None = None,
-        reader: ProjectReader | None = None,
+        reader: TrustedProjects | None = None,
         allowances: Path | None = None,
         run: str = "",
         is_elsewhere: Callable[[str], bool] | None = None,

@@ -322,17 +322,13 @@ class Host:
 class Workplaces(Protocol):
     """Gives hosts that work in a project its view; `hub.projects.projects.Projects` is one. No method raises."""
 
-    async def arrived(self, host: Host) -> None:
-        """A host with a known `workplace` is about to be heard. Cancellation: it sees what everybody sees."""
+    async def arrived(self, host: Host, *, is_back: bool = False) -> None:
+        """A host with a known `workplace` is about to be heard; `is_back`: again, after the hub has restarted, and its
+        roots may say otherwise. Cancellation: it sees what everybody sees."""
         ...
 
     def opened(self, host: Host) -> None:
         """The handshake of `host` is complete, or its roots have changed."""
-        ...
-
-    async def returned(self, host: Host) -> None:
-        """A host that was at work in `workplace` before the hub restarted is about to be heard again; its roots may say
-        otherwise. Cancellation: as for `arrived`."""
         ...
 
     async def placed(self, host: Host) -> None:

@@ -5,12 +5,12 @@ A host is asked for its roots only once the user has allowed any project at all:
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 import trio
-from msgspec import Struct
 
 from hub.catalog.view import EVERYTHING
 from hub.downstream.hosts import Host
@@ -25,17 +25,6 @@ ROOTS_ANSWER_S: Final = 30.0
 """Seconds that a host has to name its roots."""
 HUB_NAME: Final = "hubd"
 """The asker, as questions name it."""
-
-
-class RootsStatistics(Struct, frozen=True):
-    """Numbers of hosts that `Roots` knows."""
-
-    named: int = 0
-    """Those whose shims have said where they work, or that work where they did before the hub restarted."""
-    asked: int = 0
-    """Those that are being asked."""
-    unasked: int = 0
-    """Those that will be asked once any project is allowed."""
 
 
 class _Asking:
@@ -65,23 +54,16 @@ class Roots:
         """Hosts that will be asked once any project is allowed."""
 
     def __repr__(self) -> str:
-        return f"<Roots [{len(self._asking)} hosts are asked, {len(self._unasked)} will be]>"
-
-    def statistics(self) -> RootsStatistics:
-        """Numbers of the hosts that are here."""
-        return RootsStatistics(len(self._said), len(self._asking), len(self._unasked))
+        return f"<Roots [{len(self._said)} hosts, {len(self._asking)} are asked, {len(self._unasked)} will be]>"
 
     def concerns(self, host: Host) -> bool:
         """True if a host is here that has said where it works, or is saying so."""
         return host in self._said or host in self._asking
 
-    def note_workplace(self, host: Host) -> None:
-        """Note the directory that a host's shim has named, or that it named none."""
-        self._said[host] = host.workplace
-
-    def note_return(self, host: Host) -> None:
-        """Note that a host works where it did before the hub restarted, until its roots say otherwise."""
-        self._said[host] = None
+    def note(self, host: Host, said: Path | None) -> None:
+        """Note the directory that a host's shim has named; None: it named none, or the host works where it did before
+        the hub restarted, until its roots say otherwise."""
+        self._said[host] = said
 
     def left(self, host: Host) -> None:
         """A host has left: ask it nothing more."""
@@ -125,9 +107,11 @@ class Roots:
                     return
                 with trio.move_on_after(ROOTS_ANSWER_S):
                     question = Question(LIST_ROOTS, {}, HUB_NAME, host.version)
-                    reply = await host.ask(question, _beside(host))
+                    reply = await host.ask(question, partial(_send_beside, host))
                     if isinstance(reply, Result):
-                        host.move(first_directory(_uris(reply)) or self._said.get(host))
+                        roots = peek_array(peek_object(reply.value).get("roots"))
+                        uris = [peek_str(peek_object(root).get("uri")) or "" for root in roots]
+                        host.move(first_directory(uris) or self._said.get(host))
                 await self._place([host])
         except Exception:
             log.exception("cannot tell where %r works", host)
@@ -137,19 +121,10 @@ class Roots:
             asking.over.set()
 
 
-def _uris(reply: Result) -> Iterable[str]:
-    for root in peek_array(peek_object(reply.value).get("roots")):
-        yield peek_str(peek_object(root).get("uri")) or ""
-
-
-def _beside(host: Host) -> Callable[..., bool]:
-    """A `send` for messages that belong to none of the host's requests."""
-
-    def send(message: bytes, *, vital: bool = False) -> bool:
-        host.tell(LIST_ROOTS, message)
-        return True
-
-    return send
+def _send_beside(host: Host, message: bytes, *, vital: bool = False) -> bool:
+    """Send a message that belongs to none of the host's requests."""
+    host.tell(LIST_ROOTS, message)
+    return True
 
 
 def first_directory(uris: Iterable[str]) -> Path | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 from msgspec import Struct
@@ -40,46 +40,29 @@ class FoundProject(Struct, frozen=True):
     """The reason why there is no project, or not the one in its files now."""
 
 
-class ProjectReader(Protocol):
-    """Finds the project of a directory. Its methods block."""
-
-    def find(self, directory: Path, base: HubConfig, running: Mapping[Path, Project], /) -> FoundProject | None:
-        """The project that `directory` is part of, on top of `base`; None: there is none.
-
-        `running` are those that run, by root: one whose files cannot be used now goes on as long as it is allowed.
-        """
-        ...
-
-    def allows(self, project: Project, /) -> bool:
-        """True if the user still trusts `project`."""
-        ...
-
-    def any_allowed(self) -> bool:
-        """True if the user has allowed any project at all."""
-        ...
-
-
 class TrustedProjects:
     """Projects that the user trusts, read from disk."""
 
     def __init__(self, trust: Trust, environ: Mapping[str, str], home: Path) -> None:
-        self._trust = trust
+        self.trust = trust
         self._environ = environ
         self._home = home
 
     def find(self, directory: Path, base: HubConfig, running: Mapping[Path, Project]) -> FoundProject | None:
-        """The project that `directory` is part of; of one whose files changed, the trusted state goes on."""
+        """The project that `directory` is part of, on top of `base`; None: there is none. Blocks.
+
+        `running` are those that run, by root: one whose files cannot be used now goes on as long as it is allowed.
+        """
         root = find_project(directory, self._home)
         if root is None:
             return None
         before = running.get(root)
         try:
-            goes_on = before if before is not None and self.allows(before) else None
-            found = self._trust.load_allowed(root, self._environ, base)
+            goes_on = before if before is not None and self.trust.is_allowed(before) else None
+            found = self.trust.load_allowed(root, self._environ, base)
         except OSError as error:
-            return FoundProject(
-                root, before, f"{root}: cannot tell what you have allowed of this project: {error.strerror}"
-            )
+            text = f"{root}: cannot tell what you have allowed of this project: {error.strerror}"
+            return FoundProject(root, before, text)
         except ConfigError as error:
             return FoundProject(root, goes_on, "; ".join(str(error).splitlines()))
         if found is not None:  # of what was read, whatever the files say by now
@@ -89,85 +72,6 @@ class TrustedProjects:
         return FoundProject(
             root, goes_on, f"{text} {kept}: look at it and allow it with `hubd trust {quote(str(root))}`"
         )
-
-    def allows(self, project: Project) -> bool:
-        """True if the user still trusts `project`."""
-        return self._trust.is_allowed(project)
-
-    def any_allowed(self) -> bool:
-        """True if the user has allowed any project at all."""
-        return self._trust.allows_any()
-
-
-class ProjectFinder:
-    """Finds projects in threads. `answered` is called when a hung directory responds again."""
-
-    def __init__(self, read: ProjectReader, answered: Callable[[], None]) -> None:
-        self._read = read
-        self._answered = answered
-        self._limiter = trio.CapacityLimiter(LOOKS_AT_ONCE)
-        self._looking: set[Path] = set()
-        """Directories that are being read; between calls of `find`, those that hang."""
-
-    def __repr__(self) -> str:
-        return f"<ProjectFinder, {len(self._looking)} directories hang>"
-
-    def hangs(self, directory: Path) -> bool:
-        """True if a directory does not answer."""
-        return directory in self._looking
-
-    async def find(
-        self, directories: Iterable[Path], base: HubConfig, running: Mapping[Path, Project]
-    ) -> dict[Path, FoundProject | None]:
-        """The projects of these directories; those that hang are left out. To be called by one task at a time."""
-        found: dict[Path, FoundProject | None] = {}
-
-        async def look(directory: Path) -> None:
-            with trio.move_on_after(PATIENCE_S):
-                found[directory] = await self._look(directory, base, running)
-                return
-            log.warning("cannot tell whether %s is in a project: its file system does not answer", directory)
-
-        async with trio.open_nursery() as nursery:
-            for directory in directories:
-                if not self.hangs(directory):
-                    nursery.start_soon(look, directory)
-        return found
-
-    async def _look(self, directory: Path, base: HubConfig, running: Mapping[Path, Project]) -> FoundProject | None:
-        """Read one directory. Faults are logged only: a directory that cannot be read is in no project."""
-        token = trio.lowlevel.current_trio_token()
-        is_late = False
-
-        def read() -> FoundProject | None:
-            self._looking.add(directory)
-            try:
-                return self._read.find(directory, base, running)
-            except Exception:
-                log.exception("cannot tell whether %r is in a project", str(directory))
-                return None
-            finally:
-                self._looking.discard(directory)
-                if is_late:
-                    with suppress(trio.RunFinishedError):
-                        token.run_sync_soon(self._answered)
-
-        try:
-            return await trio.to_thread.run_sync(read, abandon_on_cancel=True, limiter=self._limiter)
-        finally:
-            is_late = True
-
-    async def filter_allowed(self, projects: Iterable[Project]) -> list[Project]:
-        """The projects that the user still trusts."""
-
-        def read() -> list[Project]:
-            return [project for project in projects if self._read.allows(project)]
-
-        return await trio.to_thread.run_sync(read)
-
-    async def any_allowed(self) -> bool:
-        """True if the user has allowed any project at all."""
-        return await trio.to_thread.run_sync(self._read.any_allowed)
 
 
 def is_name(directory: Path) -> bool:
@@ -179,25 +83,19 @@ def is_name(directory: Path) -> bool:
     return directory.is_absolute() and b"\0" not in name and len(name) < MAX_NAME_BYTES
 
 
-class FolderStatistics(Struct, frozen=True):
-    """Numbers of folders that `FolderReadings` knows."""
-
-    read: int = 0
-    """Those whose last reading is kept."""
-    in_projects: int = 0
-    """Those that are part of a project."""
-    problems: int = 0
-    """Those whose project is not shown, or not as its files are now."""
-
-
 class FolderReadings:
-    """The last reading of each folder. `run` calls `changed` when one may be different by now.
+    """The last reading of each folder, made in threads. `run` calls `changed` when one may be different by now, as when
+    a folder that hung answers again.
 
     `allowances`: the file of the projects that the user allows.
     """
 
-    def __init__(self, finder: ProjectFinder, changed: Callable[[], None], allowances: Path | None) -> None:
-        self._finder = finder
+    def __init__(self, reader: TrustedProjects, changed: Callable[[], None], allowances: Path | None) -> None:
+        self._reader = reader
+        self._changed = changed
+        self._limiter = trio.CapacityLimiter(LOOKS_AT_ONCE)
+        self._looking: set[Path] = set()
+        """Folders that are being read; between calls of `read`, those that hang."""
         self._found: dict[Path, FoundProject | None] = {}
         self._root_of: dict[Path, Path] = {}
         """The root of the project of a folder, also when that has no files for a while."""
@@ -205,17 +103,11 @@ class FolderReadings:
         """By folder: why its project is not shown."""
         self._allowances = () if allowances is None else (allowances,)
         self._watcher = Watcher(changed)
+        self.run = self._watcher.run
+        """Watches the files of `watch`, for ever."""
 
     def __repr__(self) -> str:
         return f"<FolderReadings [{len(self._found)} folders, {len(self._problems)} problems]>"
-
-    async def run(self) -> None:
-        """Watch the files of `watch`, for ever."""
-        await self._watcher.run()
-
-    def statistics(self) -> FolderStatistics:
-        """Numbers of the folders that are known."""
-        return FolderStatistics(len(self._found), len(self._root_of), len(self._problems))
 
     def problems(self, folders: Iterable[Path | None]) -> list[str]:
         """The problems of `folders`, each sentence once."""
@@ -225,11 +117,46 @@ class FolderReadings:
     async def read(
         self, folders: Iterable[Path], base: HubConfig, running: Mapping[Path, Project]
     ) -> dict[Path, FoundProject | None]:
-        """Read `folders`, as `ProjectFinder.find`, and remember the readings. To be called by one task at a time."""
-        found = await self._finder.find(folders, base, running)
+        """Read the projects of `folders`, and remember the readings; folders that hang are left out. To be called by
+        one task at a time."""
+        found: dict[Path, FoundProject | None] = {}
+
+        async def look(folder: Path) -> None:
+            with trio.move_on_after(PATIENCE_S):
+                found[folder] = await self._look(folder, base, running)
+                return
+            log.warning("cannot tell whether %s is in a project: its file system does not answer", folder)
+
+        async with trio.open_nursery() as nursery:
+            for folder in folders:
+                if folder not in self._looking:
+                    nursery.start_soon(look, folder)
         for folder, each in found.items():
             self._remember(folder, each)
         return found
+
+    async def _look(self, folder: Path, base: HubConfig, running: Mapping[Path, Project]) -> FoundProject | None:
+        """Read one folder. Faults are logged only: a folder that cannot be read is in no project."""
+        token = trio.lowlevel.current_trio_token()
+        is_late = False
+
+        def read() -> FoundProject | None:
+            self._looking.add(folder)
+            try:
+                return self._reader.find(folder, base, running)
+            except Exception:
+                log.exception("cannot tell whether %r is in a project", str(folder))
+                return None
+            finally:
+                self._looking.discard(folder)
+                if is_late:
+                    with suppress(trio.RunFinishedError):
+                        token.run_sync_soon(self._changed)
+
+        try:
+            return await trio.to_thread.run_sync(read, abandon_on_cancel=True, limiter=self._limiter)
+        finally:
+            is_late = True
 
     def _remember(self, folder: Path, found: FoundProject | None) -> None:
         if found != self._found.get(folder):
@@ -250,7 +177,7 @@ class FolderReadings:
         self._problems = {folder: text for folder, text in self._problems.items() if folder in places}
         self._found = {folder: found for folder, found in self._found.items() if folder in places}
         self._root_of = {folder: root for folder, root in self._root_of.items() if folder in places}
-        there = {*places, *self._root_of.values()} - {place for place in places if self._finder.hangs(place)}
+        there = {*places, *self._root_of.values()} - self._looking
         files = [file for project in projects for file in project.files]
         files += [place / name for place in sorted(there) for name in PROJECT_FILES]
         self._watcher.watch(dict.fromkeys((*files, *self._allowances)), ())

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Final
 
 import trio
-from msgspec import Struct
 
 from config.projects import Project
 from config.settings import UpstreamConfig
@@ -30,8 +29,8 @@ from hub.control.answers import ProjectRow
 from hub.downstream.hosts import Host
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.waiting import DirtyFlag
-from hub.projects.host_roots import Roots, RootsStatistics
-from hub.projects.project_files import FolderReadings, FolderStatistics, ProjectFinder, ProjectReader, is_name
+from hub.projects.host_roots import Roots
+from hub.projects.project_files import FolderReadings, TrustedProjects, is_name
 from hub.projects.running_servers import RunningServers, rule_of
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
@@ -69,18 +68,6 @@ class _RunningProject:
         return {self.view.running_name(name): config for name, config in self.project.upstreams.items()}
 
 
-class ProjectStatistics(Struct, frozen=True):
-    """Numbers of what `Projects` keeps."""
-
-    projects: int = 0
-    hosts: int = 0
-    """Hosts with a known workplace."""
-    moved: int = 0
-    """Hosts that are shown another view, and have not been told."""
-    folders: FolderStatistics = FolderStatistics()
-    roots: RootsStatistics = RootsStatistics()
-
-
 class Projects:
     """All projects with hosts at work in them. Satisfies `hub.downstream.hosts.Workplaces`."""
 
@@ -91,7 +78,7 @@ class Projects:
         live: LiveCatalog,
         lists: ListUpdates,
         subscriptions: Subscriptions,
-        read: ProjectReader,
+        read: TrustedProjects,
         watched: Path | None = None,
     ) -> None:
         """`watched`: the file of the projects that the user allows."""
@@ -103,11 +90,11 @@ class Projects:
         self._live = live
         self._lists = lists
         self._subscriptions = subscriptions
-        self._finder = ProjectFinder(read, self.changed.set)
-        self._readings = FolderReadings(self._finder, self.changed.set, watched)
+        self._trust = read.trust
+        self._readings = FolderReadings(read, self.changed.set, watched)
         self._hosts: set[Host] = set()
         """Hosts with a known workplace."""
-        self._roots = Roots(self._finder.any_allowed, self._place)
+        self._roots = Roots(partial(trio.to_thread.run_sync, read.trust.allows_any), self._place)
         self._turn = trio.Lock()
         self._stale = False
         """True if other servers run than `shown` says."""
@@ -116,7 +103,7 @@ class Projects:
         self._nursery: trio.Nursery | None = None
 
     def __repr__(self) -> str:
-        return f"<Projects {list(self.shown.values())}>"
+        return f"<Projects {[*self.shown.values()]}, {len(self._hosts)} hosts, {len(self._moved)} moved, {self._roots}>"
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Follow hosts and files until cancelled."""
@@ -142,16 +129,6 @@ class Projects:
             for running in self.shown.values()
         ]
 
-    def statistics(self) -> ProjectStatistics:
-        """Numbers of what is kept; all are 0 when the last project has ended and no host with a workplace is here."""
-        return ProjectStatistics(
-            projects=len(self.shown),
-            hosts=len(self._hosts),
-            moved=len(self._moved),
-            folders=self._readings.statistics(),
-            roots=self._roots.statistics(),
-        )
-
     @property
     def warnings(self) -> list[str]:
         """Sentences about problems of projects that hosts work in."""
@@ -160,14 +137,10 @@ class Projects:
 
     # --- hosts --------------------------------------------------------------------------------------------------------
 
-    async def arrived(self, host: Host) -> None:
-        """Show a host with a known workplace its project, before it is heard. Cancellation: it sees everything."""
-        self._roots.note_workplace(host)
-        await self._place([host])
-
-    async def returned(self, host: Host) -> None:
-        """Show a host the project that it worked in before the hub restarted. Cancellation: it sees everything."""
-        self._roots.note_return(host)
+    async def arrived(self, host: Host, *, is_back: bool = False) -> None:
+        """Show a host with a known workplace its project, before it is heard; `is_back`: the project that it worked in
+        before the hub restarted. Cancellation: it sees everything."""
+        self._roots.note(host, None if is_back else host.workplace)
         await self._place([host])
 
     def opened(self, host: Host) -> None:
@@ -243,8 +216,10 @@ class Projects:
             log.info("%s: is not allowed any more, so its servers are stopped", running.project.root)
 
     async def _take_out(self) -> list[_RunningProject]:
-        allowed = await self._finder.filter_allowed([running.project for running in self.shown.values()])
-        return [running for running in self.shown.values() if running.project not in allowed]
+        def read(running: list[_RunningProject]) -> list[_RunningProject]:
+            return [each for each in running if not self._trust.is_allowed(each.project)]
+
+        return await trio.to_thread.run_sync(read, list(self.shown.values()))
 
     async def _apply(self) -> None:
         """Run the servers of `shown` projects, and tell hosts that are shown another view now."""

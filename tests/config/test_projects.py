@@ -266,4 +266,4 @@ def test_without_descriptors_nothing_is_taken_for_a_decision(root, tmp_path, mon
     assert found.project == project, "what runs goes on"
     assert "cannot tell what you have allowed" in found.problem
     with pytest.raises(OSError, match="Too many"):
-        reader.allows(project)
+        reader.trust.is_allowed(project)

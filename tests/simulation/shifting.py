@@ -11,7 +11,7 @@ from msgspec import structs
 from config.diff import compare
 from config.projects import Project
 from config.settings import HubConfig, UpstreamConfig
-from hub.projects.project_files import FoundProject
+from hub.projects.project_files import FoundProject, TrustedProjects
 from hub.wire.mcp import L4, MODERN
 from tests.simulation.players import Player
 from tests.support.fakes import Conversation, FakeSession
@@ -142,10 +142,11 @@ class Shifter(Player):
         return self.all_conversations
 
 
-class Atlas:
-    """Projects, their files, and the permissions of the user: a `hub.projects.project_files.ProjectReader`."""
+class Atlas(TrustedProjects):
+    """Projects, their files, and the permissions of the user."""
 
     def __init__(self) -> None:
+        self.trust: Any = self
         self.roots: dict[Path, Path] = {}
         """The projects by folder."""
         self.projects: dict[Path, Project] = {}
@@ -164,15 +165,16 @@ class Atlas:
         project = self.projects.get(root) if root else None
         if root is None or project is None:
             return None
-        if self.allows(project):
+        if self.is_allowed(project):
             return FoundProject(root, project)
         before = running.get(root)
-        return FoundProject(root, before if before is not None and self.allows(before) else None, "it is not allowed")
+        kept = before if before is not None and self.is_allowed(before) else None
+        return FoundProject(root, kept, "it is not allowed")
 
-    def allows(self, project: Project) -> bool:
+    def is_allowed(self, project: Project) -> bool:
         return project.digest in self.allowed
 
-    def any_allowed(self) -> bool:
+    def allows_any(self) -> bool:
         return bool(self.allowed)
 
 

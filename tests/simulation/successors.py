@@ -24,7 +24,7 @@ from hub.downstream.lines.connection import LineHost as Attached
 from hub.downstream.lines.connection import serve_lines
 from hub.link.interface import Identity
 from hub.link.sealing import Sealer, Signer
-from hub.projects.project_files import ProjectReader
+from hub.projects.project_files import TrustedProjects
 from hub.shim.pump import AGAIN_S
 from hub.shim.replay import Replay
 from hub.wire.mcp import UNDERSTOOD, Era
@@ -264,7 +264,7 @@ class Street(House):
 
     hub_nursery: trio.Nursery
 
-    def __init__(self, fakes: dict[str, FakeUpstream], nursery: trio.Nursery, reader: ProjectReader) -> None:
+    def __init__(self, fakes: dict[str, FakeUpstream], nursery: trio.Nursery, reader: TrustedProjects) -> None:
         self.fakes = fakes
         self.nursery = nursery
         self.hosts: list[JudgedHost] = []

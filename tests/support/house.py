@@ -30,7 +30,7 @@ from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.lines.connection import serve_lines
 from hub.link.interface import Identity
 from hub.link.sealing import Sealer
-from hub.projects.project_files import ProjectReader
+from hub.projects.project_files import TrustedProjects
 from hub.wire.http.mcp_headers import encode_header
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import (
@@ -625,7 +625,7 @@ async def a_house(
     used: Memory | None = None,
     last_known: LastKnown | None = None,
     durable: DurableSessions | None = None,
-    reader: ProjectReader | None = None,
+    reader: TrustedProjects | None = None,
     allowances: Path | None = None,
     shared: SharedStore | None = None,
     guide: SignInGuide | None = None,

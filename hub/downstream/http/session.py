@@ -140,7 +140,7 @@ class HttpSession(Host):
             return
         try:
             with trio.move_on_after(RETURN_S):
-                await self.hosts.workplaces.returned(self)
+                await self.hosts.workplaces.arrived(self, is_back=True)
         finally:
             self.returning.set()
             self.returning = None
