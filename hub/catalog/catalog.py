@@ -27,7 +27,6 @@ from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View
 from hub.link.sealing import Sealer
 from hub.wire.declarations import EXPERIMENTAL, join_chains, read_chain
-from hub.wire.http.mcp_headers import Mirror
 from hub.wire.jsonrpc import encode
 from hub.wire.mcp import Kind
 from upstreams.inventory.offered import in_full
@@ -98,18 +97,10 @@ class Catalog:
         """The upstream whose entry is listed as `visible`, or was under a former name of the upstream."""
         return self.names.route(kind, visible)
 
-    def mirrors(self, visible: str) -> tuple[Mirror, ...]:
-        """The arguments of a tool that a modern host repeats in headers."""
-        return self.names.mirrors(visible)
-
     def suspect(self, visible: str) -> str | None:
         """The upstream that an unknown name would belong to; its list is read again before the host is refused."""
         sids = {part.sid: part.name for part in self.parts if part.rule.prefix != ""}
         return sids.get(visible.partition("__")[0])
-
-    def upstreams_without_prefix(self) -> list[str]:
-        """The upstreams whose names have no prefix: any unknown name may be theirs."""
-        return [part.name for part in self.parts if part.rule.prefix == ""]
 
     def resolve_uri(self, uri: str) -> list[Route]:
         """The upstreams that may be asked for `uri`, listed or not, best first."""
@@ -117,10 +108,6 @@ class Catalog:
             return [Route(self.view.server, uri)]
         present = {part.name for part in self.parts}
         return [Route(name, original) for name, original in self._claims.resolve(uri) if name in present]
-
-    def with_views(self) -> list[str]:
-        """The upstreams whose user interfaces are shown."""
-        return [part.name for part in self.parts if part.rule.apps]
 
     def emitter(self, upstream: str, asked: str | None = None) -> Change:
         """The change that makes URIs in a result of `upstream` visible ones: for `localise`.
@@ -245,8 +232,8 @@ class Catalog:
         return NOTHING.union(*(part.always - self.names.names_left_out(Kind.TOOL, part.name) for part in self.parts))
 
     def of_server(self, view: View, part: UpstreamEntries | None) -> "Catalog":
-        """The catalogue of the one server that `view` shows, under its own names and URIs; None: an empty one."""
-        parts = [] if part is None else [part.in_own_scope()]
+        """The catalogue of the one server that `view` shows, of its entries in their own scope; None: an empty one."""
+        parts = [] if part is None else [part]
         return Catalog(parts, NameTable(parts), self.making, view=view)
 
     def costs(self) -> Mapping[str, TokenCost]:

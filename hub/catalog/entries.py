@@ -1,7 +1,11 @@
 """Entries of one upstream as hosts see them: visible names and URIs, and their bytes for each revision.
 
-Made anew for each snapshot, at once or in steps between which others have their turn; `hub.catalog.merging` puts the
+Made anew for each snapshot, in steps between which others have their turn; `hub.catalog.merging` puts the
 entries of all upstreams together.
+
+Hosts let a user interface (MCP Apps) call every tool of "the server", which here is the hub, by the names that its own
+server gave them. So for hosts with user interfaces every tool is shown for the model only, and the tools that a user
+interface may call are listed once more, under their bare names, for user interfaces only.
 """
 
 from collections import Counter
@@ -11,17 +15,16 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from config.name_globs import ALL, NameChoice
-from hub.catalog.apps import for_model, for_views, is_for_model, is_for_views
 from hub.catalog.instructions import one_line
 from hub.catalog.names import NameKind, UpstreamRule, name_id, quote_some, rename, visible_name, with_words
 from hub.catalog.profiles.fixed_arguments import FixedArguments
 from hub.catalog.rewrite import UI_KEYS, localise_meta
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool, sign_in_tool
-from hub.catalog.steps import STEP, finish
+from hub.catalog.steps import STEP, map_in_steps
 from hub.catalog.token_cost import tool_bytes
 from hub.catalog.uri_claims import UriClaims
 from hub.wire.http.mcp_headers import InvalidMirror, Mirror, mirrors_of
-from hub.wire.jsonrpc import EMPTY, encode, peek_object, peek_str, raw
+from hub.wire.jsonrpc import EMPTY, encode, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import (
     HUB_ORIGINAL_NAME,
     HUB_ORIGINAL_URI,
@@ -37,6 +40,8 @@ from hub.wire.payloads import entry_for_host
 
 NAME_KINDS: Final[dict[Kind, NameKind]] = {Kind.TOOL: "tool", Kind.PROMPT: "prompt"}
 NOTHING: Final[frozenset[str]] = frozenset()
+_MODEL, _APP = raw("model"), raw("app")
+"""The audiences of a tool."""
 MAX_CHUNKS: Final = 8
 """Choices of the same entries whose JSON is kept: views of some profiles, with and without search mode."""
 
@@ -65,9 +70,10 @@ class VisibleEntry(Struct, frozen=True):
 
 
 class UpstreamEntries:
-    """The entries of one upstream under the names of the common endpoint or of its own (`/mcp/<name>`).
+    """The entries of one upstream under the names of the common endpoint or of its own (`/mcp/<name>`), once they were
+    `read`.
 
-    `scoped`: the entries of the common endpoint, of which these are its own.
+    `common`: the entries of the common endpoint, of which these are its own.
     """
 
     def __init__(
@@ -77,29 +83,7 @@ class UpstreamEntries:
         budget: int,
         claims: UriClaims,
         *,
-        scoped: "UpstreamEntries | None" = None,
-    ) -> None:
-        self._begin(snapshot, rule, budget, claims, scoped)
-        finish(self._read())
-
-    @staticmethod
-    def in_steps(
-        snapshot: Snapshot,
-        rule: UpstreamRule,
-        budget: int,
-        claims: UriClaims,
-        *,
-        scoped: "UpstreamEntries | None" = None,
-    ) -> "Generator[int, None, UpstreamEntries]":
-        """The same, with pauses; yields the number of entries that were looked at."""
-        made = UpstreamEntries.__new__(UpstreamEntries)
-        made._begin(snapshot, rule, budget, claims, scoped)
-        yield from made._read()
-        yield sum(map(len, made.shown.values())) % STEP
-        return made
-
-    def _begin(
-        self, snapshot: Snapshot, rule: UpstreamRule, budget: int, claims: UriClaims, scoped: "UpstreamEntries | None"
+        common: "UpstreamEntries | None" = None,
     ) -> None:
         self.snapshot = snapshot
         self.name = snapshot.upstream
@@ -111,8 +95,8 @@ class UpstreamEntries:
         """Visible names of the tools that are shown in search mode, too."""
         self.sid = rule.sid(budget)
         """The server id in visible names."""
-        self._common = scoped
-        self._identity = scoped is not None
+        self._common = common
+        self._identity = common is not None
         self._bare = self._identity or rule.prefix == ""
         self._scoped: UpstreamEntries | None = None
         self._renamed: dict[str, str] = {}
@@ -121,21 +105,21 @@ class UpstreamEntries:
         """By what is hidden, the lists as JSON; of each at most `MAX_CHUNKS`, those that were used last at the end."""
         self._tool_bytes: dict[str, int] | None = None
 
-    def _read(self) -> Generator[int, None, None]:
-        """Read the snapshot. Where others give up claims in a pause, it has to be read again for the next catalogue."""
+    def read(self) -> "Generator[int, None, UpstreamEntries]":
+        """Read the snapshot, with pauses, and return this; yields the number of entries that were looked at. Where
+        others give up claims in a pause, it has to be read again for the next catalogue."""
         others = 0
         for looked_at in self._reading():
             before = self.claims.releases
             yield looked_at
             others += self.claims.releases - before
         self._releases = self.claims.releases - others
+        yield sum(map(len, self.shown.values())) % STEP
+        return self
 
     def _reading(self) -> Generator[int, None, None]:
+        """Make the entries, and the tables by visible name."""
         self.shown = yield from self._all_shown()
-        yield from self._index()
-
-    def _index(self) -> Generator[int, None, None]:
-        """Make the tables by visible name."""
         self.routes: dict[Kind, dict[str, Route]] = {}
         for kind, its in self.shown.items():
             self.routes[kind] = {each.visible: self.route_of(kind, each.original) for each in its}
@@ -171,17 +155,13 @@ class UpstreamEntries:
             and (self.rule, self.budget) == (rule, budget)
         )
 
-    def in_own_scope(self) -> "UpstreamEntries":
-        """The same entries under the upstream's own names and URIs."""
+    def in_own_scope(self) -> "Generator[int, None, UpstreamEntries]":
+        """The same entries under the upstream's own names and URIs; made once, in steps."""
         if self._scoped is None:
-            self._scoped = UpstreamEntries(self.snapshot, self.rule, self.budget, self.claims, scoped=self)
-        return self._scoped
-
-    def scoping(self) -> Generator[int, None, None]:
-        """Make `scoped` with pauses; yields the number of entries that were looked at."""
-        if self._scoped is None:
-            made = yield from UpstreamEntries.in_steps(self.snapshot, self.rule, self.budget, self.claims, scoped=self)
+            own = UpstreamEntries(self.snapshot, self.rule, self.budget, self.claims, common=self)
+            made = yield from own.read()
             self._scoped = self._scoped or made
+        return self._scoped
 
     @property
     def server_id(self) -> str:
@@ -274,8 +254,9 @@ class UpstreamEntries:
                     meta[HUB_ORIGINAL_URI] = raw(shown.original)
             elif shown.visible != (shown.original if self._bare else f"{self.sid}__{shown.original}"):
                 meta[HUB_ORIGINAL_NAME] = raw(shown.original)
-            if ui and kind is Kind.TOOL and not self._bare:
-                meta = for_views(meta) if shown.is_alias else for_model(meta)
+            if ui and kind is Kind.TOOL and not self._bare and (shown.is_alias or not shown.app_only):
+                audience = _APP if shown.is_alias else _MODEL
+                meta["ui"] = raw({**peek_object(meta.get("ui")), "visibility": [audience]})
             fields = {**fields, IDENTIFIER[kind]: raw(shown.visible), "_meta": raw(meta)}
         return encode(entry_for_host(kind, fields, host_version))
 
@@ -321,11 +302,7 @@ class UpstreamEntries:
 
     def _visible_names(self, kind: NameKind, originals: Sequence[str]) -> Generator[int, None, list[str]]:
         sid, budget = self.sid, self.budget
-        names: list[str] = []
-        for at in range(0, len(originals), STEP):
-            names += [visible_name(kind, sid, original, budget) for original in originals[at : at + STEP]]
-            if len(names) % STEP == 0:
-                yield STEP
+        names = yield from map_in_steps(lambda original: visible_name(kind, sid, original, budget), originals)
         if len(set(names)) == len(names):
             return names
         counts = Counter(names)
@@ -352,7 +329,7 @@ class UpstreamEntries:
             if changes:
                 fields = with_words(fields, entry.key, name, descriptions)
             if (meta := fields.get("_meta")) is not None:
-                app_only = kind is Kind.TOOL and not is_for_model(meta)
+                app_only = kind is Kind.TOOL and not _is_for(_MODEL, meta)
                 if not self._identity:
                     if app_only and not self.rule.apps:
                         continue
@@ -374,18 +351,15 @@ class UpstreamEntries:
             if len(pairs) == len(self.shown[Kind.TOOL]) and all(mine.original == its.original for mine, its in pairs):
                 known = common.mirrors
                 return {mine.visible: known[its.visible] for mine, its in pairs if its.visible in known}
-        found: dict[str, tuple[Mirror, ...]] = {}
-        for at in range(0, len(tools := self.shown[Kind.TOOL]), STEP):
-            found |= mirrors_by_tool(some := tools[at : at + STEP])
-            if len(some) == STEP:
-                yield STEP
-        return found
+        tools = self.shown[Kind.TOOL]
+        found = yield from map_in_steps(mirrors_of_tool, tools)
+        return {each.visible: mirrors for each, mirrors in zip(tools, found, strict=True) if mirrors}
 
     def _for_views(self) -> tuple[VisibleEntry, ...]:
         tools = [
             each
             for each in self.shown[Kind.TOOL]
-            if is_for_views(each.fields.get("_meta")) and each.original != each.visible
+            if _is_for(_APP, each.fields.get("_meta")) and each.original != each.visible
         ]
         if reserved := [each.original for each in tools if each.original.startswith(HUB_TOOLS)]:
             self.warnings.append(
@@ -407,19 +381,21 @@ class UpstreamEntries:
         return localise_meta(meta, lambda uri: self.claims.emit(self.name, uri))
 
 
+def _is_for(audience: Raw, meta: Raw | None) -> bool:
+    """True if a tool with this `_meta` is for the model or for user interfaces: for both, unless it says otherwise."""
+    found = peek_object(peek_object(meta).get("ui")).get("visibility")
+    return found is None or audience in peek_array(found)
+
+
 def _warn_of_reserved_names(upstream: str, names: Sequence[str]) -> str:
     """The warning of an upstream's tools whose names are the hub's."""
     return f"{upstream}: left out, since names that begin with {HUB_TOOLS} are the hub's: {quote_some(names)}"
 
 
-def mirrors_by_tool(tools: Iterable[VisibleEntry]) -> dict[str, tuple[Mirror, ...]]:
-    """The arguments of these tools that modern hosts repeat in headers, by visible name."""
-    return {each.visible: found for each in tools if (found := _mirrors(each.fields))}
-
-
-def _mirrors(fields: dict[str, Raw]) -> tuple[Mirror, ...]:
+def mirrors_of_tool(tool: VisibleEntry) -> tuple[Mirror, ...]:
+    """The arguments of a tool that modern hosts repeat in headers."""
     try:
-        return mirrors_of(fields.get("inputSchema", EMPTY))
+        return mirrors_of(tool.fields.get("inputSchema", EMPTY))
     except InvalidMirror:
         return ()
 

@@ -60,7 +60,7 @@ def merge_in_steps(
     for rule, snapshot in present:
         part = known.get(rule.name)
         if part is None or not part.still_right(snapshot, rule, rules.budget, listing):
-            part = yield from UpstreamEntries.in_steps(snapshot, rule, rules.budget, listing)
+            part = yield from UpstreamEntries(snapshot, rule, rules.budget, listing).read()
         if part.doubts is None and part.name in heard:
             part.doubts = yield from doubts_of_upstream(part)
         merged.append(part)

@@ -1,25 +1,29 @@
 """Work in steps, between which other tasks run: generators that yield how many entries a step has looked at. Pure."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Final, TypeVar
 
 STEP: Final = 100
 """Entries that are looked at without a pause."""
+S = TypeVar("S")
 T = TypeVar("T")
 
 
-def next_of(steps: Generator[int, None, T]) -> int | T:
-    """The number that the next step looked at; after the last one the result."""
-    try:
-        return next(steps)
-    except StopIteration as end:
-        result: T = end.value
-        return result
+def map_in_steps(look_at: Callable[[S], T], entries: Sequence[S]) -> Generator[int, None, list[T]]:
+    """What `look_at` makes of each entry, with a pause after each full step."""
+    found: list[T] = []
+    for at in range(0, len(entries), STEP):
+        found += map(look_at, entries[at : at + STEP])
+        if not len(found) % STEP:
+            yield STEP
+    return found
 
 
 def finish(steps: Generator[int, None, T]) -> T:
     """Run all steps of something without a pause; the result."""
-    while True:
-        step = next_of(steps)
-        if not isinstance(step, int):
-            return step
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        result: T = end.value
+        return result

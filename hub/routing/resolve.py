@@ -10,7 +10,6 @@ from typing import Final
 import trio
 from msgspec import Raw
 
-from hub.catalog.apps import Affinity
 from hub.catalog.catalog import Catalog
 from hub.catalog.entries import Route
 from hub.catalog.view import EVERYTHING, View
@@ -23,6 +22,9 @@ from hub.wire.jsonrpc import peek_str
 from hub.wire.mcp import Kind
 
 MAX_REMOVED: Final = 256
+MAX_USED: Final = 256
+AFFINITY_S: Final = 3600.0
+"""Seconds for which a principal's use of a user interface tells which one is asking."""
 
 
 class Resolver:
@@ -31,7 +33,8 @@ class Resolver:
     def __init__(self, live: LiveCatalog, lists: ListUpdates) -> None:
         self._live = live
         self._lists = lists
-        self._affinity = Affinity()
+        self._used_apps: Recent[tuple[str, str], float] = Recent(MAX_USED)
+        """Times when principals used user interfaces of upstreams: one that reads `ui://x` means its own server's."""
         self._removed: Recent[tuple[View, str], str] = Recent(MAX_REMOVED)
         """Upstreams that were removed lately, by their view and the server id that begins their names."""
 
@@ -42,7 +45,7 @@ class Resolver:
     def used_app(self, route: Route, caller: Caller) -> None:
         """Note that a host was given a resource: if it is a user interface, that may ask for more."""
         if route.original.startswith("ui://"):
-            self._affinity.note(caller.identity.principal, route.upstream, trio.current_time())
+            self._used_apps.put((caller.identity.principal, route.upstream), trio.current_time())
 
     async def find(self, kind: Kind, name: str, exchange: HostExchange) -> Route | None:
         """The route of a name; where the catalogue lacks it, after reading the list again that would have it.
@@ -59,7 +62,7 @@ class Resolver:
         if owner := self._suspect(name, catalog, exchange.view):
             await self._lists.refresh(owner, kind)
         else:
-            await self._lists.wait_for_first(catalog.upstreams_without_prefix(), kind)
+            await self._lists.wait_for_first([part.name for part in catalog.parts if part.rule.prefix == ""], kind)
         return self._live.of(exchange.view).route(kind, name)
 
     def _suspect(self, name: str, catalog: Catalog, view: View) -> str | None:
@@ -78,9 +81,12 @@ class Resolver:
             await self._lists.catch_up()
             routes = self._live.of(exchange.view).resolve_uri(uri)
         if not routes and uri.startswith("ui://"):  # a user interface knows only its own server's URIs
-            views = self._live.of(exchange.view).with_views()
-            owner = self._affinity.choose(exchange.caller.identity.principal, views, trio.current_time())
-            routes = [Route(owner, uri)] if owner is not None else []
+            parts, principal = self._live.of(exchange.view).parts, exchange.caller.identity.principal
+            owners = [part.name for part in parts if part.rule.apps]
+            since = trio.current_time() - AFFINITY_S
+            recent = [name for name in owners if self._used_apps.get((principal, name), float("-inf")) >= since]
+            found = recent or owners
+            routes = [Route(found[0], uri)] if len(found) == 1 else []
         return routes
 
     async def reference(self, ref: dict[str, Raw], exchange: HostExchange) -> tuple[Route | None, str]:

@@ -139,7 +139,7 @@ class Router:
 
     def mirrors(self, tool: str, view: View) -> tuple[Mirror, ...]:
         """The arguments of a tool that modern hosts repeat in headers."""
-        return self._live.of(view).mirrors(tool)
+        return self._live.of(view).names.mirrors(tool)
 
     def log_level_changed(self) -> None:
         """A legacy host set another log level, or one that had set one is gone."""

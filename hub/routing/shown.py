@@ -13,11 +13,11 @@ from msgspec import Struct, field, structs
 
 from config.tables.profiles import Profile
 from hub.catalog.catalog import Catalog
-from hub.catalog.entries import UpstreamEntries
 from hub.catalog.merging import choose, merge_in_steps
 from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.profiles.choice import ProfileRules
 from hub.catalog.sign_in_tool import SignInTool
+from hub.catalog.steps import finish
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View, profile_view, server_view
 from hub.link.sealing import Sealer
@@ -50,8 +50,16 @@ class ViewCatalogs(dict[View, Catalog]):
             whole = self.of(structs.replace(view, search=False))
             found = self[view] = whole.in_search_mode(view, whole.always)
         elif found is None:
-            found = self[view] = self[EVERYTHING].of_server(view, self._part(view.server))
+            found = finish(self._alone(view))
         return found
+
+    def _alone(self, view: View) -> Generator[int, None, Catalog]:
+        """Make the view of a single server, in steps."""
+        parts = (part for catalog in self.values() for part in catalog.parts)
+        part = next((part for part in parts if part.name == view.server), None)  # in the first catalogue that has it
+        own = None if part is None else (yield from part.in_own_scope())
+        made = self[view] = self[EVERYTHING].of_server(view, own)
+        return made
 
     def choose(self, view: View, rules: ProfileRules, previous: Catalog | None) -> Generator[int, None, None]:
         """Make the view of a profile, in steps, on top of what it chooses from; `previous` saves work."""
@@ -59,12 +67,9 @@ class ViewCatalogs(dict[View, Catalog]):
 
     def make_alone(self, server: str) -> Generator[int, None, None]:
         """Make the view of a single server, in steps, unless it is there."""
-        if server_view(server) in self:
-            return
-        if (part := self._part(server)) is not None:
-            yield from part.scoping()
-        self.of(server_view(server))
-        yield CATALOG
+        if (view := server_view(server)) not in self:
+            yield from self._alone(view)
+            yield CATALOG
 
     def changes_since(self, before: "ViewCatalogs", views: Iterable[View]) -> Iterator[ListChange]:
         """The lists of `views` that differ from those of `before`."""
@@ -72,11 +77,6 @@ class ViewCatalogs(dict[View, Catalog]):
             old, new = before.of(view), self.of(view)
             if kinds := {kind for kind in Kind if new.differs(old, kind)}:
                 yield ListChange(view, kinds)
-
-    def _part(self, server: str) -> UpstreamEntries | None:
-        """The entries of a server, in the first catalogue that has it."""
-        parts = (part for catalog in self.values() for part in catalog.parts)
-        return next((part for part in parts if part.name == server), None)
 
 
 class ShownProfiles:

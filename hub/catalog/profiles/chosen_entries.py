@@ -11,14 +11,14 @@ from collections.abc import Generator, Mapping, Sequence
 from operator import is_
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import structs
 
-from hub.catalog.entries import NOTHING, Route, UpstreamEntries, VisibleEntry, mirrors_by_tool
+from hub.catalog.entries import NOTHING, Route, UpstreamEntries, VisibleEntry, mirrors_of_tool
 from hub.catalog.names import join_some, quote_some
 from hub.catalog.profiles.choice import UNCHANGED, ProfileRules, unread_of
 from hub.catalog.profiles.fixed_arguments import CannotFix, FixedArguments, misfits, without
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
-from hub.catalog.steps import STEP
+from hub.catalog.steps import STEP, finish, map_in_steps
 from hub.catalog.token_cost import tool_bytes
 from hub.wire.http.mcp_headers import Mirror
 from hub.wire.jsonrpc import peek_object, raw
@@ -30,23 +30,6 @@ MAX_TOLD: Final = 3
 _NO_NAMES: Final[Mapping[str, str]] = {}
 
 
-class ToolChoice(Struct, frozen=True):
-    """The choice that a profile makes of the tools of one upstream, before renaming."""
-
-    tools: tuple[VisibleEntry, ...]
-    wanted: dict[str, str]
-    """New names that they would get, by visible name."""
-    fixed: dict[str, FixedArguments]
-    """By original name."""
-    always: frozenset[str]
-    """Visible names of those that are shown in search mode, too."""
-    met: frozenset[str]
-    """Entries of the profile's settings that mean any tool of the upstream, shown or not."""
-    hides: bool
-    """True if it leaves tools out because of arguments that cannot be fixed."""
-    warnings: tuple[str, ...]
-
-
 class ChosenEntries(UpstreamEntries):
     """The entries of one upstream for the hosts of a profile."""
 
@@ -55,7 +38,7 @@ class ChosenEntries(UpstreamEntries):
         source: UpstreamEntries,
         rules: ProfileRules,
         common: UpstreamEntries,
-        choice: ToolChoice,
+        choice: "ToolChoice",
         names: Mapping[str, str] = _NO_NAMES,
     ) -> None:
         """`source` has the names of this view's budget, `common` those of everybody's. `names`: the new names of tools
@@ -66,6 +49,7 @@ class ChosenEntries(UpstreamEntries):
         self.choice = choice
         self.names = names
         super().__init__(source.snapshot, source.rule, source.budget, source.claims)
+        finish(self.read())
         self.always = frozenset(names.get(name, name) for name in choice.always)
         new = [warning for warning in source.warnings if warning not in common.warnings]
         self.warnings = [*choice.warnings, *(f"profile {rules.name}: {warning}" for warning in new)]
@@ -120,12 +104,11 @@ class ChosenEntries(UpstreamEntries):
         return super().tool_bytes(hidden)
 
     def _all_shown(self) -> Generator[int, None, dict[Kind, tuple[VisibleEntry, ...]]]:
-        tools = self.choice.tools
-        if self.names:
-            tools = tuple(
-                structs.replace(each, visible=self.names[each.visible]) if each.visible in self.names else each
-                for each in tools
-            )
+        names = self.names
+        tools = tuple(
+            structs.replace(each, visible=names[each.visible]) if each.visible in names else each
+            for each in self.choice.tools
+        )
         all_tools = self.source.shown[Kind.TOOL]
         if len(tools) == len(all_tools) and all(map(is_, tools, all_tools)):
             tools = all_tools  # so that they are recognised
@@ -135,12 +118,12 @@ class ChosenEntries(UpstreamEntries):
     def _all_mirrors(self) -> Generator[int, None, dict[str, tuple[Mirror, ...]]]:
         """As of all entries; only what the profile changes is looked at."""
         same, known = set(map(id, self.source.shown[Kind.TOOL])), self.source.mirrors
-        tools = self.shown[Kind.TOOL]
         yield from ()
-        found = mirrors_by_tool(each for each in tools if id(each) not in same)
-        return {
-            each.visible: known[each.visible] for each in tools if each.visible in known and id(each) in same
-        } | found
+        found = {
+            each.visible: known.get(each.visible, ()) if id(each) in same else mirrors_of_tool(each)
+            for each in self.shown[Kind.TOOL]
+        }
+        return {name: mirrors for name, mirrors in found.items() if mirrors}
 
 
 def choose_part(
@@ -156,43 +139,68 @@ def choose_part(
         if known is not None and known.source.still_right(common.snapshot, common.rule, budget, common.claims):
             source = known.source
         else:
-            source = yield from UpstreamEntries.in_steps(common.snapshot, common.rule, budget, common.claims)
+            source = yield from UpstreamEntries(common.snapshot, common.rule, budget, common.claims).read()
     if known is not None and known.is_of(source, rules, common):
         return known
-    choice = yield from choose_tools(source, rules, common)
-    return ChosenEntries(source, rules, common, choice)
+    return ChosenEntries(source, rules, common, (yield from choose_tools(source, rules, common)))
 
 
 def choose_tools(
     source: UpstreamEntries, rules: ProfileRules, common: UpstreamEntries
-) -> Generator[int, None, ToolChoice]:
+) -> "Generator[int, None, ToolChoice]":
     """The tools of one upstream that are shown, and how."""
     others = {} if common is source else {each.original: each.visible for each in common.shown[Kind.TOOL]}
     meant = {own: tuple({source.with_prefix(new), common.with_prefix(new)}) for own, new in source.rule.rename}
-    found = _Found(rules)
-    for count, each in enumerate(source.shown[Kind.TOOL], 1):
-        other = others.get(each.original, each.visible)
-        names = (each.visible,) if other == each.visible else (each.visible, other)
-        found.take(each, names, meant.get(each.original, ()), source.rule.sign_in)
-        if not count % STEP:
-            yield STEP
-    yield len(source.shown[Kind.TOOL]) % STEP
-    return found.choice()
+    choice = ToolChoice(rules)
+
+    def take(tool: VisibleEntry) -> None:
+        names = dict.fromkeys((tool.visible, others.get(tool.original, tool.visible)))
+        choice.take(tool, tuple(names), meant.get(tool.original, ()), source.rule.sign_in)
+
+    tools = source.shown[Kind.TOOL]
+    yield from map_in_steps(take, tools)
+    yield len(tools) % STEP
+    return choice
 
 
-class _Found:
-    """The tools that were chosen so far."""
+class ToolChoice:
+    """The choice that a profile makes of the tools of one upstream, before renaming."""
 
     def __init__(self, rules: ProfileRules) -> None:
         self._rules = rules
         self._meets = rules.entries.meets()
-        self._tools: list[VisibleEntry] = []
-        self._wanted: dict[str, str] = {}
-        self._fixed: dict[str, FixedArguments] = {}
-        self._always: list[str] = []
+        self.tools: list[VisibleEntry] = []
+        self.wanted: dict[str, str] = {}
+        """New names that they would get, by visible name."""
+        self.fixed: dict[str, FixedArguments] = {}
+        """By original name."""
+        self.always: list[str] = []
+        """Visible names of those that are shown in search mode, too."""
         self._hidden: list[str] = []
         self._unread: list[str] = []
         self._misfits: list[str] = []
+
+    @property
+    def met(self) -> frozenset[str]:
+        """Entries of the profile's settings that mean any tool of the upstream, shown or not."""
+        return self._meets.notes()
+
+    @property
+    def hides(self) -> bool:
+        """True if it leaves tools out because of arguments that cannot be fixed."""
+        return bool(self._hidden or self._unread)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Sentences for the operator."""
+        told = {
+            "left out, since an argument of theirs cannot be fixed": self._hidden,
+            "left out, since a fixed argument of theirs has no value": self._unread,
+            "calls will probably be refused, since a fixed argument does not fit": self._misfits,
+        }
+        return [
+            f"profile {self._rules.name}: {what}: {join_some(each, MAX_TOLD)}" for what, each in told.items() if each
+        ]
 
     def take(self, tool: VisibleEntry, own: Sequence[str], meant: Sequence[str], sign_in: SignInTool) -> None:
         """Look at one tool, which has the names `own`; `meant` are those that the configuration gives it. While its
@@ -200,7 +208,7 @@ class _Found:
         rules = self._rules
         if sign_in is SignInTool.LISTED:  # without it nobody would learn that more is to come
             if rules.may_show_tools_of(name.removesuffix(SIGN_IN) for name in own):
-                self._tools.append(tool)
+                self.tools.append(tool)
             return
         names = tuple(dict.fromkeys((*own, *meant)))
         for name in names:
@@ -221,31 +229,17 @@ class _Found:
                 except CannotFix as error:
                     self._hidden.append(f"{tool.visible[:60]!r} ({error})")
                     return
-                self._fixed[tool.original] = FixedArguments(rules.name, override.fix)
+                self.fixed[tool.original] = FixedArguments(rules.name, override.fix)
                 if wrong := [*misfits(schema, override.fix)]:
                     self._misfits.append(f"{tool.visible[:60]!r} ({join_some(wrong, MAX_TOLD)})")
             tool = structs.replace(tool, fields=fields)
         if rules.is_always(names):
-            self._always.append(tool.visible)
+            self.always.append(tool.visible)
             meta = {**peek_object(tool.fields.get("_meta")), "anthropic/alwaysLoad": True}
             tool = structs.replace(tool, fields={**tool.fields, "_meta": raw(meta)})
-        self._tools.append(tool)
+        self.tools.append(tool)
         if (new := rules.new_name(own)) is not None and new != tool.visible:
-            self._wanted[tool.visible] = new
-
-    def choice(self) -> ToolChoice:
-        """The choice that was found."""
-        told = {
-            "left out, since an argument of theirs cannot be fixed": self._hidden,
-            "left out, since a fixed argument of theirs has no value": self._unread,
-            "calls will probably be refused, since a fixed argument does not fit": self._misfits,
-        }
-        warnings = tuple(
-            f"profile {self._rules.name}: {what}: {join_some(each, MAX_TOLD)}" for what, each in told.items() if each
-        )
-        hides = bool(self._hidden or self._unread)
-        always = frozenset(self._always)
-        return ToolChoice(tuple(self._tools), self._wanted, self._fixed, always, self._meets.notes(), hides, warnings)
+            self.wanted[tool.visible] = new
 
 
 def rename_parts(

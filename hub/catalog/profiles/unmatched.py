@@ -21,7 +21,7 @@ from hub.catalog.names import UpstreamRule, join_some, name_id
 from hub.catalog.profiles.choice import ProfileRules
 from hub.catalog.profiles.chosen_entries import ChosenEntries
 from hub.catalog.search.index import near_names
-from hub.catalog.steps import STEP
+from hub.catalog.steps import STEP, map_in_steps
 from hub.wire.mcp import Kind
 
 MAX_TOLD: Final = 8
@@ -210,12 +210,8 @@ def doubts_of_upstream(part: UpstreamEntries) -> Generator[int, None, list[str]]
     if rule.tools == ALL and not rule.rename and not rule.describe:
         return []
     own = [entry.key for entry in part.snapshot.lists.get(Kind.TOOL, ())]
-    globs = EachGlob(rule.tools)
-    meets = globs.meets()
-    for count, name in enumerate(own, 1):
-        meets.look_at(name)
-        if not count % STEP:
-            yield STEP
+    meets = EachGlob(rule.tools).meets()
+    yield from map_in_steps(meets.look_at, own)
     met, names = meets.notes(), frozenset(own)
     lost = {
         "entries of `tools` mean no tool of it": [

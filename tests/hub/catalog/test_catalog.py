@@ -14,6 +14,7 @@ from hub.catalog.list_result import SIGN_IN_TTL_MS
 from hub.catalog.merging import merge
 from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.sign_in_tool import SignInTool
+from hub.catalog.steps import finish
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import server_view
 from hub.link.sealing import Sealer
@@ -69,7 +70,8 @@ def merged(*snapshots, claims=None, rule=None, **more):
 
 def alone_in(catalog: Catalog, name: str) -> Catalog:
     """The catalogue of one of its servers."""
-    return catalog.of_server(server_view(name), next((each for each in catalog.parts if each.name == name), None))
+    part = next((each for each in catalog.parts if each.name == name), None)
+    return catalog.of_server(server_view(name), part and finish(part.in_own_scope()))
 
 
 def listed(catalog: Catalog, kind: Kind, version=L4, **more):
@@ -594,7 +596,7 @@ def test_the_tool_for_signing_in_leads_to_the_hub_itself(sign_in):
     (tool, *_) = listed = json.loads(bytes(catalog.page(Kind.TOOL, MODERN, None)))["tools"]
     assert (tool["name"] == "notes__sign_in") == (sign_in is SignInTool.LISTED)
     assert len(listed) == (2 if sign_in is SignInTool.LISTED else 1)
-    alone = catalog.of_server(server_view("notes"), catalog.parts[0])
+    alone = catalog.of_server(server_view("notes"), finish(catalog.parts[0].in_own_scope()))
     assert alone.route(Kind.TOOL, "sign_in") == Route("notes", "sign_in", signs_in=True)
 
 

@@ -17,6 +17,7 @@ from hub.catalog.list_result import (
 )
 from hub.catalog.names import UpstreamRule
 from hub.catalog.sign_in_tool import SignInTool
+from hub.catalog.steps import finish
 from hub.catalog.uri_claims import UriClaims
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import RemoteProtocolError
@@ -30,7 +31,7 @@ def part(name="a", version=MODERN, *, public=True, rule=None):
     claims = UriClaims()
     claims.configure([name], aliases={}, bare=None)
     snapshot = Snapshot(name, version, {"tools": Raw(b"{}")}, {}, "", lists, fresh, True)
-    return UpstreamEntries(snapshot, rule or UpstreamRule(name), 50, claims)
+    return finish(UpstreamEntries(snapshot, rule or UpstreamRule(name), 50, claims).read())
 
 
 @pytest.mark.parametrize("items", [[], [b""], [b'{"a":1}'], [b"", b"1,2", b"", b"3"]])

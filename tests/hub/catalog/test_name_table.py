@@ -5,6 +5,7 @@ from msgspec import Raw
 from hub.catalog.entries import Route, UpstreamEntries
 from hub.catalog.name_table import NameTable
 from hub.catalog.names import UpstreamRule
+from hub.catalog.steps import finish
 from hub.catalog.uri_claims import UriClaims
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot
@@ -16,7 +17,7 @@ def part(name, *tools, **rule):
     claims = UriClaims()
     claims.configure([name], aliases={}, bare=None)
     snapshot = Snapshot(name, L4, {"tools": Raw(b"{}")}, {}, "", lists, dict.fromkeys(Kind, Freshness()), True)
-    return UpstreamEntries(snapshot, UpstreamRule(name, **rule), 50, claims)
+    return finish(UpstreamEntries(snapshot, UpstreamRule(name, **rule), 50, claims).read())
 
 
 def test_of_one_name_the_first_upstream_is_the_owner_and_the_other_is_told():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hub.catalog.entries import Route
 from hub.catalog.merging import merge
 from hub.catalog.names import Rules, UpstreamRule, rename
+from hub.catalog.steps import finish
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import server_view
 from hub.wire.mcp import L4, Kind
@@ -22,7 +23,7 @@ def catalog(*tools, scoped=False, budget=50, **rule):
     rules = Rules((UpstreamRule("files", **rule), UpstreamRule("mail")), budget=budget)
     entries = [each if not isinstance(each, str) else entry(Kind.TOOL, each, description="own") for each in tools]
     found = merge([snapshot("files", tools=entries), snapshot("mail", tools=["send"])], rules, UriClaims())
-    return found.of_server(server_view("files"), found.parts[0]) if scoped else found
+    return found.of_server(server_view("files"), finish(found.parts[0].in_own_scope())) if scoped else found
 
 
 def listed(found):

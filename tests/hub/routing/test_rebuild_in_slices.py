@@ -149,7 +149,7 @@ async def test_no_step_reads_more_than_a_slice(servers, tools, monkeypatch, auto
                 most[noun], counts[noun] = max(most[noun], counts[noun]), 0
 
     count(hub.catalog.entries, "visible_name", "names")
-    count(hub.catalog.entries, "_mirrors", "headers")
+    count(hub.catalog.entries, "mirrors_of_tool", "headers")
     count(Catalog, "of_server", "catalogues")
     world.change_all(tools)
     trio.lowlevel.add_instrument(steps := Steps())
@@ -164,13 +164,12 @@ async def test_no_step_reads_more_than_a_slice(servers, tools, monkeypatch, auto
 def test_entries_read_in_steps_are_the_same():
     claims, rule, read = UriClaims(), UpstreamRule("s"), snapshot("s", *(f"tool_{number}" for number in range(250)))
     claims.configure(["s"], aliases={}, bare=None)
-    steps = UpstreamEntries.in_steps(read, rule, 50, claims)
+    steps = UpstreamEntries(read, rule, 50, claims).read()
     made = finish(steps)
-    at_once = UpstreamEntries(read, rule, 50, claims)
+    at_once = finish(UpstreamEntries(read, rule, 50, claims).read())
     assert (made.shown, made.routes, made.mirrors) == (at_once.shown, at_once.routes, at_once.mirrors)
     assert made.still_right(read, rule, 50, claims)
-    finish(made.scoping())
-    assert [each.visible for each in made.in_own_scope().shown[Kind.TOOL]][:2] == ["tool_0", "tool_1"]
+    assert [each.visible for each in finish(made.in_own_scope()).shown[Kind.TOOL]][:2] == ["tool_0", "tool_1"]
 
 
 @pytest.mark.parametrize("tools", [("*",), ("plain",)])
@@ -182,20 +181,18 @@ def test_arguments_in_headers_are_known_at_both_endpoints(tools):
     read = structs.replace(plain, lists={**plain.lists, Kind.TOOL: (app, *plain.lists[Kind.TOOL], headed)})
     claims, rule = UriClaims(), UpstreamRule("s", tools=tools)
     claims.configure(["s"], aliases={}, bare=None)
-    made = UpstreamEntries(read, rule, 50, claims)
-    finish(made.scoping())
+    made = finish(UpstreamEntries(read, rule, 50, claims).read())
+    own = finish(made.in_own_scope())
     assert set(made.mirrors) == ({"s__headed"} if tools == ("*",) else set())
-    assert {name: mirror for name, (mirror,) in made.in_own_scope().mirrors.items()} == {
-        each.original: mirrors_of(schema)[0]
-        for each in made.in_own_scope().shown[Kind.TOOL]
-        if each.original != "plain"
+    assert {name: mirror for name, (mirror,) in own.mirrors.items()} == {
+        each.original: mirrors_of(schema)[0] for each in own.shown[Kind.TOOL] if each.original != "plain"
     }
 
 
 def test_entries_are_read_again_if_claims_are_given_up_meanwhile():
     claims, rule, read = UriClaims(), UpstreamRule("s"), snapshot("s", *(f"tool_{number}" for number in range(250)))
     claims.configure(["s"], aliases={}, bare=None)
-    steps = UpstreamEntries.in_steps(read, rule, 50, claims)
+    steps = UpstreamEntries(read, rule, 50, claims).read()
     next(steps)
     claims.releases += 1
     assert not finish(steps).still_right(read, rule, 50, claims)

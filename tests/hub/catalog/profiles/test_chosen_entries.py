@@ -70,7 +70,7 @@ def test_a_tool_has_its_new_name_and_is_called_by_both():
     assert names(catalog) == ["first", "a__y", "b__x", "b__z"]
     assert original(catalog, "first") == original(catalog, "a__x") == ("a", "x")
     assert original(catalog, "other") is None
-    assert catalog.mirrors("first") == catalog.mirrors("a__x") != ()
+    assert catalog.names.mirrors("first") == catalog.names.mirrors("a__x") != ()
     assert catalog.always == {"first", "a__y"}
     assert catalog.warnings == ()
 
@@ -123,7 +123,7 @@ def test_every_name_of_a_tool_leads_to_its_fixed_arguments():
         route = catalog.route(Kind.TOOL, name)
         assert (route.original, route.fixed is not None) == ("x", True), name
     assert catalog.route(Kind.TOOL, "a__why").fixed is None
-    assert catalog.mirrors("new") == (), "a host need not repeat what it does not send"
+    assert catalog.names.mirrors("new") == (), "a host need not repeat what it does not send"
     shown = names(catalog, MODERN, ui=True)
     assert "x" in shown, "user interfaces call it by its bare name"
 
