@@ -170,7 +170,8 @@ class RequestStates:
         remembered: Collection[str] = (),
     ) -> None:
         self.run = run
-        self._is_elsewhere = is_elsewhere
+        self.is_elsewhere = is_elsewhere or (lambda run: False)
+        """Tells whether a run is that of another hub that is alive, so that the rest of its states is not lost."""
         self._sealer = sealer
         self._wall = wall
         self._boot = boot or BootClock("", wall)
@@ -212,10 +213,6 @@ class RequestStates:
         if expired and found.m not in self._remembered:
             raise BadState(EXPIRED)
         return RequestState(found.m, binding, found.s, found.r, expired)
-
-    def is_elsewhere(self, run: str) -> bool:
-        """True if `run` is another hub that is alive, so that the rest of its states is not lost."""
-        return self._is_elsewhere is not None and self._is_elsewhere(run)
 
     def run_of(self, text: str) -> str:
         """The run in whose memory the rest of a state is; "": there is no rest, or `open` will say what is wrong."""

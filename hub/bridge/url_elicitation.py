@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 import trio
-from msgspec import Raw, Struct, UnsetType
+from msgspec import Raw, Struct
 
 from hub.bridge.input_rounds import MAX_AT_ONCE, MAX_ROUNDS, Crossing, InputRefused
 from hub.bridge.request_state import Binding, RequestState, RequestStates, encode_input_request, input_required
@@ -39,7 +39,7 @@ from hub.wire.questions.question import (
     page_host,
     question_for_host,
 )
-from hub.wire.value_limits import peek_limited
+from hub.wire.value_limits import data_of
 
 AGAIN: Final = "again"
 """Mode of the request states made here."""
@@ -168,7 +168,7 @@ class UrlElicitations:
         if round > MAX_ROUNDS:
             text = f"{upstream.name} asked more than {MAX_ROUNDS} times to open a page for one operation"
             raise UpstreamProtocolError(text, upstream=upstream.name)
-        members = peek_limited(None if isinstance(reply.data, UnsetType) else reply.data)
+        members = data_of(reply)
         try:
             asked = self.ask(pages, members, crossing, message=reply.message, round=round)
         except QuestionRefusal:
@@ -278,8 +278,7 @@ def _pages(failure: Failure, upstream: str) -> list[Page]:
     Raises:
         UpstreamProtocolError: it names none, or too many, or not how to get there, or one to which nobody is sent.
     """
-    data = peek_limited(None if isinstance(failure.data, UnsetType) else failure.data)
-    found = peek_array(data.get("elicitations"))
+    found = peek_array(data_of(failure).get("elicitations"))
     pages = [_page(value, upstream) for value in found[:MAX_AT_ONCE]]
     known = [page for page in pages if page is not None]
     if not known or len(known) != len(found):

@@ -25,26 +25,18 @@ class SaveBarrier:
     """Lets tasks wait until a change is on disk, for answers that must stay true even if the hub is killed."""
 
     def __init__(self) -> None:
-        self._asked = trio.Event()
-        self._done = trio.Event()
+        self.asked = trio.Event()
+        """Set when a task waits in `saved`."""
+        self.done = trio.Event()
+        """Set once the present state is written; `autosave` makes both anew when it begins to write."""
 
     async def saved(self, memory: Memory) -> None:
         """Wait until the present state is on disk, or cannot be written; all waiting tasks share one write."""
-        done = self._done
-        self._asked.set()
+        done = self.done
+        self.asked.set()
         memory.save_soon()
         with trio.move_on_after(SAVED_WITHIN_S):
             await done.wait()
-
-    async def wait_until_asked(self) -> None:
-        """Wait until a task waits in `saved`."""
-        await self._asked.wait()
-
-    def begin_write(self) -> trio.Event:
-        """Return the event to set once the present state is written."""
-        done = self._done
-        self._asked, self._done = trio.Event(), trio.Event()
-        return done
 
 
 async def autosave(
@@ -65,9 +57,10 @@ async def autosave(
         with trio.move_on_after(RETRY_S if any(each.problem for each in memories) else LOOK_EVERY_S):
             await memory.unsaved()
         with trio.move_on_after(GATHER_S):
-            await barrier.wait_until_asked()
+            await barrier.asked.wait()
         remember()
-        done = barrier.begin_write()
+        done = barrier.done
+        barrier.asked, barrier.done = trio.Event(), trio.Event()
         for each in memories:
             draft = each.draft()
             if draft is not None:

@@ -21,6 +21,7 @@ NO_ROOM: Final = "The hub holds as much as it may, or for this host (global_buff
 FREE_BYTES: Final = 16 << 10
 """Bytes of each message, body, queue or buffer that are not counted."""
 DEFAULT_BYTES: Final = 256 << 20
+NO_LIMIT: Final = 1 << 62
 PATIENCE_S: Final = 2.0
 PACE_BYTES_PER_S: Final = 1 << 20
 """Rate at which a peer is never late."""

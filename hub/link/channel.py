@@ -14,7 +14,7 @@ from typing import Final, Protocol
 import trio
 from trio.lowlevel import wait_writable
 
-from hub.link.budget import FREE_BYTES, Account
+from hub.link.budget import FREE_BYTES, NO_LIMIT, Account, Budget
 
 
 class ChannelClosed(Exception):
@@ -129,7 +129,7 @@ class Outbox:
         stall_s: float = 30.0,
         account: Account | None = None,
     ) -> None:
-        self._account = account
+        self._account = account or Budget(NO_LIMIT).account()
         self._held = 0
         """Bytes of the queue that are held on the account."""
         self._stream = stream
@@ -200,8 +200,6 @@ class Outbox:
 
     def _has_room(self, size: int) -> bool:
         """Hold the queue and `size` more bytes on the account; False: there is no room."""
-        if self._account is None:
-            return True
         more = self.queued_bytes + size - FREE_BYTES - self._held
         if more > 0:
             if not self._account.take(more, trio.current_time()):
@@ -212,7 +210,7 @@ class Outbox:
     def _give_back(self) -> None:
         """Give back what the account holds beyond the present queue."""
         over = self._held - max(0, self.queued_bytes - FREE_BYTES)
-        if self._account is not None and over:
+        if over:
             self._held -= over
             self._account.give(over)
 
@@ -228,10 +226,9 @@ class Outbox:
             raise ChannelClosed from None
 
     async def _drain(self) -> None:
-        account = self._account
+        reads = self._account.reads
         try:
-            if account is not None:
-                account.reads.start_wait(trio.current_time())
+            reads.start_wait(trio.current_time())
             while self._queue:
                 batch = memoryview(b"".join(self._queue))
                 self._queue.clear()
@@ -244,8 +241,7 @@ class Outbox:
             self._give_up(notify=False)  # half a message may have left: nothing may follow it
             raise
         finally:
-            if account is not None:
-                account.reads.end_wait()
+            reads.end_wait()
             self._draining = False
             self._drained.set()
 
@@ -264,8 +260,7 @@ class Outbox:
             sent = self._write(batch)
             self.queued_bytes -= sent
             batch = batch[sent:]
-            if self._account is not None:
-                self._account.reads.on_moved(sent, trio.current_time())
+            self._account.reads.on_moved(sent, trio.current_time())
 
     def _give_up(self, *, notify: bool = True) -> None:
         if self.broken:

@@ -7,7 +7,7 @@ from typing import Final, cast
 import trio
 from trio.lowlevel import wait_readable
 
-from hub.link.budget import FREE_BYTES, Account
+from hub.link.budget import FREE_BYTES, NO_LIMIT, Account, Budget
 from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, Outbox, fileno_of
 
 RECEIVE_BYTES: Final = 1 << 18
@@ -36,7 +36,7 @@ class LineReader:
         received: bytes = b"",
         account: Account | None = None,
     ) -> None:
-        self._account = account
+        self._account = account or Budget(NO_LIMIT).account()
         self._held = 0
         self._dropping: tuple[bytes, bytes] | None = None
         """First and, so far, last bytes of the line that is being dropped."""
@@ -122,12 +122,12 @@ class LineReader:
             self._dropped_bytes += len(rest)
             return
         self._begun += rest
-        if self._account is not None and (self._held or len(self._begun) > FREE_BYTES):
-            self._hold(self._account)
+        if self._held or len(self._begun) > FREE_BYTES:
+            self._hold()
 
-    def _hold(self, account: Account) -> None:
+    def _hold(self) -> None:
         """Hold the incomplete line on the account; drop the line if there is no room."""
-        now = trio.current_time()
+        account, now = self._account, trio.current_time()
         more = max(0, len(self._begun) - FREE_BYTES) - self._held
         if not self._held:
             account.sends.start_wait(now)
@@ -156,8 +156,8 @@ class LineReader:
     def _finish(self, rest: bytes) -> bytes:
         """Join a line that was begun in earlier reads with `rest`."""
         begun, self._begun = self._begun, bytearray()
-        if self._held and self._account is not None:
-            self._hold(self._account)
+        if self._held:
+            self._hold()
         begun += rest
         return bytes(begun)
 
@@ -166,8 +166,8 @@ class LineReader:
         self._is_lost = True
         self._dropping = None
         self._data, self._at, self._begun = b"", 0, bytearray()
-        if self._held and self._account is not None:
-            self._hold(self._account)
+        if self._held:
+            self._hold()
         return LineTooLong()
 
 

@@ -7,7 +7,6 @@ and hosts are asked in the same way; after that it says so.
 from typing import Final
 
 import trio
-from msgspec import Raw
 
 from hub.catalog.catalog import Catalog
 from hub.catalog.entries import Route, UpstreamEntries, VisibleEntry
@@ -19,7 +18,7 @@ from hub.link.interface import Exchange, Interim, Operation
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
 from hub.wire.mcp import HUB_TOOL, INVALID_PARAMS, RESULT_TYPE, Era, Kind, era_of
-from hub.wire.value_limits import TooManyItems, open_result, peek_limited
+from hub.wire.value_limits import TooManyItems, data_of, open_result
 from upstreams.upstream import ManagedUpstream
 
 WORDS_PER_STEP: Final = 1_000
@@ -102,7 +101,7 @@ def explain(reply: Reply, name: str, route: Route, catalog: Catalog) -> Reply:
     """`reply`; an upstream's complaint about the arguments as a text with the tool's definition."""
     if not isinstance(reply, Failure) or reply.code != INVALID_PARAMS:
         return reply
-    if isinstance(reply.data, Raw) and "reason" in peek_limited(reply.data):  # the hub's own, which its host has to see
+    if "reason" in data_of(reply):  # the hub's own, which its host has to see
         return reply
     part, tool = _find(route, catalog)
     if tool is None or part is None:

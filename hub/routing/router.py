@@ -57,7 +57,7 @@ from hub.wire.mcp import (
     Era,
     Kind,
 )
-from hub.wire.value_limits import peek_limited
+from hub.wire.value_limits import data_of
 
 _CHANGING: Final = {"listChanged": True}
 _EVERYTHING: Final = {
@@ -340,5 +340,5 @@ def _said_unknown(failure: Failure) -> bool:
     """True if an upstream said that it does not know the method, in its own code or under `data.upstream`."""
     if failure.code == METHOD_NOT_FOUND:
         return True
-    origin = peek_object(peek_limited(failure.data if isinstance(failure.data, Raw) else None).get("upstream"))
+    origin = peek_object(data_of(failure).get("upstream"))
     return origin.get("code") == raw(METHOD_NOT_FOUND)

@@ -3,7 +3,7 @@ of the hub in their place."""
 
 from collections.abc import Mapping
 
-from msgspec import Raw, UnsetType
+from msgspec import Raw
 
 from hub.wire.declarations import covers
 from hub.wire.jsonrpc import Failure, peek_array, peek_object, peek_str, raw
@@ -22,7 +22,7 @@ from hub.wire.mcp import (
     era_of,
 )
 from hub.wire.questions.page_urls import ForbiddenUrl, host_of
-from hub.wire.value_limits import peek_limited
+from hub.wire.value_limits import data_of
 
 
 def failure_for_host(
@@ -42,12 +42,13 @@ def failure_for_host(
     """
     code, to_modern = failure.code, era_of(host_version) is Era.MODERN
     if method == RESOURCES_READ:
+        names_uri = "uri" in data_of(failure)
         if code == RESOURCE_NOT_FOUND and to_modern:
             return _map(failure, INVALID_PARAMS, upstream, uri)
-        if code == INVALID_PARAMS and not to_modern and era_of(upstream_version) is Era.MODERN and _names_uri(failure):
+        if code == INVALID_PARAMS and not to_modern and era_of(upstream_version) is Era.MODERN and names_uri:
             return _map(failure, RESOURCE_NOT_FOUND, upstream, uri)
-        if uri is not None and _names_uri(failure) and code in (RESOURCE_NOT_FOUND, INVALID_PARAMS):
-            return Failure(code, failure.message, raw({**peek_limited(_data(failure)), "uri": uri}))
+        if uri is not None and names_uri and code in (RESOURCE_NOT_FOUND, INVALID_PARAMS):
+            return Failure(code, failure.message, raw({**data_of(failure), "uri": uri}))
     if _is_hop_local(failure, host_version, host_capabilities):
         return _map(failure, INTERNAL_ERROR, upstream, None)
     return failure
@@ -65,12 +66,12 @@ def _is_hop_local(failure: Failure, host_version: str, host_capabilities: Mappin
     if code in (HEADER_MISMATCH, UNSUPPORTED_VERSION):
         return True
     if code == MISSING_CAPABILITY:
-        required = peek_object(peek_limited(_data(failure)).get("requiredCapabilities"))
+        required = peek_object(data_of(failure).get("requiredCapabilities"))
         if host_capabilities is None or not required.keys() <= host_capabilities.keys():
             return False
         return covers(host_capabilities, required)
     if code == URL_ELICITATION_REQUIRED:
-        pages = peek_array(peek_object(_data(failure)).get("elicitations"))
+        pages = peek_array(data_of(failure).get("elicitations"))
         return host_version != L4 or not all(_is_allowed(page) for page in pages)
     return era_of(host_version) is Era.MODERN and (code == METHOD_NOT_FOUND or -32099 <= code <= -32000)
 
@@ -88,11 +89,3 @@ def _map(failure: Failure, code: int, upstream: str, uri: str | None) -> Failure
     """Replace the code; the original error is kept under `data.upstream`."""
     data = {} if uri is None else {"uri": uri}
     return Failure(code, failure.message, raw({**data, "upstream": {"server": upstream, **failure.members()}}))
-
-
-def _names_uri(failure: Failure) -> bool:
-    return "uri" in peek_limited(_data(failure))
-
-
-def _data(failure: Failure) -> Raw | None:
-    return None if isinstance(failure.data, UnsetType) else failure.data

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import DecodeError, Raw, ValidationError, structs
 
 from hub.wire.byte_checks import READ_ERRORS
-from hub.wire.jsonrpc import RemoteProtocolError, peek_object
+from hub.wire.jsonrpc import Failure, RemoteProtocolError, peek_object
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.member_limits import list_decoder, members_decoder
 
@@ -62,6 +62,11 @@ def peek_limited(value: Raw | None) -> dict[str, Raw]:
     if value is None or (memoryview(value).nbytes > SMALL_BYTES and has_too_many_items(value)):
         return {}
     return peek_object(value, counted=True)
+
+
+def data_of(failure: Failure) -> dict[str, Raw]:
+    """The members of the data of an error; empty if there is none, or too much."""
+    return peek_limited(failure.data if isinstance(failure.data, Raw) else None)
 
 
 def open_result(value: Raw) -> dict[str, Raw]:

@@ -44,16 +44,19 @@ from hub.wire.mcp import (
     Era,
     era_of,
 )
-from hub.wire.questions.older_forms import UnsupportedForm, WrongOptionCount, newer_content, older_form
-from hub.wire.questions.page_urls import ForbiddenUrl, host_of
-from hub.wire.questions.sampling import (
+from hub.wire.questions.older_forms import (
     SINGLE,
     MalformedMessage,
     UnsupportedContent,
+    UnsupportedForm,
+    WrongOptionCount,
+    newer_content,
     older_content,
+    older_form,
     older_messages,
     uses_tools,
 )
+from hub.wire.questions.page_urls import ForbiddenUrl, host_of
 from hub.wire.value_limits import SMALL_BYTES, has_too_many_items
 
 MAX_ITEMS: Final = 10_000
