@@ -27,15 +27,12 @@ class WatchedSubscriptions(Protocol):
 
         Sets no deadline. Cancellation: the subscription is still wanted.
         """
-        ...
 
     def is_observed(self, uri: str) -> bool:
         """True if changes are reported to the hub now."""
-        ...
 
     def neglect(self, uri: str) -> None:
         """Give up the hub's own subscription."""
-        ...
 
 
 class ReadableSession(Protocol):
@@ -51,7 +48,6 @@ class ReadablePooledSession(Protocol):
     @property
     def tenant(self) -> Tenant | None:
         """The host that owns it; None: hosts share it."""
-        ...
 
     @property
     def session(self) -> ReadableSession: ...
@@ -74,7 +70,6 @@ class ReadableUpstream(Protocol):
 
     def session_for(self, caller: Caller) -> ReadablePooledSession | None:
         """The open session that serves `caller` now; None: not known. Raises nothing."""
-        ...
 
     async def call(self, operation: Operation, exchange: Exchange) -> Reply:
         """As `hub.link.interface` says.
@@ -82,7 +77,6 @@ class ReadableUpstream(Protocol):
         Raises:
             HubError: there is no answer.
         """
-        ...
 
 
 MAX_FACT_BYTES: Final = 256 << 10
@@ -108,12 +102,10 @@ class StoreListener(Protocol):
 
     def on_stale(self, source: str, uri: str | None) -> None:
         """Another hub reports a change of `uri`, None: of anything in `source`."""
-        ...
 
     def on_gap(self) -> None:
         """A time in which other hubs are not heard begins or ends. Entries from before and from meanwhile may be stale,
         except those that this hub observes itself."""
-        ...
 
 
 class SharedStore(Protocol):
@@ -121,12 +113,10 @@ class SharedStore(Protocol):
 
     async def run(self, listener: StoreListener) -> None:
         """Stay connected, and pass reports of other hubs to `listener`, until cancelled."""
-        ...
 
     @property
     def is_coherent(self) -> bool:
         """True if invalidations travel between this hub and the others now, in both directions."""
-        ...
 
     async def look_up(
         self, source: str, uri: str, owner: str, abilities: str = ""
@@ -135,13 +125,11 @@ class SharedStore(Protocol):
 
         Raises nothing; takes no longer than the store's deadline.
         """
-        ...
 
     async def put(
         self, ticket: ReadTicket, source: str, uri: str, owner: str, entry: Entry, abilities: str = ""
     ) -> None:
         """Put `entry` for `owner`. Raises nothing; an entry that cannot be put is dropped and counted."""
-        ...
 
     def invalidate(self, source: str, uri: str | None) -> None:
         """Invalidate results of reads before now: of one resource with its parts and parents, or of all.
@@ -149,11 +137,9 @@ class SharedStore(Protocol):
         Never blocks. Until the invalidation is in the store, `look_up` of this source waits within its deadline, or
         finds nothing.
         """
-        ...
 
     def statistics(self) -> StoreStatistics:
         """Health and counts of the store."""
-        ...
 
 
 class Directory(Protocol):
@@ -161,19 +147,15 @@ class Directory(Protocol):
 
     async def get(self, name: str) -> bytes | None:
         """Raises: StoreUnreachable."""
-        ...
 
     async def put(self, name: str, value: bytes, ttl_s: float) -> None:
         """Raises: StoreUnreachable."""
-        ...
 
     async def swap(self, name: str, old: bytes | None, new: bytes, ttl_s: float) -> bool:
         """Replace `old` (None: nothing) by `new`; False: something else is there now.
 
         Raises: StoreUnreachable.
         """
-        ...
 
     async def delete(self, name: str) -> None:
         """Raises: StoreUnreachable."""
-        ...

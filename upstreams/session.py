@@ -57,7 +57,6 @@ class Credential(Protocol):
             HubError: the authorization server cannot be asked now.
         Cancellation: the renewal goes on for others who wait.
         """
-        ...
 
     async def refused(self, shown: str, challenges: Sequence[str]) -> bool:
         """The server has refused (401) a request that showed `shown`; `challenges` are the values of its
@@ -66,7 +65,6 @@ class Credential(Protocol):
         Raises:
             UpstreamUnauthorized, HubError: as `renew`.
         """
-        ...
 
     async def lacks_scope(self, shown: str, challenges: Sequence[str], operation: str) -> bool:
         """The server has refused (403, `insufficient_scope`) an `operation`, a tool's name for instance. True: another
@@ -75,7 +73,6 @@ class Credential(Protocol):
         Raises:
             UpstreamUnauthorized: a person has to agree first, or the scopes are not to be had.
         """
-        ...
 
 
 class CredentialSource(Protocol):
@@ -84,12 +81,10 @@ class CredentialSource(Protocol):
     async def credential(self, name: str, config: UpstreamConfig, principal: str) -> Credential | None:
         """The credential that sessions of `principal` show an upstream; None: the configured headers are all there
         is."""
-        ...
 
     async def lister(self, name: str) -> str:
         """The principal as whom the lists of an upstream are read that everybody signs in at and sees the same of: the
         owner of the hub, or whoever signed in first."""
-        ...
 
 
 class NoCredentials:
@@ -158,44 +153,34 @@ class UpstreamEvents(Protocol):
 
     def changed(self, kinds: tuple[Kind, ...]) -> None:
         """The upstream says that its lists of these kinds changed."""
-        ...
 
     def log(self, params: dict[str, Raw]) -> None:
         """A `notifications/message` that cannot be attributed to one host: for the hub's own log."""
-        ...
 
     def said(self, line: str, pid: int) -> bool:
         """The process wrote a line to stderr, which is without secrets and control characters. True: the process
         before it ended after saying the same."""
-        ...
 
     def exited(self, exit: Exit) -> None:
         """The process has ended."""
-        ...
 
     def note(self, text: str) -> None:
         """A note about a session, for `hubd logs`."""
-        ...
 
     def asked(self, method: str) -> None:
         """The upstream asked a question: it is interactive from now on. Said once a session of each method."""
-        ...
 
     def roots_withheld(self) -> None:
         """A question for roots was refused because this session has none, whatever its hosts have."""
-        ...
 
     def unattributed(self, method: str) -> None:
         """A question was refused because nobody can tell which host it is for."""
-        ...
 
     def elicited(self, id: str) -> None:
         """The elicitation at a URL with this `elicitationId` is done."""
-        ...
 
     def ended(self) -> None:
         """The session carries no more calls, though `run` may still clean up. Said at once, or not at all."""
-        ...
 
 
 class SessionEvents(UpstreamEvents, Protocol):
@@ -203,19 +188,15 @@ class SessionEvents(UpstreamEvents, Protocol):
 
     def updated(self, uri: str) -> None:
         """The resource `uri` changed; it may be a part of one that is subscribed to."""
-        ...
 
     def forgotten(self) -> None:
         """The upstream may have forgotten subscriptions, or said things that nobody heard."""
-        ...
 
     def hears(self, on: bool) -> None:
         """True if the upstream can say anything unasked now. Sessions that always can do not report this."""
-        ...
 
     def at_work(self) -> float:
         """The package runner that is to start the upstream was at work just now; the time until which it may go on."""
-        ...
 
 
 class Session(Protocol):
@@ -227,27 +208,22 @@ class Session(Protocol):
     @property
     def facts(self) -> ServerFacts:
         """The server information of the upstream; `version` is the revision in use."""
-        ...
 
     @property
     def transport(self) -> str:
         """For status: `stdio`, `http` or `sse`."""
-        ...
 
     @property
     def pid(self) -> int | None:
         """The process id, if the upstream is a child process."""
-        ...
 
     @property
     def is_pinged(self) -> bool:
         """True if the session is pinged: not in the modern era, nor if the configuration says so."""
-        ...
 
     @property
     def silent_s(self) -> float | None:
         """Seconds since the first unanswered ping; None: there is none, or the upstream was heard since."""
-        ...
 
     async def call(self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts) -> Reply:
         """Carry out a host's operation. Progress and attributable logs go to `exchange` meanwhile.
@@ -256,7 +232,6 @@ class Session(Protocol):
             DeadlineExceeded, UpstreamLost, UpstreamProtocolError, Overloaded, UpstreamUnauthorized: as their names say.
         Cancellation, and a deadline: the upstream is told.
         """
-        ...
 
     async def request(self, method: str, params: dict[str, Raw]) -> Reply:
         """Ask something for the hub itself. Deadlines are the caller's.
@@ -264,12 +239,10 @@ class Session(Protocol):
         Raises:
             HubError: as `call`.
         """
-        ...
 
     def speak_of(self, program: Program) -> None:
         """Note that the upstream is told something on behalf of this program apart from its calls: for a while,
         what the upstream says may be about that. `recent_calls.SEVERAL`: on behalf of several."""
-        ...
 
     async def welcome(self, exchange: Exchange) -> None:
         """Let the host that owns the session answer what the upstream asks as soon as it is open.
@@ -279,11 +252,9 @@ class Session(Protocol):
 
         Cancellation: withdraws the questions.
         """
-        ...
 
     def roots_changed(self) -> None:
         """Tell the upstream that the roots of the host have changed, if that was promised."""
-        ...
 
     async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
         """Hold a `subscriptions/listen` until the upstream ends it; `hear` gets what belongs to it (modern ones only).
@@ -292,7 +263,6 @@ class Session(Protocol):
             HubError: as `call`.
         Cancellation: ends it.
         """
-        ...
 
 
 # --- what is written into requests ------------------------------------------------------------------------------------

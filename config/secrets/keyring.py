@@ -35,15 +35,12 @@ class Keyring(Protocol):
 
     def get(self, name: str) -> str | None:
         """The secret, None if there is none."""
-        ...
 
     def set(self, name: str, value: str) -> None:
         """Keep the secret."""
-        ...
 
     def delete(self, name: str) -> None:
         """Forget the secret, if there is one."""
-        ...
 
 
 class SystemKeyring:

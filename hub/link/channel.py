@@ -46,7 +46,6 @@ class Channel(Protocol):
         Raises:
             ChannelClosed, OutboxFull: as `Outbox.put`.
         """
-        ...
 
     async def receive(self) -> bytes:
         """Wait for the next message, not yet decoded.
@@ -54,16 +53,13 @@ class Channel(Protocol):
         Raises:
             ChannelClosed, LineTooLong: as `LineReader.receive`.
         """
-        ...
 
     @property
     def queued_bytes(self) -> int:
         """Bytes sent that the peer has not taken yet."""
-        ...
 
     async def flush(self) -> None:
         """Wait until the kernel has taken everything sent."""
-        ...
 
 
 PEER_DEAD_S: Final = 30

@@ -111,22 +111,18 @@ class Exchange(Protocol):
     @property
     def wants_progress(self) -> bool:
         """True if the host gave a progress token."""
-        ...
 
     def progress(self, params: dict[str, Raw]) -> None:
         """Report progress: `params` of the upstream's notification without its token. Never blocks; may be dropped."""
-        ...
 
     def log(self, params: dict[str, Raw]) -> None:
         """Pass on a log message that is certain to belong to this operation. Never blocks; may be dropped."""
-        ...
 
     async def ask(self, question: Question) -> Reply:
         """Put an upstream's question to the host: the answer as the upstream can read it, or the refusal it gets.
 
         It may take as long as people take. Cancellation: withdraws the question.
         """
-        ...
 
 
 class HostEnd(Exchange, Protocol):
@@ -136,7 +132,6 @@ class HostEnd(Exchange, Protocol):
     def lacking(self) -> Mapping[str, Mapping[str, object]] | None:
         """The capabilities that questions needed and that the host, a modern one, did not declare, as
         `requiredCapabilities` has them; None: there were none."""
-        ...
 
 
 class Upstream(Protocol):
@@ -148,12 +143,10 @@ class Upstream(Protocol):
     @property
     def snapshot(self) -> Snapshot:
         """The lists that it offers, or offered last."""
-        ...
 
     @property
     def elicitations(self) -> "Elicitations":
         """Visits to pages that it said are over."""
-        ...
 
     async def call(self, operation: Operation, exchange: Exchange) -> Reply:
         """Carry out an operation.
@@ -162,19 +155,15 @@ class Upstream(Protocol):
             HubError: there is no answer.
         Cancellation: passes to the upstream, which is told.
         """
-        ...
 
     def version_for(self, caller: Caller) -> str:
         """The revision that calls of `caller` are likely made in; "" while nothing is known."""
-        ...
 
     def expect(self, session: str, caller: Caller, for_s: float) -> None:
         """Keep `session` open for so many seconds, though no call may use it; "": the session that serves `caller`."""
-        ...
 
     def has_lost(self, session: str) -> bool:
         """True if `session` is over, and with it every task that was begun in it."""
-        ...
 
 
 NOTHING = Result(EMPTY)

@@ -36,7 +36,6 @@ class Undecided(Protocol):
 
         Takes a few seconds at most. Cancellation: nobody is asked any more.
         """
-        ...
 
 
 class HttpLimits(Struct, frozen=True):

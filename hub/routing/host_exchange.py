@@ -45,7 +45,6 @@ class Send(Protocol):
 
     def __call__(self, message: bytes, *, vital: bool = False) -> bool | None:
         """`vital`: not to be dropped, however slowly the host reads; else it may be. False: it was."""
-        ...
 
 
 class HostSession(Protocol):
@@ -53,19 +52,15 @@ class HostSession(Protocol):
 
     def tell(self, subject: str, message: bytes) -> None:
         """Send a notification. Never blocks; an undelivered one of `subject` is replaced."""
-        ...
 
     def log(self, params: dict[str, Raw]) -> None:
         """Pass on a log message that belongs to none of its requests, if it wants that level now. Never blocks."""
-        ...
 
     def watches(self, uri: str, *, on: bool) -> None:
         """Note that it has subscribed to a resource, or unsubscribed."""
-        ...
 
     async def ask(self, question: Question, send: Send) -> Reply:
         """Put a question to the host on the stream of `send`; the answer, written for the upstream."""
-        ...
 
 
 class AskableHost(Protocol):
@@ -74,18 +69,15 @@ class AskableHost(Protocol):
     @property
     def session(self) -> HostSession:
         """The session."""
-        ...
 
     async def ask(self, question: Question, send: Send) -> Reply:
         """Put `question` on the stream of `send`; the answer, checked and written for the upstream.
 
         Cancellation: withdraws it.
         """
-        ...
 
     def withdraw(self, send: Send) -> None:
         """The request of `send` is over: withdraw questions that are still open on it."""
-        ...
 
 
 class HostExchange:

@@ -40,7 +40,6 @@ class Subscribable(Protocol):
 
     def missed(self) -> None:
         """Changes may have been missed."""
-        ...
 
 
 async def keep_subscribed(pooled: Subscribable, events: UpstreamEvents) -> None:

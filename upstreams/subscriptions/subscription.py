@@ -36,16 +36,13 @@ class ResourceSubscriber(Protocol):
     @property
     def host(self) -> Hashable:
         """The host that the subscriber belongs to."""
-        ...
 
     @property
     def exchange(self) -> Exchange:
         """The operation by which the host last subscribed to something; it may be over."""
-        ...
 
     def updated(self, upstream: str, uri: str) -> None:
         """`uri`, as the upstream writes it, changed. Never blocks."""
-        ...
 
 
 class SubscriptionState(Enum):

@@ -83,7 +83,6 @@ class TaskListener(Viewer, Protocol):
 
     def notify(self, subject: str, method: str, params: dict[str, Raw]) -> None:
         """Send a notification; an unsent one of the same subject is replaced. Never blocks."""
-        ...
 
 
 Show = Callable[[Reply, str, str, str, Viewer], Reply]

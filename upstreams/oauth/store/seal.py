@@ -31,20 +31,16 @@ class Seal(Protocol):
     @property
     def source(self) -> str:
         """The place of the key, for `hubd auth --status`: `credential`, `sealing_key`, `keyring` or `keys`."""
-        ...
 
     @property
     def key_name(self) -> str:
         """Names the key and reveals nothing of it. Raises KeyLocked."""
-        ...
 
     def seal(self, value: bytes) -> str:
         """Seal `value` as ASCII text. Raises KeyLocked."""
-        ...
 
     def open(self, text: str) -> bytes:
         """Open what `seal` returned. Raises NotSealedHere, KeyLocked."""
-        ...
 
 
 class KeySeal:
