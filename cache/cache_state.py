@@ -102,8 +102,8 @@ class CacheState:
             if flight.is_reading:
                 self._unlist(flight)
 
-    def detach_flights(self, name: str) -> None:
-        """Let no host join a read of this upstream that is under way now."""
+    def note_call(self, name: str) -> None:
+        """A call may have changed resources: hosts that ask from now on join no read that began before."""
         for flight in self.flights.of(name):
             self._unlist(flight)
 
@@ -135,7 +135,7 @@ class CacheState:
 
     def keep(self, key: CacheKey, entry: Entry, *, shareable: bool) -> bool:
         """Keep an entry in memory; False: no room. `shareable`: other hubs may have it, too."""
-        counts = self.counters.of(key.upstream)
+        counts = self.counters.of[key.upstream]
         fits = entry.size <= self.config.max_entry_bytes
         if not fits or not self.memory.put(self._key_for(key, entry), entry, shareable=shareable):
             counts.refused += 1
@@ -169,14 +169,14 @@ class CacheState:
         names = [name] if name is not None else [*self._sources]
         for each in names:
             self.disturb(self.flights.of(each))
-        keys = self.memory.of(name) if name is not None else [key for key, _ in self.memory.all()]
+        keys = self.memory.index.of(name) if name is not None else [key for key, _ in self.memory.all()]
         return self.drop(keys, cause)
 
     def on_stale(self, source: str, uri: str | None) -> None:
         """Another hub reports a change of `uri`, None: of anything in `source`."""
         for name, known in self._sources.items():
             if known.id == source:
-                found = self.memory.of(name) if uri is None else self.memory.keys_below(name, uri)
+                found = self.memory.index.of(name) if uri is None else self.memory.index.items_below(name, uri)
                 self.drop(found, DropCause.ELSEWHERE)
                 self.disturb(self.flights.of(name) if uri is None else self.flights.items_below(name, uri))
 
@@ -214,7 +214,7 @@ class CacheState:
         for key, cached in all_cached:
             entries[key.upstream] += 1
             sizes[key.upstream] += cached.size
-        names = sorted(self.counters.names | entries.keys())
+        names = sorted(self.counters.of.keys() | entries.keys())
         return CacheStatistics(
             enabled=config.enabled,
             entries=len(self.memory),
@@ -229,7 +229,7 @@ class CacheState:
             flights=len(self._running),
             upstreams=tuple(
                 UpstreamCacheStatistics(
-                    name=name, entries=entries[name], bytes=sizes[name], counts=structs.replace(self.counters.of(name))
+                    name=name, entries=entries[name], bytes=sizes[name], counts=structs.replace(self.counters.of[name])
                 )
                 for name in names
             ),
@@ -239,4 +239,4 @@ class CacheState:
 
 def for_everyone(key: CacheKey) -> CacheKey:
     """The same key with EVERYONE as owner."""
-    return CacheKey(key.upstream, key.source, key.uri, EVERYONE, key.tenant, key.abilities)
+    return structs.replace(key, owner=EVERYONE)

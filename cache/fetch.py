@@ -19,10 +19,8 @@ from cache.auto_subscribe import AutoSubscriptions
 from cache.cache_state import CacheState
 from cache.entry import Entry, entry_of, fresh_result, has_ttl, is_complete
 from cache.flight import Flight
-from cache.interfaces import ReadablePooledSession, ReadableUpstream
 from hub.link.fault_isolation import FaultLog, run_isolated
 from hub.link.hub_errors import HubError, without_frames
-from hub.link.interface import Program
 from hub.wire.jsonrpc import Reply, Result
 from hub.wire.mcp import Era
 
@@ -85,7 +83,7 @@ class Fetches:
     async def _fetch(self, flight: Flight) -> Entry | None:
         """Read and give the outcome to waiting hosts; returns the entry to put into the shared store."""
         if (found := await self._look_up(flight)) is not None:
-            self._state.counters.of(flight.key.upstream).found += 1
+            self._state.counters.of[flight.key.upstream].found += 1
             self._state.keep(flight.key, found, shareable=True)
             flight.land(fresh_result(found, self._clock()))
             return None
@@ -157,8 +155,11 @@ class Fetches:
             return None
         observed = flight.is_observed and pooled.subscriptions.is_observed(key.uri)
         now, stale_s = self._clock(), self._state.config.stale_if_error_s
-        if pooled.session.era is Era.MODERN and not observed and not has_ttl(reply.value):
-            self._observe_later(upstream, pooled, key.uri, flight.caller.program)
+        lacks_ttl = pooled.session.era is Era.MODERN and not observed and not has_ttl(reply.value)
+        auto = self._auto_subscriptions
+        if lacks_ttl and self._nursery is not None and auto.is_worth_trying(upstream, pooled, key.uri):
+            observe = partial(auto.observe, upstream.name, pooled, key.uri, flight.caller.program)
+            self._nursery.start_soon(run_isolated, "Watching a resource", observe)  # so the next read can be kept
         version = upstream.snapshot.version
         entry = entry_of(reply.value, version, pooled.session.era, now, stale_s, observed=observed)
         if entry is None:
@@ -169,11 +170,3 @@ class Fetches:
         if shareable and not observed and not self._state.is_store_coherent:
             return None  # another hub may hear of a change, and could not report it here
         return entry if self._state.keep(key, entry, shareable=shareable) else None
-
-    def _observe_later(
-        self, upstream: ReadableUpstream, pooled: ReadablePooledSession, uri: str, reader: Program
-    ) -> None:
-        """Subscribe in the background, since a modern upstream gave no time-to-live: the next read can be kept."""
-        if self._nursery is not None and self._auto_subscriptions.is_worth_trying(upstream, pooled, uri):
-            observe = partial(self._auto_subscriptions.observe, upstream.name, pooled, uri, reader)
-            self._nursery.start_soon(run_isolated, "Watching a resource", observe)

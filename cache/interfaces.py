@@ -59,11 +59,8 @@ class ReadablePooledSession(Protocol):
 class ReadableUpstream(Protocol):
     """One upstream, as in `upstreams.upstream`."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def config(self) -> UpstreamConfig: ...
+    name: str
+    config: UpstreamConfig
 
     @property
     def snapshot(self) -> Snapshot: ...

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
 from cachetools import LRUCache
+from msgspec import structs
 
 from cache.entry import CacheKey, Entry
 from hub.link.interface import Tenant
@@ -65,7 +66,8 @@ class MemoryStore:
         """Entries that made room for others."""
         self._clock = clock
         self._recent = _Lru(max_bytes, self._on_evicted)
-        self._index: ResourceIndex[CacheKey] = ResourceIndex()
+        self.index: ResourceIndex[CacheKey] = ResourceIndex()
+        """The keys of all entries."""
 
     def __repr__(self) -> str:
         return f"<MemoryStore: {len(self)} entries, {self.bytes} of {self.max_bytes} bytes>"
@@ -87,7 +89,7 @@ class MemoryStore:
         """Set new bounds; the most recently used entries stay."""
         old, self.max_entries = self._recent, max_entries
         self._recent = _Lru(max_bytes, self._on_evicted)
-        self._index = ResourceIndex()
+        self.index = ResourceIndex()
         for key in list(old):  # oldest first
             cached = old.pop(key)
             if not self._put(key, cached):
@@ -116,7 +118,7 @@ class MemoryStore:
         while len(self._recent) >= self.max_entries:
             self._recent.popitem()
         self._recent[key] = cached
-        self._index.add(key.upstream, key.uri, key.tenant, key)
+        self.index.add(key.upstream, key.uri, key.tenant, key)
         return True
 
     def keep_form(self, key: CacheKey, cached: CachedEntry, form_key: object, form: object, size: int) -> None:
@@ -152,44 +154,19 @@ class MemoryStore:
         if entry.observed or until <= now:
             self.discard(key)
             return was_fresh
-        cached.entry = Entry(
-            value=entry.value,
-            version=entry.version,
-            public=entry.public,
-            fresh_until=min(entry.fresh_until, now),
-            stale_until=until,
-            observed=False,
-        )
+        cached.entry = structs.replace(entry, fresh_until=min(entry.fresh_until, now), stale_until=until)
         return was_fresh
 
     def discard(self, key: CacheKey) -> bool:
         """Drop the entry of `key`; whether there was one."""
         found = self._recent.pop(key, None)
         if found is not None:
-            self._index.discard(key.upstream, key.uri, key.tenant, key)
+            self.index.discard(key.upstream, key.uri, key.tenant, key)
         return found is not None
 
     def _on_evicted(self, key: CacheKey) -> None:
         self.evicted += 1
-        self._index.discard(key.upstream, key.uri, key.tenant, key)
-
-    # --- what is kept -------------------------------------------------------------------------------------------------
-
-    def keys_below(self, upstream: str, uri: str) -> list[CacheKey]:
-        """Keys that a change of `uri` affects; all of the upstream, if the parents of `uri` are unknown."""
-        return self._index.items_below(upstream, uri)
-
-    def of_resource(self, upstream: str, uri: str) -> list[CacheKey]:
-        """Keys of exactly this resource."""
-        return self._index.of_resource(upstream, uri)
-
-    def of(self, upstream: str) -> list[CacheKey]:
-        """All keys of an upstream."""
-        return self._index.of(upstream)
-
-    def of_tenant(self, upstream: str, tenant: Tenant) -> list[CacheKey]:
-        """All keys of one host's own session."""
-        return self._index.of_tenant(upstream, tenant)
+        self.index.discard(key.upstream, key.uri, key.tenant, key)
 
     def all(self) -> list[tuple[CacheKey, CachedEntry]]:
         """All entries, for statistics. Does not count as use."""

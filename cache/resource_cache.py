@@ -24,7 +24,6 @@ from cache.fetch import Fetches
 from cache.flight import Flight, Released
 from cache.interfaces import ReadablePooledSession, ReadableUpstream, SharedStore
 from cache.memory import CachedEntry, is_trackable
-from cache.statistics import CacheStatistics
 from config.diff import source_of
 from config.settings import CacheConfig, UpstreamConfig
 from hub.link.hub_errors import DeadlineExceeded, UpstreamLoop, UpstreamLost, UpstreamUnavailable
@@ -60,7 +59,7 @@ class CacheListener:
         """Drop `uri`, its parts, and the resources that it is a part of."""
         state, name = self._state, self._name
         state.auto_subscriptions.note_change(name, uri)
-        state.drop(state.memory.keys_below(name, uri), DropCause.UPDATED)
+        state.drop(state.memory.index.items_below(name, uri), DropCause.UPDATED)
         state.disturb(state.flights.items_below(name, uri))
         state.invalidate_shared(self.source, uri)
 
@@ -72,7 +71,7 @@ class CacheListener:
     def subscribed(self, uri: str) -> None:
         """Drop `uri`: changes before the subscription may have been missed."""
         state, name = self._state, self._name
-        state.drop(state.memory.of_resource(name, uri), DropCause.SESSION)
+        state.drop(state.memory.index.of_resource(name, uri), DropCause.SESSION)
         state.disturb(state.flights.of_resource(name, uri))
         state.invalidate_shared(self.source, uri)
 
@@ -81,11 +80,11 @@ class CacheListener:
         that is not known yet are not kept either."""
         state, name = self._state, self._name
         if tenant is not None:
-            state.expire(state.memory.of_tenant(name, tenant))
+            state.expire(state.memory.index.of_tenant(name, tenant))
             unknown = [flight for flight in state.flights.of(name) if flight.pooled is None]
             state.disturb([*state.flights.of_tenant(name, tenant), *unknown])
             return
-        state.expire(state.memory.of(name))
+        state.expire(state.memory.index.of(name))
         state.disturb(state.flights.of(name))
         state.invalidate_shared(self.source, None)
 
@@ -101,21 +100,15 @@ class ResourceCache:
         self._auto_subscriptions = AutoSubscriptions(clock)
         self._state = CacheState(config, self._auto_subscriptions, clock, shared)
         self._fetches = Fetches(self._state, self._auto_subscriptions, clock)
+        self.run = self._fetches.run
+        self.reconfigure = self._state.reconfigure
+        self.statistics = self._state.statistics
+        self.forget_upstream = self._state.forget_upstream
+        self.note_call = self._state.note_call
+        self.on_stale, self.on_gap = self._state.on_stale, self._state.on_gap
 
     def __repr__(self) -> str:
         return f"<ResourceCache: {self._state!r}>"
-
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Run the reads of upstreams, until cancelled."""
-        await self._fetches.run(task_status=task_status)
-
-    def reconfigure(self, config: CacheConfig) -> None:
-        """Apply other settings. Those of the shared store need a restart."""
-        self._state.reconfigure(config)
-
-    def statistics(self) -> CacheStatistics:
-        """Counts, sizes and ages, for `hubd cache`, `hubd status` and metrics."""
-        return self._state.statistics()
 
     # --- what is kept -------------------------------------------------------------------------------------------------
 
@@ -134,7 +127,7 @@ class ResourceCache:
                 if pooled is None or not pooled.subscriptions.is_observed(key.uri):
                     continue
                 self._auto_subscriptions.note_read(key.upstream, pooled, key.uri)
-            self._state.counters.of(key.upstream).hits += 1
+            self._state.counters.of[key.upstream].hits += 1
             return Hit(each, cached)
         return None
 
@@ -186,7 +179,7 @@ class ResourceCache:
             cached = None if isinstance(error, UpstreamLoop) else self._substitute(key, asked_at)
             if cached is None:
                 raise
-            self._state.counters.of(key.upstream).stale += 1
+            self._state.counters.of[key.upstream].stale += 1
             return stale_result(cached.entry, cached.at, self._clock(), error)
 
     async def _join(
@@ -197,7 +190,7 @@ class ResourceCache:
         operation: Operation,
         exchange: Exchange,
     ) -> Reply:
-        counts = self._state.counters.of(key.upstream)
+        counts = self._state.counters.of[key.upstream]
         flight = self._state.joinable(key, pooled)
         if flight is None:
             flight = Flight(upstream, key, operation, exchange.caller, pooled)
@@ -229,24 +222,8 @@ class ResourceCache:
         self.invalidate(upstream.name, DropCause.CONFIG)
         self._state.register(upstream, source_of(upstream.config))
 
-    def forget_upstream(self, name: str) -> None:
-        """An upstream was removed: drop everything about it."""
-        self._state.forget_upstream(name)
-
     def invalidate(self, name: str | None, cause: DropCause) -> int:
         """Drop all entries, of one upstream or of all; how many there were."""
         if cause is DropCause.CLEARED:
             return self._state.clear(name)
         return self._state.drop_all(name, cause)
-
-    def note_call(self, name: str) -> None:
-        """A call may have changed resources: hosts that ask from now on join no read that began before."""
-        self._state.detach_flights(name)
-
-    def on_stale(self, source: str, uri: str | None) -> None:
-        """See `StoreListener.on_stale`."""
-        self._state.on_stale(source, uri)
-
-    def on_gap(self) -> None:
-        """See `StoreListener.on_gap`."""
-        self._state.on_gap()

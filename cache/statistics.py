@@ -3,8 +3,7 @@
 Every member of these structs has a default: `hubd status` also reads them from hubs of other versions.
 """
 
-from collections import Counter
-from collections.abc import KeysView
+from collections import Counter, defaultdict
 
 from msgspec import Struct, field
 
@@ -88,29 +87,18 @@ class CacheCounters:
     """Counters since the hub started."""
 
     def __init__(self) -> None:
-        self._counts: dict[str, CacheCounts] = {}
+        self.of: defaultdict[str, CacheCounts] = defaultdict(CacheCounts)
+        """The counts of each upstream, for the caller to increment."""
         self._gone = CacheCounts()
         """Of upstreams that were removed."""
         self._dropped: Counter[DropCause] = Counter()
 
     def __repr__(self) -> str:
-        return f"<CacheCounters of {', '.join(self._counts) or 'nothing'}>"
-
-    def of(self, name: str) -> CacheCounts:
-        """The counts of an upstream, for the caller to increment."""
-        found = self._counts.get(name)
-        if found is None:
-            found = self._counts[name] = CacheCounts()
-        return found
-
-    @property
-    def names(self) -> KeysView[str]:
-        """The upstreams with counts."""
-        return self._counts.keys()
+        return f"<CacheCounters of {', '.join(self.of) or 'nothing'}>"
 
     def forget_upstream(self, name: str) -> None:
         """An upstream was removed. Its counts stay in the total."""
-        counts = self._counts.pop(name, None)
+        counts = self.of.pop(name, None)
         if counts is not None:
             self._gone = _sum([self._gone, counts])
 
@@ -121,7 +109,7 @@ class CacheCounters:
     @property
     def total(self) -> CacheCounts:
         """The counts of all upstreams, including removed ones."""
-        return _sum([self._gone, *self._counts.values()])
+        return _sum([self._gone, *self.of.values()])
 
     @property
     def invalidations(self) -> dict[str, int]:

@@ -75,7 +75,7 @@ def test_what_was_used_least_lately_makes_room(store, clock):
     assert (len(store), store.evicted) == (10, 1)
     assert store.find(subject("note://0"))
     assert store.find(subject("note://1")) is None
-    assert "note://1" not in {each.uri for each in store.of("files")}, "the index lets go of it, too"
+    assert "note://1" not in {each.uri for each in store.index.of("files")}, "the index lets go of it, too"
 
 
 def test_bytes_are_bounded(store):
@@ -100,7 +100,7 @@ def test_what_has_expired_is_not_found(store, clock):
     clock.now = 130.0
     assert store.find(subject(), at=129.0), "for one who asked before"
     assert store.find(subject()) is None
-    assert (len(store), store.of("files")) == (0, [])
+    assert (len(store), store.index.of("files")) == (0, [])
 
 
 def test_forms_are_counted_and_go_with_their_entry(store):
@@ -131,7 +131,7 @@ def test_other_bounds_drop_the_oldest(store):
     for number in range(10):
         store.put(subject(f"note://{number}"), entry())
     store.resize(100_000, 3)
-    assert [each.uri for each in store.of("files")] == ["note://7", "note://8", "note://9"]
+    assert [each.uri for each in store.index.of("files")] == ["note://7", "note://8", "note://9"]
     assert store.find(subject("note://9"))
     store.resize(0, 3)
     assert len(store) == 0
@@ -164,8 +164,8 @@ def test_a_change_concerns_the_wholes_and_the_parts(store, changed, gone):
     for uri in ("file:///a", "file:///a/b", "file:///a/b/c", "file:///a/b?q", "file:///ab"):
         store.put(subject(uri), entry())
         store.put(subject(uri, upstream="others"), entry())
-    assert sorted(each.uri for each in store.keys_below("files", changed)) == gone
-    assert store.keys_below("nobody", changed) == []
+    assert sorted(each.uri for each in store.index.items_below("files", changed)) == gone
+    assert store.index.items_below("nobody", changed) == []
 
 
 def test_a_change_too_deep_to_follow_concerns_everything(store):
@@ -173,14 +173,14 @@ def test_a_change_too_deep_to_follow_concerns_everything(store):
     deep = "a:" + "/b" * 65
     assert not is_trackable(deep)
     assert not is_trackable("a:" + "b" * 2048)
-    assert store.keys_below("files", deep) == [subject()]
+    assert store.index.items_below("files", deep) == [subject()]
 
 
 def test_hosts_are_told_apart(store):
     store.put(subject(), entry())
     store.put(subject(tenant=DESK), entry())
-    assert store.of_tenant("files", DESK) == [subject(tenant=DESK)]
-    assert len(store.of_resource("files", "note://a")) == 2
+    assert store.index.of_tenant("files", DESK) == [subject(tenant=DESK)]
+    assert len(store.index.of_resource("files", "note://a")) == 2
 
 
 def test_an_empty_index_holds_nothing():

@@ -84,7 +84,9 @@ def npm_cache(env: Mapping[str, str]) -> Path | None:
         return None
     with suppress(OSError, ValueError):
         user_config = next((value for name, value in env.items() if name.lower() == "npm_config_userconfig"), "")
-        for line in _lines_of(Path(user_config or f"{home}/.npmrc")):
+        with open(user_config or f"{home}/.npmrc", encoding="utf-8", errors="replace") as file:
+            lines = file.read(1 << 16).splitlines()
+        for line in lines:
             name, equals, value = line.partition("=")
             if equals and name.strip() == "cache":
                 value = value.strip().strip("\"'").replace("${HOME}", home)
@@ -128,9 +130,9 @@ def move_aside(folder: Path) -> Path:
         about = os.stat(folder.name, dir_fd=parent, follow_symlinks=False)
         if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid():
             raise PermissionError(f"{folder} is no folder of this user")
+        there = set(os.listdir(parent))
         for number in range(1, MAX_ASIDE + 1):
-            name = f"{folder.name}.broken-{number}"
-            if not _exists(name, parent):
+            if (name := f"{folder.name}.broken-{number}") not in there:
                 os.rename(folder.name, name, src_dir_fd=parent, dst_dir_fd=parent)
                 return folder.parent / name
     finally:
@@ -149,19 +151,6 @@ def _reason(said: str, folder: Path) -> str:
 def _is_own_folder(folder: Path) -> bool:
     about = os.lstat(folder)
     return stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid() and folder.parent.name == "_npx"
-
-
-def _exists(name: str, parent: int) -> bool:
-    try:
-        os.stat(name, dir_fd=parent, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
-
-
-def _lines_of(path: Path) -> list[str]:
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return file.read(1 << 16).splitlines()
 
 
 def lacks_package(said: str, folder: Path) -> bool:
@@ -192,7 +181,8 @@ def _is_there(package: str, named: str, folder: Path) -> bool:
 
 
 def _is_wanted(package: str, said: str, folder: Path) -> bool:
-    if any(package in _dependencies(path) for path in (folder / "package.json", *_importers(said, folder))):
+    manifests = (folder / "package.json", *_importers(said, folder))
+    if any(package in _dependencies_of(_read(path, MAX_PACKAGE_BYTES)) for path in manifests):
         return True
     packages = _read(folder / LOCK, MAX_LOCK_BYTES).get("packages")
     return isinstance(packages, dict) and any(
@@ -200,9 +190,8 @@ def _is_wanted(package: str, said: str, folder: Path) -> bool:
     )
 
 
-def _dependencies_of(each: object) -> Any:
-    """The dependencies of one package of the lock: a server may use those of its dependencies, too."""
-    found = each.get("dependencies") if isinstance(each, dict) else None
+def _dependencies_of(package: object) -> Any:
+    found = package.get("dependencies") if isinstance(package, dict) else None
     return found if isinstance(found, dict) else ()
 
 
@@ -215,11 +204,6 @@ def _importers(said: str, folder: Path) -> Iterator[Path]:
         match = _PACKAGE.match(rest)
         if found["hash"] == folder.name and match and ".." not in before.split("/"):
             yield folder / before / "node_modules" / match[0] / "package.json"
-
-
-def _dependencies(path: Path) -> dict[str, Any]:
-    found = _read(path, MAX_PACKAGE_BYTES).get("dependencies")
-    return found if isinstance(found, dict) else {}
 
 
 def _read(path: Path, max_bytes: int) -> dict[str, Any]:
@@ -247,26 +231,30 @@ async def mend(name: str, config: UpstreamConfig, breakage: Breakage, memory: Me
 
     The sentence is for hosts; paths are in the notes, for `hubd status`. Cancellation: it is moved all the same.
     """
-    text = f"{name} cannot start: its folder in the cache of npx is incomplete ({breakage.why})"
+    folder = breakage.folder
+
+    def broken(outcome: str, remedy: str) -> BrokenNpxCache:
+        text = f"{name} cannot start: its folder in the cache of npx is incomplete ({breakage.why}){outcome}"
+        error = BrokenNpxCache(text, breakage, upstream=name)
+        error.add_note(remedy)
+        return error
+
     if is_mended(config, memory):
-        error = BrokenNpxCache(f"{text}, again after it was installed anew", breakage, upstream=name)
-        error.add_note(f"remove it and restart the server, or ask the package's author: rm -r {breakage.folder}")
-        return error
-    if pid := await trio.to_thread.run_sync(user_of, breakage.folder):
-        error = BrokenNpxCache(f"{text}, and another program runs from it", breakage, upstream=name)
-        error.add_note(f"end process {pid} and restart the server, or remove it yourself: rm -r {breakage.folder}")
-        return error
-    memory.put(MENDED, command_key(config), breakage.folder.name)
+        remedy = f"remove it and restart the server, or ask the package's author: rm -r {folder}"
+        return broken(", again after it was installed anew", remedy)
+    if pid := await trio.to_thread.run_sync(user_of, folder):
+        remedy = f"end process {pid} and restart the server, or remove it yourself: rm -r {folder}"
+        return broken(", and another program runs from it", remedy)
+    memory.put(MENDED, command_key(config), folder.name)
     try:
-        aside: Path = await trio.to_thread.run_sync(move_aside, breakage.folder)
-    except OSError as error_of_move:
-        error = BrokenNpxCache(f"{text}, and it cannot be moved aside", breakage, upstream=name)
-        error.add_note(f"{error_of_move.strerror or error_of_move}; remove it yourself: rm -r {breakage.folder}")
-        return error
-    log.warning("%s: %s is incomplete (%s), and was moved to %s", name, breakage.folder, breakage.why, aside)
-    error = BrokenNpxCache(f"{text}; it was moved aside, and npx installs it anew", breakage, upstream=name)
-    error.add_note(f"{breakage.folder} is called {aside.name} now and may be removed")
-    return error
+        aside: Path = await trio.to_thread.run_sync(move_aside, folder)
+    except OSError as error:
+        remedy = f"{error.strerror or error}; remove it yourself: rm -r {folder}"
+        return broken(", and it cannot be moved aside", remedy)
+    log.warning("%s: %s is incomplete (%s), and was moved to %s", name, folder, breakage.why, aside)
+    return broken(
+        "; it was moved aside, and npx installs it anew", f"{folder} is called {aside.name} now and may be removed"
+    )
 
 
 def user_of(folder: Path) -> int:

@@ -111,10 +111,13 @@ def recognise(command: str | None, args: Sequence[str]) -> PackageRun | None:
     for _ in range(MAX_DEPTH):
         if not words:
             return None
-        program = _base(words[0])
+        program = words[0].rpartition("/")[2]
         if program in _RUNNERS:
-            return _run_of(program, words[1:])
-        words = _unwrap(program, words[1:])
+            runs = ((runner, _after(runner, words[1:])) for runner in _RUNNERS[program])
+            return next((_run_by(runner, rest) for runner, rest in runs if rest is not None), None)
+        if program != "env" and program not in SHELLS:
+            return None
+        words = (_after_env if program == "env" else _in_shell)(words[1:])
     return None
 
 
@@ -123,28 +126,16 @@ def is_failure_of_npm(said: str) -> bool:
     return any(line.startswith(("npm error", "npm ERR!")) for line in said.splitlines())
 
 
-def _run_of(program: str, words: list[str]) -> PackageRun | None:
-    for runner in _RUNNERS[program]:
-        rest = _after(runner, words)
-        if rest is not None:
-            return _run_by(runner, rest)
-    return None
-
-
 def _run_by(runner: _Runner, words: list[str]) -> PackageRun:
     packages, places = _install_of(runner, words)
     is_bare = runner.family in ("docker run", "podman run", "deno run")
     names = sorted(packages if is_bare else map(_bare, packages))
-    folder = _npx_folder(packages) if runner.family == "npx" else ""
+    folder = ""
+    if runner.family == "npx" and len(packages) == 1 and not packages[0].startswith((".", "/", "~", "file:")):
+        # as libnpmexec calls it; the order of several packages would depend on a locale
+        folder = sha512(packages[0].encode(errors="replace")).hexdigest()[:16]
     key, exact = (" ".join([runner.family, *found, *places]) for found in (names, sorted(packages)))
     return PackageRun(runner.shown, key, exact, folder)
-
-
-def _npx_folder(packages: list[str]) -> str:
-    """The name that libnpmexec gives the folder; "" for several packages, since their order depends on a locale."""
-    if len(packages) != 1 or packages[0].startswith((".", "/", "~", "file:")):
-        return ""
-    return sha512(packages[0].encode(errors="replace")).hexdigest()[:16]
 
 
 def _after(runner: _Runner, words: list[str]) -> list[str] | None:
@@ -184,15 +175,6 @@ def _bare(package: str) -> str:
     """A package without its version and extras; an address stays whole."""
     match = _NAME_OF_PACKAGE.match(package)
     return (match[0] if match and "://" not in package else "") or package
-
-
-def _unwrap(program: str, words: list[str]) -> list[str] | None:
-    """The command that a wrapper runs; None: it is no wrapper, or one that does more than that."""
-    if program == "env":
-        return _after_env(words)
-    if program in SHELLS:
-        return _in_shell(words)
-    return None
 
 
 def _after_env(words: list[str]) -> list[str] | None:
@@ -237,7 +219,3 @@ def _simple(text: str) -> list[str] | None:
     while "&&" in words:
         words = words[words.index("&&") + 1 :]
     return None if any("&" in word for word in words) else words
-
-
-def _base(word: str) -> str:
-    return word.rpartition("/")[2]

@@ -167,7 +167,9 @@ class Calls:
             if isinstance(reply, Failure):
                 return self._availability.history.mask.failure(reply)
             if memoryview(reply.value).nbytes <= MAX_ERROR_BYTES:
-                reply = self._mask_result(reply)
+                body = bytes(reply.value)
+                if (body.find(b'rror"') >= 0 or body.find(b'statusMessage"') >= 0) and TELLS_ERROR(body):
+                    reply = Result(self._availability.history.mask.result(reply.value))
             return reply if "task" not in operation.params else pooled.sign(reply)
         except UpstreamLost:
             if self._stopped:
@@ -182,13 +184,6 @@ class Calls:
             pooled.release()
             if self._availability.retired:
                 self._availability.wake_waiters()
-
-    def _mask_result(self, reply: Result) -> Result:
-        """A short result without the secrets, if it tells of the server's work."""
-        body = bytes(reply.value)
-        if (body.find(b'rror"') >= 0 or body.find(b'statusMessage"') >= 0) and TELLS_ERROR(body):
-            return Result(self._availability.history.mask.result(reply.value))
-        return reply
 
     async def _wait_for_level(self, pooled: PooledSession) -> None:
         """Wait until the upstream knows the log level that hosts want.

@@ -226,11 +226,9 @@ class SessionConnector:
 
     def _failure(self, error: HubError | None, progress: str = "") -> HubError:
         """The error of a call whose session could not be opened; each call gets its own."""
-        if error is None and progress:
-            text = f"{self._name} could not be connected for this host yet: {progress}. Try again in a minute."
-            return UpstreamUnavailable(text, upstream=self._name)
         if error is None:
-            text = f"{self._name} could not be connected for this host in time, or is being stopped; try again"
+            how = f"yet: {progress}. Try again in a minute." if progress else "in time, or is being stopped; try again"
+            text = f"{self._name} could not be connected for this host {how}"
             return UpstreamUnavailable(text, upstream=self._name)
         text = f"{self._name} could not be connected for this host: {str(error).rstrip('.')}."
         if self.pool.config.command is not None:
@@ -238,13 +236,9 @@ class SessionConnector:
         kind: type[HubError] = UpstreamUnavailable
         if isinstance(error, UpstreamUnauthorized):
             kind = UpstreamDenied if isinstance(error, UpstreamDenied) else UpstreamUnauthorized
-        return kind(text, upstream=self._name, retry_after_ms=None if error is None else error.retry_after_ms)
+        return kind(text, upstream=self._name, retry_after_ms=error.retry_after_ms)
 
     # --- the life of a session ----------------------------------------------------------------------------------------
-
-    def _wants_sign_in(self, error: HubError) -> bool:
-        """True if a person has to sign in first; then nothing is asked of the server, and the next call may go on."""
-        return isinstance(error, UpstreamUnauthorized) and error.asks_person and self.pool.config.signs_in_by_person
 
     async def _keep(self, pooled: PooledSession) -> None:
         try:
@@ -253,15 +247,17 @@ class SessionConnector:
             )
         finally:
             self.pool.session_closed(pooled)
-        if error is not None:
-            self._parts.values.mask.error(error)
-        if error is not None and not pooled.is_open:
-            if not self._wants_sign_in(error):
+        if error is None:
+            return
+        self._parts.values.mask.error(error)
+        if not pooled.is_open:
+            wants_sign_in = isinstance(error, UpstreamUnauthorized) and error.asks_person
+            if not (wants_sign_in and self.pool.config.signs_in_by_person):  # else nothing is asked of the server
                 self._pacing.failed(str(error))
             self.refused_with = error
             log.log(self._severity, "%s: no further session could be opened: %s", self._name, error)
             self._parts.events.note(f"no further session could be opened: {error}")
-        elif error is not None:
+        else:
             self._pacing.crashed(pooled.tenant if pooled.terms.exclusive else pooled.principal, str(error))
             log.info("%s: the session of one host ended: %s", self._name, error)
             self._parts.events.note(f"the session of one host ended: {error}")

@@ -71,18 +71,15 @@ class LegacySessions:
             with trio.move_on_after(PATIENCE_S):
                 return await self.connector.open_for(exchange)
         except UpstreamUnavailable:
-            if not self._is_refusal():
+            error = self.connector.refused_with
+            knows_no_handshake = isinstance(error, UpstreamVersionError | UpstreamProtocolError)
+            if isinstance(error, StatusError):
+                knows_no_handshake = 400 <= error.status < 500 and error.status not in (408, 429)
+            if not knows_no_handshake:
                 return None
         self.forget(one_era=True)
         log.info("%s has no legacy handshake; all hosts use its 2026-07-28 endpoint", self._name)
         return None
-
-    def _is_refusal(self) -> bool:
-        """True if the last session could not be opened because the server knows no handshake."""
-        error = self.connector.refused_with
-        if isinstance(error, StatusError):
-            return 400 <= error.status < 500 and error.status not in (408, 429)
-        return isinstance(error, UpstreamVersionError | UpstreamProtocolError)
 
     def forget(self, *, one_era: bool = False) -> None:
         """Find out again whether the server has a legacy handshake; `one_era`: it has none."""

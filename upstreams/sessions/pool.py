@@ -25,7 +25,7 @@ from msgspec import Raw
 from config.diff import config_key
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
-from hub.link.hub_errors import HubError, Overloaded, UpstreamUnavailable
+from hub.link.hub_errors import Overloaded, UpstreamUnavailable
 from hub.link.interface import OWNER, Caller, Tenant
 from hub.link.recent import Recent
 from hub.wire.declarations import detach_all
@@ -109,7 +109,8 @@ class Pool:
 
     def decide_sharing(self, era: Era, transport: str) -> None:
         """Decide which hosts share sessions of `era` over `transport`."""
-        self.sharing = sharing_of(self.config, era, transport, self.is_interactive)
+        has_asked = self._memory.get(INTERACTIVE, config_key(self.config)) is True
+        self.sharing = sharing_of(self.config, era, transport, has_asked)
 
     def main_lost(self) -> None:
         """Forget the main session; the others go on."""
@@ -189,13 +190,10 @@ class Pool:
         if pooled.serves(principal, claims=claims):
             return pooled
         if claims and self.sharing is Sharing.SINGLETON:
-            raise self._not_for_others()
+            text = f'{self.name} may run only once (session_mode = "singleton") and is in use by another account.'
+            text += " Set across_principals = true in its configuration if accounts may share it, or"
+            raise UpstreamUnavailable(f'{text} session_mode = "shared" for one session each.', upstream=self.name)
         return None
-
-    def _not_for_others(self) -> HubError:
-        text = f'{self.name} may run only once (session_mode = "singleton") and is in use by another account.'
-        text += " Set across_principals = true in its configuration if accounts may share it, or"
-        return UpstreamUnavailable(f'{text} session_mode = "shared" for one session each.', upstream=self.name)
 
     def session_with(self, id: str) -> PooledSession | None:
         """The open session with this id; None: it is over."""
@@ -314,11 +312,6 @@ class Pool:
         self._level = level
         for pooled in self.open_sessions():
             pooled.want_level(level)
-
-    @property
-    def is_interactive(self) -> bool:
-        """True if the upstream has asked questions before."""
-        return self._memory.get(INTERACTIVE, config_key(self.config)) is True
 
     def asked(self, method: str) -> None:
         """The upstream asked a question: give every host its own session, if the configuration leaves that open."""

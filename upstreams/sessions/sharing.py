@@ -80,8 +80,6 @@ def is_welcoming(terms: SessionTerms) -> bool:
 
 def union(some: Mapping[str, Raw], more: Mapping[str, Raw]) -> dict[str, Raw]:
     """All capabilities that one or the other declares, objects within objects included."""
-    return {**some, **more, **{name: _both(some[name], more[name]) for name in some.keys() & more.keys()}}
-
-
-def _both(one: Raw, other: Raw) -> Raw:
-    return other if one == other else raw({**peek_object(one), **peek_object(other)})
+    differing = {name for name in some.keys() & more.keys() if some[name] != more[name]}
+    both = {name: raw({**peek_object(some[name]), **peek_object(more[name])}) for name in differing}
+    return {**some, **more, **both}
