@@ -8,8 +8,7 @@ While the main session is open, `inventory.refresh` reads the lists over it. Ses
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from math import inf
 from typing import Final
 
@@ -49,22 +48,17 @@ class UpstreamRunner:
         """Keep the upstream running. Cancellation: its sessions are closed in order."""
         upstream = self.upstream
         while True:
-            with trio.CancelScope() as self._scope, self._not_lost():
-                async with trio.open_nursery() as nursery:
-                    for connector in (upstream.connector, upstream.legacy_sessions.connector):
-                        await nursery.start(connector.run)
-                    nursery.start_soon(upstream.host_subscriptions.run)
-                    await self._keep_running()
+            try:
+                with trio.CancelScope() as self._scope:
+                    async with trio.open_nursery() as nursery:
+                        for connector in (upstream.connector, upstream.legacy_sessions.connector):
+                            await nursery.start(connector.run)
+                        nursery.start_soon(upstream.host_subscriptions.run)
+                        await self._keep_running()
+            except Exception:
+                upstream.restarted()  # no session stays open to calls after a fault of the hub
+                raise
             upstream.restarted()
-
-    @contextmanager
-    def _not_lost(self) -> Iterator[None]:
-        """Let no session stay open to calls after a fault of the hub."""
-        try:
-            yield
-        except Exception:
-            self.upstream.restarted()
-            raise
 
     def restart(self) -> None:
         """Start over at once, whatever the upstream is doing."""

@@ -27,7 +27,7 @@ from hub.link.waiting import Bell
 from upstreams.cold_start.gate import StartGate
 from upstreams.cold_start.start import StartLimits
 from upstreams.invalidation import NO_LISTENER, InvalidationListener
-from upstreams.inventory.last_known import LastConnected, LastKnown, LateReports
+from upstreams.inventory.last_known import LATE, LastConnected, LastKnown
 from upstreams.journal.journal import Journals
 from upstreams.journal.redact import CommonSecrets
 from upstreams.lifecycle import State
@@ -116,7 +116,6 @@ class Supervisor:
         self._memory = memory
         self.last_connected = LastConnected(memory, wall)
         self._last_known = last_known or LastKnown(None)
-        self._late = LateReports(memory)
         self._on_change = on_change
         self._on_new = on_new
         self._log_level: str | None = None
@@ -184,11 +183,8 @@ class Supervisor:
     def note_connected(self) -> None:
         """Remember which upstreams are connected now. To be called now and then."""
         for upstream in self.upstreams.values():
-            self._note_connected(upstream)
-
-    def _note_connected(self, upstream: ManagedUpstream) -> None:
-        if upstream.state is State.CONNECTED and upstream.offered.listed:
-            self.last_connected.note(upstream.config)
+            if upstream.state is State.CONNECTED and upstream.offered.listed:
+                self.last_connected.note(upstream.config)
 
     async def reported(self, names: Iterable[str]) -> None:
         """Wait until each of these upstreams has listed what it offers, or has failed, but for those that were late the
@@ -204,10 +200,11 @@ class Supervisor:
         for upstream in [self.upstreams[name] for name in names if name in self.upstreams]:
             if not upstream.has_reported:
                 log.info("%s has not listed what it offers in time; the next start does not wait for it", upstream.name)
-                self._late.note(upstream.config)
+                self._memory.put(LATE, config_key(upstream.config), True)
 
     def _is_waited_for(self, upstream: ManagedUpstream) -> bool:
-        return not upstream.has_reported and upstream.config not in self._late
+        was_late = self._memory.get(LATE, config_key(upstream.config)) is True
+        return not upstream.has_reported and not was_late
 
     def set_log_level(self, level: str | None) -> None:
         """Set the log level of all upstreams, those to come included, as `Upstream.set_log_level`."""
@@ -246,7 +243,7 @@ class Supervisor:
         self._drop_candidate(name)
         upstream = self.upstreams.pop(name)
         upstream.retire()
-        self.journals.forget(name)
+        self.journals.pop(name, None)  # its followers hear no more
         self._see_off(self._generations.pop(name))
         self._mark_reported(name)
 
@@ -285,8 +282,7 @@ class Supervisor:
 
     def _make(self, name: str, config: UpstreamConfig) -> Generation:
         known = self._last_known.find(name, config)
-        journal = self.journals.of(name)
-        upstream = ManagedUpstream(name, config, self._parts, known, journal)
+        upstream = ManagedUpstream(name, config, self._parts, known, self.journals[name])
         upstream.set_log_level(self._log_level)
         self._on_new(upstream)
         if config.disabled:
@@ -353,9 +349,10 @@ class Supervisor:
 
     def _announce(self, upstream: ManagedUpstream) -> None:
         if upstream.offered.listed:
-            self._late.forget(upstream.config)
+            self._memory.put(LATE, config_key(upstream.config), None)
             self._last_known.note(upstream.name, upstream.config, upstream.snapshot)
-            self._note_connected(upstream)
+            if upstream.state is State.CONNECTED:
+                self.last_connected.note(upstream.config)
         self._on_change(upstream.name)
 
     def _see_off(self, generation: Generation) -> None:

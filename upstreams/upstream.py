@@ -382,8 +382,9 @@ class ManagedUpstream:
 
     def listed_some(self) -> None:
         """Lists have been read, or could not be."""
-        if self.lists.is_complete:
-            self.listed_all()
+        if self.lists.is_complete and not self.offered.known:
+            self.offered.complete()
+            self.adjusted.set()
         elif self.lists.want_sign_in:
             self._want_sign_in()
 
@@ -391,12 +392,6 @@ class ManagedUpstream:
         if not self.wanted_sign_in and self.config.signs_in_by_person and not self.is_anything_known:
             self.wanted_sign_in = True
             self._on_change()
-
-    def listed_all(self) -> None:
-        """All lists have been read: what the upstream offers is known."""
-        if not self.offered.known:
-            self.offered.complete()
-            self.adjusted.set()
 
     def _moved(self) -> None:
         """A host may have another session than before."""

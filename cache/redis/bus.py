@@ -5,7 +5,6 @@ must receive it: as long as it does, its messages reach other hubs, and theirs r
 """
 
 import secrets
-from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -157,10 +156,6 @@ class PendingWrites:
     def requeue(self) -> None:
         """Queue again all that was taken: it may not be in the store."""
         taken, self._writing = self._writing, {}
-        for source, uri in _each(taken):
-            self.add(source, uri)
-
-
-def _each(taken: dict[str, set[str] | None]) -> Iterator[tuple[str, str | None]]:
-    for source, uris in taken.items():
-        yield from ((source, uri) for uri in (uris if uris is not None else (None,)))
+        for source, uris in taken.items():
+            for uri in uris if uris is not None else (None,):
+                self.add(source, uri)

@@ -119,8 +119,10 @@ def refusal(error: Exception) -> CommandRefused:
 
 def why(error: BaseException) -> str:
     """The innermost cause of an error, in a few words."""
-    while (inner := _cause(error)) is not None:
+    inner: BaseException | None = error
+    while inner is not None:
         error = inner
+        inner = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__
     if isinstance(error, EndOfStream | BrokenResourceError | ClosedResourceError):
         return "the connection ended"
     if isinstance(error, AuthenticationRequiredError):
@@ -130,9 +132,3 @@ def why(error: BaseException) -> str:
     text = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error) or type(error).__name__
     said = printable(" ".join(str(text)[: REASON_CHARS * 4].split()))[:REASON_CHARS].rstrip(".")
     return f"{said} (cache.password)" if isinstance(error, AuthenticationFailureError) else said
-
-
-def _cause(error: BaseException) -> BaseException | None:
-    if isinstance(error, BaseExceptionGroup):
-        return error.exceptions[0]
-    return error.__cause__

@@ -215,7 +215,7 @@ class DaemonApi:
                 followed.enter_context(journals.follow(follower))
                 tails = [*journals.tails(lines), own.tail(lines)]
             else:
-                own = own if name == OWN_NAME and name not in upstreams else journals.of(name)
+                own = own if name == OWN_NAME and name not in upstreams else journals[name]
                 tails = [own.tail(lines)]
             followed.enter_context(own.follow(follower))
             yield Logs(tuple(merge_tails(tails, lines)))

@@ -40,8 +40,8 @@ class Api:
         self.stopped = trio.Event()
         self.cancelled = trio.Event()
         self.journals = Journals(lambda: 1_800_000_000.5)
-        self.journals.of("demo").add("state", "connecting")
-        self.journals.of("demo").add("stderr", "it \\x1b[31mfell", 7)
+        self.journals["demo"].add("state", "connecting")
+        self.journals["demo"].add("stderr", "it \\x1b[31mfell", 7)
 
     async def status(self) -> dict[str, object]:
         upstream = {
@@ -97,7 +97,7 @@ class Api:
     async def logs(self, name: str | None, lines: int, follow: bool):
         if name not in (None, "demo"):
             raise UpstreamUnavailable(f"There is no server {name}; there are: demo")
-        journal = self.journals.of("demo")
+        journal = self.journals["demo"]
         with journal.follow() as follower:
             yield Logs(tuple(journal.tail(lines)))
             while follow:

@@ -714,7 +714,7 @@ async def test_its_journal_tells_what_became_of_it(nursery, autojump_clock):
     await trio.sleep(200)
     there.supervisor.restart("a")
     await settle()
-    told = [record.text for record in there.supervisor.journals.of("a").tail(100)]
+    told = [record.text for record in there.supervisor.journals["a"].tail(100)]
     connected = [f"connected: {L4} over stdio"]
     assert told[:4] == ["connecting", *connected, 'warning: "hello"', "a hung up"]
     assert told[4].startswith("next attempt in ")

@@ -97,9 +97,7 @@ class Fetcher:
             body = urlencode(fields).encode("ascii")
         except UnicodeEncodeError:
             raise FetchFailed("A form with half a surrogate pair in it cannot be sent") from None
-        return await self._request(
-            "POST", url, allowed, _content_headers("application/x-www-form-urlencoded", headers), body
-        )
+        return await self._request("POST", url, allowed, _content_headers(FORM, headers), body)
 
     async def post_json(
         self, url: str, body: object, allowed: Allowed, *, headers: Mapping[str, str] | None = None

@@ -206,7 +206,10 @@ def judge_url(url: str, allowed: Allowed) -> FetchTarget:
         host = host if host.isascii() else host.encode("idna").decode("ascii").lower()
     except ValueError:  # brackets, a port that is no number, a name that cannot be
         raise _refusal("Something that is not a URL is not asked") from None
-    if parts.scheme not in ("https", "http") or not _is_host(host) or port == 0:
+    is_host = len(host) <= 254 and _HOST.fullmatch(host) is not None
+    if ":" in host:
+        is_host = "%" not in host and literal(host) is not None
+    if parts.scheme not in ("https", "http") or not is_host or port == 0:
         raise _refusal("Something that is not an https:// URL is not asked")
     secure = parts.scheme == "https"
     if "@" in parts.netloc:
@@ -286,9 +289,3 @@ def _private(target: FetchTarget) -> FetchFailed:
 
 def _refusal(text: str) -> FetchFailed:
     return FetchFailed(text, refused=True)
-
-
-def _is_host(host: str) -> bool:
-    if ":" in host:
-        return "%" not in host and literal(host) is not None
-    return len(host) <= 254 and _HOST.fullmatch(host) is not None

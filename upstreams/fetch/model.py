@@ -24,7 +24,7 @@ def read_json_object(data: bytes) -> dict[str, Any] | None:
         value = json.loads(
             data.decode(),
             object_pairs_hook=_members,
-            parse_constant=_refuse,
+            parse_constant=_finite,
             parse_float=_finite,
             parse_int=_finite_int,
         )
@@ -43,14 +43,10 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _refuse(text: str) -> Any:
-    raise ValueError(f"{text} is not JSON")
-
-
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError("a number beyond a double")
+        raise ValueError("no number of JSON, or one beyond a double")
     return number
 
 

@@ -231,32 +231,10 @@ def _is_ours(path: Path) -> bool:
     if path.suffix != ".json":
         return False
     try:
-        return msgspec.json.decode(_first_line(path), type=_Head).format <= FORMAT
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            return msgspec.json.decode(file.readline(4096), type=_Head).format <= FORMAT
     except (ValueError, RecursionError):
         return True
-
-
-def _first_line(path: Path) -> bytes:
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
-        return file.readline(4096)
-
-
-class LateReports:
-    """Remembers upstreams that were late, until they list what they offer."""
-
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
-
-    def __contains__(self, config: UpstreamConfig) -> bool:
-        return self._memory.get(LATE, config_key(config)) is True
-
-    def note(self, config: UpstreamConfig) -> None:
-        """An upstream has neither listed anything nor failed within the grace."""
-        self._memory.put(LATE, config_key(config), True)
-
-    def forget(self, config: UpstreamConfig) -> None:
-        """An upstream has listed what it offers."""
-        self._memory.put(LATE, config_key(config), None)
 
 
 SECTION: Final = "last_connected"

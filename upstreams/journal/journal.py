@@ -96,33 +96,24 @@ class Follower:
         return found, lost
 
 
-class Journals:
-    """Journals of all upstreams, by name, so that a successor goes on where its predecessor ended."""
+class Journals(dict[str, Journal]):
+    """Journals of all upstreams, by name, so that a successor goes on where its predecessor ended. One that is missing
+    is made."""
 
     def __init__(self, wall: Callable[[], float]) -> None:
         self._wall = wall
-        self._journals: dict[str, Journal] = {}
         self._followers: dict[Follower, None] = {}
         """Followers of all journals, also of such as are made later."""
 
     def __repr__(self) -> str:
-        return f"<Journals of {', '.join(self._journals) or 'nobody'}>"
+        return f"<Journals of {', '.join(self) or 'nobody'}>"
 
-    def __len__(self) -> int:
-        """The number of journals."""
-        return len(self._journals)
-
-    def of(self, name: str) -> Journal:
-        """The journal of the upstream `name`; a new one, if there is none."""
-        return self._journals.setdefault(name, Journal(self._wall, name, self._followers))
-
-    def forget(self, name: str) -> None:
-        """Forget the journal of a removed upstream; its followers hear no more."""
-        self._journals.pop(name, None)
+    def __missing__(self, name: str) -> Journal:
+        return self.setdefault(name, Journal(self._wall, name, self._followers))
 
     def tails(self, lines: int) -> Iterator[list[JournalRecord]]:
         """The last `lines` records of each journal."""
-        return (journal.tail(lines) for journal in self._journals.values())
+        return (journal.tail(lines) for journal in self.values())
 
     @contextmanager
     def follow(self, follower: Follower) -> Iterator[Follower]:

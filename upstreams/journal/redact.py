@@ -78,7 +78,11 @@ class Mask:
     """Called with a text, returns it without the secrets: those of `config`, those that it learnt, and `common`."""
 
     def __init__(self, config: UpstreamConfig | None = None, common: CommonSecrets | None = None) -> None:
-        self._configured = _all_parts(() if config is None else chain(secrets_of(config), _guess_secrets(config)))
+        values: Iterable[str] = ()
+        if config is not None:  # with what looks like secrets in texts that are none as a whole
+            arguments = (config.args[at][start:] for at, start in secret_arguments(config.args))
+            values = chain(secrets_of(config), secrets_of_url(config.url or ""), arguments)
+        self._configured = _all_parts(values)
         self._learnt: deque[frozenset[str]] = deque(maxlen=MAX_LEARNT)
         self._common = common or CommonSecrets()
         self._compile()
@@ -165,12 +169,6 @@ class Mask:
 
 _TOLD: Final = ("content", "structuredContent")
 _TOLD_OF_TASK: Final = ("error", "statusMessage")
-
-
-def _guess_secrets(config: UpstreamConfig) -> Iterator[str]:
-    """The parts that look like secrets in texts that are none as a whole."""
-    yield from secrets_of_url(config.url or "")
-    yield from (config.args[at][start:] for at, start in secret_arguments(config.args))
 
 
 def _all_parts(values: Iterable[str]) -> frozenset[str]:

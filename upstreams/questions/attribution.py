@@ -175,13 +175,6 @@ class RecentCalls:
 MAX_TOKENS: Final = 1_024
 
 
-class AnsweringScope(Protocol):
-    """An open question."""
-
-    scope: trio.CancelScope
-    """The scope of its answering: cancelled when nobody wants the answer any more."""
-
-
 class Running:
     """One operation, from when it is sent to when it ends. `with running.scope:` is its deadline.
 
@@ -196,8 +189,8 @@ class Running:
         now = trio.current_time() if now is None else now
         self.operation = operation
         self.exchange = exchange
-        self.questions: dict[AnsweringScope, None] | None = None
-        """Open questions; None as well, if there never was one."""
+        self.questions: dict[trio.CancelScope, None] | None = None
+        """Open questions, by the scopes that they are answered in; None as well, if there never was one."""
         self._idle_s = timeouts.idle_s
         self._until = now + timeouts.total_s
         self.scope = trio.CancelScope(deadline=min(now + timeouts.idle_s, self._until))
@@ -207,7 +200,7 @@ class Running:
         if not self.questions:
             self.scope.deadline = min(trio.current_time() + self._idle_s, self._until)
 
-    def asked(self, question: AnsweringScope) -> None:
+    def asked(self, question: trio.CancelScope) -> None:
         """The upstream waits for the answer to `question`."""
         if self.questions is None:
             self.questions = {}
@@ -216,7 +209,7 @@ class Running:
             self.scope.deadline = inf
         self.questions[question] = None
 
-    def settled(self, question: AnsweringScope) -> None:
+    def settled(self, question: trio.CancelScope) -> None:
         """The upstream waits for that answer no more."""
         if self.questions is None or question not in self.questions:
             return
@@ -228,7 +221,7 @@ class Running:
     def withdraw(self) -> None:
         """Withdraw the open questions: the operation is over."""
         for question in self.questions or ():
-            question.scope.cancel()
+            question.cancel()
 
 
 class TaskTokens:
@@ -251,7 +244,8 @@ class TaskTokens:
 
     def wait(self, running: Running) -> None:
         """`running` waits for the outcome of a task, until `leave`."""
-        token = self._tokens.get(_task_of(running.operation))
+        task = running.operation.params.get("taskId") if running.operation.method == TASKS_RESULT else None
+        token = self._tokens.get(peek_str(task) or "")
         if token is not None:
             self._waiting[token] = running
 
@@ -262,7 +256,3 @@ class TaskTokens:
     def find(self, token: int | None) -> Running | None:
         """The operation that progress under `token` belongs to."""
         return None if token is None else self._waiting.get(token)
-
-
-def _task_of(operation: Operation) -> str:
-    return (peek_str(operation.params.get("taskId")) or "") if operation.method == TASKS_RESULT else ""

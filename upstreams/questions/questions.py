@@ -164,7 +164,7 @@ class Questions:
         asked = OpenQuestion(question, found)
         self._open[asked] = None
         if found is not None:
-            found.asked(asked)
+            found.asked(asked.scope)
         return self._answer(asked)
 
     def _answer_directly(self, question: Question) -> Reply | None:
@@ -267,7 +267,7 @@ class Questions:
         finally:
             del self._open[asked]
             if asked.running is not None:
-                asked.running.settled(asked)
+                asked.running.settled(asked.scope)
             self._settled.ring()
         return reply or Failure(INVALID_PARAMS, f"The call that this {asked.question.method} belongs to is over")
 

@@ -143,10 +143,8 @@ class ModernSubscriptions:
                 continue
             await trio.sleep(DEBOUNCE_S)
             await trio.sleep_until(self._not_before)
-            uris = frozenset(
-                subscription.uri
-                for subscription in subscriptions.in_state(SubscriptionState.WANTED, SubscriptionState.LIVE)
-            )
+            wanted = subscriptions.in_state(SubscriptionState.WANTED, SubscriptionState.LIVE)
+            uris = frozenset(subscription.uri for subscription in wanted)
             old = self._current
             if old is not None and not uris:
                 self._current = None

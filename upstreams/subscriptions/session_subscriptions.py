@@ -8,7 +8,6 @@ wanted.
 import logging
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
-from itertools import chain
 from math import inf
 from typing import Final
 
@@ -57,6 +56,7 @@ class SessionSubscriptions:
     ) -> None:
         self.upstream = upstream
         self._news = DirtyFlag()
+        """Wakes the task that tells the upstream."""
         self.resets = 0
         """Number of times that all was asked for anew; an answer to an earlier request does not count."""
         self._listener = listener
@@ -68,7 +68,7 @@ class SessionSubscriptions:
         self._over = False
 
     def __repr__(self) -> str:
-        live = sum(subscription.state is SubscriptionState.LIVE for subscription in self._subscriptions.values())
+        live = sum(subscription.is_live for subscription in self._subscriptions.values())
         return f"<SessionSubscriptions of {self.upstream}: {len(self._subscriptions)}, {live} live>"
 
     def __iter__(self) -> Iterator[Subscription]:
@@ -93,7 +93,7 @@ class SessionSubscriptions:
         if len(uri) > MAX_URI_CHARS:
             return Failure(INVALID_PARAMS, f"A URI to subscribe to has at most {MAX_URI_CHARS} characters")
         subscription = self._hold(uri, subscriber)
-        if subscription.state is SubscriptionState.LIVE:
+        if subscription.is_live:
             subscription.subscribers[subscriber] = True
             return None
         attempt = subscription.attempt
@@ -114,7 +114,7 @@ class SessionSubscriptions:
             return
         subscription = self._hold(uri, subscriber)
         subscription.subscribers[subscriber] = True
-        if subscription.state is SubscriptionState.LIVE:
+        if subscription.is_live:
             subscriber.updated(self.upstream, uri)
 
     def _hold(self, uri: str, subscriber: ResourceSubscriber) -> Subscription:
@@ -135,17 +135,13 @@ class SessionSubscriptions:
             subscription.attempt = Attempt()
         elif subscription.state is SubscriptionState.REFUSED:
             subscription.want()
-        if subscription.state is not SubscriptionState.LIVE:
-            self.ring()
+        if not subscription.is_live:
+            self._news.set()
 
     def is_held(self, uri: str, subscriber: ResourceSubscriber) -> bool:
         """True if `subscriber` is subscribed, and the upstream has agreed."""
         subscription = self._subscriptions.get(uri)
-        return (
-            subscription is not None
-            and subscription.state is SubscriptionState.LIVE
-            and subscriber in subscription.subscribers
-        )
+        return subscription is not None and subscription.is_live and subscriber in subscription.subscribers
 
     def unsubscribe(self, uri: str, subscriber: ResourceSubscriber) -> None:
         """End the subscription of `subscriber`; after the last one, the upstream is told after a while."""
@@ -163,7 +159,7 @@ class SessionSubscriptions:
         if subscription.state in (SubscriptionState.WANTED, SubscriptionState.REFUSED) and not subscription.observed:
             self.forget(subscription)
         subscription.until = trio.current_time() + LINGER_S
-        self.ring()
+        self._news.set()
 
     # --- what the hub itself observes ---------------------------------------------------------------------------------
 
@@ -184,21 +180,16 @@ class SessionSubscriptions:
         if not subscription.observed:
             subscription.observed = True
             self._need(subscription)
-            if subscription.state is SubscriptionState.LIVE:
+            if subscription.is_live:
                 self._listener.subscribed(uri)
-        if subscription.state is not SubscriptionState.LIVE:
+        if not subscription.is_live:
             await subscription.attempt.over.wait()
         return self.is_observed(uri)
 
     def is_observed(self, uri: str) -> bool:
         """True if the hub is told of changes of `uri`, by its own wish, now."""
         subscription = self._subscriptions.get(uri)
-        return (
-            subscription is not None
-            and subscription.observed
-            and subscription.state is SubscriptionState.LIVE
-            and self._coverage.is_on
-        )
+        return subscription is not None and subscription.observed and subscription.is_live and self._coverage.is_on
 
     def neglect(self, uri: str) -> None:
         """Observe `uri` no longer. Without a subscriber, that ends the subscription."""
@@ -213,7 +204,7 @@ class SessionSubscriptions:
         now = trio.current_time()
         subscription.until = max(subscription.until, now) if subscription.until < inf else now
         self._fanout.let_go(uri, now)
-        self.ring()
+        self._news.set()
 
     def heard_again(self) -> None:
         """Tell the listener what is observed again, after a time when the upstream was not heard."""
@@ -235,16 +226,11 @@ class SessionSubscriptions:
 
     # --- what the tasks of an era do ----------------------------------------------------------------------------------
 
-    def ring(self) -> None:
-        """Wake the task that tells the upstream."""
-        self._news.set()
-
     async def wait(self) -> None:
         """Wait for something to do; at the latest until a subscription ends, or is to be asked for again."""
-        ends = [subscription.until for subscription in self._subscriptions.values() if not subscription.observed]
-        with trio.move_on_at(
-            min(chain(ends, (subscription.again_at for subscription in self._subscriptions.values())), default=inf)
-        ):
+        known = self._subscriptions.values()
+        ends = (each.again_at if each.observed else min(each.until, each.again_at) for each in known)
+        with trio.move_on_at(min(ends, default=inf)):
             await self._news.take()
         for subscription in self.in_state(SubscriptionState.REFUSED):
             if subscription.again_at <= trio.current_time():
@@ -262,11 +248,7 @@ class SessionSubscriptions:
     def overdue(self) -> list[Subscription]:
         """Subscriptions that nobody has come back to."""
         now = trio.current_time()
-        return [
-            subscription
-            for subscription in self._subscriptions.values()
-            if subscription.until <= now and not subscription.observed
-        ]
+        return [each for each in self._subscriptions.values() if each.until <= now and not each.observed]
 
     def confirm(self, subscription: Subscription) -> None:
         """The upstream agreed. What it agreed to before may have changed meanwhile."""
@@ -286,9 +268,9 @@ class SessionSubscriptions:
         subscription.attempt.end(refusal)
         if not subscription.subscribers:
             self.forget(subscription)
-        elif subscription.is_known:
+        elif any(subscription.subscribers.values()):  # one was told that it is subscribed
             subscription.again_at = trio.current_time() + RETRY_S
-            self.ring()
+            self._news.set()
 
     def forget(self, subscription: Subscription) -> None:
         """End a subscription."""
@@ -300,7 +282,7 @@ class SessionSubscriptions:
         """The upstream has forgotten a subscription."""
         if subscription.is_wanted:  # a subscriber came back meanwhile
             subscription.want()
-            self.ring()
+            self._news.set()
         else:
             self.forget(subscription)
 
@@ -309,13 +291,12 @@ class SessionSubscriptions:
         self.resets += 1
         now = trio.current_time()
         for subscription in list(self._subscriptions.values()):
-            if not subscription.is_wanted and (
-                subscription.state is SubscriptionState.ENDING or subscription.until <= now
-            ):
+            is_over = subscription.state is SubscriptionState.ENDING or subscription.until <= now
+            if is_over and not subscription.is_wanted:
                 self.forget(subscription)
             elif subscription.state is not SubscriptionState.WANTED:
                 subscription.want()
-        self.ring()
+        self._news.set()
 
     def end(self) -> None:
         """End all subscriptions: the session is over."""

@@ -91,9 +91,9 @@ class Subscription:
         self.whose = program if self.whose in (None, program) else SEVERAL
 
     @property
-    def is_known(self) -> bool:
-        """True if any subscriber was told that it is subscribed."""
-        return any(self.subscribers.values())
+    def is_live(self) -> bool:
+        """True if the upstream has agreed to it."""
+        return self.state is SubscriptionState.LIVE
 
     @property
     def is_wanted(self) -> bool:

@@ -225,7 +225,7 @@ async def test_logs_of_an_unknown_upstream_name_those_there_are(tmp_path):
 
 async def test_logs_are_followed_until_the_client_leaves(tmp_path):
     async with serving(tmp_path / "c") as api:
-        journal = api.journals.of("demo")
+        journal = api.journals["demo"]
         with trio.fail_after(30):
             async with await trio.open_unix_socket(str(tmp_path / "c")) as client:
                 await client.send_all(request("logs", {"name": "demo", "lines": 1, "follow": True}))
@@ -245,7 +245,7 @@ async def test_logs_are_followed_until_the_client_leaves(tmp_path):
 @pytest.mark.covers("I-5", "I-3")
 async def test_a_follower_that_does_not_read_loses_records_and_holds_up_nobody(tmp_path):
     async with serving(tmp_path / "c") as api:
-        journal = api.journals.of("demo")
+        journal = api.journals["demo"]
         with trio.fail_after(60):
             async with await trio.open_unix_socket(str(tmp_path / "c")) as client:
                 await client.send_all(request("logs", {"name": "demo", "lines": 0, "follow": True}))
@@ -268,7 +268,7 @@ async def test_the_client_follows_too(tmp_path):
         def first_two(client: ControlClient):
             records = client.follow("demo", 1)
             first = next(records)
-            trio.from_thread.run_sync(api.journals.of("demo").add, "log", "second")
+            trio.from_thread.run_sync(api.journals["demo"].add, "log", "second")
             return first["text"], next(records)["text"]
 
         assert await in_thread(tmp_path / "c", first_two) == ("it \\x1b[31mfell", "second")

@@ -18,7 +18,6 @@ from upstreams.inventory.last_known import (
     SECTION,
     LastConnected,
     LastKnown,
-    LateReports,
     file_name,
 )
 
@@ -283,19 +282,6 @@ def test_every_moment_of_a_write_leaves_the_old_or_the_new(tmp_path, monkeypatch
         assert LastKnown(directory).find("files", CONFIG) == snapshot_of()
         library.save()
         assert LastKnown(directory).find("files", CONFIG) == new
-
-
-def test_what_was_late_is_remembered_until_it_lists_what_it_offers():
-    config = UpstreamConfig(command="hangs")
-    memory = Memory(None)
-    assert config not in LateReports(memory)
-    LateReports(memory).note(config)
-    late = LateReports(memory)
-    assert config in late
-    assert structs.replace(config, args=("--other",)) not in late, "another server"
-    late.forget(config)
-    assert config not in late
-    assert memory.keys("late") == []
 
 
 FILES, OTHER = UpstreamConfig(command="files"), UpstreamConfig(command="other")

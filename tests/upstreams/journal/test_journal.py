@@ -113,12 +113,12 @@ async def test_who_follows_too_slowly_loses_the_oldest_and_is_told():
 
 def test_journals_outlive_upstreams_of_the_same_name():
     journals = Journals(Clock())
-    journals.of("a").add("state", "one")
-    assert texts(journals.of("a").tail(5)) == ["one"]
+    journals["a"].add("state", "one")
+    assert texts(journals["a"].tail(5)) == ["one"]
     assert repr(journals) == "<Journals of a>"
-    journals.forget("a")
-    journals.forget("a")
-    assert journals.of("a").tail(5) == []
+    journals.pop("a", None)
+    journals.pop("a", None)
+    assert journals["a"].tail(5) == []
 
 
 # --- secrets ----------------------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ async def test_several_journals_are_read_by_time_and_followed_together():
     clock = Clock()
     journals, own = Journals(clock), Journal(clock, "hub")
     for number in range(3):
-        for journal in (journals.of("a"), own, journals.of("b")):
+        for journal in (journals["a"], own, journals["b"]):
             clock.now += 1
             journal.add("state", str(number))
     found = merge_tails([*journals.tails(10), own.tail(10)], 4)
@@ -238,12 +238,12 @@ async def test_several_journals_are_read_by_time_and_followed_together():
     assert merge_tails([], 5) == merge_tails([own.tail(10)], 0) == []
     follower = Follower()
     with journals.follow(follower), own.follow(follower):
-        for journal in (own, journals.of("a"), journals.of("new")):
+        for journal in (own, journals["a"], journals["new"]):
             journal.add("state", "news")
         records, lost = await follower.next()
         assert ([record.name for record in records], lost) == (["hub", "a", "new"], 0)
     own.add("state", "later")
-    journals.of("a").add("state", "later")
+    journals["a"].add("state", "later")
     with trio.move_on_after(0) as nothing_came:
         await follower.next()
     assert nothing_came.cancelled_caught
@@ -254,7 +254,7 @@ def test_what_is_read_together_is_bounded():
     journals = Journals(Clock())
     for number in range(20):
         for _ in range(200):
-            journals.of(str(number)).add("stderr", "x" * 4000)
+            journals[str(number)].add("stderr", "x" * 4000)
     found = merge_tails(journals.tails(10**6), 10**6)
     assert 0 < sum(len(record.text) for record in found) <= MAX_MERGED_CHARS
 
