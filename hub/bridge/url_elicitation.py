@@ -121,15 +121,12 @@ class SignInGuide(Protocol):
 
     async def look(self, upstream: str, caller: Caller) -> None:
         """Find out, within some seconds, what `visit` and `advice` have to say. Raises nothing."""
-        ...
 
     def visit(self, upstream: str, caller: Caller) -> SignInVisit | None:
         """The page for the person behind `caller`; None: there is none that would work now."""
-        ...
 
     def advice(self, upstream: str, caller: Caller) -> str:
         """The text for the model: what the person has to do, with the address of a page if one would work now."""
-        ...
 
 
 FindGuide = Callable[[], Awaitable[SignInGuide]]
