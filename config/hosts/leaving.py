@@ -5,6 +5,7 @@ that runs can tell. Here nothing is written; `import_writing.carry_out` does tha
 """
 
 import os
+import shlex
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -32,6 +33,11 @@ SIGN_IN: Final = "sign-in needed"
 """The reason of servers at which nobody has signed in through the hub."""
 
 
+def sign_in_of(host: str, key: str, name: str) -> str:
+    """The commands by which the hub gets the server `key` of a host, as `name`, and a person signs in there."""
+    return f"`hubd import {host} --server {shlex.quote(key)}` and `hubd auth {name}`"
+
+
 class RemovalCommand(Struct, frozen=True):
     """A command of a host that takes a server out of its file."""
 
@@ -48,9 +54,9 @@ class Stays(Struct, frozen=True):
     name: str
     """The hub's name for it."""
     why: str
-    kind: Literal["hub", "edit", "not served", "changed"]
-    """The host does not have the hub; its file cannot be edited for certain; the hub does not serve it; the entry is
-    another one by now than the one that was read."""
+    kind: Literal["hub", "edit", "not served", "sign-in", "changed"]
+    """The host does not have the hub; its file cannot be edited for certain; the hub does not serve it; it is not
+    taken, since it wants a sign-in first; the entry is another one by now than the one that was read."""
 
     @property
     def sentence(self) -> str:
@@ -59,8 +65,11 @@ class Stays(Struct, frozen=True):
             return f"{title} {self.why}"
         if self.kind == "changed":
             return f'{title}: "{self.key}" in {self.place.path} {self.why}'
-        stays = f" (`hubd auth {self.name}`), then it can leave {title}" if self.why == SIGN_IN else ""
-        return f'{title}: "{self.key}" left enabled: {self.why}{stays}'
+        signing = f"`hubd auth {self.name}`"
+        if self.kind == "sign-in":
+            signing = f"{sign_in_of(self.place.host.id, self.key, self.name)} take it over"
+        then = f" ({signing}), then it can leave {title}" if self.why == SIGN_IN else ""
+        return f'{title}: "{self.key}" left enabled: {self.why}{then}'
 
 
 class Leaving(Struct, frozen=True):

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
 from os import EX_OK
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +13,7 @@ from msgspec import structs
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import EditError
+from config.files import read_file
 from config.hosts.facts import Machine, Place, all_hosts, every_user_file, project_files
 from config.hosts.host_servers import Server, Skipped, survey
 from config.hosts.import_choice import Import, Secrets
@@ -27,7 +29,7 @@ from config.hosts.import_writing import (
 )
 from config.hosts.install import text_at
 from config.hosts.installed import Records, our_entries
-from config.hosts.leaving import leave_changed
+from config.hosts.leaving import SIGN_IN, Stays, leave_changed
 from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import install_records_path
 from config.loading.all_files import OWN_VARIABLES
@@ -42,6 +44,7 @@ from hub.cli.hosts.originals import ImportedOriginals, carry_out_writes, offered
 from hub.cli.hosts.served import tried
 from hub.cli.hosts.turn import chosen_hosts, in_turn, project_of
 from hub.cli.secret_commands import say_kept
+from hub.cli.setup.probe import probe
 from hub.cli.subcommand import EX_FAILED, Desk, UsageError, add, add_config, agreed, ask
 
 _MEMBERS: Final = """\
@@ -124,6 +127,7 @@ def _import(options: Desk) -> int:
 
     result, stores = _decide(options, take, directory)
     settle_near_duplicates(options, result, config)
+    wanting = _leave_for_sign_in(options, result, directory)
     held = [secret for _, server in result.taken for secret in secrets_in(server.values)]
     variables, unkept = settle_of_import(options, result, present.own_lines)
     new = NewSecrets(SecretStore.open()) if stores or variables else None
@@ -142,7 +146,7 @@ def _import(options: Desk) -> int:
         return found
 
     writes = planned()
-    originals = ImportedOriginals(options, result, config, machine, records, unkept)
+    originals = ImportedOriginals(options, result, config, machine, records, unkept, wanting)
     summarise(result, skipped, config, output)
     say_elsewhere(options, machine, ours, output)
     if options.dry_run:
@@ -205,6 +209,34 @@ def _places(options: Desk, machine: Machine) -> Iterator[Place]:
                 if (place.path, place.kept.root) not in seen:
                     seen.add((place.path, place.kept.root))
                     yield place
+
+
+def _leave_for_sign_in(options: Desk, result: Import, directory: Path) -> list[Stays]:
+    """Leave new servers that want a sign-in with their hosts, unless the command line names them: every host is offered
+    what is in the hub.
+
+    Raises:
+        UsageError: as `probe`.
+    """
+    if not options.disable_originals or options.dry_run:
+        return []
+
+    def is_asked(name: str, server: Server) -> bool:
+        named = {name, server.key, server.name} & set(options.server) or any(
+            fnmatchcase(name, x) for x in options.force
+        )
+        return bool(server.values.get("url")) and not (server.off or server.place.project or named)
+
+    asked = [each for each in result.taken if is_asked(*each)]
+    own = read_file(directory.with_name(OWN_VARIABLES), trusted=True) or b""
+    head = "Looking which of the servers that have a URL want a sign-in. Nothing is changed yet."
+    outcomes, stays = probe(asked, options.output, variables=own, head=head), []
+    for name, server in asked:
+        if outcomes[name].state == "unauthorized":
+            gone = [each for _, each in result.leave(name, server)]
+            stays += [Stays(each.place, each.key, name, SIGN_IN, "sign-in") for each in gone]
+            result.skipped += [Skipped(each.place, each.key, "sign-in needed: stays with its host") for each in gone]
+    return stays
 
 
 # --- questions --------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from config.hosts.import_choice import Import
 from config.hosts.import_writing import Write, carry_out
 from config.hosts.install import run_program, text_at
 from config.hosts.installed import Records
-from config.hosts.leaving import Leaving, RemovalCommand, Served, candidates, leaving
+from config.hosts.leaving import Leaving, RemovalCommand, Served, Stays, candidates, leaving
 from config.hosts.originals import Originals
 from config.hosts.remembered import HadBefore
 from config.hub_paths import config_file, had_before_path, originals_path, state_dir
@@ -41,8 +41,10 @@ class ImportedOriginals:
         machine: Machine,
         records: Records,
         unkept: Mapping[str, str] = {},
+        stays: Sequence[Stays] = (),
     ) -> None:
-        """`config`: the one before the import; `unkept`: why servers stay whatever the hub says of them.
+        """`config`: the one before the import; `unkept`: why servers stay whatever the hub says of them; `stays`: those
+        that are not imported.
 
         Raises:
             UsageError: `--force` names a server that is not there.
@@ -55,6 +57,7 @@ class ImportedOriginals:
         self._machine = machine
         self._records = records
         self._unkept = unkept
+        self._stays = stays
         self._forced: frozenset[str] = frozenset()
         if options.disable_originals:
             self._forced = self._names_by_force()
@@ -121,7 +124,7 @@ class ImportedOriginals:
     # --- deciding
 
     def _plan(self, served: Served) -> Leaving:
-        return leaving(
+        plan = leaving(
             self._result,
             self._config,
             self._machine,
@@ -130,6 +133,8 @@ class ImportedOriginals:
             forced=self._forced,
             without_hub=self._options.without_hub,
         )
+        plan.stays.extend(self._stays)
+        return plan
 
     def _hope(self) -> dict[str, str]:
         """As if the hub served everything."""
@@ -205,7 +210,7 @@ class ImportedOriginals:
 
 
 def _names(plan: Leaving) -> Sequence[str]:
-    return list(dict.fromkeys(each.name for each in plan.stays if each.kind == "not served"))
+    return list(dict.fromkeys(each.name for each in plan.stays if each.kind in ("not served", "sign-in")))
 
 
 def show_writes(writes: Sequence[Write], secrets: Sequence[str], output: Output) -> None:

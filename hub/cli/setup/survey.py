@@ -3,7 +3,6 @@ its host, and why. Nothing is changed here.
 """
 
 import os
-import shlex
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +17,7 @@ from config.hosts.host_servers import Server, Skipped, survey
 from config.hosts.import_choice import Import
 from config.hosts.install import Plan, text_at
 from config.hosts.installed import Records, our_entries
-from config.hosts.leaving import SIGN_IN, Served, Stays
+from config.hosts.leaving import SIGN_IN, Served, Stays, sign_in_of
 from hub.cli.hosts.served import reasons
 from hub.cli.server_watch import ServerOutcome
 from hub.control.answers import Status
@@ -122,7 +121,7 @@ class ServerVerdict(Struct, frozen=True, kw_only=True):
         """The commands by which the hub gets it and a person signs in there; "": that is not what it needs."""
         if not (self.did == "sign-in needed" and self.name and self.outcome is not None and self.outcome.sign_in):
             return ""
-        return f"`hubd import {self.host} --server {shlex.quote(self.key)}` and `hubd auth {self.name}`"
+        return sign_in_of(self.host, self.key, self.name)
 
     @property
     def stays(self) -> bool:

@@ -50,15 +50,14 @@ def test_what_the_hub_cannot_serve_stays_in_its_host(home):
         hubd(home, "install", "claude-code")
         found = told(home, "import", "claude-code", "--disable-originals", "--yes", code=1)
         assert left_in(path) == {"hub", "sentry", "broken"}
-        states = {each["name"]: each["state"] for each in json.loads(hubd(home, "status", "--json"))["upstreams"]}
-        assert states["clock"] == "connected"
-        assert states["sentry"] == "unauthorized"
+        assert states(home)["clock"] == "connected"
+        assert "sentry" not in states(home), "every host would be offered a sign-in there"
     assert why(found, "sentry") == "sign-in needed"
     assert "no database" in why(found, "broken")
     assert any("the hub was started" in note for note in found["notes"])
     assert (
-        'Claude Code: "sentry" left enabled: sign-in needed (`hubd auth sentry`), then it can'
-        in found["error"]["message"]
+        'Claude Code: "sentry" left enabled: sign-in needed (`hubd import claude-code --server sentry` and '
+        "`hubd auth sentry` take it over), then it can leave Claude Code" in found["error"]["message"]
     )
 
 
@@ -90,6 +89,28 @@ def test_by_force_a_server_is_taken_out_all_the_same(home):
         assert 'these hosts have no server othr; did you mean "other"?' in said
 
 
+def test_what_wants_a_sign_in_stays_with_all_its_hosts_unless_it_is_named(home):
+    """Two hosts have it; by its name it is imported all the same, and can be signed in at."""
+    with unauthorized_server() as url:
+        paths = [write(home, host, corp={"url": url}, clock=DEMO) for host in ("cursor", "kiro")]
+        hubd(home, "install", "cursor", "kiro")
+        found = told(home, "import", "cursor", "kiro", "--disable-originals", "--yes", code=1)
+        assert [(each["host"], each["server"], each["why"]) for each in found["stay"]] == [
+            ("cursor", "corp", "sign-in needed"),
+            ("kiro", "corp", "sign-in needed"),
+        ]
+        assert {each["did"] for each in found["servers"] if each["server"] == "corp"} == {"skipped"}
+        assert all("corp" in left_in(path) for path in paths)
+        assert states(home) == {"clock": "connected", "mine": "disabled"}
+        named = ("--server", "corp")
+        hubd(home, "import", "cursor", *named, "--disable-originals", "--yes", code=1)
+        assert states(home)["corp"] == "unauthorized"
+
+
+def states(home):
+    return {each["name"]: each["state"] for each in json.loads(hubd(home, "status", "--json"))["upstreams"]}
+
+
 @pytest.mark.covers("FH-2")
 def test_what_worked_within_a_day_may_go(home, tmp_path):
     """The server was connected; now it cannot be started, and another one never could be."""
@@ -105,8 +126,7 @@ def test_what_worked_within_a_day_may_go(home, tmp_path):
     switch.unlink()
     write_more(path, never=BROKEN)
     hubd(home, "import", "kiro", "--disable-originals", "--yes", code=1)
-    states = {each["name"]: each["state"] for each in json.loads(hubd(home, "status", "--json"))["upstreams"]}
-    assert states["lately"] != "connected"
+    assert states(home)["lately"] != "connected"
     assert json.loads(path.read_text())["mcpServers"]["lately"].get("disabled") is True
     assert "disabled" not in json.loads(path.read_text())["mcpServers"]["never"]
 
