@@ -138,13 +138,15 @@ class Import:
             self.had = [each for each in self.had if each[0] != name]
             self.skipped.append(Skipped(taken[1].place, taken[1].key, why))
 
-    def leave(self, name: str, server: Server) -> list[tuple[str, Server]]:
-        """Take out a server that its host has changed since it was read; those that are gone with it. If it was to be
-        new to the hub it goes with all entries of its name, since nobody knows which of them counts."""
+    def leave(self, name: str, server: Server, why: str = "") -> list[tuple[str, Server]]:
+        """Take out a server that its host has changed since it was read, or that is not to be taken; those that are
+        gone with it, and are skipped for the reason `why`, if there is one. If it was to be new to the hub it goes with
+        all entries of its name, since nobody knows which of them counts."""
         is_new = any(each == name for each, _ in self.taken)
         gone = [each for each in (*self.taken, *self.known) if each[0] == name and (is_new or each[1] is server)]
         for found in (self.taken, self.known, self.unsure, self.had):
             found[:] = [each for each in found if each not in gone]
+        self.skipped += [Skipped(each.place, each.key, why) for _, each in gone if why]
         return gone
 
     def merge(self, name: str, kept: str) -> None:

@@ -32,7 +32,7 @@ from config.hosts.installed import (
     with_facts,
     without_entries,
 )
-from config.hosts.originals import Original, as_before, out_again, put_back
+from config.hosts.originals import Original, as_before, of_host, out_again, put_back
 
 Did = Literal["added", "updated", "unchanged", "removed", "restored", "absent", "refused"]
 
@@ -90,7 +90,7 @@ def plan_entries(
 ) -> Plan:
     """Our entries in one file, those that are `wanted` and no other. One of such a name that is not ours stays; if that
     is the hub's, nothing is done. `program`: the path of the host's own program, if that is to do it; `originals`: what
-    an import took out of the file.
+    imports took out of the file, whichever host had it.
 
     Raises:
         EditError: the file cannot be read.
@@ -110,7 +110,7 @@ def plan_entries(
         plan = Plan(place, "updated" if ours else "added", before=before, after=before, foreign=foreign)
         if program is not None:
             return _by_program(plan, ins, outs, program)
-        if wanted.keys() & {original.key for original in originals}:  # they cannot both be there, not even for a moment
+        if any(each.key in wanted for each in of_host(place, originals)):  # both cannot be there, not for a moment
             originals = ()
         whole = as_before(text, originals)
         base, made = without_entries(
@@ -147,7 +147,7 @@ def plan_uninstall(
     """
     before = read_file(place.path)
     if before is None:
-        return Plan(place, "absent", still_out=_find_gone(originals if restore else ()))
+        return Plan(place, "absent", still_out=_find_gone(of_host(place, originals) if restore else ()))
     try:
         text = _decode(before)
         existing = serverfile.entries(place.kept, text)
@@ -160,8 +160,9 @@ def plan_uninstall(
         if program is not None and not any(record is not None and record.new for record in ours.values()):
             return _by_program(plan, {}, list(ours), program)
         whole = as_before(text, originals)
-        after, made = without_entries(place, text if whole is None else whole, ours, ours.values())
-        plan, after = _with_originals(plan, after, originals, whole is not None, restore=restore)
+        base, made = without_entries(place, text if whole is None else whole, ours, ours.values())
+        whole = as_before(base, originals) if whole is None else base
+        plan, after = _with_originals(plan, base, whole, originals, of_host(place, originals) if restore else ())
         if made.made_file and after.strip() in ("", "{}", place.host.skeleton.strip()):
             return structs.replace(plan, after=None, made_directories=made.made_directories)
         return structs.replace(plan, after=after.encode())
@@ -170,37 +171,39 @@ def plan_uninstall(
 
 
 def _with_originals(
-    plan: Plan, after: str, originals: Sequence[Original], were_back: bool, *, restore: bool
+    plan: Plan, text: str, whole: str | None, originals: Sequence[Original], back: Sequence[Original]
 ) -> tuple[Plan, str]:
-    """The same plan with what becomes of `originals`, and the text that is left.
+    """The same plan with what becomes of `originals`, of which those in `back` are put back, and the text that is left.
+    `whole`: the text with all of them, if that is known.
 
     Raises:
         EditRefused: that cannot be done for certain.
     """
-    if not restore:
-        after, again = out_again(after, originals if were_back else ())
-        return structs.replace(plan, originals=tuple(again)), after
-    after, still_out = put_back(after, originals)
-    restored = tuple(each for each in originals if each.key not in still_out)
+    if whole is not None:
+        after, again = out_again(whole, [each for each in originals if each not in back])
+        return structs.replace(plan, originals=tuple(again), restored=tuple(back)), after
+    after, still_out = put_back(text, back)
+    restored = tuple(each for each in back if each.key not in still_out)
     return structs.replace(plan, restored=restored, still_out=still_out), after
 
 
 def plan_restore(place: Place, originals: Sequence[Original]) -> Plan:
-    """Plan to put back servers that an import took out, whether our entry is in the file or not.
+    """Plan to put back servers that an import took out of the host, whether our entry is in the file or not.
+    `originals`: those of all hosts that have the file.
 
     Raises:
         EditError: the file cannot be read.
     """
-    before = read_file(place.path)
+    before, back = read_file(place.path), of_host(place, originals)
     if before is None:
-        return Plan(place, "absent", still_out=_find_gone(originals))
+        return Plan(place, "absent", still_out=_find_gone(back))
     try:
-        after, still_out = put_back(_decode(before), originals)
+        text = _decode(before)
+        whole = as_before(text, originals) if back else None
+        plan, after = _with_originals(Plan(place, "restored", before=before), text, whole, originals, back)
     except EditRefused as refused:
         return Plan(place, "refused", why=str(refused), before=before, after=before)
-    restored = tuple(each for each in originals if each.key not in still_out)
-    did: Did = "absent" if after.encode() == before else "restored"
-    return Plan(place, did, before=before, after=after.encode(), restored=restored, still_out=still_out)
+    return structs.replace(plan, did="absent" if after == text else "restored", after=after.encode())
 
 
 def _find_gone(originals: Sequence[Original]) -> dict[str, str]:

@@ -4,14 +4,13 @@ Nothing that works is taken away: whether the hub serves a server is asked of th
 that runs can tell. Here nothing is written; `import_writing.carry_out` does that.
 """
 
-import os
 import shlex
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
@@ -22,7 +21,7 @@ from config.hosts.import_choice import Import
 from config.hosts.import_writing import Write
 from config.hosts.install import own_program, text_at
 from config.hosts.installed import Records, our_entries
-from config.hosts.originals import Original, taken_out, taken_out_by_program
+from config.hosts.originals import Original, is_same_file, taken_out, taken_out_by_program
 from config.settings import HubConfig
 
 Served = Mapping[str, str]
@@ -172,10 +171,12 @@ def _leave(found: Leaving, server: Server, machine: Machine) -> bool:
         EditRefused: that cannot be done for certain.
         EditError: the file cannot be read.
     """
-    place, key = server.place, server.key
-    if any(_is_link_to(place, each) and key in (one.key for one in each.originals) for each in found.writes):
+    place, key, root = server.place, server.key, server.place.kept.root
+    at, was = next(
+        ((at, each) for at, each in enumerate(found.writes) if is_same_file(each.path, place.path)), (None, None)
+    )
+    if was and (root, key) in ((each.root, each.key) for each in was.originals):  # it has left another host's link
         return True
-    at, was = next(((at, each) for at, each in enumerate(found.writes) if each.path == place.path), (None, None))
     text = was.after if was else text_at(place.path)
     if is_changed(server, text):
         return False
@@ -185,18 +186,11 @@ def _leave(found: Leaving, server: Server, machine: Machine) -> bool:
         found.programs.append(RemovalCommand(command, place.path, taken_out_by_program(place, text, key)))
         return True
     after, original = taken_out(place, text, key)
-    write = Write(place.path, was.before if was else text, after, place, (*(was.originals if was else ()), original))
-    if at is None:
-        found.writes.append(write)
+    if was is None or at is None:
+        found.writes.append(Write(place.path, text, after, place, (original,)))
     else:
-        found.writes[at] = write
+        found.writes[at] = structs.replace(was, after=after, originals=(*was.originals, original))
     return True
-
-
-def _is_link_to(place: Place, write: Write) -> bool:
-    """True if the file of `place` is a link to the one that is written, or the other way round."""
-    same = write.place is not None and write.place.kept.root == place.kept.root and write.path != place.path
-    return same and os.path.realpath(place.path) == os.path.realpath(write.path)
 
 
 def _why_it_stays(name: str, server: Server, result: Import, config: HubConfig, served: Served) -> str:

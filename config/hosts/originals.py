@@ -5,6 +5,7 @@ back verbatim, comments, order and all, the newest first. If it is not, the entr
 new entries go. What people did themselves meanwhile, they keep: an entry that is back, or on, is left as it is.
 """
 
+import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import takewhile
@@ -72,10 +73,22 @@ class Originals(Remembered[list[Original]]):
             "newer hubd? To do without it, move it away"
         )
 
-    def of(self, path: Path, host: str, project: Path | None) -> list[Original]:
+    def get(self, path: Path) -> list[Original] | None:
+        """The originals of all hosts that have this file, in the order in which they went."""
+        return super().get(self._first_name(path))
+
+    def put(self, path: Path, record: list[Original] | None) -> None:
+        """As `Remembered.put`, for the file, whichever host's link names it."""
+        super().put(self._first_name(path), record)
+
+    def _first_name(self, path: Path) -> Path:
+        """The path under which the file is recorded: several hosts may have links to one."""
+        names = self.all()
+        return path if path in names else next((each for each in names if is_same_file(each, path)), path)
+
+    def of(self, place: Place) -> list[Original]:
         """The originals of one host in one file: of the user's own entries, or of a project's."""
-        known = project and str(project)
-        return [each for each in self.get(path) or () if each.host == host and each.project == known]
+        return of_host(place, self.get(place.path) or ())
 
     def add(self, path: Path, more: Iterable[Original]) -> None:
         """Remember more, at once.
@@ -96,6 +109,17 @@ class Originals(Remembered[list[Original]]):
         """
         if back:
             self.put(path, [each for each in self.get(path) or () if each not in back] or None)
+
+
+def of_host(place: Place, originals: Iterable[Original]) -> list[Original]:
+    """Those of one host, and of the user or one project."""
+    project = place.project and str(place.project)
+    return [each for each in originals if each.host == place.host.id and each.project == project]
+
+
+def is_same_file(one: Path, other: Path) -> bool:
+    """True if both paths lead to one file, perhaps by links."""
+    return one == other or os.path.realpath(one) == os.path.realpath(other)
 
 
 # --- out --------------------------------------------------------------------------------------------------------------
@@ -156,14 +180,14 @@ def _alike(one: Iterable[str], other: Iterable[str]) -> int:
 
 
 def as_before(text: str, originals: Sequence[Original]) -> str | None:
-    """`text` with all of them, each verbatim; None: something else is around one of them by now.
+    """`text` with all of them, each verbatim; None: something else is around one of them by now, or one is back.
 
     Raises:
         EditRefused: `text` cannot be read.
     """
     found: str | None = text
     for original in reversed(originals):
-        found = None if found is None else _verbatim(found, original, CONTEXTS[0])
+        found = _verbatim(found, original, CONTEXTS[0]) if found is not None and original.is_out(found) else None
     return found
 
 

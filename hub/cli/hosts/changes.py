@@ -105,8 +105,8 @@ class HostChanges:
 
 
 def originals_of(place: Place) -> list[Original]:
-    """The servers that an import took out of a host's file."""
-    return Originals(originals_path()).of(place.path, place.host.id, place.project)
+    """The servers that imports took out of a file, whichever host had them: what was done to it is undone in turn."""
+    return Originals(originals_path()).get(place.path) or []
 
 
 def remember_originals(planned: Plan) -> None:

@@ -4,15 +4,16 @@ Single servers are chosen by name, and one of several that are probably the same
 server and why, and what is left to do.
 """
 
+import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from config.editing.text.change import EditRefused
 from config.errors import EditError
 from config.hosts.doubts import NearDuplicates, near_duplicates
-from config.hosts.facts import Machine, every_user_file, local_place
+from config.hosts.facts import Machine, Place, every_user_file, local_place
 from config.hosts.host_servers import Identity, Server, Skipped, folders, survey
 from config.hosts.import_choice import Import, disabled_because
 from config.hosts.import_writing import known_in
@@ -179,6 +180,15 @@ def summarise(result: Import, skipped: list[Skipped], config: HubConfig, output:
 
 def _remarks(server: Server) -> str:
     return "; ".join((*((disabled_because(server.off),) if server.off else ()), *server.notes))
+
+
+def say_shared(places: Iterable[Place], output: Output) -> None:
+    """Report hosts whose files are links to one file, whatever keys in it they read."""
+    firsts: dict[str, Place] = {}
+    for place in places:
+        first = firsts.setdefault(os.path.realpath(place.path), place)
+        if first.path != place.path:
+            output.note(f"{place.title} has the same file as {first.title}, {first.path}: it is changed once, for both")
 
 
 def say_elsewhere(options: Desk, machine: Machine, known: Mapping[Identity, str], output: Output) -> None:

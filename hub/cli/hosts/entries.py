@@ -20,7 +20,7 @@ from config.hosts.facts import KnownHost, Machine, Place
 from config.hosts.host_servers import Identity, folders, survey
 from config.hosts.import_writing import imported_dir, known
 from config.hosts.install import text_at
-from config.hosts.originals import Original
+from config.hosts.originals import Original, of_host
 from config.hosts.permissions import Names, Rule, affected_rules
 from config.hub_paths import token_path
 from config.loading.assemble import load_all
@@ -55,7 +55,7 @@ class HostEntries:
         self._each = _Servers(options.config, machine) if options.each else None
 
     def of(self, place: Place, originals: list[Original]) -> Entries:
-        """The entries of one file. `originals`: the servers that an import took out of it."""
+        """The entries of one file. `originals`: the servers that imports took out of it."""
         if self._each is None:
             return {KEY: self._entry(place, "", KEY)}
         names = self._each.keys(place, originals)
@@ -110,7 +110,7 @@ class _Servers:
 
     def keys(self, place: Place, originals: list[Original]) -> dict[str, str]:
         """The name of the entry for each server of the hub: the host's own name for it, else the hub's."""
-        texts = [serverfile.snippet(place.kept, each.key, each.entry) for each in originals]
+        texts = [serverfile.snippet(place.kept, each.key, each.entry) for each in of_host(place, originals)]
         with suppress(EditError, EditRefused):  # it is said when the file is to be changed
             texts.append(text_at(place.path))
         found = {name: name for name in self._names}
@@ -197,7 +197,7 @@ def _rules(place: Place, servers: list[Names], config: HubConfig, machine: Machi
 def _names(place: Place, config: HubConfig, known: Mapping[tuple[object, ...], str], machine: Machine) -> list[Names]:
     """The servers that the host has or had, by its names; others of the hub by the hub's."""
     names = {name: name for name, upstream in config.upstreams.items() if not upstream.disabled}
-    texts = [serverfile.snippet(place.kept, each.key, each.entry) for each in originals_of(place)]
+    texts = [serverfile.snippet(place.kept, each.key, each.entry) for each in of_host(place, originals_of(place))]
     with suppress(EditError, EditRefused):
         texts.append(text_at(place.path))
     found = []

@@ -39,7 +39,15 @@ from hub.cli.configuration.environment import record_shell
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.shell_variables import keep_in, settle_of_import
 from hub.cli.hosts.changes import below_home
-from hub.cli.hosts.choices import named_servers, say_elsewhere, say_next, say_tried, settle_near_duplicates, summarise
+from hub.cli.hosts.choices import (
+    named_servers,
+    say_elsewhere,
+    say_next,
+    say_shared,
+    say_tried,
+    settle_near_duplicates,
+    summarise,
+)
 from hub.cli.hosts.originals import ImportedOriginals, carry_out_writes, offered, remember_hosts, show_writes
 from hub.cli.hosts.served import tried
 from hub.cli.hosts.turn import chosen_hosts, in_turn, project_of
@@ -179,7 +187,10 @@ def _import(options: Desk) -> int:
 def _survey(options: Desk, machine: Machine, records: Records) -> tuple[list[Server], list[Skipped], int]:
     """The servers in all files, in the order of the hosts. An unreadable file is reported, and the code is not 0."""
     servers, skipped, code = [], [], EX_OK
-    for place in _places(options, machine):
+    places = list(_places(options, machine))
+    if options.disable_originals:
+        say_shared(places, options.output)
+    for place in places:
         try:
             text = text_at(place.path, trusted=True)
             found, not_found = survey(place, text, machine.environ, machine.home)
@@ -233,9 +244,8 @@ def _leave_for_sign_in(options: Desk, result: Import, directory: Path) -> list[S
     outcomes, stays = probe(asked, options.output, variables=own, head=head), []
     for name, server in asked:
         if outcomes[name].state == "unauthorized":
-            gone = [each for _, each in result.leave(name, server)]
-            stays += [Stays(each.place, each.key, name, SIGN_IN, "sign-in") for each in gone]
-            result.skipped += [Skipped(each.place, each.key, "sign-in needed: stays with its host") for each in gone]
+            gone = result.leave(name, server, "sign-in needed: stays with its host")
+            stays += [Stays(each.place, each.key, name, SIGN_IN, "sign-in") for _, each in gone]
     return stays
 
 

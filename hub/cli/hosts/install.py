@@ -17,7 +17,7 @@ from config.hosts.facts import KnownHost, Machine, Place, all_hosts, is_found, p
 from config.hosts.import_writing import imported_dir, known
 from config.hosts.install import Plan, own_program, plan_entries, plan_restore, plan_uninstall, text_at
 from config.hosts.installed import Records, our_entries
-from config.hosts.originals import Originals
+from config.hosts.originals import Originals, is_same_file, of_host
 from config.hub_paths import config_file, install_records_path, originals_path, runtime_dir, state_dir
 from config.loading.assemble import load_all
 from hub.cli.configuration.environment import record_shell
@@ -135,8 +135,12 @@ def _uninstall(options: Desk) -> int:
     changes = HostChanges(options, machine)
     changes.add(places, plan)
     if options.restore_originals:
-        done = {place.path for place in places if not is_by_program(place)}
-        changes.add([place for place in _with_originals(options, machine) if place.path not in done], rest)
+        done = [place for place in places if not is_by_program(place)]
+
+        def is_done(place: Place) -> bool:
+            return any(each.host is place.host and is_same_file(each.path, place.path) for each in done)
+
+        changes.add([place for place in _with_originals(options, machine) if not is_done(place)], rest)
     code = changes.carry_out()
     if not options.restore_originals:
         _remind(options, machine)
@@ -159,12 +163,12 @@ def _tell_what_stays(output: Output) -> None:
 def _with_originals(options: Desk, machine: Machine) -> list[Place]:
     """The files of the chosen hosts that an import took servers out of."""
     project, out = project_of(options), Originals(originals_path())
-    return [
+    places = [
         Place(host, path, f"{host.title} in {project}" if project else host.title, project)
         for host in chosen_hosts(options, machine)
         for path in out.all()
-        if out.of(path, host.id, project)
     ]
+    return [place for place in places if out.of(place)]
 
 
 def _remind(options: Desk, machine: Machine) -> None:
@@ -172,7 +176,7 @@ def _remind(options: Desk, machine: Machine) -> None:
     for place in _with_originals(options, machine):
         with suppress(EditError, EditRefused):
             text = text_at(place.path)
-            if count := sum(each.is_out(text) for each in originals_of(place)):
+            if count := sum(each.is_out(text) for each in of_host(place, originals_of(place))):
                 where = f" --project {shlex.quote(str(place.project))}" if place.project else ""
                 several = count != 1
                 options.output.note(

@@ -150,7 +150,7 @@ def _hosts_that_lost(name: str, named: Path | None) -> list[Place]:
             text = text_at(place.path)
             if _has(place, text, name, names, machine):
                 return []
-            before, _ = put_back(text, [each for each in _of(place, out) if each.is_out(text)])
+            before, _ = put_back(text, [each for each in out.of(place) if each.is_out(text)])
             if _has(place, before, name, names, machine):
                 lost.append(place)
     return lost
@@ -198,10 +198,6 @@ def _places(machine: Machine, out: Originals) -> Iterator[Place]:
                 project = None if each.project is None else Path(each.project)
                 found.setdefault((path, host.id), Place(host, path, host.title, project))
     yield from found.values()
-
-
-def _of(place: Place, out: Originals) -> list[Any]:
-    return out.of(place.path, place.host.id, place.project)
 
 
 def _has(place: Place, text: str, name: str, names: Mapping[Any, str], machine: Machine) -> bool:

@@ -12,7 +12,7 @@ from config.files import locked
 from config.hosts import import_writing
 from config.hosts.facts import Machine, Place
 from config.hosts.import_choice import Import
-from config.hosts.install import Plan, carry_out
+from config.hosts.install import carry_out
 from config.hosts.installed import Records
 from config.hosts.leaving import Leaving, Served
 from config.hub_paths import backup_dir, state_dir
@@ -95,9 +95,8 @@ class CarryOut:
         """
         with held_back():
             remember_hosts(result)
-            installs = plan_installs(places, machine, records)
             self._reached_hosts, self.aftermath = True, "everything was written"
-            code, changed = self._install(installs, records, machine)
+            code, changed = self._install(places, records, machine)
             left = what_leaves(result, config, machine, records, served, without_hub=False)
             code = max(code, self._take_out(left, machine, changed))
         for each in left.stays:
@@ -139,10 +138,11 @@ class CarryOut:
 
     # --- the hosts' files
 
-    def _install(self, plans: list[Plan], records: Records, machine: Machine) -> tuple[int, list[Place]]:
+    def _install(self, places: Sequence[Place], records: Records, machine: Machine) -> tuple[int, list[Place]]:
         output, code, changed = self._output, EX_OK, []
         with locked(state_dir()):
-            for planned in plans:
+            for place in places:
+                (planned,) = plan_installs([place], machine, records)  # in turn: two hosts may have one file
                 try:
                     if planned.did == "refused":
                         output.append("hosts", {**as_object(planned, None), "why": planned.why})

@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from config.files import read_file
-from config.hosts.facts import Machine
+from config.hosts.facts import Machine, every_user_file
 from config.hosts.host_servers import Server
 from config.hosts.import_choice import Import
 from config.hosts.import_writing import Write, imported_dir, imported_files, known, load_present, removed
@@ -18,7 +18,7 @@ from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import config_file, install_records_path
 from config.loading.all_files import OWN_VARIABLES
 from config.secrets.store import SecretStore
-from hub.cli.hosts.choices import say_elsewhere, settle_near_duplicates
+from hub.cli.hosts.choices import say_elsewhere, say_shared, settle_near_duplicates
 from hub.cli.hosts.entries import say_permissions
 from hub.cli.hosts.originals import offered
 from hub.cli.hosts.served import reasons
@@ -117,8 +117,8 @@ class _Journey:
         if not survey.places:
             files = ", ".join(f"{each.place.path}: {each.why}" for each in survey.unreadable)
             return output.fail(EX_FAILED, f"{files}; mend that, then run this again; nothing was changed")
-        for place, first in survey.shared:
-            output.note(f"{place.title} has the same file as {first.title}, {first.path}: it is changed once, for both")
+        hosts = chosen_hosts(options, self._machine)
+        say_shared((place for host in hosts for place in every_user_file(host, self._machine)), output)
         survey = without_refused(survey, plan_installs(survey.places, self._machine, self._records))
         result = self._take(survey.servers)
         verdicts = self._settle(self._try(result, survey), result)

@@ -1,7 +1,6 @@
 """All that a setup would write: the hub's own files, and the files of hosts."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -14,7 +13,7 @@ from config.hosts.import_writing import Write
 from config.hosts.install import Plan, own_program, plan_install
 from config.hosts.installed import Records
 from config.hosts.leaving import Leaving, Served, leaving
-from config.hosts.originals import Original
+from config.hosts.originals import Original, is_same_file, of_host
 from config.hosts.secret_literals import NewSecrets
 from config.loading.assemble import load_all
 from config.settings import HubConfig, UpstreamConfig
@@ -54,17 +53,18 @@ class SetupPlan(Struct, frozen=True):
         """The hosts whose files are left as they are, since they cannot be edited for certain."""
         return [each for each in self.installs if each.did == "refused"]
 
-    def leaves(self, path: Path) -> list[str]:
+    def leaves(self, place: Place) -> list[str]:
         """The servers that leave the file of a host."""
-        return [each.key for each in self._originals(path) if not each.off]
+        return [each.key for each in self._originals(place) if not each.off]
 
-    def turned_off(self, path: Path) -> list[str]:
+    def turned_off(self, place: Place) -> list[str]:
         """The servers that stay in the file of a host, switched off."""
-        return [each.key for each in self._originals(path) if each.off]
+        return [each.key for each in self._originals(place) if each.off]
 
-    def _originals(self, path: Path) -> list[Original]:
-        found = [each for write in self.leaving.writes if write.path == path for each in write.originals]
-        return [*found, *(call.original for call in self.leaving.programs if call.path == path)]
+    def _originals(self, place: Place) -> list[Original]:
+        writes, calls = self.leaving.writes, self.leaving.programs
+        found = [each for write in writes if is_same_file(write.path, place.path) for each in write.originals]
+        return of_host(place, [*found, *(call.original for call in calls if call.path == place.path)])
 
 
 def plan_capture(imported: Sequence[Write], machine: Machine) -> tuple[Capture | None, str]:

@@ -12,7 +12,7 @@ from config.hosts.import_choice import Import
 from config.hosts.import_writing import Write
 from config.hosts.install import Plan
 from config.hosts.leaving import SIGN_IN, Leaving, Stays
-from config.hosts.originals import taken_out
+from config.hosts.originals import out_again
 from config.hub_paths import backup_dir
 from hub.cli.hosts.changes import below_home, configuration_diff, host_diff, text_diff
 from hub.cli.render.costs import warning_of
@@ -138,7 +138,7 @@ def all_changes(plan: SetupPlan, home: Path) -> Iterator[Block]:
         rows.append(["hubd", "hubd secret", ", ".join(plan.secrets.values)])
     for each in plan.installs:
         path = each.place.path
-        out, off = plan.leaves(path), plan.turned_off(path)
+        out, off = plan.leaves(each.place), plan.turned_off(each.place)
         changes = (["the hub"] if each.changes else []) + [f"without {', '.join(out)}"] * bool(out)
         changes += [f"{listed(off)} switched off"] * bool(off)
         if changes:
@@ -222,10 +222,7 @@ def diffs(plan: SetupPlan) -> list[Block]:
 
 def _without(installed: Plan, write: Write | None) -> str:
     """The file of a host with the hub, and without the servers that leave it."""
-    text = (installed.after or b"").decode()
-    for original in () if write is None else write.originals:
-        text, _ = taken_out(installed.place, text, original.key)
-    return text
+    return out_again((installed.after or b"").decode(), () if write is None else write.originals)[0]
 
 
 # --- what came of it --------------------------------------------------------------------------------------------------

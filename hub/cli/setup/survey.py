@@ -40,8 +40,6 @@ class Survey(Struct, frozen=True):
     skipped: list[Skipped]
     """Entries that are no servers to take over."""
     unreadable: list[UnreadableFile]
-    shared: list[tuple[Place, Place]]
-    """Files that are links to the one of another host, and that one: it is changed once, for both."""
 
     @property
     def titles(self) -> list[str]:
@@ -51,15 +49,14 @@ class Survey(Struct, frozen=True):
 
 def survey_hosts(hosts: Sequence[KnownHost], machine: Machine, records: Records) -> Survey:
     """Read the user's files of these hosts."""
-    found = Survey([], [], [], [], [])
+    found = Survey([], [], [], [])
     firsts: dict[tuple[str, tuple[str, ...]], Place] = {}
     for host in hosts:
         files = every_user_file(host, machine)
         passed_over: set[Path] = set()
         for place in files:
             first = firsts.setdefault((os.path.realpath(place.path), place.kept.root), place)
-            if first is not place:
-                found.shared.append((place, first))
+            if first is not place:  # a link to the same entries
                 passed_over.add(place.path)
                 continue
             try:
