@@ -9,11 +9,14 @@ import gc
 import json
 import os
 import pkgutil
+import secrets
 import signal
 import socket
 import sys
 import threading
-from typing import NoReturn
+from collections.abc import Callable
+from types import ModuleType
+from typing import NamedTuple, NoReturn
 
 PACKAGES = ("hub", "config", "upstreams", "cache")
 LARGEST = 1 << 20
@@ -29,7 +32,34 @@ def import_all() -> None:
                 __import__(module.name)
 
 
-def serve(requests: socket.socket) -> None:
+class Identity(NamedTuple):
+    """What a process is known by, drawn when its module is imported: each fork draws it anew."""
+
+    name: str
+    draw: Callable[[], object]
+    modules: list[ModuleType]
+    """All that have it by that name."""
+
+    @classmethod
+    def of(cls, module: ModuleType, name: str, draw: Callable[[], object]) -> "Identity":
+        value = getattr(module, name)
+        return cls(name, draw, [each for each in list(sys.modules.values()) if getattr(each, name, None) is value])
+
+
+def identities() -> list[Identity]:
+    """What each fork draws anew."""
+    from config import diff
+    from hub.linux import orphans
+    from hub.wire import declarations
+
+    return [
+        Identity.of(orphans, "THIS_HUB", orphans._name_of_this_hub),
+        Identity.of(declarations, "THIS_HUB", lambda: secrets.token_hex(8)),
+        Identity.of(diff, "_THIS_RUN", lambda: secrets.token_bytes(16)),
+    ]
+
+
+def serve(requests: socket.socket, identities: list[Identity]) -> None:
     """Fork for each request, until nobody can make one any more."""
     while True:
         packet, descriptors, _, _ = socket.recv_fds(requests, LARGEST, 4)
@@ -37,17 +67,21 @@ def serve(requests: socket.socket) -> None:
             return
         if os.fork() == 0:
             requests.close()
-            _report(json.loads(packet), descriptors)
+            _report(json.loads(packet), descriptors, identities)
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _report(request: dict[str, object], descriptors: list[int]) -> NoReturn:
+def _report(request: dict[str, object], descriptors: list[int], identities: list[Identity]) -> NoReturn:
     """Fork once more for the command, and tell how it ended."""
     *standard, told = descriptors
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     if (pid := os.fork()) == 0:
         os.close(told)
+        for each in identities:
+            value = each.draw()
+            for module in each.modules:
+                setattr(module, each.name, value)
         _become(request, standard)
     for descriptor in standard:
         os.close(descriptor)
@@ -68,6 +102,8 @@ def _become(request: dict[str, object], standard: list[int]) -> NoReturn:
         stream = open(number, mode, buffering=1 if name == "stderr" else -1, encoding="utf-8", errors=errors)  # noqa: SIM115
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
+    if request["leads"]:
+        os.setsid()
     os.environ.clear()
     os.environ.update(request["env"])  # type: ignore[call-overload]
     os.chdir(str(request["cwd"]))
@@ -93,4 +129,4 @@ if __name__ == "__main__":
     import_all()
     gc.collect()
     gc.freeze()  # collections of a fork would copy all this
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=int(sys.argv[1])), identities())

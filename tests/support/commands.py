@@ -1,8 +1,9 @@
 """`hubd` commands in a home of their own, without the start of an interpreter for each: that is most of their time.
 
-`run_hubd` takes the place of `subprocess.run([HUBD, ...])`. The command is a process of its own all the same, with its
-own environment, descriptors and end; but it is a fork of one that has imported everything (`command_server.py`). What
-is about the start itself, a terminal or a signal keeps a process that the installed command starts.
+`run_hubd` takes the place of `subprocess.run([HUBD, ...])`, `Fork` that of `subprocess.Popen`. The command is a process
+of its own all the same, with its own environment, descriptors and end; but it is a fork of one that has imported
+everything (`command_server.py`). What is about the start itself, a terminal or a signal keeps a process that the
+installed command starts.
 """
 
 import atexit
@@ -61,7 +62,6 @@ def run_hubd(
     """
 
     argv = [str(HUBD), *map(str, arguments)]
-    request = json.dumps({"argv": argv, "env": dict(env), "cwd": str(cwd or os.getcwd())}).encode()
     with contextlib.ExitStack() as stack:
         taken, given = os.pipe()
         written = [os.pipe(), os.pipe()]
@@ -69,18 +69,88 @@ def run_hubd(
         stack.callback(ours.close)
         for end in (pipe[0] for pipe in written):
             stack.callback(os.close, end)
-        passed = [taken, *(pipe[1] for pipe in written), theirs.detach()]
-        try:
-            socket.send_fds(_requests(tuple(prefix)), [request], passed)
-        finally:
-            for descriptor in passed:
-                os.close(descriptor)
+        _start(argv, env, cwd, [taken, *(pipe[1] for pipe in written), theirs.detach()], prefix)
         Thread(target=_write, args=(given, (input or "").encode())).start()
         told, out, err = _read(ours.fileno(), *(pipe[0] for pipe in written), argv=argv, timeout=timeout)
     done = subprocess.CompletedProcess(argv, int(told.split()[1]), out.decode(), err.decode())
     if check:
         done.check_returncode()
     return done
+
+
+def _start(
+    argv: list[str],
+    env: Mapping[str, str],
+    cwd: Path | str | None,
+    descriptors: Sequence[int],
+    prefix: Sequence[str] = (),
+    *,
+    leads: bool = False,
+) -> None:
+    """Ask for a process with these descriptors, which are closed here; it `leads` a session of its own, if it is to."""
+    request = {"argv": argv, "env": dict(env), "cwd": str(cwd or os.getcwd()), "leads": leads}
+    try:
+        socket.send_fds(_requests(tuple(prefix)), [json.dumps(request).encode()], descriptors)
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+class Fork:
+    """A command that runs: as `subprocess.Popen` with pipes to its standard input and from its standard output, in a
+    session of its own; `stderr` is a descriptor."""
+
+    def __init__(
+        self, arguments: Sequence[object], env: Mapping[str, str], *, cwd: Path | None, stderr: int | None
+    ) -> None:
+        self.args = [str(HUBD), *map(str, arguments)]
+        (taken, given), (out, told) = os.pipe(), os.pipe()
+        self._end, theirs = socket.socketpair()
+        said = [taken, told, os.dup(told if stderr is None else stderr), theirs.detach()]
+        _start(self.args, env, cwd, said, leads=True)
+        self.stdin, self.stdout = open(given, "wb"), open(out, "rb")  # noqa: SIM115
+        self._told = b""
+        self._code: int | None = None
+        while b"\n" not in self._told:
+            assert self._hear(60), "the server of commands is gone"
+        self.pid = int(self._told.split()[0])
+
+    def _hear(self, patience_s: float | None) -> bytes:
+        self._end.settimeout(patience_s)
+        told = self._end.recv(100)
+        self._told += told
+        return told
+
+    def poll(self) -> int | None:
+        """Its exit code, or None: it still runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self._code
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; returns its exit code.
+
+        Raises:
+            subprocess.TimeoutExpired: it has not ended within so many seconds.
+        """
+        while self._code is None:
+            try:
+                told = self._hear(timeout)
+            except (BlockingIOError, TimeoutError):
+                raise subprocess.TimeoutExpired(self.args, timeout or 0) from None
+            if not told:
+                self._code = int(self._told.split()[1])
+                self._end.close()
+        return self._code
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Send it SIGTERM, unless it has ended."""
+        self.send_signal(signal.SIGTERM)
 
 
 def _write(descriptor: int, data: bytes) -> None:

@@ -3,10 +3,10 @@
 
     npx [-y] PACKAGE HOW FOLDER
 
-It installs until FOLDER/PACKAGE is there, and then becomes the demo server. HOW it installs: `burn` uses the processor,
-`print` says lines, `fork` starts processes, `hang` does nothing. `broken`: it says that zod is missing in its folder of
-the npx cache, as long as there is a file `broken` in that; `spoilt`: and makes that file before. Each start is noted
-in FOLDER/starts, each end of an install in FOLDER/ends.
+It installs until FOLDER/PACKAGE is there, and then becomes the demo server. HOW it installs: `burn` uses the processor
+a little, `print` says lines, `fork` starts processes, `hang` does nothing. `broken`: it says that zod is missing in its
+folder of the npx cache, as long as there is a file `broken` in that; `spoilt`: and makes that file before. Each start
+is noted in FOLDER/starts, each end of an install in FOLDER/ends.
 """
 
 import os
@@ -30,6 +30,7 @@ def note(name):
 def wait():
     if how == "burn":
         sum(range(1_000_000))
+        time.sleep(0.1)  # noqa: TID251
     elif how == "print":
         say("fetching")
         time.sleep(0.2)  # noqa: TID251

@@ -41,21 +41,32 @@ class Process:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         merged: bool = False,
+        forked: bool = False,
     ) -> None:
-        """Standard error goes to the file `log`, or, if `merged`, into standard output."""
+        """Standard error goes to the file `log`, or, if `merged`, into standard output.
+
+        The command of hubd in `argv` is a fork of a process that has imported all, if `forked`: see `commands.Fork`.
+        """
         self.log = log
         self.said: list[str] = []
         self._lines: queue.Queue[str | None] = queue.Queue()
         with log.open("wb") as stderr:
-            self._popen = subprocess.Popen(
-                [str(part) for part in argv],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT if merged else stderr,
-                env=dict(env) if env is not None else None,
-                cwd=cwd,
-                start_new_session=True,
-            )
+            if forked:
+                from tests.support.commands import Fork
+
+                self._popen: subprocess.Popen[bytes] | Fork = Fork(
+                    argv[1:], env or os.environ, cwd=cwd, stderr=None if merged else stderr.fileno()
+                )
+            else:
+                self._popen = subprocess.Popen(
+                    [str(part) for part in argv],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT if merged else stderr,
+                    env=dict(env) if env is not None else None,
+                    cwd=cwd,
+                    start_new_session=True,
+                )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -139,9 +150,10 @@ def running(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     merged: bool = False,
+    forked: bool = False,
 ) -> Iterator[Process]:
     """A process that runs during the block."""
-    process = Process(argv, log, env=env, cwd=cwd, merged=merged)
+    process = Process(argv, log, env=env, cwd=cwd, merged=merged, forked=forked)
     try:
         yield process
     finally:
@@ -185,13 +197,18 @@ def own_directories(directory: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def running_hub(directory: Path, config: str, *, auth: str = "token", listen: str = "127.0.0.1:0") -> Iterator[Hub]:
-    """`hubd serve` with this text as hubd.toml, on a port of the kernel's choice."""
+def running_hub(
+    directory: Path, config: str, *, auth: str = "token", listen: str = "127.0.0.1:0", forked: bool = True
+) -> Iterator[Hub]:
+    """`hubd serve` with this text as hubd.toml, on a port of the kernel's choice.
+
+    Most of a start is that of an interpreter, so that it is `forked`, unless it matters what the process has loaded.
+    """
     env = own_directories(directory)
     file = directory / "hubd.toml"
     file.write_text(config)
     argv = [HUBD, "serve", "--config", file, "--listen", listen, "--auth", auth]
-    with running(argv, directory / "hubd.log", env=env, cwd=directory) as process:
+    with running(argv, directory / "hubd.log", env=env, cwd=directory, forked=forked) as process:
         url = process.wait_for(r"https?://[^\s\"]+/mcp")[0]
         token = None
         if auth == "token":

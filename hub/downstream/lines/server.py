@@ -194,7 +194,7 @@ class LineServer:
             log.info("refused a host: %s", view)
             if not rest:  # its shim answers the first request by its id, so that one is waited for
                 with suppress(trio.BrokenResourceError), trio.move_on_after(PREAMBLE_S):
-                    await stream.receive_some(1)
+                    await stream.receive_some()
             with suppress(trio.BrokenResourceError), trio.move_on_after(PREAMBLE_S):
                 await stream.send_all(encode_response(None, Failure(INVALID_PARAMS, view)) + b"\n")
             return
