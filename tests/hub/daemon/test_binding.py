@@ -117,9 +117,8 @@ def test_a_listener_is_met_where_it_listens():
 def parts(host: str, opened: tuple[tuple[str, int], ...] = ()) -> SignInParts:
     found = SignInParts.__new__(SignInParts)
     found._listener = SimpleNamespace(address=(host, 8443))
-    found.__dict__["sign_ins"] = SimpleNamespace(
-        addresses=SimpleNamespace(is_open=lambda address, port: (address, port) in opened)
-    )
+    listeners = SimpleNamespace(is_open=lambda address, port: (address, port) in opened)
+    found.__dict__["sign_ins"] = SimpleNamespace(addresses=SimpleNamespace(listeners=listeners))
     return found
 
 
