@@ -43,7 +43,6 @@ def connect_or_start() -> tuple[socket.socket, bool]:
         HubHangs: it runs, and does not answer.
         ConfigError: its configuration or its directories cannot be used.
     """
-
     attempt = DaemonStart(str(runtime_dir()))
     started = False
     try:
@@ -71,7 +70,6 @@ def start_service(output: "Output") -> bool:
 
     A manager that cannot be reached, as in a session without systemd, is noted.
     """
-
     unit = Path(directories.config_dir()).parent / "systemd" / "user" / "hubd.service"
     if is_alive(str(runtime_dir() / "hubd.lock")) or not unit.exists():
         return False
@@ -129,7 +127,6 @@ def force_stop(control: Path, output: Output) -> None:
 def _process(control: Path) -> Iterator[tuple[int, int]]:
     """The pid and a pidfd of the hub: it holds the lock, and if anybody takes connections for it that is itself, or
     the service manager that started it."""
-
     pid = pid_in_lock(control)
     with hold(pid) as process:
         if process is None or not is_alive(str(control.with_name(LOCK))) or pid_in_lock(control) != pid:

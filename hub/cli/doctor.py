@@ -33,7 +33,7 @@ from hub.cli.checks.shown_token import findings_on
 from hub.cli.configuration.saving import reload_hub, save
 from hub.cli.configuration.shell_variables import keep_of_hub
 from hub.cli.render.screen import Block, paint
-from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, add, add_config, as_json, client, now, own_command
+from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, add, add_config, as_json, ask_hub, now, own_command
 from hub.control.answers import Status
 from hub.control.client import ControlClient
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning
@@ -103,9 +103,7 @@ def _machine(options: Desk) -> int:
             version=HUBD_VERSION,
             status=status,
             hangs=hangs,
-            records=Path(directories.state_dir(), "installed.json"),
-            token=Path(directories.state_dir(), "token"),
-            trust=Path(directories.state_dir(), "trust.json"),
+            state=Path(directories.state_dir()),
             directory=Path.cwd(),
             config=options.config,
             status_at=partial(_status_at, patience_s=STRANGER_S),
@@ -132,8 +130,7 @@ def _was_connected_lately() -> Callable[[UpstreamConfig], bool]:
 def _sign_in_trials() -> Mapping[str, SignInTrial]:
     """The prospects of the sign-ins that servers wait for, as the running hub finds out."""
     try:
-        with client() as hub:
-            return {trial.upstream: trial for trial in hub.request(SIGN_IN_TRIALS).trials}
+        return {trial.upstream: trial for trial in ask_hub(SIGN_IN_TRIALS).trials}
     except (OSError, HubNotRunning, HubHangs, ControlFailed):  # a hub of before, too
         return {}
 

@@ -12,7 +12,18 @@ from config.loading.assemble import load_all
 from hub.cli.render.cache import cache
 from hub.cli.render.status import status
 from hub.cli.server_watch import say_outcomes, watch
-from hub.cli.subcommand import Desk, Output, UsageError, add, add_no_wait, as_json, as_line, client, load_when_run
+from hub.cli.subcommand import (
+    Desk,
+    Output,
+    UsageError,
+    add,
+    add_no_wait,
+    as_json,
+    as_line,
+    ask_hub,
+    client,
+    load_when_run,
+)
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NothingListens
 from hub.control.methods import CACHE, CACHE_CLEAR, RELOAD, RESTART, STATUS, read
 from hub.shim.main import run
@@ -67,8 +78,7 @@ def _start(options: Desk) -> int:
     by_service = start_service(output)
     started = start_hub()
     by = "service" if by_service else "command" if started else None
-    with client() as hub:
-        status = hub.request(STATUS)
+    status = ask_hub(STATUS)
     output.set(started=by is not None, **({} if by is None else {"by": by}), version=status.version)
     did = "the hub runs already" if by is None else "started the service" if by == "service" else "started"
     where = ""
@@ -101,7 +111,6 @@ def _status(options: Desk) -> int:
 
 def _not_running(error: HubNotRunning) -> str:
     """The sentence where no hub runs: if it could not start, what is to be mended first."""
-
     try:
         load_all(None, os.environ, partly=True)
     except ConfigError as problem:
@@ -115,7 +124,6 @@ def _not_running(error: HubNotRunning) -> str:
 def _watch(output: Output, answer: Any) -> NoReturn:
     """Show the status again and again. On a terminal the last one stays when Ctrl-C ends it; elsewhere, and with
     `--json`, all are printed."""
-
     screen, blocks = output.screen, status(read(STATUS, answer))
     try:
         with screen.live_lines() as live:
@@ -150,8 +158,7 @@ def _cache(options: Desk) -> int:
 
 
 def _cache_clear(options: Desk) -> int:
-    with client() as hub:
-        cleared = hub.request(CACHE_CLEAR, name=options.name).cleared
+    cleared = ask_hub(CACHE_CLEAR, name=options.name).cleared
     if options.json:
         print(as_json({"cleared": cleared, "upstream": options.name}))
     else:

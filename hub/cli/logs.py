@@ -52,7 +52,6 @@ def logs(options: Desk) -> int:
 
 def _logs_on_disk(options: Desk, error: HubNotRunning) -> int:
     """Show what the last hub that ran in the background has left of its own log; the exit code."""
-
     output = options.output
     is_asked = isinstance(error, NothingListens) and options.name in (None, "hub") and not options.follow
     path = Path(directories.state_dir(), "hubd.log")

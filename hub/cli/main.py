@@ -103,7 +103,6 @@ def _run(arguments: Sequence[str], words: Sequence[str], output: Output) -> int:
 
 def _describe_bug(error: Exception) -> str:
     """The message for an error that no command expects. It names the line, since there is no traceback."""
-
     last = extract_tb(error.__traceback__)[-1]
     what = f"{type(error).__name__}: {str(error)[:200]} ({os.path.basename(last.filename)}, line {last.lineno})"
     return (

@@ -81,7 +81,6 @@ def say_kept(kept: "Mapping[str, Stored]", output: Output) -> None:
 
 def secrets_of(server: str, config: "Path | None") -> list[str]:
     """The secrets that are kept and that a server refers to, before it is removed."""
-
     try:
         uses = secret_uses(config, os.environ)
         kept = SecretStore.open().names() if uses else {}
@@ -92,7 +91,6 @@ def secrets_of(server: str, config: "Path | None") -> list[str]:
 
 def say_unused(names: Sequence[str], config: "Path | None", output: Output) -> None:
     """Note which of these secrets no server uses any more: they stay."""
-
     uses = secret_uses(config, os.environ) if names else {}
     for name in names:
         if not uses.get(name):

@@ -9,6 +9,7 @@ from os import EX_TEMPFAIL
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from hub.cli.render.screen import Block
 from hub.cli.render.words import about, duration, last_words
@@ -146,7 +147,6 @@ def watch(
         HubNotRunning, ControlFailed, NotUnderstood: as `ControlClient`.
         KeyboardInterrupt: the servers go on starting.
     """
-
     wanted = list(dict.fromkeys(names))
     began_at = until = now_s()
     again = _Again()
@@ -202,10 +202,7 @@ def outcome(name: str, row: "UpstreamRow | None", waited_s: float) -> ServerOutc
         state="reconnecting" if row.stale_config and row.state in UP else row.state,
         installing=row.installing,
         queued=row.queued,
-        tools=None if counts is None else counts.tools,
-        prompts=None if counts is None else counts.prompts,
-        resources=None if counts is None else counts.resources,
-        templates=None if counts is None else counts.templates,
+        **({} if counts is None else asdict(counts)),
         tokens=row.tokens if counts else None,
         why=_why(row, waited_s),
         sign_in=row.account.command if row.account is not None and row.state == "unauthorized" else "",

@@ -127,11 +127,6 @@ def _place(service: Service, options: Desk) -> int:
     return EX_OK
 
 
-def _open_unlinked(path: str, flags: int) -> int:
-    """Open a file of the hub's own, and follow no link."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
-
-
 @contextmanager
 def _nobody_starts_a_hub(system: bool, output: Output) -> Iterator[None]:
     """Stop this user's hub, and keep shims from starting another until the service has its socket."""
@@ -139,7 +134,10 @@ def _nobody_starts_a_hub(system: bool, output: Output) -> Iterator[None]:
         yield
         return
 
-    with open(runtime_dir() / "start.lock", "wb", opener=_open_unlinked) as turn:
+    def opener(path: str, flags: int) -> int:
+        return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+
+    with open(runtime_dir() / "start.lock", "wb", opener=opener) as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
         try:
             with client() as hub:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from config.loading.assemble import Loaded
     from hub.control.client import ControlClient
+    from hub.control.methods import Method, Result
 
 EX_FAILED: Final = 1
 EX_USAGE: Final = 2
@@ -353,6 +354,16 @@ def client() -> "ControlClient":
     from hub.control.client import ControlClient
 
     return ControlClient(control_path())
+
+
+def ask_hub(method: "Method[Result]", **params: object) -> "Result":
+    """The result of one request to the running daemon.
+
+    Raises:
+        HubNotRunning, HubHangs, ControlFailed, NotUnderstood: as `ControlClient`.
+    """
+    with client() as hub:
+        return hub.request(method, **params)
 
 
 def as_json(value: object) -> str:

@@ -4,6 +4,7 @@ import argparse
 import os
 import re
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from os import EX_OK
@@ -15,10 +16,10 @@ from config.loading.check_access import token_problem
 from config.tables.access import AccessToken
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.render.screen import Table
-from hub.cli.subcommand import EX_FAILED, Desk, Output, Parser, add, add_config, client, now
+from hub.cli.subcommand import EX_FAILED, Desk, Output, Parser, add, add_config, ask_hub, now
 from hub.control.errors import HubNotRunning
 from hub.control.methods import READ_TOKENS
-from hub.downstream.access.host_tokens import HostTokens, check_token, read_or_make_token
+from hub.downstream.access.host_tokens import HostTokens, KeptToken, check_token, read_or_make_token
 from hub.link.interface import OWNER
 
 _SECONDS: Final = {"m": 60, "h": 3600, "d": 86400}
@@ -95,9 +96,9 @@ def _new(options: Desk) -> int:
         return output.fail(EX_FAILED, f"{where} has a token {name} already; take another name")
     expires = None if options.expires is None else now().timestamp() + options.expires
     profile = options.profile
-    token = _store().make(name, principal=options.principal, host=options.host, expires=expires, profile=profile)
-    output.set(name=name, principal=options.principal or OWNER, host=options.host or name, expires=_moment(expires))
-    output.set(profile=profile or None)
+    store = _store()
+    token = store.make(name, principal=options.principal, host=options.host, expires=expires, profile=profile)
+    output.set(**_row(name, store.all()[name], _moment(expires)))
     return _show(token, output, profile)
 
 
@@ -109,13 +110,7 @@ def _rotate(options: Desk) -> int:
     store = _store()
     token = store.rotate(options.name, grace_s=options.grace)
     kept = store.all()[options.name]
-    output.set(
-        name=options.name,
-        principal=kept.principal or OWNER,
-        host=kept.host or options.name,
-        expires=_moment(kept.expires),
-        profile=kept.profile or None,
-    )
+    output.set(**_row(options.name, kept, _moment(kept.expires)))
     return _show(token, output, kept.profile)
 
 
@@ -142,29 +137,13 @@ def _revoke(options: Desk) -> int:
 
 def _list(options: Desk) -> int:
     output = options.output
-    rows: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "principal": kept.principal or OWNER,
-            "host": kept.host or name,
-            "expires": _moment(kept.expires),
-            "profile": kept.profile or None,
-            "former_until": None if kept.former is None else _moment(kept.former.until),
-            "configured": False,
-        }
-        for name, kept in _store().all().items()
-    ]
+    rows = []
+    for name, kept in _store().all().items():
+        former = None if kept.former is None else _moment(kept.former.until)
+        rows.append(_row(name, kept, _moment(kept.expires), former_until=former, configured=False))
     rows += [
-        {
-            "name": token.name,
-            "principal": token.principal or OWNER,
-            "host": token.host or token.name,
-            "expires": token.expires or None,
-            "profile": token.profile or None,
-            "former_until": None,
-            "configured": True,
-        }
-        for token in _tokens_of_configuration(options)
+        _row(token.name, token, token.expires or None, former_until=None, configured=True)
+        for token in options.loaded.config.access.tokens
     ]
     output.set(tokens=rows)
     if not rows:
@@ -185,16 +164,18 @@ def _list(options: Desk) -> int:
     return EX_OK
 
 
+def _row(name: str, token: AccessToken | KeptToken, expires: str | None, **more: object) -> dict[str, Any]:
+    """The token for programs."""
+    account = {"principal": token.principal or OWNER, "host": token.host or name}
+    return {"name": name, **account, "expires": expires, "profile": token.profile or None, **more}
+
+
 def _moment(at: float | None) -> str | None:
     return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
-def _store() -> "HostTokens":
+def _store() -> HostTokens:
     return HostTokens(tokens_path(), time.time)  # noqa: TID251  # it is kept, and shown to people
-
-
-def _tokens_of_configuration(options: Desk) -> "tuple[AccessToken, ...]":
-    return options.loaded.config.access.tokens
 
 
 def _places_of_tokens(options: Desk) -> dict[str, str]:
@@ -209,9 +190,5 @@ def _places_of_tokens(options: Desk) -> dict[str, str]:
 
 def _tell_hub() -> None:
     """Have a running hub read the tokens at once, so that streams end, too."""
-
-    try:
-        with client() as hub:
-            hub.request(READ_TOKENS)
-    except HubNotRunning:
-        pass
+    with suppress(HubNotRunning):
+        ask_hub(READ_TOKENS)

@@ -20,7 +20,7 @@ from hub.cli.render.costs import (
 )
 from hub.cli.render.screen import UNLIMITED, Block, Table, paint
 from hub.cli.render.words import about
-from hub.cli.subcommand import Desk, Output, UsageError, add, add_config, as_json, client, nearest
+from hub.cli.subcommand import Desk, Output, UsageError, add, add_config, as_json, ask_hub, nearest
 from hub.control.answers import UpstreamRow
 from hub.control.errors import ControlFailed
 from hub.control.methods import STATUS
@@ -57,8 +57,7 @@ def _tools(options: Desk) -> int:
     if one is not None:
         found = [one]
     elif options.name is not None:
-        with client() as control:
-            found = _tools_of(options.name, found, control.request(STATUS).upstreams, options.profile)
+        found = _tools_of(options.name, found, ask_hub(STATUS).upstreams, options.profile)
     output = options.output
     if options.profile is not None and not output.json and (searched := _note_search(options.profile)):
         output.note(searched)
@@ -98,9 +97,7 @@ def _none(profile: str | None) -> str:
 
 def _note_search(profile: str) -> str:
     """The note on the tools that the hosts of a profile are shown in place of these; "": they are shown these."""
-
-    with client() as control:
-        row = next((each for each in control.request(STATUS).profiles if each.name == profile), None)
+    row = next((each for each in ask_hub(STATUS).profiles if each.name == profile), None)
     if row is None or row.search != "on":
         return ""
     shown = f"{row.tools} tools, {about(row.tokens)} tokens"
@@ -157,7 +154,6 @@ def _costs_of(options: Desk, tools: list[dict[str, Any]], instructions: str) -> 
 def _show(tool: dict[str, Any], output: Output, profile: str | None) -> None:
     """Show how a tool is called: a signature, its description, its arguments, and an example. `profile`: as its hosts
     call it."""
-
     name, given = str(tool.get("name")), tool.get("inputSchema")
     schema = given if isinstance(given, dict) else {}
     rows = [

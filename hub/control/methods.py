@@ -89,25 +89,7 @@ SIGN_OUT: Final = Method("sign_out", SignOut, SignedOut, answer_s=SIGN_IN_S)
 READ_TOKENS: Final = Method("read_tokens", Nothing, Nothing)
 
 METHODS: Final[Mapping[str, Method[Any]]] = {
-    method.name: method
-    for method in (
-        STATUS,
-        TOOLS,
-        TOOL_USE,
-        CACHE,
-        CACHE_CLEAR,
-        RESTART,
-        RELOAD,
-        ENVIRONMENT,
-        LOGS,
-        STOP,
-        READ_TOKENS,
-        SIGN_IN,
-        SIGN_IN_FINISH,
-        SIGN_IN_STATUS,
-        SIGN_IN_TRIALS,
-        SIGN_OUT,
-    )
+    each.name: each for each in list(globals().values()) if isinstance(each, Method)
 }
 ENDLESS: Final = frozenset({LOGS.name, SIGN_IN.name})
 """Methods that answer once, and send further results as notifications of the same name."""

@@ -248,7 +248,6 @@ def stale_sockets(examined: Examined) -> Iterator[Finding]:
 
 def leftovers(examined: Examined) -> Iterator[Finding]:
     """Servers that were left behind by hubs that were killed."""
-
     for orphan in orphans():
         what = f"process {orphan.pid} ({orphan.command}) was left behind by a hub that is dead (process {orphan.hub})"
         why = "it uses memory, and may hold ports and locks that a new one needs"

@@ -21,7 +21,6 @@ CAPTURE: Final = "run `hubd env capture`"
 BUNDLES: Final = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 """The files in which distributions keep the certificates that this machine trusts, those of a company among them."""
 NODE: Final = ("npx", "node", "npm", "pnpm", "yarn", "bunx", "bun", "tsx")
-UV: Final = ("uvx", "uv", "pipx")
 
 
 class _Cause(Struct, frozen=True):

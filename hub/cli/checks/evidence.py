@@ -168,9 +168,7 @@ def examine(
     version: str,
     status: Status | None,
     hangs: str = "",
-    records: Path,
-    token: Path,
-    trust: Path,
+    state: Path,
     directory: Path,
     config: Path | None = None,
     status_at: Callable[[Path], Status | None] = lambda path: None,
@@ -178,8 +176,8 @@ def examine(
     lately: Callable[[UpstreamConfig], bool] = lambda config: False,
     trials: Callable[[], Mapping[str, SignInTrial]] = dict,
 ) -> Examined:
-    """Read the configuration (`config`, or the user's own) and the files of all hosts that are here. `lately`: whether
-    a hub was connected to a server within a day, asked where none runs.
+    """Read the configuration (`config`, or the user's own) and the files of all hosts that are here. `state`: the hub's
+    directory of state; `lately`: whether a hub was connected to a server within a day, asked where none runs.
     """
     loaded, error = None, None
     try:
@@ -190,8 +188,9 @@ def examine(
             loaded = load_all(config, machine.environ, partly=True)
     secret = None
     with suppress(OSError):
-        secret = read_private(token, MAX_TOKEN_BYTES).data.decode(errors="replace").strip()
+        secret = read_private(state / "token", MAX_TOKEN_BYTES).data.decode(errors="replace").strip()
     unread: list[Finding] = []
+    records = state / "installed.json"
     installed: Records | None = None
     try:
         installed = Records(records)
@@ -212,7 +211,7 @@ def examine(
         files=tuple(_host_files(machine, installed, unread)),
         unread=tuple(unread),
         token=secret,
-        trust=trust,
+        trust=state / "trust.json",
         directory=directory,
         status_at=status_at,
         root=root,

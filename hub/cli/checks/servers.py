@@ -11,7 +11,6 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -74,7 +73,8 @@ def commands(examined: Examined) -> Iterator[Finding]:
     known = {} if examined.loaded is None else examined.loaded.environ
     recorded = examined.loaded is not None and "PATH" in examined.loaded.own_lines
     path = known.get("PATH", shell)
-    missed = _find_missed_by_the_hub(examined)
+    rows = () if examined.status is None else examined.status.upstreams
+    missed = {row.name for row in rows if row.state != "connected" and "was not found" in (row.last_error or "")}
     causes: dict[tuple[str, str, str], list[str]] = {}
     for name, upstream in examined.upstreams():
         if upstream.command is None or NUL in upstream.command:  # a reference, which is read at the start
@@ -97,12 +97,6 @@ def commands(examined: Examined) -> Iterator[Finding]:
         causes.setdefault((cause, upstream.command, found or ""), []).append(name)
     for (cause, command, found), names in causes.items():
         yield _about_command(cause, command, found, names)
-
-
-def _find_missed_by_the_hub(examined: Examined) -> set[str]:
-    """Servers whose command the running hub has looked for in vain."""
-    rows = () if examined.status is None else examined.status.upstreams
-    return {row.name for row in rows if row.state != "connected" and "was not found" in (row.last_error or "")}
 
 
 def _about_command(cause: str, command: str, found: str, names: list[str]) -> Finding:
@@ -228,9 +222,9 @@ def _try(url: str, reason: Future[str]) -> None:
 def open_files(examined: Examined) -> Iterator[Finding]:
     """Files with secrets that others may read, and private directories that are not."""
     for path in examined.loaded.sources if examined.loaded else ():
-        with suppress(OSError):
+        with suppress(OSError, Problem, ValueError):
             mode = stat.S_IMODE(path.stat().st_mode)
-            if mode & 0o044 and _holds_secrets(path):
+            if mode & 0o044 and any(secrets_in(parse(fetch(path).data.decode(), path).tree)):
                 what = f"others may read {path} (mode {mode:03o}), and it holds what looks like secrets"
                 why = "any program of any user here can use them"
                 fix = f"run `chmod 600 {shlex.quote(str(path))}`"
@@ -243,13 +237,6 @@ def open_files(examined: Examined) -> Iterator[Finding]:
                 fix = f"run `chmod 700 {shlex.quote(str(directory))}`"
                 repair = Restrict(str(directory), 0o700)
                 yield Finding("mode", "problem", what, "hubd refuses to use it", fix, repair=repair)
-
-
-def _holds_secrets(path: Path) -> bool:
-    try:
-        return next(secrets_in(parse(fetch(path).data.decode(), path).tree), None) is not None
-    except (Problem, ValueError):
-        return False
 
 
 def roots(examined: Examined) -> Iterator[Finding]:

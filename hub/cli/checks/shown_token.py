@@ -28,6 +28,7 @@ from hub.downstream.access.host_tokens import PREFIX
 from hub.downstream.access.issuer import CannotAsk, Fetching, Issuer
 from hub.downstream.access.named_tokens import Named, NamedTokens
 from hub.downstream.access.resource_metadata import MCP_PATH, ResourceMetadata, resource_of
+from hub.link.interface import Identity
 from hub.wire.printable import printable
 from upstreams.fetch.fetcher import Fetcher
 
@@ -83,7 +84,9 @@ class Judge:
         if isinstance(named := self._find_host_token(token), Finding):
             return named
         if named is not None:
-            return _of_named(named)
+            until = "for ever" if named.until == float("inf") else f"until {_moment(named.until)}"
+            why = f"it is a token of this hub's own making, or of its configuration, and counts {until}"
+            return _let_in(_who(named.identity), why)
         if config.auth != "oauth":
             why = f'it is not the hub\'s own and of no host, or has ended; with auth = "{config.auth}" no other counts'
             return _refuse(why, '`hubd token` prints the hub\'s own; auth = "oauth" has tokens of others count')
@@ -153,9 +156,7 @@ class Judge:
                 f"ask {settings.issuer} for a token with it",
                 status=403,
             )
-        identity = verdict.identity
-        who = f"whoever shows it is {_show(identity.principal)}, as the host {_show(identity.host)}"
-        return _let_in(f"{who}, at {place}", f"it counts until {_moment(verdict.until)}")
+        return _let_in(f"{_who(verdict.identity)}, at {place}", f"it counts until {_moment(verdict.until)}")
 
     def _place(self, verdict: Verdict, settings: AccessIssuer) -> str | None:
         """The place where the token opens the hub; None: nowhere."""
@@ -177,11 +178,8 @@ def _own_token(config: HubConfig) -> str | None:
     return None
 
 
-def _of_named(named: Named) -> Finding:
-    identity = named.identity
-    until = "for ever" if named.until == float("inf") else f"until {_moment(named.until)}"
-    who = f"whoever shows it is {_show(identity.principal)}, as the host {_show(identity.host)}"
-    return _let_in(who, f"it is a token of this hub's own making, or of its configuration, and counts {until}")
+def _who(identity: Identity) -> str:
+    return f"whoever shows it is {_show(identity.principal)}, as the host {_show(identity.host)}"
 
 
 def _let_in(what: str, why: str) -> Finding:

@@ -14,14 +14,12 @@ import trio
 
 from cache.redis.connection_pair import ConnectionPair
 from cache.redis.url import address_of, require_client
-from cache.statistics import StoreStatistics
 from config import directories
 from config.errors import ConfigError
 from config.loading.safe_reading import read_plain, read_private
 from config.loading.variables import MAX_FILE_BYTES
 from config.settings import CacheConfig, HubConfig
 from hub.cli.checks.evidence import Examined, Finding, Restrict, unreadable
-from hub.control.answers import Status
 
 TRY_S: Final = 2.0
 MIN_SECRET: Final = 8
@@ -51,7 +49,7 @@ def store(examined: Examined) -> Iterator[Finding]:
     if reason := _reason(cache):
         what = f"the store at {address} cannot be used: {reason}"
         yield Finding("store", "problem", what, WITHOUT, _fix(reason, tls=address.tls))
-    elif (theirs := _store_of(examined.status)) and theirs.state != "connected":
+    elif examined.status and (seen := examined.status.cache) and (theirs := seen.store) and theirs.state != "connected":
         what = f"the running hub does not use the store at {address}: {theirs.reason or theirs.state}"
         fix = "see `hubd cache` again in half a minute; it tries by itself"
         yield Finding("store", "warning", what, WITHOUT, fix)
@@ -88,11 +86,6 @@ def _fix(reason: str, *, tls: bool) -> str:
     if "no answer" in said and tls:
         return "start that server, or correct `url` below [cache]: `rediss://` is for a server that speaks TLS"
     return "start that server, or correct `url` below [cache]"
-
-
-def _store_of(status: Status | None) -> StoreStatistics | None:
-    """The shared store as the running hub sees it; None: no hub runs, or it has no store."""
-    return status.cache.store if status is not None and status.cache else None
 
 
 def same_names(examined: Examined) -> Iterator[Finding]:

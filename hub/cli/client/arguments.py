@@ -101,20 +101,11 @@ def _property(schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _value(text: str, kinds: frozenset[str], read: Callable[[str], str] | None) -> Any:
     if read is None or not text.startswith("@") or not (text[1:].startswith(FILES) or text == "@-"):
-        return _choose(text, kinds)
+        value = parse(text)
+        own = next(names for types, names in KINDS if isinstance(value, types))
+        return text if "string" in kinds and not kinds & own else value
     content = read(text[1:])
     return parse(content) if kinds and "string" not in kinds else content
-
-
-def _choose(text: str, kinds: frozenset[str]) -> Any:
-    value = parse(text)
-    if "string" in kinds and not kinds & _kinds_of(value):
-        return text
-    return value
-
-
-def _kinds_of(value: Any) -> frozenset[str]:
-    return next(kinds for types, kinds in KINDS if isinstance(value, types))
 
 
 def types_of(schema: Mapping[str, Any], name: str) -> frozenset[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from itertools import count
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from config.loading.check_profiles import OWN_LABEL
 from hub.cli.background import connect_or_start
@@ -21,7 +21,6 @@ from hub.wire.vocabulary import METHOD_NOT_FOUND
 MAX_BYTES: Final = 256 << 20
 """The longest line that is read, as long as the hub sends any."""
 MAX_PAGES: Final = 1000
-NOTIFICATIONS: Final = "notifications/"
 
 Object = dict[str, Any]
 
@@ -35,20 +34,6 @@ class CallRefused(ControlFailed):
         """The error object of JSON-RPC."""
 
 
-class Person(Protocol):
-    """Whoever sits at the terminal: is told what happens meanwhile, and answers what servers ask."""
-
-    @property
-    def capabilities(self) -> Object:
-        """The client capabilities of what can be asked."""
-
-    def told(self, method: str, params: Object) -> None:
-        """A notification has come."""
-
-    def answer(self, method: str, params: Object) -> Object | None:
-        """Answer a request of a server; None: there is no such thing here."""
-
-
 class _PatientReader(socket.SocketIO):
     """The bytes of a socket; Ctrl-C always ends the wait for more."""
 
@@ -60,7 +45,7 @@ class _PatientReader(socket.SocketIO):
 class HubSession:
     """One session with the hub. Requests are answered one after the other; questions are asked while they run."""
 
-    def __init__(self, stream: socket.socket, person: Person, label: str, profile: str | None = None) -> None:
+    def __init__(self, stream: socket.socket, person: Terminal, label: str, profile: str | None = None) -> None:
         """Begin the session; `profile`: as a host of this profile.
 
         Raises:
@@ -166,7 +151,7 @@ def _object(value: Any) -> Object:
 
 @contextmanager
 def hub_session(
-    stream: socket.socket, person: Person, label: str = "", profile: str | None = None
+    stream: socket.socket, person: Terminal, label: str = "", profile: str | None = None
 ) -> Iterator[HubSession]:
     """A session with the hub at the other end of `stream`, as a host of `profile`. Ctrl-C cancels what runs.
 

@@ -77,7 +77,6 @@ def _tool_and_arguments(options: Desk, hub: "HubSession") -> tuple[str, Object]:
     Raises:
         UsageError: the arguments are not right.
     """
-
     name, words = options.name, list(options.arguments)
     if words and "=" not in words[0] and any(tool.get("name") == f"{name}__{words[0]}" for tool in _tools(hub)):
         name = f"{name}__{words.pop(0)}"
@@ -101,7 +100,6 @@ def _tools(hub: "HubSession") -> list[Object]:
 
 def _why(refused: "CallRefused", name: str, hub: "HubSession") -> str:
     """The reason why a call was refused, and what can be done."""
-
     code, message = refused.error.get("code"), str(refused)
     known = [str(tool.get("name")) for tool in _tools(hub)] if code == INVALID_PARAMS else [name]
     if name in known:
@@ -278,7 +276,6 @@ def _reference(name: str) -> Object:
 
 def _texts(options: Desk) -> dict[str, str]:
     """KEY=VALUE words; arguments of prompts are texts."""
-
     try:
         return dict(split(options.arguments))
     except ValueError as error:

@@ -9,11 +9,11 @@ from typing import Final, TypeVar
 
 from config.errors import ConfigError
 from config.loading.assemble import load_all
-from config.settings import Timeouts
+from config.settings import HubConfig, Timeouts
 from hub.cli.client.connection import CallRefused
 from hub.cli.render.words import duration
 from hub.cli.server_watch import PAUSE_S, is_starting
-from hub.cli.subcommand import UsageError, client
+from hub.cli.subcommand import UsageError, ask_hub
 from hub.control.answers import Status, UpstreamRow
 from hub.control.methods import STATUS
 from hub.control.waits import now_s
@@ -71,13 +71,15 @@ class _Starting:
     def wait_for_one(self) -> bool:
         """Wait until one of them is not starting any more; False: none is, or the time is over."""
         while True:
-            status = _status()
+            status = ask_hub(STATUS)
             found = [row for row in status.upstreams if self._concerns(row)]
             starting = [row for row in found if is_starting(row)]
             names, before = frozenset(row.name for row in starting), self._names
             self._names = names
             if before is None:
-                self._until = self._began_at + max((_start_s(name, status) for name in names), default=0.0)
+                upstreams = config_of_hub(status).upstreams if names else {}
+                limits = [upstreams[name].timeouts if name in upstreams else Timeouts() for name in names]
+                self._until = self._began_at + max((limit.start for limit in limits), default=0.0)
                 if any(self._is_new(row) for row in found):
                     return True
             elif before - names:
@@ -111,7 +113,7 @@ def doing(row: "UpstreamRow") -> str:
 
 def why_away(concerns: Concerns) -> str:
     """The reason why a server that a command concerns is away, and what to do; "": none is."""
-    row = next((each for each in _status().upstreams if concerns(each)), None)
+    row = next((each for each in ask_hub(STATUS).upstreams if concerns(each)), None)
     if row is None or (row.state == "connected" and not is_starting(row)):
         return ""
     if is_starting(row):
@@ -123,17 +125,10 @@ def why_away(concerns: Concerns) -> str:
     return f"{row.name} is {STATES.get(row.state, row.state)}{f': {why}' if why else ''}{remedy}"
 
 
-def _status() -> "Status":
-    with client() as control:
-        return control.request(STATUS)
-
-
-def _start_s(name: str, status: "Status") -> float:
-    """`timeouts.start` of a server, by the configuration that the hub uses."""
-
+def config_of_hub(status: Status) -> HubConfig:
+    """The configuration in the files of the running hub; the defaults, if these cannot be read."""
     watched = status.config.watched
     try:
-        upstreams = load_all(Path(watched[0]) if watched else None, os.environ, partly=True).config.upstreams
+        return load_all(Path(watched[0]) if watched else None, os.environ, partly=True).config
     except ConfigError:
-        upstreams = {}
-    return upstreams[name].timeouts.start if name in upstreams else Timeouts().start
+        return HubConfig()

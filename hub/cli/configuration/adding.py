@@ -5,7 +5,6 @@ import re
 import tomllib
 from typing import Any, Final
 
-from config.editing.draft import Draft
 from config.errors import ConfigError
 from config.hosts.secret_literals import NewSecrets, spots_of, stored
 from config.names import id_of_url
@@ -16,7 +15,6 @@ from hub.cli.configuration.editing import MEMBERS, add_server
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.shell_variables import keep_in, settle_of_new
 from hub.cli.registry.commands import add_options, says_options
-from hub.cli.secret_commands import say_kept
 from hub.cli.subcommand import Desk, UsageError, add, add_config, add_no_wait, agreed, load_when_run, nearest
 
 _EPILOG: Final = """examples:
@@ -80,18 +78,7 @@ def _add(options: Desk) -> int:
     if option := says_options(options):
         raise UsageError(f"{option} is for a server of a registry, such as `hubd add io.github.someone/something`")
     options = options.replace(**_name_and_url(options))
-    values, new = _take_out_secrets(options, _settings_of(options))
-
-    def change(draft: Draft) -> tuple[str, str]:
-        draft.add(options.name, values)
-        return "added", f"added {options.name}"
-
-    if new is not None and not options.dry_run:
-        trial = Draft(options.config, os.environ)
-        change(trial)
-        if not trial.problems():
-            say_kept(new.keep(), options.output)
-    return add_server(options, options.name, values, change)
+    return add_server(options, *_take_out_secrets(options, _settings_of(options)))
 
 
 def _is_listed(options: Desk) -> bool:
@@ -128,20 +115,16 @@ def _name_and_url(options: Desk) -> dict[str, str | None]:
         options.parser.refuse([options.opened])
     if not is_alone:
         return {"name": options.name, "url": next(iter(given), None)}
-    name = _name_of(options.name, options)
-    options.output.say(f"its name is {name}; for another one: hubd add NAME URL")
-    return {"name": name, "url": options.name}
-
-
-def _name_of(url: str, options: Desk) -> str:
     try:
         taken = options.loaded.config.upstreams
     except ConfigError:  # which is said when it is changed
         taken = {}
     try:
-        return id_of_url(url, taken)
+        name = id_of_url(options.name, taken)
     except ValueError as error:
-        raise UsageError(f"{url} is no URL that can be opened: {error}") from None
+        raise UsageError(f"{options.name} is no URL that can be opened: {error}") from None
+    options.output.say(f"its name is {name}; for another one: hubd add NAME URL")
+    return {"name": name, "url": options.name}
 
 
 # --- the settings of a new server -------------------------------------------------------------------------------------
@@ -175,7 +158,10 @@ def _own_settings(options: Desk, found: dict[str, Any]) -> dict[str, Any]:
         found["disabled"] = True
     for pair in options.set:
         path, text = _pair(pair, "set")
-        _refuse_unknown(path.split(".")[0])
+        setting, known = path.split(".")[0], declarations(UpstreamConfig)
+        if setting not in known:
+            hint = nearest(setting, known) or f"there are: {', '.join(sorted(known))}"
+            raise UsageError(f'--set: there is no setting "{setting}"; {hint}')
         _set(found, path, text)
     return found
 
@@ -196,13 +182,6 @@ def _take_out_secrets(options: Desk, values: dict[str, Any]) -> tuple[dict[str, 
     new = NewSecrets(SecretStore.open())
     keep_in(new, kept)
     return (stored(values, options.name, spots, new) if spots and chosen == "store" else values), new
-
-
-def _refuse_unknown(setting: str) -> None:
-    known = declarations(UpstreamConfig)
-    if setting not in known:
-        hint = nearest(setting, known) or f"there are: {', '.join(sorted(known))}"
-        raise UsageError(f'--set: there is no setting "{setting}"; {hint}')
 
 
 def _pair(text: str, setting: str) -> tuple[str, str]:

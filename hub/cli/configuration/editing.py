@@ -14,13 +14,14 @@ from typing import Any, Final
 
 from config.editing.draft import Draft
 from config.files import locked
+from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import state_dir
 from config.secrets.detection import secrets_in
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.saving import reload_hub, save, say_problems, show
 from hub.cli.hosts.served import hosts_that_lost, say_lost
 from hub.cli.profiles.left_out import say_left_out
-from hub.cli.secret_commands import say_unused, secrets_of
+from hub.cli.secret_commands import say_kept, say_unused, secrets_of
 from hub.cli.sign_in.commands import offer_sign_in
 from hub.cli.subcommand import EX_FAILED, Desk, add, add_config, add_no_wait
 
@@ -43,7 +44,6 @@ def add_commands(commands: Any) -> None:
     disable = add(commands, "disable", off, json=MEMBERS)
     for each in (remove, enable, disable):
         each.add_argument("name", metavar="NAME", help="the server's name as `hubd status` shows it")
-    for each in (remove, enable, disable):
         each.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
     add_no_wait(enable)
     for each in (remove, enable, disable):
@@ -90,14 +90,21 @@ def make_change(
     change: Callable[[Draft], tuple[str, str]],
     warnings: Sequence[str] = (),
     *,
+    new: NewSecrets | None = None,
     waits: bool = False,
     offers: bool = False,
 ) -> int:
     """Make one change, unless it would break the configuration. `change` says what it did by a word and a sentence.
 
-    `waits`: the server should run then, so it is waited for; `offers`: if it wants a sign-in, a person is asked for it.
+    `new`: secrets that are kept first. `waits`: the server should run then, so it is waited for; `offers`: if it wants
+    a sign-in, a person is asked for it.
     """
     output = options.output
+    if new is not None and new.values and not options.dry_run:
+        trial = Draft(options.config, os.environ)
+        change(trial)
+        if not trial.problems():
+            say_kept(new.keep(), output)
     output.set(name=options.name, warnings=output.items("warnings"))
     with locked(state_dir()):
         draft = Draft(options.config, os.environ)
@@ -116,10 +123,16 @@ def make_change(
     return reload_hub(saved, output, [options.name] if waits else (), wait=wait, offer=offer)
 
 
-def add_server(options: Desk, name: str, values: dict[str, Any], change: Callable[[Draft], tuple[str, str]]) -> int:
-    """Make the change by which a new server is added, and say which profiles leave it out; the exit code."""
+def add_server(options: Desk, values: dict[str, Any], new: NewSecrets | None) -> int:
+    """Add a server of the name `options.name`, and say which profiles leave it out; the exit code."""
+    name = options.name
+
+    def change(draft: Draft) -> tuple[str, str]:
+        draft.add(name, values)
+        return "added", f"added {name}"
+
     waits = values.get("disabled") is not True
-    code = make_change(options, change, doubts_of(name, values), waits=waits, offers=True)
+    code = make_change(options, change, _doubts_of(name, values), new=new, waits=waits, offers=True)
     if options.output.member("did") == "added" and not options.dry_run:
         say_left_out(options, name, values)
         if code == EX_FAILED:
@@ -127,7 +140,7 @@ def add_server(options: Desk, name: str, values: dict[str, Any], change: Callabl
     return code
 
 
-def doubts_of(name: str, values: dict[str, Any]) -> list[str]:
+def _doubts_of(name: str, values: dict[str, Any]) -> list[str]:
     """Doubts about a new server, beyond the warnings of the configuration itself. Shows no values of settings."""
     found = [_of_secret(name, setting, key, value) for setting, key, value in _secrets(values)]
     command = values.get("command")

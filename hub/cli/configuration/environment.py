@@ -21,7 +21,7 @@ from config.settings import HubConfig, UpstreamConfig
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.shell_variables import keep_of_hub
 from hub.cli.render.screen import Table
-from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, add, add_config, client, nearest, now
+from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, add, add_config, ask_hub, nearest, now
 from hub.control.errors import ControlFailed, HubNotRunning
 from hub.control.methods import ENVIRONMENT, RELOAD
 
@@ -83,8 +83,7 @@ def _show(options: Desk) -> int:
 def _of_hub(name: str | None) -> ShownEnvironment | None:
     """The answer of the running hub; None: none runs."""
     try:
-        with client() as hub:
-            return hub.request(ENVIRONMENT, name=name)
+        return ask_hub(ENVIRONMENT, name=name)
     except HubNotRunning:
         return None
 
@@ -140,8 +139,7 @@ def _have_it_read(output: Output) -> None:
     """Have the running hub read the file at once, for servers that are restarted next: by itself it is somewhat
     later."""
     try:
-        with client() as hub:
-            problem = hub.request(RELOAD).problem
+        problem = ask_hub(RELOAD).problem
     except (HubNotRunning, ControlFailed):
         return
     if problem is not None:

@@ -72,7 +72,14 @@ def _config(options: Desk) -> int:
     found = upstreams(gathered, defaults=options.effective)
     warnings = [*base.warnings, *(() if project is None else project.warnings)]
     if options.json:
-        print(as_json(_as_object(gathered.sources, hub, found, warnings, root, project is not None)))
+        shown = {
+            "files": [{"path": str(source.path), "layer": source.layer.value} for source in gathered.sources],
+            "project": None if root is None else {"root": str(root), "allowed": project is not None},
+            "settings": [_setting(setting) for setting in hub],
+            "upstreams": [_upstream(upstream) for upstream in found],
+            "warnings": [diagnostic_object(warning) for warning in warnings],
+        }
+        print(as_json(shown))
         return EX_OK
     for source in gathered.sources:
         print(f"# {source.layer.value}: {source.path}")
@@ -95,23 +102,6 @@ def _project_of(named: Path | None, base: HubConfig) -> tuple[Path | None, Proje
         return None, None, ()
     found = Trust(trust_path()).load_allowed(root, os.environ, base)
     return (root, None, ()) if found is None else (root, found[0], tuple(found[1]))
-
-
-def _as_object(
-    sources: Any,
-    hub: list[ShownSetting],
-    found: list[ShownUpstream],
-    warnings: list[Diagnostic],
-    root: Path | None,
-    allowed: bool,
-) -> dict[str, Any]:
-    return {
-        "files": [{"path": str(source.path), "layer": source.layer.value} for source in sources],
-        "project": None if root is None else {"root": str(root), "allowed": allowed},
-        "settings": [_setting(setting) for setting in hub],
-        "upstreams": [_upstream(upstream) for upstream in found],
-        "warnings": [diagnostic_object(warning) for warning in warnings],
-    }
 
 
 def _upstream(upstream: ShownUpstream) -> dict[str, Any]:
@@ -208,7 +198,7 @@ def _trust(options: Desk) -> int:
     sources = read_project(root, os.environ)
     project = load_project(root, os.environ, load_all(None, os.environ).config, sources=sources)
     trust = Trust(trust_path())
-    starts = _starts(sources)
+    starts = [show_upstream(name, stack, foreign=True) for name, stack in stacks(sources).items()]
     files = [str(path) for path in project.files]
     output.set(project=str(root), did="unchanged", files=files, upstreams=[_upstream(each) for each in starts])
     if trust.is_allowed(project):
@@ -218,7 +208,12 @@ def _trust(options: Desk) -> int:
     for line in (*lines((), starts), ""):
         output.say(line)
     _say(project.warnings, output)
-    _say_who_else_starts(root, output)
+    titles, _ = started_anyway(root, Machine.this())
+    if titles:
+        output.note(
+            f"{' and '.join(titles)} start{'s' * (len(titles) == 1)} what .mcp.json names by themselves, "
+            "so it runs twice there: .hubd.toml is for hubd alone"
+        )
     if not options.yes and not output.is_attended():
         raise UsageError("not a terminal: review the above and pass --yes")
     if not options.yes and not agreed(f"Allow this for hosts that work in {root}?", default=False):
@@ -228,20 +223,6 @@ def _trust(options: Desk) -> int:
     files_read = " or ".join(path.name for path in project.files[:2])
     output.say(f"trusted; run `hubd trust` again after any change of {files_read}")
     return EX_OK
-
-
-def _say_who_else_starts(root: Path, output: Output) -> None:
-    titles, _ = started_anyway(root, Machine.this())
-    if titles:
-        output.note(
-            f"{' and '.join(titles)} start{'s' * (len(titles) == 1)} what .mcp.json names by themselves, "
-            "so it runs twice there: .hubd.toml is for hubd alone"
-        )
-
-
-def _starts(sources: Any) -> list[ShownUpstream]:
-    """The upstreams of a project."""
-    return [show_upstream(name, stack, foreign=True) for name, stack in stacks(sources).items()]
 
 
 def _untrust(options: Desk) -> int:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from config.hub_paths import config_file
-from hub.cli.subcommand import Command, Desk, client
+from hub.cli.subcommand import Command, Desk, ask_hub
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning
 from hub.control.methods import STATUS
 
@@ -34,8 +34,7 @@ def on_main_file(command: Command, *, needs_answer: bool = True) -> Command:
 def _main_file_of_hub() -> Path | None:
     """The main file of the running hub; None: none runs, or it uses the usual one."""
     try:
-        with client() as hub:
-            watched = hub.request(STATUS).config.watched
+        watched = ask_hub(STATUS).config.watched
     except HubNotRunning:
         return None
     if not watched or os.path.realpath(watched[0]) == os.path.realpath(config_file()):

@@ -1,17 +1,15 @@
 """A session with the hub as a host of a profile, which is named by itself or by the label of a host."""
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 from config.errors import ConfigError
 from config.hosts.facts import all_hosts
-from config.loading.assemble import load_all
 from config.tables.profiles import DEFAULT_PROFILE, Profile
 from hub.cli.client.connection import CallRefused, HubSession, session
+from hub.cli.client.starting import config_of_hub
 from hub.cli.profiles.writing import status_now
-from hub.cli.subcommand import Desk, Output, client, nearest
+from hub.cli.subcommand import Desk, Output, ask_hub, client, nearest
 from hub.control.errors import ControlFailed
 from hub.control.methods import STATUS, TOOLS
 from hub.wire.vocabulary import INVALID_PARAMS
@@ -66,13 +64,7 @@ def why_not_shown(tool: str, profile: str) -> str:
 
 def _profiles_of_hub() -> "Mapping[str, Profile]":
     """The profiles in the files of the running hub; none, if these cannot be read."""
-
-    with client() as control:
-        watched = control.request(STATUS).config.watched
-    try:
-        return load_all(Path(watched[0]) if watched else None, os.environ, partly=True).config.profiles
-    except ConfigError:
-        return {}
+    return config_of_hub(ask_hub(STATUS)).profiles
 
 
 def _profile_of(options: Desk, name: str, refused: "CallRefused") -> str:

@@ -1,19 +1,17 @@
 """`hubd add NAME[@VERSION]`: a server of a registry, with its exact version."""
 
-import os
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from config.editing.draft import Draft
 from config.hosts.secret_literals import NewSecrets
 from config.registry.entry import Answers, entry
 from config.registry.names import RegistrySource, id_of, source_of, split
 from config.registry.packages import NotRunnable
 from config.registry.ways import Way
 from config.secrets.store import SecretStore
-from config.settings import UpstreamConfig
 from hub.cli.configuration.editing import add_server
 from hub.cli.registry.asking import answers
 from hub.cli.registry.choosing import (
@@ -22,26 +20,23 @@ from hub.cli.registry.choosing import (
     before_answers,
     choose_registry,
     choose_way,
-    is_asked,
     report_failures,
     status_of,
 )
 from hub.cli.registry.finding import Found, Known, find, judge
-from hub.cli.secret_commands import say_kept
 from hub.cli.subcommand import EX_FAILED, Desk, UsageError, agreed
 
 _REFERRED: Final = re.compile(r"\$\{[^{}]+\}(?::\d{1,5})?")
 """A host that is wholly the user's own reference."""
 
 
-@report_failures(advises=True)
+@partial(report_failures, advises=True)
 def add_listed(options: Desk, own: Mapping[str, Any]) -> int:
     """Add a server of a registry. `own`: settings that the command line says besides.
 
     Raises:
         NotAdded, RegistryFailed, UsageError: it is not added, and nothing was written.
     """
-
     try:
         name, version = split(options.name)
     except ValueError as error:
@@ -52,8 +47,11 @@ def add_listed(options: Desk, own: Mapping[str, Any]) -> int:
     server = found.listed.server
     refuse_deleted(found)
     id = options.called or id_of(name, known.upstreams)
-    if not options.called:
-        _refuse_again(name, known.upstreams)
+    for other, upstream in () if options.called else known.upstreams.items():
+        source = source_of(upstream.source)
+        if source is not None and source.name == name:
+            todo = f"`hubd update {other}` takes the newest version, and --as NAME adds it once more"
+            raise NotAdded(f'{name} is there already, as "{other}" ({source.version}): {todo}')
     way = choose_way(found, options)
     for line in before_answers(found, way):
         output.say(line)
@@ -62,40 +60,16 @@ def add_listed(options: Desk, own: Mapping[str, Any]) -> int:
     new = NewSecrets(SecretStore.open())
     got = answers(way, options, id, new)
     settings = settings_of(found, way, got, RegistrySource(found.registry.name, name, server.version))
-    settings = with_own(settings, own)
+    for setting, value in own.items():  # of tables both count
+        below = settings.get(setting)
+        settings[setting] = {**below, **value} if isinstance(below, dict) and isinstance(value, dict) else value
     for line in as_written(settings) if got.values else ():
         output.say(line)
     if not is_agreed(f'Add it as "{id}"?', options, default=not said):
         output.say("nothing was changed")
         return EX_FAILED
-    return write(options, id, settings, new)
-
-
-def write(options: Desk, id: str, settings: Mapping[str, Any], new: "NewSecrets") -> int:
-    """Write a new upstream, and keep its secrets first; the exit code."""
-
-    options = options.replace(name=id)
-
-    def change(draft: "Draft") -> tuple[str, str]:
-        draft.add(id, dict(settings))
-        return "added", f"added {id}"
-
-    options.output.set(source=settings["source"])
-    if new.values and not options.dry_run:
-        trial = Draft(options.config, os.environ)
-        change(trial)
-        if not trial.problems():
-            say_kept(new.keep(), options.output)
-    return add_server(options, id, dict(settings), change)
-
-
-def with_own(settings: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with the user's own over them; of tables both count."""
-    joined = dict(settings)
-    for name, value in own.items():
-        below = joined.get(name)
-        joined[name] = {**below, **value} if isinstance(below, dict) and isinstance(value, dict) else value
-    return joined
+    output.set(source=settings["source"])
+    return add_server(options.replace(name=id), settings, new)
 
 
 def settings_of(found: Found, way: Way, got: Answers, source: RegistrySource) -> dict[str, Any]:
@@ -150,7 +124,7 @@ def is_agreed(question: str, options: Desk, *, default: bool = True) -> bool:
     """
     if options.yes or options.dry_run:
         return True
-    if not is_asked(options):
+    if not options.output.is_attended():
         raise UsageError("there is nobody to ask: pass --yes, or --dry-run to see what would be written")
     return agreed(question, default=default)
 
@@ -166,11 +140,3 @@ def refuse_deleted(found: Found) -> None:
         raise NotAdded(
             f"{server.name} {server.version} was taken out of registry {found.registry.name}: {status_of(found)}"
         )
-
-
-def _refuse_again(name: str, upstreams: "Mapping[str, UpstreamConfig]") -> None:
-    for id, upstream in upstreams.items():
-        source = source_of(upstream.source)
-        if source is not None and source.name == name:
-            todo = f"`hubd update {id}` takes the newest version, and --as NAME adds it once more"
-            raise NotAdded(f'{name} is there already, as "{id}" ({source.version}): {todo}')

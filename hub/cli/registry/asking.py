@@ -12,7 +12,7 @@ from config.registry.entry import Answers, about, check_answer, default_of, miss
 from config.registry.filled_templates import Piece
 from config.registry.slots import Asked, Slot, all_asked
 from config.registry.ways import Way
-from hub.cli.registry.choosing import MAX_ASKED, is_asked
+from hub.cli.registry.choosing import MAX_ASKED
 from hub.cli.subcommand import Desk, UsageError, ask_text, nearest
 from hub.wire.printable import printable
 
@@ -68,7 +68,7 @@ def answers(
     """
     said = read_inputs(options.input, way)
     values: Values = {**known}
-    asks = is_asked(options) and not options.yes
+    asks = options.output.is_attended() and not options.yes
     for slot, asked in all_asked(way.slots):
         default = default_of(slot, asked, absolute)
         texts = said.get(asked.key, [])
@@ -129,17 +129,13 @@ def _ask(slot: Slot, asked: Asked, default: str) -> list[str]:
             found.append(check_answer(slot, asked, text, absolute))
         except ValueError as error:
             failures += 1
-            _say_again(asked.key, str(error))
+            print(f"{asked.key}: {printable(str(error))}", file=sys.stderr)
             continue
         if not slot.repeated:
             return found
     if failures == MAX_ASKED:
         raise UsageError(f"there was no answer for {asked.key} that will do; nothing was changed")
     return found
-
-
-def _say_again(key: str, why: str) -> None:
-    print(f"{key}: {printable(why)}", file=sys.stderr)
 
 
 def _read_answer(asked: Asked, default: str, *, again: bool) -> str:

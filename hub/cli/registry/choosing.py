@@ -22,27 +22,19 @@ class NotAdded(Exception):
     """The server is not added, and nothing was written. The text says why."""
 
 
-def report_failures(*, advises: bool = False) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Turns failures to reach a registry, and refusals, of a command into exit codes. `advises`: it says how a server
-    is added without one."""
+def report_failures(command: Callable[..., int], *, advises: bool = False) -> Callable[..., int]:
+    """The same command, whose failures to reach a registry, and refusals, are exit codes. `advises`: it says how a
+    server is added without one."""
 
-    def wrap(command: Callable[..., int]) -> Callable[..., int]:
-        def run(options: Desk, *given: Any) -> int:
-            try:
-                return command(options, *given)
-            except RegistryFailed as error:
-                return int(options.output.fail(error.code, f"{error}{error.advice if advises else ''}"))
-            except NotAdded as error:
-                return int(options.output.fail(EX_FAILED, str(error)))
+    def run(options: Desk, *given: Any) -> int:
+        try:
+            return command(options, *given)
+        except RegistryFailed as error:
+            return options.output.fail(error.code, f"{error}{error.advice if advises else ''}")
+        except NotAdded as error:
+            return options.output.fail(EX_FAILED, str(error))
 
-        return run
-
-    return wrap
-
-
-def is_asked(options: Desk) -> bool:
-    """True if there is somebody to ask."""
-    return options.output.is_attended()
+    return run
 
 
 def choose_registry(found: Sequence[Found], options: Desk, name: str, version: str) -> Found:
@@ -60,7 +52,7 @@ def choose_registry(found: Sequence[Found], options: Desk, name: str, version: s
         return found[0]
     titles = [f"{each.registry.name}: {each.listed.server.version}, {_about(each)}" for each in found]
     names = " or ".join(f"--registry {each.registry.name}" for each in found)
-    if not is_asked(options):
+    if not options.output.is_attended():
         raise UsageError(f"{name} is in several registries; pass {names}")
     return found[_number(f"{name} is in several registries, which need not mean the same server:", titles, options)]
 
@@ -73,11 +65,13 @@ def choose_way(found: Found, options: Desk) -> Way:
         UsageError: there are several, and there is nobody to ask.
     """
     server = found.listed.server
-    ways = ways_of(server, _engine())
+    engine = "podman" if shutil.which("docker") is None and shutil.which("podman") is not None else "docker"
+    ways = ways_of(server, engine)
     if not ways:
         where = f": see {one_line(server.website_url)}" if server.website_url else ""
         raise NotAdded(f"{server.name} {server.version} names neither a package nor an address{where}")
-    asked_for = [way for way in ways if _is_asked_for(way, options)]
+    kind = "remote" if options.remote else options.package
+    asked_for = [way for way in ways if kind in (None, way.kind)]
     if not asked_for:
         there = ", ".join(dict.fromkeys(way.kind for way in ways))
         raise NotAdded(f"{server.name} {server.version} has no such way to run; it has: {there}")
@@ -93,21 +87,11 @@ def choose_way(found: Found, options: Desk) -> Way:
     usable = _without_old_remotes(usable)
     if len(usable) == 1:
         return usable[0]
-    if not is_asked(options):
+    if not options.output.is_attended():
         flags = ["--remote" if way.kind == "remote" else f"--package {way.kind}" for way in usable]
         raise UsageError(f"{server.name} can be run in several ways; pass {' or '.join(dict.fromkeys(flags))}")
     titles = [f"{way.title}: {_what(way)}" for way in usable]
     return usable[_number("It can be run in several ways:", titles, options)]
-
-
-def _engine() -> str:
-    return "podman" if shutil.which("docker") is None and shutil.which("podman") is not None else "docker"
-
-
-def _is_asked_for(way: Way, options: Desk) -> bool:
-    if options.remote:
-        return way.kind == "remote"
-    return options.package is None or way.kind == options.package
 
 
 def _without_old_remotes(ways: Sequence[Way]) -> list[Way]:

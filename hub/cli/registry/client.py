@@ -22,7 +22,7 @@ from config.registry.server_json import (
 )
 from config.tables.registries import LOOPBACK
 from hub.cli.render.screen import Screen
-from hub.cli.subcommand import EX_FAILED, UsageError
+from hub.cli.subcommand import EX_FAILED
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed
 
@@ -134,7 +134,6 @@ async def ask_all(ask: Callable[[Item], Awaitable[T]], items: Collection[Item]) 
 
 async def _say_asked(client: "Client", screen: Screen) -> None:
     """Show which registries are asked, and for how long: an answer may take a while."""
-
     began_at = trio.current_time()
     await trio.sleep(SAY_AFTER_S)
     with screen.live_lines() as live:
@@ -286,14 +285,3 @@ def _say(fetched: Fetched) -> str:
         when = f"in {wait} s" if wait.isascii() and wait.isdigit() and len(wait) < 6 else "later"
         return f"it was asked too often (status 429); try again {when}"
     return f"it answers with status {fetched.status}"
-
-
-def one_of(registries: Mapping[str, T], name: str) -> T:
-    """The registry of that name.
-
-    Raises:
-        UsageError: there is none.
-    """
-    if name not in registries:
-        raise UsageError(f'there is no registry "{name}"; there are: {", ".join(registries)}')
-    return registries[name]

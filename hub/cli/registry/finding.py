@@ -12,9 +12,10 @@ from config.loading.assemble import Loaded, load_all
 from config.loading.variables import Unresolved, Variables
 from config.references import fill_references, references_in
 from config.registry.server_json import Listed
-from config.tables.registries import RegistryConfig, flaw_of_url, in_order
-from hub.cli.registry.client import Client, Registry, RegistryFailed, ask_all, one_of, run
+from config.tables.registries import flaw_of_url, in_order
+from hub.cli.registry.client import Client, Registry, RegistryFailed, ask_all, run
 from hub.cli.render.screen import Screen
+from hub.cli.subcommand import UsageError
 from upstreams.references import Unresolvable, read_references
 
 
@@ -29,9 +30,6 @@ class Known:
         main = next(iter(self._loaded.sources), None)
         self._variables = Variables(self._loaded.environ or os.environ, main.parent if main else Path.cwd())
 
-    def names(self) -> list[str]:
-        return list(self._registries)
-
     def get(self, name: str) -> Registry:
         """One registry.
 
@@ -39,13 +37,9 @@ class Known:
             UsageError: there is none.
             ConfigError: a reference in its settings leads nowhere.
         """
-        return self._open(name, one_of(self._registries, name))
-
-    def choose(self, name: str | None) -> Sequence[Registry]:
-        """The one of that name, or all. Raises as `get`."""
-        return [self.get(each) for each in ([name] if name is not None else self._registries)]
-
-    def _open(self, name: str, registry: RegistryConfig) -> Registry:
+        if name not in self._registries:
+            raise UsageError(f'there is no registry "{name}"; there are: {", ".join(self._registries)}')
+        registry = self._registries[name]
         url = self._text(f"registries.{name}.url", registry.url)
         if flaw := flaw_of_url(url):
             raise ConfigError(f"registries.{name}.url: {flaw}")
@@ -54,6 +48,10 @@ class Known:
             for key, value in registry.headers.items()
         }
         return Registry(name, url, headers)
+
+    def choose(self, name: str | None) -> Sequence[Registry]:
+        """The one of that name, or all. Raises as `get`."""
+        return [self.get(each) for each in ([name] if name is not None else self._registries)]
 
     def _text(self, setting: str, text: str) -> str:
         try:

@@ -20,7 +20,7 @@ from hub.cli.subcommand import Desk, Output, UsageError
 Results = list[tuple[Registry, Matches]]
 
 
-@report_failures()
+@report_failures
 def search(options: Desk) -> int:
     """Show the servers whose names hold the words."""
     output = options.output
@@ -139,17 +139,13 @@ class UpdateState(Struct, frozen=True, kw_only=True):
     """The reason why nothing is known."""
 
     @property
-    def is_noteworthy(self) -> bool:
-        return bool(self.problem) or self.status != "active" or self.is_behind
-
-    @property
     def is_behind(self) -> bool:
         """True if there is something newer; a version ahead of it, which somebody named, stays."""
         has = self.source.version
         return self.newest not in ("", has) and not is_older(self.newest, has)
 
 
-@report_failures()
+@report_failures
 def list_outdated(options: Desk) -> int:
     """Show them; a registry that does not answer is said, and the exit code then."""
     output = options.output
@@ -164,7 +160,9 @@ def list_outdated(options: Desk) -> int:
     output.set(servers=[_state_object(state) for state in states])
     known_states = [state for state in states if not state.problem]
     if known_states:
-        _show_states([state for state in known_states if state.is_noteworthy], len(known_states), output)
+        _show_states(
+            [state for state in known_states if state.status != "active" or state.is_behind], len(known_states), output
+        )
     failed = list(dict.fromkeys(state.problem for state in states if state.problem))
     for text in failed:
         output.fail(EX_UNAVAILABLE, text)

@@ -28,7 +28,6 @@ from hub.cli.registry.choosing import NotAdded, head, report_failures, status_of
 from hub.cli.registry.client import Client, Registry, run
 from hub.cli.registry.finding import Found, Known
 from hub.cli.render.screen import Screen
-from hub.cli.secret_commands import say_kept
 from hub.cli.subcommand import EX_FAILED, Desk
 
 SETTINGS = ("command", "args", "env", "url", "headers", "transport", "source")
@@ -45,14 +44,13 @@ class Change(Struct, frozen=True):
     told: tuple[str, ...]
 
 
-@report_failures()
+@report_failures
 def update(options: Desk) -> int:
     """Update one server.
 
     Raises:
         NotAdded, RegistryFailed, UsageError, EditError: it stays as it is.
     """
-
     output = options.output
     known = Known(options.config)
     settings = Draft(options.config, os.environ).settings_of(options.name)
@@ -264,6 +262,4 @@ def _write(options: Desk, change: Change, new: "NewSecrets", *, disabled: bool) 
         if not is_agreed(f"Update {options.name}?", options):
             output.say("nothing was changed")
             return EX_FAILED
-        if new.values and not trial.problems():
-            say_kept(new.keep(), output)
-    return make_change(options, assign, waits=not disabled, offers=True)
+    return make_change(options, assign, new=new, waits=not disabled, offers=True)

@@ -81,6 +81,7 @@ def days_of_counting(uses: ToolUses) -> int:
         return 0
 
 
+_OF_HOST: Final = ("host", "label", "endpoint", "profile", "search", "tools", "tokens")
 OF_ONE: Final = "leave tools of it out with its setting `tools` in hubd.toml"
 """The remedy where a host is shown one server, which no profile chooses from."""
 
@@ -142,13 +143,7 @@ def costs_json(data: Status, uses: ToolUses) -> dict[str, Any]:
     ]
     hosts = [
         {
-            "host": each.host,
-            "label": each.label,
-            "endpoint": each.endpoint,
-            "profile": each.profile,
-            "search": each.search,
-            "tools": each.tools,
-            "tokens": each.tokens,
+            **{name: getattr(each, name) for name in _OF_HOST},
             "tool_limit": None if (known := find_known(each)) is None else known.tool_limit,
             "spare_tokens": None if known is None else known.spare_tokens,
         }
