@@ -247,7 +247,8 @@ class UpstreamEntries:
         """One entry as JSON, with the hub's own `_meta`."""
         fields = shown.fields
         if not self._identity:
-            meta = _without_hub_keys(fields)
+            known = peek_object(fields.get("_meta")).items()
+            meta = {name: value for name, value in known if not name.startswith(HUB_PREFIX)}
             meta[HUB_SERVER] = raw(self.name)
             if kind not in NAME_KINDS:
                 if shown.visible != shown.original:
@@ -398,10 +399,3 @@ def mirrors_of_tool(tool: VisibleEntry) -> tuple[Mirror, ...]:
         return mirrors_of(tool.fields.get("inputSchema", EMPTY))
     except InvalidMirror:
         return ()
-
-
-def _without_hub_keys(fields: dict[str, Raw]) -> dict[str, Raw]:
-    meta = fields.get("_meta")
-    if meta is None:
-        return {}
-    return {name: value for name, value in peek_object(meta).items() if not name.startswith(HUB_PREFIX)}

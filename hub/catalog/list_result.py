@@ -40,17 +40,13 @@ def freshness_of(
     most = SETTLING_TTL_MS if settling else MAX_TTL_MS
     if any(part.rule.sign_in is SignInTool.LISTED for part in parts):
         most = min(most, SIGN_IN_TTL_MS)
-    ttl = min([most, *(ttl_ms(part.snapshot, kind) for part in parts)])
-    return ListFreshness(ttl, public=not varies and _is_public(parts, kind))
-
-
-def _is_public(parts: Iterable[UpstreamEntries], kind: Kind) -> bool:
-    """True if every contributing upstream says that its list is the same for everyone."""
     contributors = [part for part in parts if CAPABILITY[kind] in part.snapshot.capabilities]
-    fresh = [each.snapshot.freshness.get(kind) for each in contributors]
-    modern = all(era_of(each.snapshot.version) is Era.MODERN for each in contributors)
-    uniform = not any(each.varies for each in contributors)
-    return bool(fresh) and modern and uniform and all(each is not None and each.public for each in fresh)
+    found = [each.snapshot.freshness.get(kind) for each in contributors]
+    is_public = bool(found) and all(each is not None and each.public for each in found)  # all of them say so
+    are_modern = all(era_of(each.snapshot.version) is Era.MODERN for each in contributors)
+    varies = varies or any(each.varies for each in contributors)
+    ttl = min([most, *(ttl_ms(part.snapshot, kind) for part in parts)])
+    return ListFreshness(ttl, public=is_public and are_modern and not varies)
 
 
 def list_result(

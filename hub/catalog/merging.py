@@ -5,7 +5,7 @@ Entries come in the order of the configuration, then in the upstream's own, so t
 whoever connected first. `merge_in_steps` is for many of them. Pure, but for what the claims learn.
 """
 
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable
 from typing import Any
 
 from msgspec import structs
@@ -65,19 +65,17 @@ def merge_in_steps(
             part.doubts = yield from doubts_of_upstream(part)
         merged.append(part)
     names = NameTable(merged)
+    warnings: list[str] = []
+    for part in merged:
+        warnings += [*part.warnings, *(part.doubts or () if part.name in heard else ())]
     return Catalog(
         merged,
         names,
         Making(rules, claims, sealer or Sealer(load_keys(None)), settling, heard),
         view=view,
         varies=varies,
-        warnings=[*(each for part in merged for each in _warnings_of(part, heard)), *names.warnings],
+        warnings=[*warnings, *names.warnings],
     )
-
-
-def _warnings_of(part: UpstreamEntries, heard: Collection[str]) -> Sequence[str]:
-    """The warnings of an upstream, with doubts about its settings if its tools are known."""
-    return (*part.warnings, *(part.doubts or ())) if part.name in heard else part.warnings
 
 
 def merge(snapshots: Iterable[Snapshot], rules: Rules, claims: UriClaims, **options: Any) -> Catalog:

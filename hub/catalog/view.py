@@ -54,10 +54,6 @@ class View(Struct, frozen=True):
         """A name of its own, by which things can be kept for it."""
         return f"{self.name}?search" if self.search else self.name
 
-    def running_name(self, own: str) -> str:
-        """The name under which a server of this project runs that the project's files call `own`."""
-        return own + self.name
-
 
 EVERYTHING: Final = View("")
 

@@ -342,10 +342,6 @@ OnFirst = Callable[[View, str, str], None]
 """Told of the first host of a label: its place, its label, and the profile that it names."""
 
 
-def nobody_comes(place: View, label: str, named: str) -> None:
-    """Do nothing."""
-
-
 class Hosts:
     """All attached hosts, and the running requests of all hosts.
 
@@ -366,7 +362,7 @@ class Hosts:
         """The profiles that hosts are shown."""
         self.known_labels: set[str] = set()
         """Labels of hosts that there were."""
-        self._on_first: OnFirst = nobody_comes
+        self._on_first: OnFirst = lambda place, label, named: None
         self._attached: dict[str, Host] = {}
 
     def __repr__(self) -> str:

@@ -140,9 +140,9 @@ def _fail(request: Request, error: Exception) -> Failure:
     return Failure(INTERNAL_ERROR, f"The hub failed to answer this request; its log says why at {ref}", data)
 
 
-def overload(error: Overloaded) -> Failure:
-    """The answer to a request that nothing was done for because there are too many."""
-    return Failure(INTERNAL_ERROR, str(error), raw(error.facts()))
+def refusal_of(error: RemoteProtocolError | Overloaded) -> Failure:
+    """The answer to a request that nothing was done for."""
+    return Failure(INTERNAL_ERROR, str(error), raw(error.facts())) if isinstance(error, Overloaded) else error.failure
 
 
 MAX_BATCH: Final = 64
@@ -197,6 +197,12 @@ async def run_batch(
 
     Cancellation: cancels all of it.
     """
+
+    async def run(request: Request, scope: trio.CancelScope, exchange: HostExchange) -> None:
+        result = await answer(host, router, request, exchange, scope, host.pace)
+        if result is not None:
+            reply(encode_response(request.id, result))
+
     async with trio.open_nursery() as nursery:
         for message in messages:
             if isinstance(message, RemoteProtocolError):
@@ -207,32 +213,13 @@ async def run_batch(
                 host.answered(message)
             else:
                 assert host.caller is not None, "batches belong to sessions"
-                started = _take_on(host, router, message, host.caller)
-                if isinstance(started, trio.CancelScope):
+                try:
+                    taken = take_on(host, router, message, host.caller)
+                except (RemoteProtocolError, Overloaded) as error:
+                    taken = refusal_of(error)
+                if isinstance(taken, trio.CancelScope):
                     token = progress_token(message.params)
                     exchange = HostExchange(host.caller, notify, progress_token=token, view=host.view, host=asked)
-                    nursery.start_soon(_run, host, router, message, started, exchange, reply)
+                    nursery.start_soon(run, message, taken, exchange)
                 else:
-                    reply(encode_response(message.id, started))
-
-
-def _take_on(host: Host, router: Router, request: Request, caller: Caller) -> Reply | trio.CancelScope:
-    try:
-        return take_on(host, router, request, caller)
-    except RemoteProtocolError as error:
-        return error.failure
-    except Overloaded as error:
-        return overload(error)
-
-
-async def _run(
-    host: Host,
-    router: Router,
-    request: Request,
-    scope: trio.CancelScope,
-    exchange: HostExchange,
-    reply: Callable[[bytes], None],
-) -> None:
-    result = await answer(host, router, request, exchange, scope, host.pace)
-    if result is not None:
-        reply(encode_response(request.id, result))
+                    reply(encode_response(message.id, taken))

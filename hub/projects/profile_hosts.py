@@ -14,8 +14,7 @@ import trio
 from config.saved_state import Memory
 from config.tables.profiles import Profile
 from hub.catalog.catalog import Catalog
-from hub.catalog.profiles.choice import ProfileChoice
-from hub.catalog.search.modes import HostLimits, SearchModes
+from hub.catalog.profiles.choice import HostLimits, ProfileChoice, SearchModes
 from hub.catalog.view import EVERYTHING, View, profile_view
 from hub.control.answers import ProfileRow
 from hub.downstream.hosts import Host, Hosts
@@ -46,9 +45,6 @@ class ProfileHosts:
         self._modes = modes
         modes.configure(_settings(profiles))
         hosts.choose_by(ProfileChoice(profiles, modes))
-
-    def __repr__(self) -> str:
-        return f"<ProfileHosts by {self._hosts.profiles!r}>"
 
     @contextmanager
     def moving(self, profiles: Mapping[str, Profile]) -> Iterator[None]:
@@ -161,9 +157,6 @@ class SearchHosts:
         live.vary(on=modes.in_use)
         hosts.before_first(self._first_comes)
 
-    def __repr__(self) -> str:
-        return f"<SearchHosts by {self._modes!r}>"
-
     def configuration_changed(self) -> None:
         """Decide anew, once all servers have said what they offer."""
         self._live.vary(on=self._modes.in_use)
@@ -207,12 +200,11 @@ class SearchHosts:
         shown while servers start for the first time says nothing: then later."""
         if self._live.complete:
             self._decide_each([(place, label, named)])
-        elif self._is_open(place, label, named) and len(self._waiting) < MAX_KEPT:
+            return
+        view = self._hosts.profiles.choose_whole(place, label, named)
+        if self._modes.is_open(view, label) and len(self._waiting) < MAX_KEPT:
             self._waiting.add((place, label, named))
             self._due.set()
-
-    def _is_open(self, place: View, label: str, named: str) -> bool:
-        return self._modes.is_open(self._hosts.profiles.choose_whole(place, label, named), label)
 
     def _is_shown(self, view: View) -> bool:
         """False if its project has ended meanwhile, or its profile is no more: that it is empty says nothing then."""

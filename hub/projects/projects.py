@@ -65,7 +65,7 @@ class _RunningProject:
     @property
     def upstreams(self) -> dict[str, UpstreamConfig]:
         """Its own, by the names they run under."""
-        return {self.view.running_name(name): config for name, config in self.project.upstreams.items()}
+        return {name + self.view.name: config for name, config in self.project.upstreams.items()}
 
 
 class Projects:

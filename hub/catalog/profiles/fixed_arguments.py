@@ -5,7 +5,8 @@ certain. A schema that says the same thing in another way besides (`$ref`, `allO
 same, or ask for it; such a tool cannot be shown.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import NoneType
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -110,10 +111,10 @@ def misfits(schema: Raw | None, values: Mapping[str, Any]) -> Iterator[str]:
             continue
         types, listed = _small(said.get("type")), _small(said.get("enum"))
         types = [types] if isinstance(types, str) else types
-        if isinstance(types, list) and types and not any(_may_be(value, each) for each in types):
+        mine = _types_of(value)
+        if isinstance(types, list) and types and all(each in [*_TYPES] and each not in mine for each in types):
             wanted = " or ".join(_TYPES[each] for each in dict.fromkeys(types))
-            found = next(text for type, text in _TYPES.items() if _may_be(value, type))
-            yield f'"{name[:60]}" is to be {wanted}, and is {found}'
+            yield f'"{name[:60]}" is to be {wanted}, and is {_TYPES[mine[0]]}'
         elif isinstance(listed, list) and listed and not any(_equal(value, each) for each in listed):
             yield f'"{name[:60]}" is none of the values that its input schema lists'
 
@@ -141,26 +142,21 @@ def _small(value: Raw | None) -> Any:
         return None
 
 
-def _may_be(value: Any, type: Any) -> bool:
-    """True unless the value is plainly of no such type; of a type that nobody knows it may be."""
-    match type:
-        case "string":
-            return isinstance(value, str)
-        case "integer":
-            is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-            return is_whole and not isinstance(value, bool)
-        case "number":
-            return isinstance(value, int | float) and not isinstance(value, bool)
-        case "boolean":
-            return isinstance(value, bool)
-        case "object":
-            return isinstance(value, dict)
-        case "array":
-            return isinstance(value, list)
-        case "null":
-            return value is None
-        case _:
-            return True
+def _types_of(value: Any) -> Sequence[str]:
+    """The types that a value has, the narrowest first."""
+    if isinstance(value, float):
+        return ("integer", "number") if value.is_integer() else ("number",)
+    return _TYPES_OF[type(value)]
+
+
+_TYPES_OF: Final = {
+    str: ("string",),
+    int: ("integer", "number"),
+    bool: ("boolean",),
+    dict: ("object",),
+    list: ("array",),
+    NoneType: ("null",),
+}
 
 
 def _equal(one: Any, other: Any) -> bool:
@@ -183,7 +179,12 @@ def _mentions(value: Raw, words: Collection[str]) -> bool:
         found = msgspec.json.decode(value)
     except READ_ERRORS:
         return True
-    return any(text in words for text in _texts(found))
+    return any(
+        text in words
+        for each in _walk(found)
+        for text in (each if isinstance(each, dict) else (each,))
+        if isinstance(text, str)
+    )
 
 
 def _needs(reference: str, names: Collection[str], *, is_named: bool) -> bool:
@@ -199,27 +200,22 @@ def _needs(reference: str, names: Collection[str], *, is_named: bool) -> bool:
 def _references_in(schema: Raw) -> Iterator[str]:
     """The references in a schema that can be read; in one that cannot, that to the whole of it."""
     try:
-        left = [msgspec.json.decode(schema)]
+        found = msgspec.json.decode(schema)
     except READ_ERRORS:
         yield "#"
         return
-    while left:
-        each = left.pop()
+    for each in _walk(found):
         if isinstance(each, dict):
             yield from (text for key in _REFERENCES if isinstance(text := each.get(key), str))
-            left += each.values()
-        elif isinstance(each, list):
-            left += each
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _walk(value: Any) -> Iterator[Any]:
+    """A value and all values in it."""
     left = [value]
     while left:
         each = left.pop()
+        yield each
         if isinstance(each, dict):
-            yield from each
             left += each.values()
         elif isinstance(each, list):
             left += each
-        elif isinstance(each, str):
-            yield each

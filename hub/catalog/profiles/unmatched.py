@@ -9,7 +9,6 @@ many tools pauses between them: it is a generator that yields the number of thos
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from itertools import islice
-from operator import is_
 from typing import Final
 
 from msgspec import Struct
@@ -50,14 +49,7 @@ class ProfileDoubts(Struct, frozen=True):
 
     def still_right(self, rules: ProfileRules, known: KnownTools) -> bool:
         """True if the same sentences would come of these."""
-        before = self.known
-        return (
-            self.rules is rules
-            and len(before.parts) == len(known.parts)
-            and all(map(is_, before.parts, known.parts))
-            and before.rules == known.rules
-            and before.heard == known.heard
-        )
+        return self.rules is rules and self.known == known
 
 
 # --- profiles ---------------------------------------------------------------------------------------------------------

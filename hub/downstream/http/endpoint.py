@@ -44,7 +44,7 @@ from hub.downstream.http.request import (
     refuse,
 )
 from hub.downstream.http.session import HttpSession, HttpSessions
-from hub.downstream.request_pipeline import answer, overload, read_batch, run_batch, wants_answer
+from hub.downstream.request_pipeline import answer, read_batch, refusal_of, run_batch, wants_answer
 from hub.downstream.running_requests import StatelessHost
 from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import Overloaded
@@ -291,7 +291,7 @@ class Endpoint:
     def _initialize(self, inbound: Inbound, request: Request) -> None:
         session = self.sessions.mint(inbound.identity, inbound.view)
         if session is None:
-            failure = overload(Overloaded("There are too many sessions; end one with DELETE, or try again later"))
+            failure = refusal_of(Overloaded("There are too many sessions; end one with DELETE, or try again later"))
             raise RequestRefused(503, failure, id=request.id, headers=RETRY_AFTER)
         try:
             result = session.initialize(self._router, request.params)

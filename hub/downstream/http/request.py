@@ -14,7 +14,7 @@ from msgspec import Struct
 from hub.catalog.view import View
 from hub.downstream.http.reply import Accepted, is_json, read_accept
 from hub.downstream.http.session import HttpSession
-from hub.downstream.request_pipeline import overload, take_on
+from hub.downstream.request_pipeline import refusal_of, take_on
 from hub.downstream.running_requests import StatelessHost
 from hub.link.hub_errors import Overloaded
 from hub.link.interface import Caller, Identity
@@ -130,7 +130,7 @@ def admit(
     except RemoteProtocolError as error:
         raise RequestRefused(400, error.failure, id=request.id) from None
     except Overloaded as error:
-        raise RequestRefused(429, overload(error), id=request.id, headers=RETRY_AFTER) from None
+        raise RequestRefused(429, refusal_of(error), id=request.id, headers=RETRY_AFTER) from None
 
 
 def refuse(status: int, text: str, *, id: RequestId | None = None, code: int = INVALID_REQUEST) -> RequestRefused:

@@ -7,7 +7,6 @@ for a host that floods the hub, or that sends requests while it reads no answers
 
 import logging
 import select
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -16,8 +15,8 @@ from trio.lowlevel import checkpoint
 
 from hub.catalog.view import EVERYTHING, View
 from hub.downstream.hosts import Host, Hosts
-from hub.downstream.request_pipeline import answer, overload, read_batch, run_batch, take_on, wants_answer
-from hub.link.budget import FREE_BYTES, NO_ROOM, Account
+from hub.downstream.request_pipeline import answer, read_batch, refusal_of, run_batch, take_on, wants_answer
+from hub.link.budget import FREE_BYTES, NO_ROOM
 from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, Outbox, OutboxFull, descriptor
 from hub.link.hub_errors import Executed, Overloaded
 from hub.link.interface import Caller, Identity
@@ -27,6 +26,7 @@ from hub.routing.router import Router
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
+    Message,
     Notification,
     RemoteProtocolError,
     Reply,
@@ -106,46 +106,31 @@ async def serve_lines(
 
     Cancellation: cancels the host's requests; upstreams are told.
     """
-    reading: trio.abc.ReceiveStream = stream
-    writing: trio.abc.SendStream = stream
-    if isinstance(stream, trio.StapledStream):
-        reading, writing = stream.receive_stream, stream.send_stream
     async with trio.open_nursery() as nursery:
-        cancel = nursery.cancel_scope.cancel
-        account = hosts.budget.account(identity.principal, give_up=cancel)
-        outbox = Outbox(writing, nursery, cancel, limit_bytes=MAX_UNREAD_BYTES, account=account)
-        reader = LineReader(reading, limit_bytes=MAX_MESSAGE_BYTES, received=received, account=account)
-        channel = LineChannel(reader, outbox)
-        parted = trio.Event() if goodbyes else None
         host = LineHost(
-            channel,
+            stream,
             identity,
             router,
             hosts,
             nursery,
-            account,
-            parted,
             view=view,
             transport=transport,
+            received=received,
             workplace=workplace,
             is_bound=is_bound,
+            goodbyes=goodbyes,
+            digests=digests,
         )
         hosts.add(host)
         try:
             if hosts.workplaces is not None and workplace is not None and view.base == EVERYTHING:
                 await hosts.workplaces.arrived(host)
-            if digests:
-                host.promise_digests()
             if await host.read():
-                await host.finish(lambda: _is_read(writing))
+                await host.finish()
             with trio.move_on_after(FLUSH_S):
-                await outbox.flush()
+                await host.flush()
         finally:
-            host.end_conversation(router)
-            outbox.close()
-            account.close()
-            if parted is not None:
-                parted.set()
+            host.close()
         nursery.cancel_scope.cancel()
 
 
@@ -168,41 +153,56 @@ class LineHost(Host):
 
     def __init__(
         self,
-        channel: LineChannel,
+        stream: trio.abc.Stream,
         identity: Identity,
         router: Router,
         hosts: Hosts,
         nursery: trio.Nursery,
-        account: Account,
-        parted: trio.Event | None,
         *,
         view: View,
         transport: str,
+        received: bytes,
         workplace: Path | None,
         is_bound: bool,
+        goodbyes: bool,
+        digests: bool,
     ) -> None:
-        """`account` counts the memory held for the host; `parted` as the attribute."""
         super().__init__(f"{transport}-{next(self._numbers)}", identity, view, hosts, workplace, is_bound=is_bound)
         self.transport = transport
-        self._channel = channel
         self._router = router
         self._nursery = nursery
+        reading: trio.abc.ReceiveStream = stream
+        self._writing: trio.abc.SendStream = stream
+        if isinstance(stream, trio.StapledStream):
+            reading, self._writing = stream.receive_stream, stream.send_stream
+        give_up = nursery.cancel_scope.cancel
+        account = self._account = hosts.budget.account(identity.principal, give_up=give_up)
+        """Account of the memory held for the host."""
+        self._outbox = Outbox(self._writing, nursery, give_up, limit_bytes=MAX_UNREAD_BYTES, account=account)
+        reader = LineReader(reading, limit_bytes=MAX_MESSAGE_BYTES, received=received, account=account)
+        self._channel = LineChannel(reader, self._outbox)
         self._untold: dict[str, bytes] = {}
         self._idle = trio.Event()
-        self._owes_digests = self._says_digests = False
-        self._account = account
-        self.parted = parted
+        self._owes_digests, self._says_digests = digests, False
+        self.parted = trio.Event() if goodbyes else None
         """Set once the host, told goodbye, sends no more requests; None: the host does not understand goodbyes."""
 
+    def close(self) -> None:
+        """End the conversation, and give back what it holds."""
+        self.end_conversation(self._router)
+        self._outbox.close()
+        self._account.close()
+        if self.parted is not None:
+            self.parted.set()
+
     @property
-    def queued_bytes(self) -> int:
-        """Bytes that the host has not read yet."""
-        return self._channel.queued_bytes
+    def _is_congested(self) -> bool:
+        return self._outbox.queued_bytes >= CONGESTED_LINES_BYTES
 
     # --- to the host
 
     def tell(self, subject: str, message: bytes) -> None:
-        if self._channel.outbox.queued_bytes < CONGESTED_LINES_BYTES:
+        if not self._is_congested:
             self._write(message)
             return
         if not self._untold:
@@ -217,10 +217,9 @@ class LineHost(Host):
 
     def send(self, message: bytes, *, vital: bool = False) -> bool:
         """Send a message of a request; one that is not `vital` is dropped while the host is congested."""
-        if vital or self._channel.outbox.queued_bytes < CONGESTED_LINES_BYTES:
+        if is_sent := vital or not self._is_congested:
             self._write(message)
-            return True
-        return False
+        return is_sent
 
     def _write(self, message: bytes) -> None:
         try:
@@ -229,7 +228,7 @@ class LineHost(Host):
             pass
         except OutboxFull:
             log.warning("%r does not read its answers: closing its connection", self)
-            self._channel.outbox.close()
+            self._outbox.close()
             self._nursery.cancel_scope.cancel()
 
     def _reply(self, id: int | str | None, reply: Reply) -> None:
@@ -239,17 +238,12 @@ class LineHost(Host):
             pass
         except OutboxFull:
             text = "The request was carried out, but the hub holds too much to keep its answer; read what it has sent"
-            self._write(encode_response(id, overload(Overloaded(text, executed=Executed.YES, retry_after_ms=1000))))
+            self._write(encode_response(id, refusal_of(Overloaded(text, executed=Executed.YES, retry_after_ms=1000))))
 
     def goodbye(self) -> None:
         """Ask the host to send no more requests, if it understands."""
         if self.parted is not None:
             self._write(GOODBYE)
-
-    def promise_digests(self) -> None:
-        """Say that digests of the lists will come: once the host has begun, its place is known, and lists are shown."""
-        self._write(_digests_line({}))
-        self._owes_digests = True
 
     async def _begin_digests(self) -> None:
         if self.hosts.workplaces is not None:
@@ -274,6 +268,8 @@ class LineHost(Host):
 
     async def read(self) -> bool:
         """Take messages until there are no more; False: the framing is lost, so nothing is worth waiting for."""
+        if self._owes_digests:  # they come once the host has begun, its place is known, and lists are shown
+            self._write(_digests_line({}))
         taken = 0
         while True:
             try:
@@ -281,7 +277,7 @@ class LineHost(Host):
             except ChannelClosed:
                 return True
             except LineDropped as lost:
-                self._reply(id_at_edges(*lost.edges), overload(Overloaded(NO_ROOM, retry_after_ms=1000)))
+                self._reply(id_at_edges(*lost.edges), refusal_of(Overloaded(NO_ROOM, retry_after_ms=1000)))
                 continue
             except LineTooLong:
                 self._reply(None, Failure(INVALID_REQUEST, "The message is too long; the connection is closed"))
@@ -294,30 +290,23 @@ class LineHost(Host):
             if begun:
                 taken += 1
                 if taken % TURN == 0:
-                    await self._let_others_run()
+                    await checkpoint()  # other hosts have their turn
+                    if self._channel.queued_bytes > MUCH_UNREAD_BYTES:
+                        await self._channel.flush()
                 continue
             if begun is None:
                 await self._start_batch(line)
-            await self._hold_back(len(line))
+            # It began nothing. All that is asked of a host by such messages is that there are not too many, and that it
+            # reads first if it has much to read.
+            if self._channel.queued_bytes > CONGESTED_LINES_BYTES:
+                await self._channel.flush()
+            await self.pace.keep(len(line))
 
-    async def _let_others_run(self) -> None:
-        """Let other hosts have their turn; wait while this host has too many answers to read."""
-        await checkpoint()
-        if self.queued_bytes > MUCH_UNREAD_BYTES:
-            await self._channel.flush()
-
-    async def _hold_back(self, size: int) -> None:
-        """Go on when it is time after a message that began nothing. A host that has much to read has to read first: all
-        that is asked of it by such messages is that there are not too many."""
-        if self.queued_bytes > CONGESTED_LINES_BYTES:
-            await self._channel.flush()
-        await self.pace.keep(size)
-
-    async def finish(self, is_read: Callable[[], bool]) -> None:
+    async def finish(self) -> None:
         """Wait for the running requests while the host waits for them, at most `EOF_GRACE_S`. It answers no more."""
         self.asking.host_left()
         with trio.move_on_after(EOF_GRACE_S):
-            while self.calls and is_read():
+            while self.calls and _is_read(self._writing):
                 self._idle = trio.Event()
                 with trio.move_on_after(0.05):
                     await self._idle.wait()
@@ -334,7 +323,9 @@ class LineHost(Host):
                 self.parted.set()
             else:
                 self._reply(error.id, error.failure)
-                self._fail_question(line, error)
+                for found in recover_ids(line, error):
+                    if found.is_answer and found.id is not None:  # the question whose answer it was to be has failed
+                        self.answered(Response(found.id, error.failure))
             return False
         if isinstance(message, Request):
             try:
@@ -346,12 +337,6 @@ class LineHost(Host):
         else:
             self.answered(message)
         return False
-
-    def _fail_question(self, line: bytes, error: RemoteProtocolError) -> None:
-        """Fail the question whose answer is malformed."""
-        for found in recover_ids(line, error):
-            if found.is_answer and found.id is not None:
-                self.answered(Response(found.id, error.failure))
 
     def _start_request(self, request: Request, size: int = 0) -> bool:
         """Start a request, or answer it at once. False: it cost no more than a look.
@@ -372,21 +357,18 @@ class LineHost(Host):
             self.open = True
         held = size if size > FREE_BYTES else 0
         if held and not self._account.take(held, trio.current_time()):
-            self._reply(request.id, overload(Overloaded(NO_ROOM, retry_after_ms=1000)))
+            self._reply(request.id, refusal_of(Overloaded(NO_ROOM, retry_after_ms=1000)))
             return False
-        congested = self._channel.outbox.queued_bytes >= CONGESTED_LINES_BYTES
+        is_refused = False
         try:
-            taken = take_on(self, self._router, request, caller, congested=congested)
+            taken = take_on(self, self._router, request, caller, congested=self._is_congested)
         except (RemoteProtocolError, Overloaded) as error:
-            if held:
-                self._account.give(held)
-            self._reply(request.id, overload(error) if isinstance(error, Overloaded) else error.failure)
-            return False
+            taken, is_refused = refusal_of(error), True
         if not isinstance(taken, trio.CancelScope):
             if held:
                 self._account.give(held)
             self._reply(request.id, taken)
-            return request.method != SET_LEVEL  # which takes no more than a look
+            return not is_refused and request.method != SET_LEVEL  # which takes no more than a look
         token = progress_token(request.params)
         host = self if caller is self.caller else None  # a modern request is never asked by another
         exchange = HostExchange(caller, self.send, progress_token=token, view=self.view, host=host)
@@ -428,7 +410,7 @@ class LineHost(Host):
             return
         self._nursery.start_soon(self._serve_batch, messages)
 
-    async def _serve_batch(self, messages: list[Request | Notification | Response | RemoteProtocolError]) -> None:
+    async def _serve_batch(self, messages: list[Message | RemoteProtocolError]) -> None:
         replies: list[bytes] = []
         await run_batch(self, self._router, messages, notify=self.send, asked=self, reply=replies.append)
         if replies and wants_answer(messages):

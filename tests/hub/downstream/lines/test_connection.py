@@ -592,12 +592,12 @@ async def test_a_host_that_does_not_read(router, hosts, autojump_clock):
         await host.send(call("wait", token=1))
         await host.settle()
         attached.send(b'"%b"' % (b"x" * (2 << 20)))
-        before = attached.queued_bytes
+        before = attached._channel.queued_bytes
         assert before > 1 << 20
         router.exchanges["wait"].progress({"progress": msgspec.Raw(b"1")})
         for _ in range(3):
             hosts.list_changed({Kind.TOOL, Kind.PROMPT}, EVERYTHING)
-        assert attached.queued_bytes == before
+        assert attached._channel.queued_bytes == before
         router.release.set()
         await trio.sleep(1)
         assert len(await host.line()) == (2 << 20) + 2
@@ -754,7 +754,7 @@ async def test_a_host_that_asks_and_does_not_read_is_read_no_further(autojump_cl
         nursery.start_soon(host.stream.send_all, ping * 50_000)
         with trio.move_on_after(29):  # it is given up after 30 s without a byte taken
             await trio.sleep_forever()
-        assert 0 < served.queued_bytes <= 2 << 20
+        assert 0 < served._channel.queued_bytes <= 2 << 20
         nursery.cancel_scope.cancel()
 
 
