@@ -50,19 +50,19 @@ MAX_CONNECTIONS: Final = 64
 
 
 async def serve_control(
-    listener: trio.SocketListener, api: object, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    listener: trio.SocketListener, *apis: object, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Answer everyone who connects, until cancelled; `api` has the methods of `METHODS`. Closes the listener.
+    """Answer everyone who connects, until cancelled; each of `METHODS` is one of `apis`'. Closes the listener.
 
     Cancellation: running requests are cancelled and connections closed; clients of `stop` wait for just that.
     """
     acceptor = Acceptor("control connections", min(MAX_CONNECTIONS, share_of_descriptors(8)))
     async with trio.open_nursery() as connections:
         task_status.started()
-        await acceptor.serve(listener, partial(_serve, api=api), connections)
+        await acceptor.serve(listener, partial(_serve, apis=apis), connections)
 
 
-async def _serve(stream: trio.SocketStream, api: object) -> None:
+async def _serve(stream: trio.SocketStream, apis: tuple[object, ...]) -> None:
     uid = peer_uid(stream.socket)
     if uid != os.getuid():
         log.warning("refused a control connection of uid %d", uid)
@@ -74,7 +74,7 @@ async def _serve(stream: trio.SocketStream, api: object) -> None:
         try:
             while True:
                 line = await channel.receive()
-                requests.start_soon(_answer, line, channel, api)
+                requests.start_soon(_answer, line, channel, apis)
         except LineTooLong:
             _send(channel, encode_response(None, Failure(INVALID_REQUEST, TOO_LONG)))
             await _hang_up(stream, outbox)
@@ -92,7 +92,7 @@ async def _hang_up(stream: trio.SocketStream, outbox: Outbox) -> None:
             pass
 
 
-async def _answer(line: bytes, channel: LineChannel, api: object) -> None:
+async def _answer(line: bytes, channel: LineChannel, apis: tuple[object, ...]) -> None:
     try:
         request = decode(line)
     except RemoteProtocolError as error:
@@ -101,7 +101,7 @@ async def _answer(line: bytes, channel: LineChannel, api: object) -> None:
     if not isinstance(request, Request):
         return
     try:
-        await _carry_out(request, channel, api)
+        await _carry_out(request, channel, apis)
     except HubError as error:
         _refuse(channel, request, INTERNAL_ERROR, str(error))
     except Exception as error:
@@ -110,8 +110,8 @@ async def _answer(line: bytes, channel: LineChannel, api: object) -> None:
         _refuse(channel, request, INTERNAL_ERROR, text)
 
 
-async def _carry_out(request: Request, channel: LineChannel, api: object) -> None:
-    """Call the method of `api`, and send its result.
+async def _carry_out(request: Request, channel: LineChannel, apis: tuple[object, ...]) -> None:
+    """Call the method, and send its result.
 
     Raises:
         HubError: the method refuses.
@@ -126,7 +126,7 @@ async def _carry_out(request: Request, channel: LineChannel, api: object) -> Non
     except msgspec.MsgspecError as error:
         _refuse(channel, request, INVALID_PARAMS, f"{method.name}: {error}")
         return
-    do = getattr(api, method.name)
+    do = next(getattr(api, method.name) for api in apis if hasattr(api, method.name))
     if method.name not in ENDLESS:
         result = await do(**params)
         _send(channel, encode_response(request.id, Result(EMPTY if result is None else _json(result))))

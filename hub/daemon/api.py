@@ -1,6 +1,7 @@
 """`DaemonApi`: the typed interface of a running hub for its user: status, tools, logs, restarts, reloads.
 
-The control socket carries these methods out for the command line (`hub.control.methods` lists them); a page over HTTP
+The control socket carries these methods out for the command line (`hub.control.methods` lists them, with those of
+`SignInRequests`); a page over HTTP
 may call them as well. Whoever may open the control socket is that user. Nothing is decided here: the parts of the hub
 are asked.
 """
@@ -9,7 +10,7 @@ import logging
 import os
 import signal
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, aclosing
+from contextlib import ExitStack
 from typing import Final
 
 import trio
@@ -40,7 +41,6 @@ from hub.control.answers import (
     UpstreamRow,
 )
 from hub.control.methods import LOG_LINES
-from hub.control.sign_ins import SignedOut, SignInAccounts, SignInOutcome, SignInStep, SignInTrials
 from hub.daemon.banner import is_root
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.logs import OWN_NAME, FaultCounter
@@ -292,52 +292,6 @@ class DaemonApi:
         cleared = self._hub.reads.invalidate(name, DropCause.CLEARED)
         log.info("cache of %s cleared by command: %d resources", name or "all upstreams", cleared)
         return Cleared(cleared)
-
-    # --- sign-ins -----------------------------------------------------------------------------------------------------
-
-    async def sign_in(
-        self, *, name: str = "", idp: bool = False, scope: str = "", reset: bool = False, yes: bool = False
-    ) -> AsyncGenerator[SignInStep, None]:
-        """Begin a sign-in at an upstream, then tell its outcome.
-
-        Raises:
-            HubError: it cannot begin.
-        """
-        if idp == bool(name):
-            raise UpstreamUnavailable("Name the server to sign in at, or the company's identity provider, one of them")
-        async with aclosing(self._signing_in.begin(name, scope=scope, reset=reset, yes=yes)) as steps:
-            async for step in steps:
-                yield step
-
-    async def sign_in_finish(self, address: str) -> SignInOutcome:
-        """Carry on with the address of a page that did not load.
-
-        Raises:
-            HubError: it belongs to no sign-in of this hub.
-        """
-        return await self._signing_in.finish(address)
-
-    async def sign_in_status(self, name: str | None = None) -> SignInAccounts:
-        """Everything `hubd auth --status` shows."""
-        return await self._signing_in.accounts(name)
-
-    async def sign_in_trials(self) -> SignInTrials:
-        """The prospects of the sign-ins that servers wait for; nothing is registered."""
-        return await self._signing_in.trials()
-
-    async def sign_out(self, name: str | None = None, forget: bool = False) -> SignedOut:
-        """Sign out of an upstream, or of all.
-
-        Raises:
-            HubError: there is no such upstream, or what is kept cannot be deleted.
-        """
-        return await self._signing_in.sign_out(name, forget=forget)
-
-    @property
-    def _signing_in(self) -> SignInRequests:
-        if self._sign_ins is None:
-            raise UpstreamUnavailable("this hub signs in nowhere")
-        return self._sign_ins
 
     def _unknown(self, name: str) -> UpstreamUnavailable:
         if reason := self._reasons_left_out().get(name):

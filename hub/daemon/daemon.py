@@ -92,9 +92,8 @@ class Daemon:
         if own_log is not None:
             own_log.running_in(trio.lowlevel.current_trio_token())
         own = None if own_log is None else own_log.journal
-        self._api = DaemonApi(
-            hub, listener, self._reloader, self._watch, faults, own, SignInRequests(sign_ins, lambda: self._lines.shims)
-        )
+        self._requests = SignInRequests(sign_ins, lambda: self._lines.shims)
+        self._api = DaemonApi(hub, listener, self._reloader, self._watch, faults, own, self._requests)
         self._asked = trio.Event()
         self._patience = trio.CancelScope()
 
@@ -121,7 +120,7 @@ class Daemon:
                 await nursery.start(self._hub.run)
                 await nursery.start(self._listener.run, pages(), self._sign_ins.handle)
                 await nursery.start(self._lines.serve, lines)
-                await nursery.start(serve_control, control, self._api)
+                await nursery.start(serve_control, control, self._api, self._requests)
                 self._announce()
                 calm_collector()
                 systemd.notify("READY=1", f"STATUS={self._summary()}")

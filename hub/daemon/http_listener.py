@@ -19,7 +19,7 @@ from hub.app import Hub
 from hub.daemon.binding import CannotListen, listen_tcp
 from hub.daemon.http_routes import Pages, public_reply, route
 from hub.daemon.setup import wall
-from hub.downstream.access.access import Access, Credentials
+from hub.downstream.access.access import Access, Credentials, ProxiedPersons
 from hub.downstream.access.host_tokens import check_token, read_or_make_token
 from hub.downstream.access.named_tokens import NamedTokens
 from hub.downstream.access.resource_metadata import resource_of
@@ -33,7 +33,6 @@ from hub.net.http_server import Handler, HttpServer
 from upstreams.transports.http.connection import parse_url
 
 if TYPE_CHECKING:
-    from hub.downstream.access.access import ProxiedPersons
     from hub.downstream.access.issued_tokens import IssuedTokens
     from hub.downstream.access.issuer import Fetching
 
@@ -91,16 +90,13 @@ class HttpListener:
         if self.membership is not None:
             self.membership.change_url(self._url())
         self.endpoint = Endpoint(self._access(self._site), hub.router, hub.hosts, durable)
-        self._gate = None if fleet is None else self._make_gate(fleet, durable)
+        homes = partial(runs_of, states=hub.states, handles=hub.bridge.tasks.handles)
+        self._gate = None if fleet is None else FleetGate(self.endpoint, fleet, durable, homes)
         self._pages: Pages = {}
         self._stopping = False
         self._signs_in = False
         self._handler: Handler
         self._nursery: trio.Nursery
-
-    def _make_gate(self, fleet: Fleet, durable: DurableSessions) -> FleetGate:
-        homes = partial(runs_of, states=self._hub.states, handles=self._hub.bridge.tasks.handles)
-        return FleetGate(self.endpoint, fleet, durable, homes)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -212,7 +208,12 @@ class HttpListener:
                 self.membership.change_url(self._url())
             self._others.append(old)
             self._nursery.start_soon(self._close, old, config.drain_s)
-        self._replace_issued(before)
+        if before != self._resource_facts():  # what was let in by other rules ends
+            if self._issued is not None:
+                self._issued.end()
+                self._issued_scope.cancel()
+            self._issued = self._make_issued_tokens(config)
+            self._nursery.start_soon(self._run_issued)
         for site in (self._site, *self._others):
             access = self._access(site)
             site.http.admit_by(access.guard)
@@ -222,7 +223,11 @@ class HttpListener:
         config = self._config
         token = None if config.auth == "none" else self._token
         hosts = (*config.allowed_hosts, *self._own_names())
-        proxied = self._make_proxied_persons() if config.auth == "proxy" else None
+        proxied = None
+        if config.auth == "proxy":
+            from hub.sign_in.browser_end import BrowserEnds
+
+            proxied = ProxiedPersons(config.access.proxy, BrowserEnds())
         return Access(  # who holds the address of a squatted hub may know tokens of hosts, too
             port=site.port,
             hosts=hosts,
@@ -234,12 +239,6 @@ class HttpListener:
         )
 
     # --- tokens of authorization servers ------------------------------------------------------------------------------
-
-    def _make_proxied_persons(self) -> "ProxiedPersons":
-        from hub.downstream.access.access import ProxiedPersons
-        from hub.sign_in.browser_end import BrowserEnds
-
-        return ProxiedPersons(self._config.access.proxy, BrowserEnds())
 
     def _resource_facts(self) -> tuple[object, ...]:
         """The facts by which tokens of authorization servers are judged."""
@@ -255,16 +254,6 @@ class HttpListener:
 
         fetch = Fetcher() if self._fetching is None else self._fetching()
         return IssuedTokens(config.access, resource_of(config, *self.address), fetch, wall)
-
-    def _replace_issued(self, before: tuple[object, ...]) -> None:
-        """Judge tokens by the configuration as it is now; what was let in by the one before ends, if that differs."""
-        if before == self._resource_facts():
-            return
-        if self._issued is not None:
-            self._issued.end()
-            self._issued_scope.cancel()
-        self._issued = self._make_issued_tokens(self._config)
-        self._nursery.start_soon(self._run_issued)
 
     async def _run_issued(self) -> None:
         issued = self._issued

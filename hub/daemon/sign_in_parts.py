@@ -84,7 +84,6 @@ def _from_keyring(keyring: Keyring) -> Keys:
 
 OF_CREDENTIALS: Final = ("upstreams.fetch.fetcher", "upstreams.oauth.accounts", "upstreams.oauth.store.folder")
 OF_THE_FLOW: Final = (
-    "hub.daemon.sign_in_parts",
     "hub.sign_in.browser_end",
     "hub.sign_in.web",
     "hub.sign_in.servers",
@@ -210,7 +209,6 @@ class SignInParts:
         return self.hub.config.oauth
 
     def _make_store(self) -> "GrantStore":
-        from hub.daemon.sign_in_parts import oauth_seal
         from upstreams.oauth.store.folder import store_folder
         from upstreams.oauth.store.grant_store import GrantStore
 
@@ -232,10 +230,6 @@ class SignInParts:
 
         idp = self._oauth().idp
         return UpstreamConfig(url=idp.issuer, oauth=settings_of(idp)) if idp.issuer else None
-
-    def wall(self) -> float:
-        """The time of day."""
-        return WALL()
 
     def _listening(self) -> "Listening | None":
         from hub.sign_in.authorization_url import Listening

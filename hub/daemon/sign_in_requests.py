@@ -1,4 +1,4 @@
-"""Requests of the command line about sign-ins: what `DaemonApi` is asked, carried out by the parts of sign-ins.
+"""Requests of the command line about sign-ins, carried out by the parts of sign-ins.
 
 What is unusual about a sign-in is for a person to agree to, and more scopes are for a person to name, so both are
 refused to programs of hosts and servers.
@@ -15,6 +15,7 @@ from msgspec import structs
 
 from cache.entry import DropCause
 from config.settings import UpstreamConfig
+from hub.app import WALL
 from hub.control.answers import SignInFacts
 from hub.control.server import asker
 from hub.control.sign_ins import (
@@ -50,18 +51,22 @@ LISTED: Final = (
 
 
 class SignInRequests:
-    """Carries them out. `shims` gives the processes by which hosts are attached."""
+    """Carries them out, by their names in `hub.control.methods`. `shims`: the processes by which hosts are attached."""
 
     def __init__(self, parts: SignInParts, shims: Callable[[], Iterable[Process]]) -> None:
         self._parts = parts
         self._shims = shims
 
-    async def begin(self, name: str, *, scope: str, reset: bool, yes: bool) -> AsyncGenerator[SignInStep, None]:
-        """Begin a sign-in, at the company's identity provider if `name` is ""; then its outcome.
+    async def sign_in(
+        self, *, name: str = "", idp: bool = False, scope: str = "", reset: bool = False, yes: bool = False
+    ) -> AsyncGenerator[SignInStep, None]:
+        """Begin a sign-in at an upstream, or at the company's identity provider; then tell its outcome.
 
         Raises:
             HubError: it cannot begin.
         """
+        if idp == bool(name):
+            raise UpstreamUnavailable("Name the server to sign in at, or the company's identity provider, one of them")
         await self._parts.ready()
         by_program = await self._is_of_a_host()
         if by_program and (yes or scope):
@@ -83,7 +88,7 @@ class SignInRequests:
         return SignInFacts(
             state=credential.state,
             issuer="" if grant is None else grant.key.issuer,
-            expires_s=None if expires_at is None else round(expires_at - self._parts.wall(), 1),
+            expires_s=None if expires_at is None else round(expires_at - WALL(), 1),
             renewable=credential.is_renewable,
             note=f"{credential.problem} {LISTED}" if self._hides_lists(credential) else credential.problem,
             command=COMMANDS.get(credential.account.settings.grant, "").format(name),
@@ -95,7 +100,7 @@ class SignInRequests:
         is_each = config is not None and config.oauth.account == "each" and not config.across_principals
         return is_each and not credential.is_usable
 
-    async def finish(self, address: str) -> SignInOutcome:
+    async def sign_in_finish(self, address: str) -> SignInOutcome:
         """Carry on with an address that a person has copied.
 
         Raises:
@@ -106,7 +111,7 @@ class SignInRequests:
             raise _only_a_person("hubd auth --finish")
         return await self._parts.sign_ins.finish(address)
 
-    async def trials(self) -> SignInTrials:
+    async def sign_in_trials(self) -> SignInTrials:
         """The prospects of the sign-ins that upstreams wait for, of some of them at least."""
         await self._parts.ready()
         waiting = [
@@ -127,11 +132,11 @@ class SignInRequests:
                 nursery.start_soon(look, name)
         return SignInTrials(tuple(found[name] for name in sorted(found)))
 
-    async def accounts(self, name: str | None) -> SignInAccounts:
+    async def sign_in_status(self, name: str | None = None) -> SignInAccounts:
         """The accounts at an upstream, or all."""
         parts = self._parts
         await parts.ready()
-        now = parts.wall()
+        now = WALL()
         try:
             rows = await trio.to_thread.run_sync(parts.accounts.rows)
         except (OAuthProblem, OAuthUnavailable) as error:
@@ -145,7 +150,7 @@ class SignInRequests:
                 found.append(SignInAccount(**members, account=account, expires_s=expires_s))
         return SignInAccounts(tuple(found))
 
-    async def sign_out(self, name: str | None, *, forget: bool) -> SignedOut:
+    async def sign_out(self, name: str | None = None, forget: bool = False) -> SignedOut:
         """Sign out of an upstream, or of all.
 
         Raises:
@@ -155,7 +160,7 @@ class SignInRequests:
         upstreams = parts.hub.supervisor.upstreams
         if name is not None and name not in upstreams:
             raise UpstreamUnavailable(f"There is no server {name}; `hubd status` lists them")
-        known = (await self.accounts(name)).accounts
+        known = (await self.sign_in_status(name)).accounts
         wanted = {(each.upstream, each.principal) for each in known} or ({(name, OWNER)} if name else set())
         done = []
         for upstream, principal in sorted(wanted):

@@ -21,17 +21,7 @@ from hub.fleet.ownership import Elsewhere, Ownership, PublishedFacts, SessionOve
 from hub.fleet.proxy import FORWARDED, Forwarder, HubGone, Misdirected
 from hub.link.hub_errors import HubError, failure_from
 from hub.net.http_server import HttpRequest, HttpResponse
-from hub.wire.jsonrpc import (
-    Failure,
-    Message,
-    RemoteProtocolError,
-    Request,
-    RequestId,
-    decode,
-    encode_response,
-    is_batch,
-    raw,
-)
+from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, RequestId, decode, encode_response, is_batch, raw
 from hub.wire.mcp import INITIALIZE, INTERNAL_ERROR, TOOLS_CALL
 
 log = logging.getLogger("hubd.replicas")
@@ -132,7 +122,9 @@ class FleetGate:
                 return None
             runs = tuple(run for run in self._runs_of(post.message) if run != self.membership.me.run)
             return Elsewhere(runs) if runs else None
-        if post is not None and (_begins(post.message) or is_modern_notification(post.message, headers)):
+        if post is not None and isinstance(post.message, Request) and post.message.method == INITIALIZE:
+            return None  # it begins a session, in place of belonging to one
+        if post is not None and is_modern_notification(post.message, headers):
             return None
         id = headers.get("mcp-session-id")
         if id is None or id in self._endpoint.sessions:
@@ -209,11 +201,6 @@ class FleetGate:
             return await self.membership.find(run, fresh=True) is not None
         except StoreUnreachable:
             return True
-
-
-def _begins(message: Message) -> bool:
-    """True if a message begins a session, in place of belonging to one."""
-    return isinstance(message, Request) and message.method == INITIALIZE
 
 
 def _later(text: str) -> RequestRefused:

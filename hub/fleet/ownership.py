@@ -130,14 +130,11 @@ class Ownership:
         on_emptied: Callable[[], None],
     ) -> None:
         self._membership = membership
+        self._directory = membership.directory
         self._facts = facts
         self._held = held
         self._on_taken = on_taken
         self._on_emptied = on_emptied
-
-    @property
-    def _directory(self) -> Directory:
-        return self._membership.directory
 
     def __repr__(self) -> str:
         return f"<Ownership, {self._facts!r}>"

@@ -33,10 +33,6 @@ WARNING_S: Final = 60.0
 SHORTAGES: Final = (errno.EMFILE, errno.ENFILE)
 
 
-def _nothing() -> bool:
-    return False
-
-
 class Acceptor:
     """Accepts the connections of one kind of listener; `what` names the connections in the log, in the plural."""
 
@@ -49,7 +45,7 @@ class Acceptor:
         self.failures = 0
 
     async def accept(
-        self, listener: trio.SocketListener, make_room: Callable[[], bool] = _nothing
+        self, listener: trio.SocketListener, make_room: Callable[[], bool] = lambda: False
     ) -> trio.SocketStream | None:
         """Wait for the next connection; None once the listener is closed.
 

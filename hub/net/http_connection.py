@@ -250,7 +250,7 @@ class Connection(OpenConnection):
         request = make_request(head, length, self._stream)
         early = shared.guard(request)
         if early is not None and not isinstance(early, EarlyReply):
-            early = await early.decide()
+            early = await early()
             if self.closed:
                 return None
         if early is not None:

@@ -4,7 +4,7 @@ Response heads are constants with a few holes: making them with h11 costs as muc
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import trio
@@ -28,14 +28,9 @@ class EarlyReply(Struct, frozen=True):
     content_type: str = "application/json"
 
 
-class Undecided(Protocol):
-    """A guard's reply when it has to ask somebody before it can tell."""
-
-    async def decide(self) -> EarlyReply | None:
-        """The reply to send in place of the handler's; None: the request may pass, and has its identity.
-
-        Takes a few seconds at most. Cancellation: nobody is asked any more.
-        """
+Undecided = Callable[[], Awaitable[EarlyReply | None]]
+"""A guard's reply when somebody has to be asked first: it finds the reply to send in place of the handler's, in a few
+seconds at most; None: the request may pass, and has its identity. Cancellation: nobody is asked any more."""
 
 
 class HttpLimits(Struct, frozen=True):
@@ -60,10 +55,6 @@ class HttpLimits(Struct, frozen=True):
     """Connections that have not passed the guard yet. Each costs about 4 KiB, for 10 s at most."""
 
 
-def _no_ends() -> "Ends | None":
-    return None
-
-
 class Ends(NamedTuple):
     """The two ends of a TCP connection: address and port."""
 
@@ -86,7 +77,7 @@ class HttpRequest(Struct):
     make."""
     is_public: bool = False
     """Anybody may make this request, so who makes it without an `identity` takes turns with all other strangers."""
-    ends: Callable[[], Ends | None] = _no_ends
+    ends: Callable[[], Ends | None] = lambda: None
     """Finds the ends of its connection; None: it is closed."""
     lease: Lease | None = None
     """The time for which its sender is let in; None: for good."""

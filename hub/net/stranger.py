@@ -131,9 +131,9 @@ class Stranger(OpenConnection):
             self.deadline = inf
             shared.nursery.start_soon(self._ask, Arrived(request, head, length), reply)
 
-    async def _ask(self, arrived: Arrived, undecided: Undecided) -> None:
+    async def _ask(self, arrived: Arrived, find_reply: Undecided) -> None:
         try:
-            reply = await undecided.decide()
+            reply = await find_reply()
             if not self.closed:
                 self._decide(arrived, reply)
         except Exception as error:  # noqa: BLE001 - a fault ends this connection alone

@@ -12,6 +12,7 @@ runs as, which the kernel tells while the connection is open. From anybody else 
 import hmac
 import re
 from collections.abc import Callable, Collection
+from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
@@ -69,7 +70,7 @@ class ProxiedPersons:
         identity = Identity(f"proxy/{person}", HOST)
         if self._secret is not None and hmac.compare_digest(shown.encode(), self._secret):
             return identity
-        return _ByUser(request, identity, self._ends, self._uids) if self._uids else NOT_THE_PROXY
+        return partial(self._check_user, request, identity) if self._uids else NOT_THE_PROXY
 
     def _comes_from_peer(self, request: HttpRequest) -> bool:
         ends = request.ends()
@@ -78,23 +79,14 @@ class ProxiedPersons:
         except ValueError:
             return False
 
-
-class _ByUser:
-    """The decision about a proxy that shows no secret: it has to be one of these users, at this moment."""
-
-    def __init__(self, request: HttpRequest, identity: Identity, ends: "BrowserEnds", uids: frozenset[int]) -> None:
-        self._request = request
-        self._identity = identity
-        self._ends = ends
-        self._uids = uids
-
-    async def decide(self) -> EarlyReply | None:
-        ends = self._request.ends()
+    async def _check_user(self, request: HttpRequest, identity: Identity) -> EarlyReply | None:
+        """Judge a proxy that shows no secret: it has to be one of the users, at this moment."""
+        ends = request.ends()
         if ends is None or not ip_address(ends.peer[0]).is_loopback:
             return NOT_THE_PROXY
         if await trio.to_thread.run_sync(self._ends.uid_of, ends) not in self._uids:
             return NOT_THE_PROXY
-        self._request.identity = self._identity
+        request.identity = identity
         return None
 
 
@@ -104,15 +96,9 @@ MAX_SCHEME: Final = 64
 _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([A-Za-z0-9._~+/-]+=*)")
 
 
-class _Anyway:
-    """The decision who it is that is let in whoever it is."""
-
-    def __init__(self, decision: Undecided) -> None:
-        self._decision = decision
-
-    async def decide(self) -> None:
-        """Leave the identity in the request, if there is one."""
-        await self._decision.decide()
+async def _let_in(find_reply: Undecided) -> None:
+    """Let in whoever it is, whose identity is left in the request, if there is one."""
+    await find_reply()
 
 
 class Access:
@@ -184,7 +170,7 @@ class Access:
                 return reply
             request.make_public()
             request.identity = found if isinstance(found, Identity) else None
-            return None if isinstance(found, Identity | EarlyReply) else _Anyway(found)
+            return None if isinstance(found, Identity | EarlyReply) else partial(_let_in, found)
         if isinstance(found, Identity):
             request.identity = found
             return None

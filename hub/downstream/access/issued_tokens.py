@@ -6,10 +6,15 @@
     a refusal                                                                kept for 10 s
 
 Judging by keys that are there is done at once; what needs the network is a decision that the connection waits for.
+
+One token is asked about again after the other, so that a slow server is not asked by many at once, and what its issuer
+has taken back ends the streams that hang on it. While nobody can say, a stream goes on until the time that the last
+answer named.
 """
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from hashlib import sha256
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -18,7 +23,6 @@ import trio
 from msgspec import Struct
 
 from config.tables.access import AccessConfig
-from hub.downstream.access.asked_again import AskedAgain
 from hub.downstream.access.claims import Jwt, Unfit, Unsigned, Verdict, lacking, read_jwt
 from hub.downstream.access.issuer import CannotAsk, Fetching, Issuer
 from hub.downstream.access.resource_metadata import NOT_NOW, ResourceMetadata, missing_scopes, sign_in
@@ -29,6 +33,107 @@ from hub.link.rates import TokenBucket
 from hub.net.http_message import EarlyReply, HttpRequest, Undecided
 
 log = logging.getLogger("hubd")
+AGAIN_S: Final = 300.0
+FAILED_S: Final = 60.0
+"""Time after which is tried again what nobody could say."""
+MAX_WATCHED: Final = 4096
+
+
+class _Watched(Struct):
+    """One token on which streams may hang."""
+
+    token: str
+    verdict: Verdict
+    lease: Lease
+    seen: float
+    """Time at which somebody was let in by it."""
+    due: float
+    """Time at which it is looked at."""
+
+    def __repr__(self) -> str:
+        return f"<_Watched {self.lease!r}>"
+
+
+class AskedAgain:
+    """The leases of tokens that an issuer is asked about. `run` must be running. `ask` says what a token is worth;
+    `wall`: the time of day in seconds."""
+
+    def __init__(self, ask: Callable[[str], Awaitable[Verdict | Unfit]], wall: Callable[[], float]) -> None:
+        self._ask = ask
+        self._wall = wall
+        self._watched: dict[bytes, _Watched] = {}
+        self._changed = trio.Event()
+
+    def lease(self, digest: bytes, token: str, verdict: Verdict) -> Lease:
+        """The lease of whoever shows `token`, of which the issuer has just said `verdict`."""
+        now = trio.current_time()
+        watched = self._watched.get(digest)
+        if watched is not None and not watched.lease.is_over and _is_same(watched.verdict, verdict):
+            watched.verdict, watched.seen, watched.due = verdict, now, self._due(verdict)
+            return watched.lease
+        self.end(digest)
+        if len(self._watched) >= MAX_WATCHED and not self._make_room():
+            return Lease(self._due(verdict))  # whoever opens its streams anew is judged anew
+        made = self._watched[digest] = _Watched(token, verdict, Lease(), now, self._due(verdict))
+        self._changed.set()
+        return made.lease
+
+    def end(self, digest: bytes) -> None:
+        """End what hangs on a token: it does not count any more, or means somebody else."""
+        watched = self._watched.pop(digest, None)
+        if watched is not None:
+            watched.lease.end()
+
+    async def run(self) -> None:
+        """Ask again, whenever it is time, until cancelled."""
+        while True:
+            digest = min(self._watched, key=lambda each: self._watched[each].due, default=b"")
+            with trio.move_on_at(self._watched[digest].due if digest else float("inf")):
+                await self._changed.wait()
+            if self._changed.is_set():
+                self._changed = trio.Event()
+            elif digest in self._watched:
+                await self._look(digest, self._watched[digest])
+
+    async def _look(self, digest: bytes, watched: _Watched) -> None:
+        now = trio.current_time()
+        if now < watched.due:
+            return  # somebody was let in by it meanwhile, for which it was asked about
+        if not watched.lease.is_held:
+            if now >= watched.seen + AGAIN_S:
+                self.end(digest)
+            watched.due = now + AGAIN_S
+            return
+        try:
+            verdict: Verdict | Unfit | None = await self._ask(watched.token)
+        except CannotAsk:
+            verdict = None
+        if self._watched.get(digest) is not watched:
+            return  # it was ended meanwhile
+        if verdict is None and self._wall() < watched.verdict.until:
+            watched.due = min(trio.current_time() + FAILED_S, self._due(watched.verdict))
+        elif not isinstance(verdict, Verdict) or not _is_same(verdict, watched.verdict):
+            log.info("streams end: their token was taken back or changed, or has ended and nobody can say")
+            self.end(digest)
+        else:
+            watched.verdict, watched.due = verdict, self._due(verdict)
+
+    def _due(self, verdict: Verdict) -> float:
+        return trio.current_time() + max(0.0, min(AGAIN_S, verdict.until - self._wall()))
+
+    def _make_room(self) -> bool:
+        """Forget a token on which nothing hangs; False: there is none."""
+        idle = next((digest for digest, each in self._watched.items() if not each.lease.is_held), None)
+        if idle is not None:
+            self.end(idle)
+        return idle is not None
+
+
+def _is_same(one: Verdict, other: Verdict) -> bool:
+    """True if both let in the same person to the same."""
+    return (one.identity, one.scopes, one.audiences) == (other.identity, other.scopes, other.audiences)
+
+
 KEEP_S: Final = 300.0
 KEEP_ASKED_S: Final = 30.0
 KEEP_REFUSED_S: Final = 10.0
@@ -55,16 +160,6 @@ class _Question:
         self.is_over = trio.Event()
         self.failed = False
         """Nobody can say, so it is no use to ask again for those who waited."""
-
-
-class _Decision:
-    """A decision that needs the network."""
-
-    def __init__(self, decide: Callable[[], Awaitable[EarlyReply | None]]) -> None:
-        self._decide = decide
-
-    async def decide(self) -> EarlyReply | None:
-        return await self._decide()
 
 
 class IssuedTokens:
@@ -127,8 +222,7 @@ class IssuedTokens:
             return self._check_jwt(request, token, digest)
         if self._asked is None or len(token) > MAX_ASKED_CHARS:
             return self._refuse(request, digest)
-        asked = self._asked
-        return _Decision(lambda: self._ask(request, token, digest, asked))
+        return partial(self._ask, request, token, digest, self._asked)
 
     def refusal(self, request: HttpRequest, *, with_token: bool) -> EarlyReply:
         """401, with where to sign in."""
@@ -143,7 +237,7 @@ class IssuedTokens:
             return self._refuse(request, digest)
         found = issuer.judge(jwt) if issuer.has_keys else None
         if found is None or (isinstance(found, Unsigned) and issuer.may_read_keys):
-            return _Decision(lambda: self._decide(request, jwt, issuer, digest))
+            return partial(self._decide, request, jwt, issuer, digest)
         return self._follow(request, found, digest)
 
     async def _decide(self, request: HttpRequest, jwt: Jwt, issuer: Issuer, digest: bytes) -> EarlyReply | None:
@@ -176,7 +270,7 @@ class IssuedTokens:
             if running.failed:
                 return NOT_NOW
             found = self.check(request, token)
-            if not isinstance(found, _Decision):
+            if isinstance(found, Identity | EarlyReply):
                 return _leave(request, found)
         if len(self._asking) >= MAX_ASKING or not self._questions.take(trio.current_time()):
             return NOT_NOW

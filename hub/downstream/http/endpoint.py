@@ -10,7 +10,6 @@ its own names. Any other path is a 404, and for a token of one profile all but t
 A modern host that closes the connection cancels its request. A legacy host does not: the answer waits in the session.
 """
 
-from itertools import takewhile
 from typing import Final
 
 import trio
@@ -119,7 +118,10 @@ class Endpoint:
                 await self._asleep.wait()
                 self._asleep = None
             await trio.sleep(TICK_S)
-            self._open_slow(trio.current_time())
+            now = trio.current_time()
+            while self._soon and self._soon[pending := next(iter(self._soon))] <= now:
+                del self._soon[pending]
+                pending.open()
 
     def _expect(self, pending: HttpAnswer, since: float | None) -> None:
         """Have a pending answer open its stream if it takes long, counted from `since`; None: at the next tick."""
@@ -129,11 +131,6 @@ class Endpoint:
             self._soon[pending] = since + SSE_AFTER_S
         if self._asleep is not None:
             self._asleep.set()
-
-    def _open_slow(self, now: float) -> None:
-        for pending in list(takewhile(lambda pending: self._soon[pending] <= now, self._soon)):
-            del self._soon[pending]
-            pending.open()
 
     # --- one request --------------------------------------------------------------------------------------------------
 
@@ -155,7 +152,9 @@ class Endpoint:
         Raises:
             Refused: the request is malformed.
         """
-        identity = request.identity or await self._identity_of(request)
+        identity = request.identity or self._access.check(request)  # no guard has seen it, if there is none
+        if not isinstance(identity, Identity | EarlyReply):
+            identity = await identity() or request.identity or FORBIDDEN
         if isinstance(identity, EarlyReply):
             response.reply(identity.status, identity.body, identity.headers)
             return None
@@ -183,13 +182,6 @@ class Endpoint:
         if path == "/mcp":
             return EVERYTHING
         return self._router.find_view(path.removeprefix("/mcp/")) if path.startswith("/mcp/") else None
-
-    async def _identity_of(self, request: HttpRequest) -> Identity | EarlyReply:
-        """The sender of a request that no guard has seen, or why it is refused."""
-        found = self._access.check(request)
-        if not isinstance(found, Identity | EarlyReply):
-            found = await found.decide() or request.identity or FORBIDDEN
-        return found
 
     def _view_of(self, inbound: Inbound) -> View:
         """The view that the host of a request of no session is shown now: that of its profile, if it has one."""

@@ -10,6 +10,7 @@ from cache.statistics import CacheStatistics
 from hub.control.answers import Logs, ReplicaStatus, Status
 from hub.control.methods import ENDLESS, METHODS, read
 from hub.daemon.api import DaemonApi
+from hub.daemon.sign_in_requests import SignInRequests
 
 SENT_AS_THEY_CAME = {"tools": list[msgspec.Raw]}
 """JSON of servers, which the hub does not read."""
@@ -17,7 +18,7 @@ SENT_AS_THEY_CAME = {"tools": list[msgspec.Raw]}
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_the_api_has_every_method_as_the_table_says(method):
-    function = getattr(DaemonApi, method.name)
+    (function,) = (getattr(api, method.name) for api in (DaemonApi, SignInRequests) if hasattr(api, method.name))
     hints = typing.get_type_hints(function)
     returned = hints.pop("return")
     assert hints == typing.get_type_hints(method.params, include_extras=True)

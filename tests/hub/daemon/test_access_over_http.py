@@ -13,7 +13,7 @@ from hub.app import Hub
 from hub.daemon.binding import listen_tcp
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.http_routes import pages
-from hub.downstream.access import asked_again
+from hub.downstream.access import issued_tokens
 from hub.downstream.access.access import ProxiedPersons
 from hub.downstream.access.resource_metadata import NOT_THE_PROXY
 from hub.downstream.http.durable_sessions import DurableSessions
@@ -208,7 +208,7 @@ async def test_tokens_of_a_real_issuer_are_judged(start, oauth):
 
 
 async def test_a_token_that_is_taken_back_ends_a_running_stream(start, oauth, monkeypatch):
-    monkeypatch.setattr(asked_again, "AGAIN_S", 0.5)
+    monkeypatch.setattr(issued_tokens, "AGAIN_S", 0.5)
     issuer = oauth.token_issuer(HUB)
     id, secret = INTROSPECTION_CLIENT.split(":")
     asked = Introspection(client_id=id, client_secret=Secret(secret))
@@ -326,6 +326,6 @@ async def test_a_proxy_on_this_machine_is_known_by_its_user(uid, asked, expected
     request = HttpRequest("POST", "/mcp", {"x-person": "alice"})
     assert persons.check(request) is NOT_THE_PROXY, "the connection is closed"
     request = HttpRequest("POST", "/mcp", {"x-person": "alice"}, ends=lambda: Ends(("127.0.0.1", 1), ("127.0.0.1", 2)))
-    found = await persons.check(request).decide()
+    found = await persons.check(request)()
     assert (None if found is None else found.status) == expected
     assert request.identity == (Identity("proxy/alice", "proxy") if expected is None else None)

@@ -34,7 +34,7 @@ def requests(flow: Flow, shims=()) -> SignInRequests:
 
 
 async def begin(carried: SignInRequests, **how) -> None:
-    async with aclosing(carried.begin("notes", **{"scope": "", "reset": False, "yes": False, **how})) as steps:
+    async with aclosing(carried.sign_in(name="notes", **how)) as steps:
         async for _ in steps:
             pass
 
@@ -63,5 +63,5 @@ async def test_only_a_person_agrees_or_asks_for_more_or_finishes(pid):
     with pytest.raises(UpstreamUnauthorized, match=r"--scope.*only a person may do that"):
         await begin(requests(flow), scope="everything")
     with pytest.raises(UpstreamUnauthorized, match="only a person may do that"):
-        await requests(flow).finish("http://127.0.0.1/oauth/callback?code=x&state=y")
+        await requests(flow).sign_in_finish("http://127.0.0.1/oauth/callback?code=x&state=y")
     assert not flow.begun

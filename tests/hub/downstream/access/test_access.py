@@ -264,21 +264,20 @@ async def test_who_has_yet_to_be_found_out_gets_to_public_pages_with_or_without_
     request = HttpRequest("GET", "/oauth/begin/x", {"host": "localhost:8765"})
     person = Identity("proxy/ann", "proxy")
 
-    class Decision:
-        async def decide(self):
-            if not known:
-                return FORBIDDEN
-            request.identity = person
-            return None
+    async def decide():
+        if not known:
+            return FORBIDDEN
+        request.identity = person
+        return None
 
     class Others:
         def check(self, request):
-            return Decision()
+            return decide
 
     access = Access(port=8765, token=TOKEN, others=Others(), public=lambda request: ANYBODY)
     undecided = access.guard(request)
     assert undecided is not None
-    assert await undecided.decide() is None
+    assert await undecided() is None
     assert request.identity == (person if known else None)
 
 

@@ -6,7 +6,7 @@ import trio.testing
 
 from config.setting import Secret
 from config.tables.access import AccessConfig, AccessIssuer, Introspection
-from hub.downstream.access import asked_again, issued_tokens
+from hub.downstream.access import issued_tokens
 from hub.downstream.access.access import Access, Credentials
 from hub.downstream.access.claims import Unfit, Verdict, read_jwt, verdict_of
 from hub.downstream.access.issued_tokens import IssuedTokens
@@ -39,7 +39,7 @@ async def show(access, token, path="/mcp", **more):
     request = HttpRequest("POST", path, headers, **more)
     found = access.guard(request)
     if found is not None and not isinstance(found, EarlyReply):
-        found = await found.decide()
+        found = await found()
     return found or request.identity, request
 
 
@@ -502,7 +502,7 @@ async def test_a_token_without_streams_is_not_asked_about(world, streaming, auto
 async def test_a_crowd_of_streams_is_bounded_by_making_those_of_others_begin_anew(
     world, streaming, monkeypatch, autojump_clock
 ):
-    monkeypatch.setattr(asked_again, "MAX_WATCHED", 1)
+    monkeypatch.setattr(issued_tokens, "MAX_WATCHED", 1)
     one = await streaming()
     world.answers["other"] = {**ANSWER, "exp": NOW + 3000}
     _, request = await show(streaming.access, "other")
