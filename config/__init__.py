@@ -1,12 +1,12 @@
 """Configuration: its settings, its files, the files of hosts, and what is remembered. Knows nothing of MCP messages.
 
-Read `settings` first, which declares every setting (of `setting` parts, with the `tables` of sign-ins, access, profiles
-and registries). `loading` makes one `HubConfig` of all files, with `errors`, `names` and `name_globs` (names that a
+Read `settings` first, which declares every setting (of `setting` parts, with the `tables` of sign-ins, access and
+profiles). `loading` makes one `HubConfig` of all files, with `errors`, `names` and `name_globs` (names that a
 setting chooses); `registry` makes entries of what registries say. `environment` decides which variables servers get.
 `watching` notices changes, `diff` says what a change means, and which upstreams are the same server.
 `effective` and `json_schema` show settings. `projects` deals with files of projects and which of them the user allows,
 `editing` with ours, `hosts` with those of hosts. `secrets` keeps and detects secrets, `references` says how texts name
-them and puts their values in place, `fixed_values` those of arguments that profiles fix. Below: `child_output` (runs a
+them and puts their values in place. Below: `child_output` (runs a
 program), `directories`, `hub_paths`, `files` (replaces a file, with a backup), `saved_state` (lasts between runs),
 `leftovers` (of a killed run), `program` (the path of our own command).
 

@@ -1,22 +1,28 @@
-"""References to values that are read when a server starts: `${secret:NAME}`, `${credential:NAME}`, `${cmd:ARGV}`. Pure.
+"""References to values that are read later: `${secret:NAME}`, `${credential:NAME}`, `${cmd:ARGV}`. Pure.
 
 In a loaded configuration such a reference stands in the text of its setting between two NUL characters, which no other
 text of a server can hold: whatever else looks like a reference there, from a variable or behind `$${`, is plain text.
 A reference to a secret carries the version that the secret had, so that a changed secret is a changed setting.
 
-Whoever starts a server asks `references_of` what it needs, reads that, and starts `resolved`.
+Whoever starts a server asks `references_of` what it needs, reads that, and starts what `resolve_references` returns.
+
+Arguments that profiles fix are read with the configuration, which may take a person who unlocks a keyring. One without
+its value costs its own tool only: `ResolvedOverride.unread` says why, and whoever makes a view leaves the tool out.
 """
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple
 
+import msgspec
 from msgspec import Struct, structs
 
-from config.setting import Secret, Setting, declarations
+from config.setting import Secret, Setting, leaves_of, texts_of
 from config.settings import UpstreamConfig
+from config.tables.profiles import Profile, ResolvedOverride, ToolOverride
 
+Keys = tuple[str, ...]
 KINDS: Final = ("secret", "credential", "cmd")
 NUL: Final = "\0"
 NAME_RULE: Final = "1 to 64 letters, digits, dots, dashes and underscores"
@@ -118,7 +124,8 @@ class ResolvedConfig(UpstreamConfig, frozen=True, kw_only=True):
 
 def references_of(config: UpstreamConfig) -> tuple[Reference, ...]:
     """The references in a server's settings, each once."""
-    return tuple(dict.fromkeys(each for text in _texts(config) for each in references_in(text)))
+    texts = (text for _, declared, value in leaves_of(config) if declared.setting.expanded for text in texts_of(value))
+    return tuple(dict.fromkeys(each for text in texts for each in references_in(text)))
 
 
 def in_headers(config: UpstreamConfig) -> bool:
@@ -136,16 +143,6 @@ def resolve_references(config: UpstreamConfig, values: Mapping[Reference, str]) 
     return ResolvedConfig(**settings, read=tuple(map(Secret, dict.fromkeys(values.values()))))
 
 
-def _texts(config: Struct) -> Iterator[str]:
-    for declared in declarations(type(config)).values():
-        value = getattr(config, declared.attribute)
-        if isinstance(value, Struct):
-            yield from _texts(value)
-        elif declared.setting.expanded:
-            items = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
-            yield from (each.reveal() if isinstance(each, Secret) else each for each in items if each is not None)
-
-
 def _fill(value: Any, values: Mapping[Reference, str]) -> Any:
     if isinstance(value, str):
         return fill_references(value, values)
@@ -155,4 +152,112 @@ def _fill(value: Any, values: Mapping[Reference, str]) -> Any:
         return {name: _fill(each, values) for name, each in value.items()}
     if isinstance(value, Struct):
         return structs.replace(value, **{name: _fill(getattr(value, name), values) for name in value.__struct_fields__})
-    return tuple(_fill(each, values) for each in value) if isinstance(value, tuple) else value
+    return type(value)(_fill(each, values) for each in value) if isinstance(value, list | tuple) else value
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """All texts in a document, but for keys."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from texts_in(each)
+
+
+MAX_FIXED_BYTES: Final = 64 << 10
+"""Most bytes of all fixed values of a tool, as JSON."""
+NOT_READ_YET: Final = "the hub has not read it yet"
+
+
+def with_given(
+    profiles: Mapping[str, Profile], given: Mapping[Keys, Sequence[str]], unread: Mapping[Keys, Mapping[str, str]]
+) -> dict[str, Profile]:
+    """The profiles, with what variables and files gave to fixed arguments, and the arguments that have no value; both
+    by the keys of settings."""
+    found = dict(profiles)
+    for name, profile in profiles.items():
+        noted: dict[str, ToolOverride] = {}
+        for tool, override in profile.override.items():
+            keys = ("profiles", name, "override", tool, "fix")
+            lacking = dict(unread.get(keys, {}))
+            lacking |= {argument: NOT_READ_YET for argument, value in override.fix.items() if _references(value)}
+            if lacking or keys in given:
+                read = tuple(map(Secret, given.get(keys, ())))
+                noted[tool] = ResolvedOverride(
+                    description=override.description, fix=override.fix, read=read, unread=lacking
+                )
+        if noted:
+            found[name] = structs.replace(profile, override={**profile.override, **noted})
+    return found
+
+
+def references_in_profiles(profiles: Mapping[str, Profile]) -> tuple[Reference, ...]:
+    """The references that are still to be read, each once."""
+    values = (value for _, _, override in _overrides(profiles) for value in override.fix.values())
+    return tuple(dict.fromkeys(each for value in values for each in _references(value)))
+
+
+def with_values(
+    profiles: Mapping[str, Profile], values: Mapping[Reference, str], lacking: Mapping[Reference, str]
+) -> dict[str, Profile]:
+    """The profiles with the values of references in their places; `lacking`: why those have none that have none."""
+    found = dict(profiles)
+    for name, tool, override in _overrides(profiles):
+        if isinstance(override, ResolvedOverride) and any(map(_references, override.fix.values())):
+            whole = _with_values(override, values, lacking)
+            found[name] = structs.replace(found[name], override={**found[name].override, tool: whole})
+    return found
+
+
+def unread_arguments(profiles: Mapping[str, Profile]) -> Iterator[tuple[Keys, str]]:
+    """The arguments that have no value, by the keys of settings, each with the reason."""
+    for name, tool, override in _overrides(profiles):
+        if isinstance(override, ResolvedOverride):
+            for argument, why in override.unread.items():
+                yield ("profiles", name, "override", tool, "fix", argument), why
+
+
+def json_size(value: Any) -> int | None:
+    """The bytes of a value as JSON; None: it has no such form."""
+    try:
+        data = msgspec.json.encode(value)
+        again = msgspec.json.decode(data)
+    except (TypeError, ValueError, OverflowError, RecursionError):  # DecodeError and UnicodeError are ValueErrors
+        return None
+    return len(data) if again == value else None  # `nan` and `inf` become null
+
+
+def _overrides(profiles: Mapping[str, Profile]) -> Iterator[tuple[str, str, ToolOverride]]:
+    for name, profile in profiles.items():
+        for tool, override in profile.override.items():
+            yield name, tool, override
+
+
+def _with_values(
+    override: ResolvedOverride, values: Mapping[Reference, str], lacking: Mapping[Reference, str]
+) -> ResolvedOverride:
+    fix = dict(override.fix)
+    unread = {argument: why for argument, why in override.unread.items() if argument not in fix}
+    read: dict[Reference, str] = {}
+    left = MAX_FIXED_BYTES - sum(json_size(value) or 0 for value in fix.values())
+    for argument, value in override.fix.items():
+        references = _references(value)
+        missing = [each for each in references if each not in values]
+        left -= sum(len(values[each]) for each in references if each in values)  # before any text is made
+        if missing:
+            unread[argument] = lacking.get(missing[0], NOT_READ_YET)
+        elif left < 0:
+            unread[argument] = f"all values together are larger than {MAX_FIXED_BYTES >> 10} KB"
+        elif json_size(whole := _fill(value, values)) is None:
+            unread[argument] = f"{references[0]} is no text that JSON can hold"
+        else:
+            fix[argument] = whole
+            read |= {each: values[each] for each in references}
+            continue
+        del fix[argument]
+    secrets = tuple(map(Secret, dict.fromkeys([*(each.reveal() for each in override.read), *read.values()])))
+    return structs.replace(override, fix=fix, unread=unread, read=secrets)
+
+
+def _references(value: Any) -> list[Reference]:
+    return [each for text in texts_in(value) for each in references_in(text)]

@@ -2,9 +2,10 @@
 reading of such declarations.
 """
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct
@@ -150,20 +151,61 @@ def tables(type: type[Struct]) -> Mapping[str, type[Struct]]:
     return {name: each.table for name, each in declarations(type).items() if each.table is not None}
 
 
+def leaves_of(values: Struct, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Declaration, Any]]:
+    """The settings of a struct of `settings` that are no tables, and those of its tables: keys, declaration, value."""
+    for name, declared in declarations(type(values)).items():
+        value, keys = getattr(values, declared.attribute), (*above, name)
+        if isinstance(value, Struct):
+            yield from leaves_of(value, keys)
+        elif declared.named is not None or declared.rows is not None:
+            for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+                yield from leaves_of(each, (*keys, str(key)))
+        else:
+            yield keys, declared, value
+
+
+def _items(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
+
+
+def texts_of(value: Any) -> Iterator[str]:
+    """The texts in the value of a setting, those of secrets too."""
+    for each in _items(value):
+        if isinstance(each, Secret | str):
+            yield each.reveal() if isinstance(each, Secret) else each
+
+
 def secrets_of(values: Struct) -> Iterator[str]:
     """The texts of all secrets in a struct of `settings` and in its tables."""
-    for declared in declarations(type(values)).values():
-        value = getattr(values, declared.attribute)
-        if isinstance(value, Struct):
-            yield from secrets_of(value)
-        elif declared.holds_secrets:
-            yield from (secret.reveal() for secret in value.values())
-        elif declared.named is not None:
-            for each in value.values():
-                yield from secrets_of(each)
-        elif isinstance(value, Secret):
-            yield value.reveal()
-        elif isinstance(value, tuple):
-            yield from (each.reveal() for each in value if isinstance(each, Secret))
-            for each in value if declared.rows is not None else ():
-                yield from secrets_of(each)
+    items = (each for _, _, value in leaves_of(values) for each in _items(value))
+    return (each.reveal() for each in items if isinstance(each, Secret))
+
+
+MAX_WHOLE: Final = (1 << 63) - 1
+"""The largest whole number of any setting: programs that read it as JSON know no larger ones."""
+
+
+def flaw_in_bounds(value: Any, setting: Setting) -> str:
+    """The reason why a number is beyond the bounds that its setting declares; "": it is not, or is no number."""
+    if isinstance(value, int) and abs(value) > MAX_WHOLE:
+        return f"is too large a number: {MAX_WHOLE} is the most for any setting"
+    low, high, unit = setting.min, setting.max, setting.unit
+    if value is None or (low is None and setting.above is None):
+        return ""
+    is_low = value < low if setting.above is None else value <= setting.above
+    if math.isfinite(value) and not is_low and (high is None or value <= high):
+        return ""
+    if low is not None and high is not None:
+        between = f"{_size(low)} to {_size(high)}, in" if unit == "bytes" else f"{low} to {high}"
+        return f"must be from {between} {unit}, not {value}"
+    if setting.above is not None:
+        return f"must be a number of {unit} above {setting.above}"
+    return f"must be a number of {unit}, " + (f"0 for {setting.zero}" if setting.zero else f"{low} or more")
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:g} {unit}"
+        count /= 1024
+    return f"{count:g} TiB"

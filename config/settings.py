@@ -12,6 +12,8 @@ A change is applied by `Hub.apply`, that of a server by `Upstream.adjust`, that 
 A new setting counts in our own files only: in files of hosts a closed list counts (`loading.host_entry.OUR_SETTINGS`).
 """
 
+import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 from msgspec import Struct, field
@@ -21,7 +23,32 @@ from config.setting import Secret, Setting
 from config.tables.access import AccessConfig
 from config.tables.oauth import OAuthConfig, UpstreamOAuth
 from config.tables.profiles import MAX_NAME_BUDGET, MIN_NAME_BUDGET, Profile
-from config.tables.registries import RegistryConfig
+
+OFFICIAL: Final = "official"
+OFFICIAL_URL: Final = "https://registry.modelcontextprotocol.io"
+MAX_REGISTRIES: Final = 16
+REGISTRY_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,31}")
+LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+
+
+class RegistryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One registry of servers that answers as that of modelcontextprotocol.io does (`/v0.1/servers`)."""
+
+    url: Annotated[str, Setting(reload="live", mask="url", pattern="https?://", instead_of=("baseUrl", "address"))] = ""
+    """Its address, without `/v0.1`: https, or http on this machine. May hold `${VAR}`."""
+    headers: Annotated[dict[str, Secret], Setting(reload="live", instead_of=("http_headers", "httpHeaders"))] = {}
+    """Sent with each request; `${secret:NAME}` and the other references are looked up when it is asked."""
+
+
+def in_order(registries: Mapping[str, RegistryConfig]) -> dict[str, RegistryConfig]:
+    """The registries in the order in which they are asked: as configured, then the official one, unless it is among
+    them."""
+    known = dict(registries)
+    official = known.get(OFFICIAL)
+    if official is None or not official.url:
+        known[OFFICIAL] = RegistryConfig(url=OFFICIAL_URL, headers={} if official is None else official.headers)
+    return known
+
 
 MIN_BUFFER: Final = 64 << 20
 """So that one request of 16 MiB fits into the quarter that a connection gets."""

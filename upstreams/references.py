@@ -23,8 +23,8 @@ from config.errors import ConfigError
 from config.loading.check import problems_of_upstream
 from config.loading.safe_reading import Problem, read_plain
 from config.references import NUL, Reference, ResolvedConfig, in_headers, references_of, resolve_references
-from config.secrets.file import MAX_VALUE_BYTES
 from config.secrets.keyring import Keyring, hasty_keyring
+from config.secrets.state_file import MAX_VALUE_BYTES
 from config.secrets.store import SecretStore, SecretUnavailable
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnresolved

@@ -19,6 +19,7 @@ from msgspec import Struct
 from config.environment.own_file import line_for
 from config.environment.passing import Patterns, passing
 from config.program import passing_place
+from config.references import texts_in
 
 _OF_A_LOGIN = re.compile(
     r"HOME|LOGNAME|USER|SHELL|TERM|TMPDIR|DISPLAY|WAYLAND_DISPLAY|XAUTHORITY|SSH_AUTH_SOCK|DBUS_.*|HUBD_.*"
@@ -129,18 +130,10 @@ _USE = re.compile(r"\$\$\{|\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-[^{
 def only_in_shell(settings: Any, environ: Mapping[str, str], kept: Collection[str]) -> list[str]:
     """The variables that the settings of a server refer to, and that a hub lacks which a host or a service starts:
     neither are they `kept`, in `hubd.env` or as secrets, nor recorded, nor part of each login."""
-    used = dict.fromkeys(found["name"] for text in _texts(settings) for found in _USE.finditer(text) if found["name"])
+    used = dict.fromkeys(found["name"] for text in texts_in(settings) for found in _USE.finditer(text) if found["name"])
     here = [name for name in used if environ.get(name) and name not in kept and not _OF_A_LOGIN.fullmatch(name)]
     recorded = recording(environ).values if here else {}
     return [name for name in here if name not in recorded]
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping | list | tuple):
-        for each in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(each)
 
 
 # --- unasked ----------------------------------------------------------------------------------------------------------

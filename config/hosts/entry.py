@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from config import directories
 from config.hosts.facts import KnownHost
-from config.loading.host_entry import command_of, hubd_command
+from config.loading.host_files import command_of, hubd_command
 
 KEY: Final = "hub"
 """The name of our entry in every host."""

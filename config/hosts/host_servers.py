@@ -17,8 +17,8 @@ from config.editing.text.change import EditRefused
 from config.hosts.facts import Place
 from config.hosts.secret_literals import spots_of
 from config.hosts.unwrap import unwrapped, what_keeps_it
-from config.loading.host_entry import SPELLINGS, is_hub
-from config.loading.host_files import FieldTable, servers
+from config.loading.host_entry import SPELLINGS
+from config.loading.host_files import FieldTable, is_hub, servers
 from config.loading.safe_reading import Findings, Problem
 from config.loading.variables import Missing, Unresolved, Variables
 from config.name_globs import ALL

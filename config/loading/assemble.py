@@ -11,23 +11,27 @@ import msgspec
 from msgspec import Struct
 
 from config.errors import ConfigError, Diagnostic
-from config.fixed_values import with_given
 from config.loading.all_files import Gathered, gather
 from config.loading.check import (
     problems_of_hub,
-    problems_of_names,
+    problems_of_oauth_in_fleet,
     problems_of_upstream,
-    reserved_names,
     warnings_of_hub,
-    warnings_of_names,
     warnings_of_upstream,
 )
-from config.loading.check_oauth import problems_of_oauth_in_fleet
-from config.loading.check_profiles import problems_of_new_names, warnings_of_profiles, warnings_of_unread
+from config.loading.check_profiles import (
+    problems_of_names,
+    problems_of_new_names,
+    problems_of_reserved_names,
+    warnings_of_names,
+    warnings_of_profiles,
+    warnings_of_unread,
+)
 from config.loading.convert import UPSTREAM, convert, convert_known, nearest
 from config.loading.one_file import resolve_settings, resolve_table
 from config.loading.precedence import Origin, Stack, makes_sense, stacks
 from config.loading.safe_reading import Findings, Keys, Problem
+from config.references import with_given
 from config.setting import declarations, reveal
 from config.settings import HubConfig, ServerSettings, UpstreamConfig
 
@@ -241,7 +245,7 @@ def check_names(found: Mapping[str, Stack], upstreams: Mapping[str, UpstreamConf
     for name, problem in (*problems_of_names(upstreams), *problems_of_new_names(upstreams, budget)):
         if name in found:
             found[name].wrong(problem.keys, str(problem))
-    for name, problem in reserved_names(upstreams):
+    for name, problem in problems_of_reserved_names(upstreams):
         if name in found:
             found[name].wrong(problem.keys, str(problem), unresolved=name)
     for name, problem in warnings_of_names(upstreams):

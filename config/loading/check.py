@@ -1,33 +1,48 @@
-"""Checks of a configuration beyond the types of `schema`: the bounds declared there, and how settings fit together.
+"""Checks of a configuration beyond the types of `settings`: bounds, how settings fit together, signing in, registries.
 
 Pure; everything found is yielded as `Problem`. Keys are those of the struct: of the hub, or of one upstream. Values may
 hold secrets that variables brought in, so problems describe what is expected and show no value of a text.
 """
 
-import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from ipaddress import ip_address
-from typing import Any, Final, Literal
-from urllib.parse import urlsplit
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Final, Literal
+from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Struct
 
 from config.environment.passing import mistakes
-from config.loading.check_access import problems_of_access, warnings_of_access
-from config.loading.check_fleet import problems_of_sharing, warnings_of_sharing
-from config.loading.check_oauth import problems_of_oauth, problems_of_oauth_in_hub
+from config.loading.check_access import (
+    SCOPE,
+    is_loopback,
+    is_plain,
+    problems_of_access,
+    problems_of_sharing,
+    split_url,
+    warnings_of_access,
+    warnings_of_sharing,
+)
 from config.loading.check_profiles import problems_of_profiles, problems_of_renames
-from config.loading.safe_reading import Keys, Problem
+from config.loading.safe_reading import Problem
 from config.name_globs import problem_of
-from config.names import RULE, is_reserved, is_server_id, is_usable, suggest_id
-from config.references import blank_references, references_in
-from config.setting import Secret, Setting, declarations
-from config.settings import HubConfig, UpstreamConfig
-from config.tables.registries import flaws_of
+from config.references import NUL, blank_references, references_in
+from config.setting import declarations, flaw_in_bounds, leaves_of, texts_of
+from config.settings import (
+    LOOPBACK,
+    MAX_REGISTRIES,
+    OFFICIAL,
+    OFFICIAL_URL,
+    REGISTRY_NAME,
+    HubConfig,
+    RegistryConfig,
+    ReplicaConfig,
+    UpstreamConfig,
+)
+from config.tables.oauth import OWN_PARAMETERS, OAuthConfig, UpstreamOAuth
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
+_HEADER_VALUE = re.compile(r"[\t -~]*")
 _FILE_URI = re.compile(r"file://(localhost)?/[!-~]*")
 _NO_TEXT: Final = "is no text: it holds what is not UTF-8, from a variable or a directory's name perhaps"
 _ENV_NAME = re.compile(r"[^=\x00]+")
@@ -54,58 +69,16 @@ def problems_of_hub(config: HubConfig) -> Iterator[Problem]:
         text = f"is less than one question may wait (park_ttl_s, {config.park_ttl_s:g}); raise it, or lower that"
         yield Problem(("park_total_s",), text)
     yield from problems_of_sharing(config)
-    yield from (Problem(("registries", *keys), text) for keys, text in flaws_of(config.registries))
+    yield from problems_of_registries(config.registries)
 
 
-def problems_of_bounds(values: Struct, above: Keys = ()) -> Iterator[Problem]:
-    """Numbers beyond the bounds that their settings declare, in a struct of `schema` and in its tables."""
-    for name, declared in declarations(type(values)).items():
-        value, keys = getattr(values, declared.attribute), (*above, name)
-        if isinstance(value, Struct):
-            yield from problems_of_bounds(value, keys)
-        elif declared.named is not None:
-            for key, each in value.items():
-                yield from problems_of_bounds(each, (*keys, key))
-        elif declared.each is not None:
-            for key, each in value.items():
-                if not _is_within_bounds(each, declared.each):
-                    yield Problem((*keys, key), _expect(each, declared.each))
-        elif not _is_within_bounds(value, declared.setting):
-            yield Problem(keys, _expect(value, declared.setting))
-
-
-MAX_WHOLE: Final = (1 << 63) - 1
-"""The largest whole number of any setting: programs that read it as JSON know no larger ones."""
-
-
-def _is_within_bounds(value: Any, setting: Setting) -> bool:
-    if isinstance(value, int) and abs(value) > MAX_WHOLE:
-        return False
-    if value is None or (setting.min is None and setting.above is None):
-        return True
-    is_low = value < setting.min if setting.above is None else value <= setting.above
-    is_high = setting.max is not None and value > setting.max
-    return math.isfinite(value) and not is_low and not is_high
-
-
-def _expect(value: float, setting: Setting) -> str:
-    if isinstance(value, int) and abs(value) > MAX_WHOLE:
-        return f"is too large a number: {MAX_WHOLE} is the most for any setting"
-    low, high, unit = setting.min, setting.max, setting.unit
-    if low is not None and high is not None:
-        between = f"{_size(low)} to {_size(high)}, in" if unit == "bytes" else f"{low} to {high}"
-        return f"must be from {between} {unit}, not {value}"
-    if setting.above is not None:
-        return f"must be a number of {unit} above {setting.above}"
-    return f"must be a number of {unit}, " + (f"0 for {setting.zero}" if setting.zero else f"{low} or more")
-
-
-def _size(count: float) -> str:
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:g} {unit}"
-        count /= 1024
-    return f"{count:g} TiB"
+def problems_of_bounds(values: Struct) -> Iterator[Problem]:
+    """Numbers beyond the bounds that their settings declare, in a struct of `settings` and in its tables."""
+    for keys, declared, value in leaves_of(values):
+        numbers = {keys: value} if declared.each is None else {(*keys, key): each for key, each in value.items()}
+        for path, number in numbers.items():
+            if why := flaw_in_bounds(number, declared.each or declared.setting):
+                yield Problem(path, why)
 
 
 def warnings_of_hub(config: HubConfig) -> Iterator[Problem]:
@@ -127,62 +100,6 @@ def split_listen(listen: str) -> tuple[str, int]:
         text = f'expected HOST:PORT such as "127.0.0.1:8765" or "[::1]:8765", not "{listen}"'
         raise Problem(("listen",), f"{text}; variables are not replaced here" if "${" in listen else text)
     return bare, int(port)
-
-
-def is_loopback(host: str) -> bool:
-    """True if only this machine can reach `host`."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def problems_of_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple[str, Problem]]:
-    """Problems of names, prefixes and aliases among all upstreams, each with the name of the upstream."""
-    taken: dict[str, str] = {}
-    bare: str | None = None
-    for name, upstream in upstreams.items():
-        for id, where in _claims_of(name, upstream):
-            if not is_usable(id):
-                text = f'"{id}" cannot name a server: use {RULE}; write for instance "{suggest_id(id)}"'
-                yield name, Problem(where, text)
-            folded = id.lower().replace("-", "_")
-            if (other := taken.setdefault(folded, name)) != name:
-                text = f'"{id}" is taken: it equals, or differs only in case or dashes from, a name of "{other}"'
-                yield name, Problem(where, text)
-        if upstream.prefix == "":
-            if bare is not None:
-                text = f'only one upstream can have bare names, and "{bare}" has them; leave prefix out here'
-                yield name, Problem(("prefix",), text)
-            bare = bare or name
-
-
-def reserved_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple[str, Problem]]:
-    """Names of upstreams that are the hub's own; these upstreams are left out, each with the name of the upstream."""
-    for name, upstream in upstreams.items():
-        for id, where in _claims_of(name, upstream):
-            if is_reserved(id):
-                text = f'"{id}" is the name of the hub itself, so this server is left out; give it another name'
-                yield name, Problem(where, text)
-
-
-def warnings_of_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple[str, Problem]]:
-    """Warnings about names that work and could be better, each with the name of the upstream."""
-    for name, upstream in upstreams.items():
-        for id, where in _claims_of(name, upstream):
-            if not is_server_id(id) and is_usable(id):
-                text = f'"{id}" works, but some hosts need shorter or plainer names: use {RULE}'
-                yield name, Problem(where, f'{text}, such as "{suggest_id(id)}"')
-
-
-def _claims_of(name: str, upstream: UpstreamConfig) -> Iterator[tuple[str, Keys]]:
-    """The names an upstream is known by, and the setting that says so."""
-    yield name, ()
-    yield from ((alias, ("aliases",)) for alias in upstream.aliases)
-    if upstream.prefix and upstream.prefix != name:
-        yield upstream.prefix, ("prefix",)
 
 
 def problems_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
@@ -214,30 +131,17 @@ def warnings_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
         yield Problem(("command",), f"{text} and args = [...]")
 
 
-def _check_text(values: Struct, above: Keys = ()) -> Iterator[Problem]:
+def _check_text(upstream: UpstreamConfig) -> Iterator[Problem]:
     """Half a character in JSON (`\\ud800`), or bytes of a variable or of a directory's name, which are no text."""
-    for name, declared in declarations(type(values)).items():
-        value = getattr(values, declared.attribute)
-        if isinstance(value, Struct):
-            yield from _check_text(value, (*above, name))
-        elif isinstance(value, dict):
-            wrong = (key for key, each in value.items() if not _is_text(f"{key}{_reveal(each)}"))
-            yield from (Problem((*above, name, key), _NO_TEXT) for key in wrong)
-        else:
-            texts = map(_reveal, value if isinstance(value, tuple) else (value,))
-            yield from (Problem((*above, name), _NO_TEXT) for text in texts if not _is_text(text))
-
-
-def _reveal(value: object) -> str:
-    return value.reveal() if isinstance(value, Secret) else value if isinstance(value, str) else ""
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    for keys, _, value in leaves_of(upstream):
+        parts = (
+            [((*keys, key), (key, each)) for key, each in value.items()] if isinstance(value, dict) else [(keys, value)]
+        )
+        for path, part in parts:
+            try:
+                "".join(texts_of(part)).encode()
+            except UnicodeEncodeError:
+                yield Problem(path, _NO_TEXT)
 
 
 def _check_command(upstream: UpstreamConfig, command: str) -> Iterator[Problem]:
@@ -246,8 +150,8 @@ def _check_command(upstream: UpstreamConfig, command: str) -> Iterator[Problem]:
     yield from _check_needs(upstream, "command")
     if upstream.transport in ("http", "sse"):
         yield Problem(("transport",), f'"{upstream.transport}" needs a `url`; leave it out beside `command`')
-    for name, value in (("command", command), ("cwd", upstream.cwd or ""), *_each("args", upstream.args)):
-        if "\0" in blank_references(value):
+    for name in ("command", "cwd", "args"):
+        if any("\0" in blank_references(text) for text in texts_of(getattr(upstream, name))):
             yield Problem((name,), "holds a NUL character, which no program can be given")
     for name, secret in upstream.env.items():
         if not _ENV_NAME.fullmatch(name):
@@ -274,10 +178,6 @@ def _check_sharing(upstream: UpstreamConfig) -> Iterator[Problem]:
             yield Problem(("roots",), f"{text}; take one of them out")
 
 
-def _each(name: str, values: Iterable[str]) -> list[tuple[str, str]]:
-    return [(name, value) for value in values]
-
-
 def _check_needs(upstream: UpstreamConfig, given: Literal["command", "url"]) -> Iterator[Problem]:
     """Settings that belong to the other of `command` and `url`."""
     instead = "a program takes `args` and `env`" if given == "command" else "a server reached by URL takes `headers`"
@@ -294,18 +194,11 @@ def _check_url(upstream: UpstreamConfig, url: str) -> Iterator[Problem]:
     problem = Problem(("url",), 'expected an address such as "https://example.com/mcp"')
     begins_later = url.startswith("\0") and references_in(url)  # what it is then is checked when it is known
     url = "https://x/" if begins_later else blank_references(url)
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError:
+    parts = split_url(url)
+    if parts is None:
         yield problem
         return
-    if (
-        parts.scheme not in ("http", "https")
-        or not parts.hostname
-        or not url.isascii()
-        or re.search(r"[\s\x00-\x20]", url)
-    ):
+    if parts.scheme not in ("http", "https") or not parts.hostname or not is_plain(url):
         yield problem
     if parts.username is not None or parts.password is not None:
         yield Problem(("url",), "holds a user name or password; send it in `headers` as Authorization")
@@ -313,6 +206,148 @@ def _check_url(upstream: UpstreamConfig, url: str) -> Iterator[Problem]:
         if not _TOKEN.fullmatch(name):
             yield Problem(("headers", name), "is no name for a header: letters, digits and dashes")
         value = blank_references(secret.reveal())
-        if not _HEADER_VALUE.fullmatch(value) or value != value.strip() or not value.isascii():
+        if not _HEADER_VALUE.fullmatch(value) or value != value.strip():
             text = "is no value for a header: printable ASCII without line breaks or outer spaces"
             yield Problem(("headers", name), text)
+
+
+MAX_EXTRA: Final = 16
+MAX_TEXT: Final = 2048
+_VISIBLE = re.compile(r"[\x20-\x7e]*")
+
+
+def problems_of_oauth(upstream: UpstreamConfig) -> Iterator[Problem]:
+    """Problems of signing in at one upstream."""
+    oauth = upstream.oauth
+    yield from _problems_of_texts(oauth)
+    yield from _problems_of_client(oauth)
+    for name in ("scopes", "max_scopes"):
+        if not all(map(SCOPE.fullmatch, getattr(oauth, name))):
+            text = "holds what is no scope: visible ASCII without quotes, backslashes or spaces; write one for each"
+            yield Problem(("oauth", name), text)
+    if why := problem_of(oauth.max_scopes):
+        yield Problem(("oauth", "max_scopes"), why)
+    for name in oauth.extra:
+        if name in OWN_PARAMETERS:
+            text = f"{name} is not sent: the hub sets it itself, or it must not stand in a URL; take it out"
+            yield Problem(("oauth", "extra", name), text)
+    if len(oauth.extra) > MAX_EXTRA or any(len(key + value) > MAX_TEXT for key, value in oauth.extra.items()):
+        text = f"holds more than {MAX_EXTRA} parameters, or one of more than {MAX_TEXT} bytes"
+        yield Problem(("oauth", "extra"), text)
+
+
+def problems_of_oauth_in_fleet(
+    replica: ReplicaConfig, upstreams: Mapping[str, UpstreamConfig]
+) -> Iterator[tuple[str, Problem]]:
+    """Upstreams whose settings want people to sign in at one hub of several, with what is wrong about that."""
+    if replica == ReplicaConfig():
+        return
+    for name, upstream in upstreams.items():
+        is_wanted = upstream.oauth != UpstreamOAuth() and upstream.oauth.grant == "authorization_code"
+        if is_wanted and upstream.url is not None and not upstream.disabled:
+            text = (
+                "has people sign in, and hubs with [replica] do not share sign-ins: each would ask them again; set"
+                ' grant = "client_credentials" or "id_jag", or headers.Authorization in place of this table'
+            )
+            yield name, Problem(("oauth",), text)
+
+
+def problems_of_oauth_in_hub(config: OAuthConfig) -> Iterator[Problem]:
+    """Problems of what authorization servers are told of the hub."""
+    for name in ("redirect_uri", "client_metadata_url"):
+        if (value := getattr(config, name)) and not _is_address(value):
+            yield Problem(("oauth", name), _ADDRESS)
+    if (url := config.client_metadata_url) and (not url.startswith("https://") or urlsplit(url).path in ("", "/")):
+        text = "must be an https URL with a path, such as https://example.com/oauth/client.json"
+        yield Problem(("oauth", "client_metadata_url"), text)
+    if (uri := config.redirect_uri) and not (uri.startswith("https://") or urlsplit(uri).hostname in LOOPBACK):
+        text = "must be https, or http at 127.0.0.1, localhost or [::1]: anybody on the way could read the codes"
+        yield Problem(("oauth", "redirect_uri"), text)
+    if not config.client_name or len(config.client_name) > 64 or not config.client_name.isprintable():
+        yield Problem(("oauth", "client_name"), "must be 1 to 64 printable characters")
+    if config.idp.issuer and not _is_address(config.idp.issuer):
+        yield Problem(("oauth", "idp", "issuer"), _ADDRESS)
+    if bool(config.idp.issuer) != bool(config.idp.client_id):
+        yield Problem(("oauth", "idp"), "needs both `issuer` and `client_id`")
+    if config.idp.id_token is not None and not config.idp.issuer:
+        yield Problem(("oauth", "idp", "issuer"), "is missing: id_token is shown to it")
+
+
+def _problems_of_texts(oauth: UpstreamOAuth) -> Iterator[Problem]:
+    for name in ("issuer", "metadata_url", "resource", "redirect_uri"):
+        value = getattr(oauth, name)
+        if value and NUL not in value and not _is_address(value):
+            yield Problem(("oauth", name), _ADDRESS)
+    uri = urlsplit(oauth.redirect_uri) if _is_address(oauth.redirect_uri) else None
+    if uri is not None and (uri.scheme != "http" or uri.hostname not in LOOPBACK or not uri.port):
+        text = "must be http at 127.0.0.1, localhost or [::1] with a port, such as http://127.0.0.1:3118/callback"
+        yield Problem(("oauth", "redirect_uri"), text)
+    for name in ("client_id", "key_id"):
+        if NUL not in getattr(oauth, name) and not _VISIBLE.fullmatch(getattr(oauth, name)[: MAX_TEXT + 1]):
+            yield Problem(("oauth", name), "must be visible ASCII")
+
+
+def _problems_of_client(oauth: UpstreamOAuth) -> Iterator[Problem]:
+    has_secret, has_key, auth, grant = (
+        oauth.client_secret is not None,
+        oauth.private_key is not None,
+        oauth.token_auth,
+        oauth.grant,
+    )
+    proves = has_secret or has_key
+    unsaid = "is missing: without it the first server that this one names would get the secret, or its proof"
+    is_named = bool(oauth.client_id and oauth.issuer)
+    for is_wrong, name, text in (
+        (has_secret and has_key, "private_key", "stands beside client_secret, and only one can be used; take one out"),
+        (proves and not oauth.client_id, "client_id", "is missing: a secret or key belongs to one"),
+        (proves and not oauth.issuer, "issuer", f"{unsaid}. `hubd auth NAME` prints the line to write"),
+        (proves and auth == "none", "token_auth", '"none" makes no use of the secret or key; take one of them out'),
+        (not has_key and auth == "private_key_jwt", "private_key", f'is missing, and token_auth is "{auth}"'),
+        (not has_secret and "client_secret" in auth, "client_secret", f'is missing, and token_auth is "{auth}"'),
+        (grant in ("client_credentials", "id_jag") and not is_named, "grant", f'"{grant}" needs client_id and issuer'),
+        (grant == "client_credentials" and not proves, "grant", f'"{grant}" needs client_secret or private_key'),
+    ):
+        if is_wrong:
+            yield Problem(("oauth", name), text)
+    if grant != "authorization_code" and oauth.account == "each":
+        yield Problem(("oauth", "account"), f'"each" means that people sign in, and grant = "{grant}" does not')
+
+
+_ADDRESS: Final = "expected an address such as https://example.com/path, without user name, fragment or spaces"
+
+
+def _is_address(url: str) -> bool:
+    """True if it is a URL that the hub may use."""
+    parts = split_url(url)
+    if parts is None or len(url) > MAX_TEXT or not is_plain(url) or "\\" in url or "#" in url:
+        return False
+    with suppress(ValueError):
+        parse_qsl(parts.query, max_num_fields=32)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
+    return False
+
+
+def problems_of_registries(registries: Mapping[str, RegistryConfig]) -> Iterator[Problem]:
+    """Problems of `[registries.NAME]`."""
+    if len(registries) > MAX_REGISTRIES:
+        yield Problem(("registries",), f"holds more than {MAX_REGISTRIES} registries")
+    for name, registry in registries.items():
+        keys = ("registries", name)
+        if not REGISTRY_NAME.fullmatch(name):
+            text = "cannot name a registry: use lower-case letters, digits and dashes, at most 32"
+            yield Problem(keys, text)
+        if not registry.url and name != OFFICIAL:
+            yield Problem(keys, f'needs `url`, the address of the registry, such as url = "{OFFICIAL_URL}"')
+        elif registry.url and "${" not in registry.url and (flaw := flaw_of_registry(registry.url)):
+            yield Problem((*keys, "url"), flaw)
+
+
+def flaw_of_registry(url: str) -> str:
+    """The reason why no registry can be asked at `url`; "": one can."""
+    parts = split_url(url)
+    is_address = parts is not None and is_plain(url) and not set(url) & set("\\?#") and "@" not in parts.netloc
+    if parts is None or not is_address or parts.scheme not in ("http", "https") or not parts.hostname:
+        return f"expected an address such as {OFFICIAL_URL}, without user name, query or spaces"
+    if parts.scheme == "http" and parts.hostname not in LOOPBACK:
+        return "must be https: anybody on the way could change which program is run (http only on this machine)"
+    return ""

@@ -1,6 +1,8 @@
-"""Checks of who is let in over HTTP: `auth` and `[access]`, beyond types. Pure.
+"""Checks of who is let in over HTTP (`auth`, `[access]`), and of what several hubs have in common (`[cache]`,
+`[replica]`, `token`, `sealing_key`), beyond types and bounds. Pure.
 
-Problems show no token and no secret.
+No other module judges these settings: `cache.redis.url` and `hub.link.sealing` ask here. Problems show no token, no
+secret and nothing of `cache.url`.
 """
 
 import re
@@ -8,10 +10,11 @@ from collections.abc import Collection, Iterator
 from datetime import date
 from ipaddress import ip_address
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
-from config.loading.safe_reading import Keys, Problem
-from config.settings import MIN_TOKEN, TOKEN, HubConfig
+from config.loading.safe_reading import Problem
+from config.setting import declarations
+from config.settings import MAX_REPLICA, MIN_TOKEN, REPLICA_NAME, TOKEN, CacheConfig, HubConfig
 from config.tables.access import SECRET_HEADER, AccessConfig, AccessIssuer, AccessToken, TrustedProxy
 from config.tables.profiles import profile_problem
 
@@ -22,13 +25,46 @@ TOKEN_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 TOKEN_NAME_RULE: Final = "lower-case letters, digits, dots, dashes and underscores, at most 64"
 PRINCIPAL: Final = re.compile(r"[!-~]{1,256}")
 LABEL: Final = re.compile(r"[!-~]{1,64}")
-_SCOPE = re.compile(r"[!#-\[\]-~]{1,256}")
+SCOPE: Final = re.compile(r"[!#-\[\]-~]{1,256}")
+"""One scope (RFC 6749 3.3)."""
 _FIELD = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
 _FIELDS_IN_USE: Final = frozenset(
     {"accept", "authorization", "connection", "content-length", "content-type", "cookie", "expect", "host", "origin"}
     | {"last-event-id", "te", "transfer-encoding", "upgrade", SECRET_HEADER.lower()}
 )
-_MAKE: Final = "`openssl rand -hex 32` makes one"
+_TOKEN_RULE: Final = (
+    f"must be {MIN_TOKEN} or more letters, digits or characters of ._~+/- without spaces; "
+    "`openssl rand -hex 32` makes one"
+)
+
+
+def is_plain(url: str) -> bool:
+    """True if it is ASCII without blanks and controls."""
+    return url.isascii() and not re.search(r"[\x00-\x20\x7f]", url)
+
+
+def split_url(url: str) -> SplitResult | None:
+    """The parts of a URL; None: it is none."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts
+
+
+def is_loopback(host: str) -> bool:
+    """True if only this machine can reach `host`."""
+    return host == "localhost" or (is_address(host) and ip_address(host).is_loopback)
+
+
+def is_address(text: str) -> bool:
+    """True if it is an IP address."""
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def problems_of_access(config: HubConfig, *, is_open: bool) -> Iterator[Problem]:
@@ -57,19 +93,17 @@ def warnings_of_access(config: HubConfig) -> Iterator[Problem]:
         yield Problem(("access", "tokens"), 'has no effect with auth = "none"')
 
 
-def token_problem(
-    name: str, principal: str, host: str, expires: str, profile: str, profiles: Collection[str]
-) -> Problem | None:
+def token_problem(token: AccessToken, profiles: Collection[str]) -> Problem | None:
     """The flaw of a token of a host, wherever it is kept; None: nothing. `profiles`: the configured ones."""
-    if not TOKEN_NAME.fullmatch(name):
+    if not TOKEN_NAME.fullmatch(token.name):
         return Problem(("name",), f"a token has a name of its own: {TOKEN_NAME_RULE}")
-    if principal and not PRINCIPAL.fullmatch(principal):
+    if token.principal and not PRINCIPAL.fullmatch(token.principal):
         return Problem(("principal",), "must be printable ASCII without spaces, at most 256 characters")
-    if host and not LABEL.fullmatch(host):
+    if token.host and not LABEL.fullmatch(token.host):
         return Problem(("host",), "must be printable ASCII without spaces, at most 64 characters")
-    if expires and day(expires) is None:
+    if token.expires and day(token.expires) is None:
         return Problem(("expires",), "must be a day, such as 2027-01-01")
-    if profile and (unknown := profile_problem(profile, profiles)):
+    if token.profile and (unknown := profile_problem(token.profile, profiles)):
         return Problem(("profile",), unknown)
     return None
 
@@ -92,15 +126,13 @@ def _problems_of_oauth(config: HubConfig) -> Iterator[Problem]:
     if config.auth == "oauth" and config.behind_tls_proxy and not (access.resource or config.allowed_hosts):
         text = 'is needed, since nothing says how hosts call this hub: write resource = "https://NAME/mcp"'
         yield Problem(("access", "resource"), text)
-    if access.resource and not _is_resource(access.resource):
+    if access.resource and not (is_issuer(access.resource) and urlsplit(access.resource).path == "/mcp"):
         text = 'expected the URL that hosts have for this hub, such as "https://hub.example.com/mcp"'
         yield Problem(("access", "resource"), f"{text}; http only for loopback")
     if access.step_up:
         yield Problem(("access", "step_up"), "this version cannot do that; leave it out")
-    for scope in access.required_scopes:
-        if not _SCOPE.fullmatch(scope):
-            yield Problem(("access", "required_scopes"), "a scope is printable ASCII without spaces, quotes and \\")
-            return
+    if not all(map(SCOPE.fullmatch, access.required_scopes)):
+        yield Problem(("access", "required_scopes"), "a scope is printable ASCII without spaces, quotes and \\")
 
 
 def _problems_of_issuers(access: AccessConfig) -> Iterator[Problem]:
@@ -109,7 +141,7 @@ def _problems_of_issuers(access: AccessConfig) -> Iterator[Problem]:
     asked = 0
     for number, issuer in enumerate(access.issuers):
         keys = ("issuers", str(number))
-        yield from _problems_of_issuer(issuer, keys)
+        yield from (Problem((*keys, *each.keys), str(each)) for each in _problems_of_issuer(issuer))
         if issuer.name in names:
             yield Problem((*keys, "name"), f'"{issuer.name}" is the name of another issuer, too; give each its own')
         if issuer.issuer in urls:
@@ -123,53 +155,31 @@ def _problems_of_issuers(access: AccessConfig) -> Iterator[Problem]:
             asked = 1
 
 
-def _problems_of_issuer(issuer: AccessIssuer, keys: Keys) -> Iterator[Problem]:
+def _problems_of_issuer(issuer: AccessIssuer) -> Iterator[Problem]:
     if not ISSUER_NAME.fullmatch(issuer.name):
         text = "an issuer has a name of its own: lower-case letters, digits and dashes, at most 32"
-        yield Problem((*keys, "name"), text)
+        yield Problem(("name",), text)
     elif issuer.name in TAKEN:
-        yield Problem((*keys, "name"), f'"{issuer.name}" names others; take another name')
+        yield Problem(("name",), f'"{issuer.name}" names others; take another name')
     if not is_issuer(issuer.issuer):
         text = 'expected an https URL without query, such as "https://id.example.com"; http only for loopback'
-        yield Problem((*keys, "issuer"), text)
+        yield Problem(("issuer",), text)
     if not issuer.algorithms:
-        yield Problem((*keys, "algorithms"), "is empty, so that no token counts; leave it out")
+        yield Problem(("algorithms",), "is empty, so that no token counts; leave it out")
     for name in ("subject", "groups"):
         if not 1 <= len(getattr(issuer, name)) <= 128:
-            yield Problem((*keys, name), "expected the name of a claim")
+            yield Problem((name,), "expected the name of a claim")
     asked = issuer.introspection
     if bool(asked.client_id) != bool(asked.client_secret and asked.client_secret.reveal()):
-        yield Problem((*keys, "introspection"), "needs both client_id and client_secret")
+        yield Problem(("introspection",), "needs both client_id and client_secret")
 
 
 def is_issuer(url: str) -> bool:
     """True if `url` can be an issuer identifier (RFC 8414 2); http only for loopback."""
-    return _is_web(url) and "?" not in url and "#" not in url
-
-
-def _is_resource(url: str) -> bool:
-    return is_issuer(url) and urlsplit(url).path == "/mcp" and url == url.strip()
-
-
-def _is_web(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError:
+    parts = split_url(url)
+    if parts is None or not is_plain(url) or "@" in parts.netloc or not parts.hostname or "?" in url or "#" in url:
         return False
-    if not url.isascii() or re.search(r"[\x00-\x20\x7f]", url) or "@" in parts.netloc or not parts.hostname:
-        return False
-    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback_name(parts.hostname))
-
-
-def is_loopback_name(host: str) -> bool:
-    """True if `host`, of a URL, is this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname))
 
 
 def _problems_of_tokens(access: AccessConfig, profiles: Collection[str]) -> Iterator[Problem]:
@@ -177,23 +187,17 @@ def _problems_of_tokens(access: AccessConfig, profiles: Collection[str]) -> Iter
     texts: set[str] = set()
     for number, token in enumerate(access.tokens):
         keys = ("tokens", str(number))
-        problem = token_problem(token.name, token.principal, token.host, token.expires, token.profile, profiles)
-        if problem is not None:
+        if (problem := token_problem(token, profiles)) is not None:
             yield Problem((*keys, *problem.keys), str(problem))
         elif token.name in names:
             yield Problem((*keys, "name"), f'"{token.name}" is the name of another token, too; give each its own')
-        yield from _problems_of_text(token, keys, texts)
+        text = "" if token.token is None else token.token.reveal()
+        if not re.fullmatch(TOKEN, text):
+            yield Problem((*keys, "token"), _TOKEN_RULE)
+        elif text in texts:
+            yield Problem((*keys, "token"), "is that of another entry, too; each host needs its own")
         names.add(token.name)
-
-
-def _problems_of_text(token: AccessToken, keys: Keys, texts: set[str]) -> Iterator[Problem]:
-    text = "" if token.token is None else token.token.reveal()
-    if not re.fullmatch(TOKEN, text):
-        rule = f"must be {MIN_TOKEN} or more letters, digits or characters of ._~+/- without spaces"
-        yield Problem((*keys, "token"), f"{rule}; {_MAKE}")
-    elif text in texts:
-        yield Problem((*keys, "token"), "is that of another entry, too; each host needs its own")
-    texts.add(text)
+        texts.add(text)
 
 
 def _problems_of_proxy(proxy: TrustedProxy) -> Iterator[Problem]:
@@ -202,19 +206,126 @@ def _problems_of_proxy(proxy: TrustedProxy) -> Iterator[Problem]:
         yield Problem(("header",), text)
     elif proxy.header.lower() in _FIELDS_IN_USE or proxy.header.lower().startswith("mcp-"):
         yield Problem(("header",), "means something else already; take another header field")
-    secret = "" if proxy.secret is None else proxy.secret.reveal()
-    if proxy.secret is not None and not re.fullmatch(TOKEN, secret):
-        text = f"must be {MIN_TOKEN} or more letters, digits or characters of ._~+/- without spaces; {_MAKE}"
-        yield Problem(("secret",), text)
+    if proxy.secret is not None and not re.fullmatch(TOKEN, proxy.secret.reveal()):
+        yield Problem(("secret",), _TOKEN_RULE)
     if proxy.secret is None and not proxy.peer_uid:
         text = f"without `secret`, which it sends as {SECRET_HEADER}, or `peer_uid`, the user that it runs as, every"
         yield Problem((), f"{text} program of this machine could say that it is the proxy")
-    for uid in proxy.peer_uid:
-        if not 0 <= uid < 1 << 32:
-            yield Problem(("peer_uid",), "expected numbers of users")
-    for peer in proxy.peers:
+    if not all(0 <= uid < 1 << 32 for uid in proxy.peer_uid):
+        yield Problem(("peer_uid",), "expected numbers of users")
+    if not all(map(is_address, proxy.peers)):
+        yield Problem(("peers",), 'expected addresses such as "127.0.0.1"; no names and no networks')
+
+
+KEY_BYTES: Final = 32
+KEYS: Final = (
+    "must be 64 hexadecimal digits, and after a space the key before it or after it, if any; "
+    "`openssl rand -hex 32` makes one"
+)
+_FORMS: Final = '"redis://HOST:PORT/DB", "rediss://HOST:PORT/DB" for TLS, or "unix:///path?db=0"'
+_MAKE: Final = "`openssl rand -hex 32 >FILE`, and"
+_WILDCARDS: Final = ("0.0.0.0:", "[::]:")
+
+
+def problems_of_sharing(config: HubConfig) -> Iterator[Problem]:
+    """Problems of `[cache]`, `[replica]`, `token` and `sealing_key`."""
+    cache = config.cache
+    for name, declared in declarations(CacheConfig).items():
+        if declared.setting.unit in ("bytes", "entries") and cache.enabled and getattr(cache, name) == 0:
+            yield Problem(("cache", name), "must be above 0; to keep nothing write enabled = false")
+    # The default is no wish: a cache smaller than that keeps what fits.
+    if cache.max_entry_bytes > cache.max_bytes and cache.max_entry_bytes != CacheConfig().max_entry_bytes:
+        text = f"is more than the whole cache may hold (max_bytes, {cache.max_bytes}); lower it, or raise that"
+        yield Problem(("cache", "max_entry_bytes"), text)
+    yield from problems_of_store(cache)
+    if not re.fullmatch(REPLICA_NAME, config.replica.name):
+        yield Problem(("replica", "name"), f"must be letters and digits, at most {MAX_REPLICA} of them")
+    if config.replica.url and not _is_base(config.replica.url):
+        text = 'expected the address of this hub without a path, such as "http://10.0.0.5:8765"'
+        yield Problem(("replica", "url"), text)
+    if config.token is not None and not re.fullmatch(TOKEN, config.token.reveal()):
+        yield Problem(("token",), _TOKEN_RULE)
+    if config.sealing_key is not None:
         try:
-            ip_address(peer)
+            keys_in(config.sealing_key.reveal())
         except ValueError:
-            yield Problem(("peers",), 'expected addresses such as "127.0.0.1"; no names and no networks')
-            return
+            yield Problem(("sealing_key",), KEYS)
+
+
+def keys_in(text: str) -> list[bytes]:
+    """The keys of `sealing_key`, or of a key file: one or two. Raises: ValueError."""
+    keys = [bytes.fromhex(each) for each in text.split()]
+    if len(keys) not in (1, 2) or any(len(key) != KEY_BYTES for key in keys):
+        raise ValueError("no keys")
+    return keys
+
+
+def problems_of_store(cache: CacheConfig) -> Iterator[Problem]:
+    """Problems of the settings by which the store is reached."""
+    for name in ("username", "tls_ca"):
+        if getattr(cache, name) == "":
+            yield Problem(("cache", name), "is empty; leave it out")
+    if cache.password is not None and not cache.password.reveal():
+        yield Problem(("cache", "password"), "is empty; leave it out if the server asks for none")
+    if cache.url is None:
+        return
+    url = cache.url.reveal()
+    parts = split_url(url)
+    if parts is None:
+        yield Problem(("cache", "url"), f"expected {_FORMS}")
+        return
+    if "@" in parts.netloc:
+        text = 'holds a user name or password; write them beside it: username = "...", password = "${file:PATH}"'
+        yield Problem(("cache", "url"), text)
+    elif not _is_store(url, parts):
+        yield Problem(("cache", "url"), f"expected {_FORMS}")
+    if cache.tls_ca and parts.scheme != "rediss":
+        yield Problem(("cache", "tls_ca"), 'needs a url that begins with "rediss://"; without it there is no TLS')
+
+
+def _is_store(url: str, parts: SplitResult) -> bool:
+    if not is_plain(url) or parts.fragment:
+        return False
+    if parts.scheme == "unix":
+        is_path = not parts.netloc and len(parts.path) > 1 and url.startswith("unix:///")
+        return is_path and re.fullmatch(r"(db=\d{1,5})?", parts.query) is not None
+    is_server = parts.scheme in ("redis", "rediss") and bool(parts.hostname) and parts.port != 0
+    return is_server and not parts.query and re.fullmatch(r"/?|/\d{1,5}", parts.path) is not None
+
+
+def _is_base(url: str) -> bool:
+    """True if `url` is an address without path, query or credentials."""
+    parts = split_url(url)
+    if parts is None or not is_plain(url) or not parts.hostname or parts.port == 0 or "@" in parts.netloc:
+        return False
+    return parts.scheme in ("http", "https") and url == f"{parts.scheme}://{parts.netloc}"
+
+
+def warnings_of_sharing(config: HubConfig) -> Iterator[Problem]:
+    """Warnings about settings without effect, or probably not with the one that is meant."""
+    cache, replica = config.cache, config.replica
+    if cache.url is None:
+        for name in ("username", "password", "tls_ca"):
+            if getattr(cache, name) is not None:
+                yield Problem(("cache", name), "has no effect without `url`, the address of the server it is for")
+    elif cache.username is not None and cache.password is None:
+        yield Problem(("cache", "username"), "has no effect without `password`")
+    if config.token is not None and config.auth == "none":
+        yield Problem(("token",), 'has no effect with auth = "none"')
+    if not (replica.name or replica.url):
+        if cache.url is not None and config.sealing_key is None:
+            text = "serves this hub alone: others find nothing there without `sealing_key`, the same in all hubs"
+            yield Problem(("cache", "url"), f'{text}; {_MAKE} sealing_key = "${{file:FILE}}"')
+        return
+    if cache.url is None:
+        text = "has no effect without [cache] url, the Redis or Valkey in which hubs find each other"
+        yield Problem(("replica",), text)
+    if config.sealing_key is None:
+        text = "needs `sealing_key`, the same in all hubs: what one of them sealed no other can open"
+        yield Problem(("replica",), f'{text}; {_MAKE} sealing_key = "${{file:FILE}}"')
+    if config.token is None and config.auth == "token":
+        text = "needs `token`, the same in all hubs, or else each asks hosts for its own"
+        yield Problem(("replica",), f'{text}; {_MAKE} token = "${{file:FILE}}"')
+    if not replica.url and config.listen.startswith(_WILDCARDS):
+        text = f'needs `url`: other hubs cannot find this one at {config.listen}; write url = "http://ADDRESS:PORT"'
+        yield Problem(("replica",), text)

@@ -1,4 +1,4 @@
-"""Checks of `[profiles.NAME]`, beyond types. Pure.
+"""Checks of names of servers and tools, and of `[profiles.NAME]`, beyond types. Pure.
 
 Everything that a profile makes the hub do for each tool of each view is bounded here. Problems show no fixed value.
 """
@@ -9,11 +9,11 @@ from difflib import get_close_matches
 from typing import Final
 
 from config.errors import quote_toml
-from config.fixed_values import MAX_FIXED_BYTES, NOT_READ_YET, json_size, unread_arguments
 from config.loading.check_access import LABEL
 from config.loading.safe_reading import Keys, Problem
 from config.name_globs import MAX_CHARS, NameStarts, literal_start, problem_of
-from config.names import RESERVED
+from config.names import RESERVED, RULE, is_reserved, is_server_id, is_usable, suggest_id
+from config.references import MAX_FIXED_BYTES, NOT_READ_YET, json_size, unread_arguments
 from config.settings import UpstreamConfig
 from config.tables.profiles import Profile, ToolOverride
 
@@ -32,6 +32,7 @@ MAX_INSTRUCTIONS_BYTES: Final = 2_000
 HUB_TOOLS: Final = "hub__"
 """Beginning of the names of the hub's own tools."""
 _NEW_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+"""The form of a name that the configuration gives to a tool."""
 
 
 def problems_of_profiles(profiles: Mapping[str, Profile], budget: int) -> Iterator[Problem]:
@@ -188,8 +189,6 @@ def _size(text: str) -> int:
     return len(text.encode(errors="replace"))
 
 
-NEW_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-"""The form of a name that the configuration gives to a tool."""
 MAX_QUOTED_NAME: Final = 80
 """Characters of a name that a problem shows."""
 ID_ROOM: Final = 18
@@ -201,7 +200,7 @@ def problems_of_renames(upstream: UpstreamConfig) -> Iterator[Problem]:
     taken: dict[str, str] = {}
     for own, new in upstream.rename.items():
         keys, name = ("rename", own), quote_toml(new[:MAX_QUOTED_NAME])
-        if not NEW_NAME.fullmatch(new):
+        if not _NEW_NAME.fullmatch(new):
             yield Problem(keys, f'{name} cannot name a tool: a letter, then letters, digits, "_" and "-"')
         elif new.startswith(f"{RESERVED}__"):
             yield Problem(
@@ -229,3 +228,49 @@ def problems_of_new_names(upstreams: Mapping[str, UpstreamConfig], budget: int) 
             elif prefix == "" and (owner := ids.get(new.partition("__")[0], name)) != name and "__" in new:
                 text = f'{visible} is a name that tools of "{owner}" have, since this upstream has no prefix'
                 yield name, Problem(keys, f"{text}; choose another name")
+
+
+def problems_of_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple[str, Problem]]:
+    """Problems of names, prefixes and aliases among all upstreams, each with the name of the upstream."""
+    taken: dict[str, str] = {}
+    bare: str | None = None
+    for name, upstream in upstreams.items():
+        for id, where in _claims_of(name, upstream):
+            if not is_usable(id):
+                text = f'"{id}" cannot name a server: use {RULE}; write for instance "{suggest_id(id)}"'
+                yield name, Problem(where, text)
+            folded = id.lower().replace("-", "_")
+            if (other := taken.setdefault(folded, name)) != name:
+                text = f'"{id}" is taken: it equals, or differs only in case or dashes from, a name of "{other}"'
+                yield name, Problem(where, text)
+        if upstream.prefix == "":
+            if bare is not None:
+                text = f'only one upstream can have bare names, and "{bare}" has them; leave prefix out here'
+                yield name, Problem(("prefix",), text)
+            bare = bare or name
+
+
+def problems_of_reserved_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple[str, Problem]]:
+    """Names of upstreams that are the hub's own; these upstreams are left out, each with the name of the upstream."""
+    for name, upstream in upstreams.items():
+        for id, where in _claims_of(name, upstream):
+            if is_reserved(id):
+                text = f'"{id}" is the name of the hub itself, so this server is left out; give it another name'
+                yield name, Problem(where, text)
+
+
+def warnings_of_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple[str, Problem]]:
+    """Warnings about names that work and could be better, each with the name of the upstream."""
+    for name, upstream in upstreams.items():
+        for id, where in _claims_of(name, upstream):
+            if not is_server_id(id) and is_usable(id):
+                text = f'"{id}" works, but some hosts need shorter or plainer names: use {RULE}'
+                yield name, Problem(where, f'{text}, such as "{suggest_id(id)}"')
+
+
+def _claims_of(name: str, upstream: UpstreamConfig) -> Iterator[tuple[str, Keys]]:
+    """The names an upstream is known by, and the setting that says so."""
+    yield name, ()
+    yield from ((alias, ("aliases",)) for alias in upstream.aliases)
+    if upstream.prefix and upstream.prefix != name:
+        yield upstream.prefix, ("prefix",)

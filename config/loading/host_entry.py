@@ -9,8 +9,8 @@ from typing import Any, Final, TypeGuard
 
 from msgspec import Struct, structs
 
-from config.loading.host_filters import FILTERS, filter_of
 from config.loading.safe_reading import Findings, Keys, Problem
+from config.name_globs import problem_of
 from config.setting import declarations
 from config.settings import UpstreamConfig
 
@@ -48,29 +48,11 @@ OUR_SETTINGS: Final = frozenset((
 ))  # fmt: skip
 """Settings of ours that count in a host's file. The list is closed: a host may mean something else by the name of a new
 setting (many write `auth` or `sandbox`), and its file must not change its meaning with a version of hubd."""
-
-
-def command_of(entry: Any) -> list[str]:
-    """The program and the arguments that an entry starts; empty if it starts none."""
-    if not isinstance(entry, dict):
-        return []
-    command: Any = entry.get("command") or entry.get("cmd")
-    rest: Any = entry.get("args")
-    if isinstance(command, dict):  # older Zed
-        command, rest = command.get("path"), command.get("args")
-    words = [*(command if isinstance(command, list) else [command]), *(rest if isinstance(rest, list) else [])]
-    return [str(word) for word in words] if words and words[0] else []
-
-
-def hubd_command(entry: Any) -> str:
-    """The command of hubd that an entry starts, such as `connect`; "" if it starts another program."""
-    words = command_of(entry)
-    return words[1] if len(words) > 1 and words[0].rpartition("/")[2] == "hubd" else ""
-
-
-def is_hub(entry: Any) -> bool:
-    """True if an entry starts the hub itself, which would be its own upstream."""
-    return hubd_command(entry) in ("connect", "serve")
+NAMING: Final = ("enabled_tools", "enabledTools", "includeTools", "available_tools", "tools")
+"""Keys by which hosts choose tools of a server: Codex, many (Windsurf, Kiro, Cline), Gemini CLI, Goose, Copilot CLI."""
+TAKING_AWAY: Final = ("disabled_tools", "disabledTools", "excludeTools")
+FILTERS: Final = frozenset((*NAMING, *TAKING_AWAY))
+_EMPTY_IS_ALL: Final = ("available_tools", "tools")
 
 
 def names_said(files: Iterable[Iterable["FieldTable"]]) -> Counter[str]:
@@ -264,11 +246,29 @@ class HostEntry:
             self._values["timeouts"] = found
 
     def _choose_tools(self) -> None:
-        found = filter_of(self._entry)
-        for key, why in found.ignored:
-            self._findings.warn((*self._keys, key), f"ignored: {why}")
-        if found.key:
-            self._set("tools", list(found.tools), found.key)
+        """From the host's choice. Where it both names tools and takes some away, what is taken away is gone."""
+        named: list[str] | None = None
+        taken_away: list[str] = []
+        keys: list[str] = []
+        for key in (*NAMING, *TAKING_AWAY):
+            value = ["*"] if self._entry.get(key) == "*" else self._entry.get(key)
+            if value is None:
+                continue
+            if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+                self._findings.warn((*self._keys, key), "ignored: expected names of tools")
+                continue
+            names = list(_names(value, key))
+            if key in TAKING_AWAY:
+                taken_away += names
+            elif names or key not in _EMPTY_IS_ALL:
+                named = [*(named or ()), *names]
+            if names != ["*"] and (names or (named is not None and key in NAMING)):
+                keys.append(key)
+        tools = list(dict.fromkeys([*(named or ()), *(f"!{name}" for name in taken_away)]))
+        if keys and (why := problem_of(tools)):
+            self._findings.warn((*self._keys, keys[0]), f"ignored: {why}")
+        elif keys:
+            self._set("tools", tools, keys[0])
 
     def _scale(self, value: float) -> float | None:
         """Seconds per unit: the host's, else what the figure can only mean."""
@@ -279,18 +279,11 @@ class HostEntry:
         return 0.001 if value >= 10_000 else None
 
     def _mention_what_is_lost(self) -> None:
+        known = [*(word for spellings in SPELLINGS.values() for word in spellings), *OUR_SETTINGS]
+        meant = {*known, *HOSTS_OWN, *FILTERS, "disabled"}
         for key in self._entry:
-            if (
-                key not in HOSTS_OWN
-                and key not in FILTERS
-                and key not in OUR_SETTINGS
-                and not any(key in known for known in SPELLINGS.values())
-            ):
-                near = get_close_matches(
-                    key, [*(word for known in SPELLINGS.values() for word in known), *OUR_SETTINGS], 1, 0.75
-                )
-                if near and key != "disabled":
-                    self._findings.warn((*self._keys, key), f'ignored; did you mean "{near[0]}"?')
+            if key not in meant and (near := get_close_matches(key, known, 1, 0.75)):
+                self._findings.warn((*self._keys, key), f'ignored; did you mean "{near[0]}"?')
 
 
 def _is_duration(value: Any) -> TypeGuard[float]:
@@ -319,3 +312,11 @@ def _with_our_variables(value: Any, host: str) -> Any:
     if host == "opencode":
         return _BRACES.sub(r"${\1:\2}", value)
     return _DOLLAR.sub(r"${\1}", value) if host == "gemini" else value
+
+
+def _names(value: list[str], key: str) -> Iterator[str]:
+    """The names in a list. None begins with `!`, which would turn its meaning around."""
+    for name in value:
+        plain = name.partition("(")[0] if key in ("includeTools", "excludeTools") else name
+        if plain and not plain.startswith("!"):
+            yield plain

@@ -3,7 +3,7 @@
 Hosts agree on the idea and on little else: they differ in the root key, the spelling of `type`, whether `command` is a
 list, `env` or `environment`, `url`, `serverUrl` or `httpUrl`, seconds or milliseconds. All of it is read here. What a
 host keeps beside that (`alwaysAllow`, `trust`, ...) is its own business and is passed over; its choice of tools is kept
-(`host_filters`).
+(`host_entry`).
 
 Variables become ours: `{env:VAR}` of OpenCode, `${{ secrets.VAR }}` of Continue and `$VAR` of Gemini CLI mean `${VAR}`.
 """
@@ -15,7 +15,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from config.loading.document import JSON_SUFFIXES, YAML_SUFFIXES
-from config.loading.host_entry import SPELLINGS, HostEntry, is_hub
+from config.loading.host_entry import SPELLINGS, HostEntry
 from config.loading.host_entry import FieldTable as FieldTable
 from config.loading.safe_reading import Findings, Keys, Problem
 from config.loading.text_limits import MAX_SERVERS
@@ -31,6 +31,29 @@ _GEMINI: Final = ("httpUrl", "trust", "includeTools", "excludeTools")
 def is_dialect(tree: dict[str, Any], ours: frozenset[str]) -> bool:
     """True if a TOML document is a host's: it has a host's root key, and no setting of ours."""
     return any(isinstance(tree.get(root), dict) for root in ("mcp_servers", "mcpServers")) and not ours & tree.keys()
+
+
+def command_of(entry: Any) -> list[str]:
+    """The program and the arguments that an entry starts; empty if it starts none."""
+    if not isinstance(entry, dict):
+        return []
+    command: Any = entry.get("command") or entry.get("cmd")
+    rest: Any = entry.get("args")
+    if isinstance(command, dict):  # older Zed
+        command, rest = command.get("path"), command.get("args")
+    words = [*(command if isinstance(command, list) else [command]), *(rest if isinstance(rest, list) else [])]
+    return [str(word) for word in words] if words and words[0] else []
+
+
+def hubd_command(entry: Any) -> str:
+    """The command of hubd that an entry starts, such as `connect`; "" if it starts another program."""
+    words = command_of(entry)
+    return words[1] if len(words) > 1 and words[0].rpartition("/")[2] == "hubd" else ""
+
+
+def is_hub(entry: Any) -> bool:
+    """True if an entry starts the hub itself, which would be its own upstream."""
+    return hubd_command(entry) in ("connect", "serve")
 
 
 def servers(tree: Any, findings: Findings) -> list[FieldTable]:

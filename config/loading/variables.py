@@ -25,8 +25,7 @@ from config.environment.own_file import Assignment, NotReadable, assignments
 from config.hub_paths import SECRETS_FILE
 from config.loading.safe_reading import read_plain
 from config.references import NUL, Malformed, Reference, mark_reference, read
-from config.secrets.file import read_secrets
-from config.secrets.state_file import StateUnreadable
+from config.secrets.state_file import StateUnreadable, read_secrets
 
 MAX_FILE_BYTES: Final = 1 << 16
 MAX_FILES_BYTES: Final = 1 << 22

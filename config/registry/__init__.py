@@ -4,7 +4,7 @@
 
 `names` (NAME@VERSION, and the `source` of an upstream), `server_json` (of 2025-12-11, bounded, and what the API of
 2025-12-01 answers around it), `packages` (identifiers, exact versions, what a publisher may not ask for), `ways`,
-`slots` (arguments, variables and headers), `filled_templates` (their texts, escaped), `entry` (with: what a person has
+`slots` (arguments, variables and headers, and their texts, escaped), `entry` (with: what a person has
 to say, and whether an answer will do), `carrying` (the answers that an entry was made of).
 
 It lies in `config`, since what it makes are settings; whoever asks a registry, and people, is in `hub.cli.registry`.

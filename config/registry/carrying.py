@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from config.registry.entry import Answers, texts
-from config.registry.filled_templates import Piece, as_setting, fill_template, literal_parts
-from config.registry.slots import Asked, Slot
+from config.registry.slots import Asked, Piece, Slot, as_setting, fill_template, literal_parts
 from config.registry.ways import Way
 
 _NOTHING = Answers({})

@@ -9,11 +9,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from config.registry.filled_templates import Piece, as_setting, fill_template
 from config.registry.names import RegistrySource
 from config.registry.packages import NotRunnable
 from config.registry.server_json import one_line
-from config.registry.slots import Asked, Slot, all_asked
+from config.registry.slots import Asked, Piece, Slot, all_asked, as_setting, fill_template
 from config.registry.ways import Way
 
 Absolute = Callable[[str], str]

@@ -1,4 +1,5 @@
-"""Files of secrets, of hubd's own making and in its state directory: read or refused as a whole.
+"""Files of secrets, of hubd's own making and in its state directory: read or refused as a whole. `secrets.json` says of
+each secret that `hubd secret` keeps its value, or that the keyring has it; `config.secrets.store` writes it.
 
 Of a file that somebody else may have read or written nothing is used.
 """
@@ -8,8 +9,10 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from config.loading.safe_reading import is_foreign, read_private
+from config.references import NUL, is_name
 
 FORMAT: Final = 1
 MAX_FILE_BYTES: Final = 1 << 20
@@ -64,3 +67,41 @@ class StateFile(Generic[T]):
     def encode(self, entries: dict[str, T]) -> bytes:
         """The content of a file of these entries."""
         return msgspec.json.format(msgspec.json.encode(self._type(FORMAT, entries)), indent=1)
+
+
+MAX_VALUE_BYTES: Final = 1 << 16
+
+
+class KeptSecret(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One secret."""
+
+    version: str
+    """Changes whenever the value does."""
+    value: str | None = None
+    """None: the keyring has it."""
+    keyring: bool = False
+
+    def __repr__(self) -> str:
+        return f"<KeptSecret in the {'keyring' if self.keyring else 'file'}>"
+
+
+SECRETS: Final = StateFile(
+    "secrets",
+    KeptSecret,
+    if_damaged="set its secrets again with `hubd secret set`",
+    if_exposed=", and set anew what others may have read",
+)
+
+
+def read_secrets(path: Path) -> dict[str, KeptSecret]:
+    """All secrets by name; none if there is no file. Blocks.
+
+    Raises:
+        StateUnreadable: the file is not as hubd writes it, or cannot be read.
+    """
+    secrets = SECRETS.read(path)
+    for name, kept in secrets.items():
+        is_hex = all(character in "0123456789abcdef" for character in kept.version)
+        if not is_name(name) or (kept.value is None) != kept.keyring or not is_hex or NUL in (kept.value or ""):
+            raise SECRETS.damaged(path)
+    return secrets

@@ -22,9 +22,15 @@ from config.errors import EditError
 from config.files import locked, replace_private
 from config.hub_paths import secrets_path
 from config.references import NAME_RULE, NUL, is_name
-from config.secrets.file import MAX_VALUE_BYTES, SECRETS, KeptSecret, read_secrets
 from config.secrets.keyring import Keyring, KeyringRefused, NoKeyring, system_keyring
-from config.secrets.state_file import MAX_FILE_BYTES, StateUnreadable
+from config.secrets.state_file import (
+    MAX_FILE_BYTES,
+    MAX_VALUE_BYTES,
+    SECRETS,
+    KeptSecret,
+    StateUnreadable,
+    read_secrets,
+)
 
 Place = Literal["keyring", "file"]
 

@@ -13,8 +13,8 @@ from config.loading.all_files import gather
 from config.loading.one_file import Source
 from config.loading.precedence import stacks
 from config.projects import Trust
-from config.secrets.file import read_secrets
-from config.secrets.state_file import StateUnreadable
+from config.references import texts_in
+from config.secrets.state_file import StateUnreadable, read_secrets
 from config.settings import HubConfig
 
 _USE: Final = re.compile(r"(?<!\$)\$\{secret:([A-Za-z0-9_.-]{1,64})\}")
@@ -50,7 +50,7 @@ def _projects(environ: Mapping[str, str]) -> Iterator[tuple[Path, Sequence[Sourc
 def _add(found: dict[str, list[str]], sources: Iterable[Source], where: str, kept: Collection[str]) -> None:
     for name, stack in stacks(sources).items():
         values = [entry.table.values for entry in (*stack.saying, *stack.shadowed)]
-        texts = list(_texts(values))
+        texts = list(texts_in(values))
         by_variable = {name for text in texts for name in _VARIABLE.findall(text) if name in kept}
         for secret in sorted({secret for text in texts for secret in _USE.findall(text)} | by_variable):
             found.setdefault(secret, []).append(name + where)
@@ -61,16 +61,5 @@ def _uses_in_profiles(profiles: Any) -> Iterator[tuple[str, str]]:
     for name, profile in profiles.items() if isinstance(profiles, dict) else ():
         overrides = profile.get("override") if isinstance(profile, dict) else None
         each = overrides.values() if isinstance(overrides, dict) else ()
-        texts = _texts([override.get("fix") for override in each if isinstance(override, dict)])
+        texts = texts_in([override.get("fix") for override in each if isinstance(override, dict)])
         yield from ((name, secret) for secret in sorted({secret for text in texts for secret in _USE.findall(text)}))
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _texts(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _texts(each)

@@ -248,7 +248,7 @@ def _registries() -> Iterator[tuple[str, str]]:
     import tomllib
 
     from config.hub_paths import config_file
-    from config.tables.registries import OFFICIAL
+    from config.settings import OFFICIAL
 
     try:
         found = tomllib.loads(config_file().read_text(encoding="utf-8")).get("registries")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from config.errors import ConfigError, EditError
-from config.secrets.file import MAX_VALUE_BYTES
+from config.secrets.state_file import MAX_VALUE_BYTES
 from config.secrets.store import SecretStore, Stored, check_name
 from config.secrets.uses import secret_uses
 from hub.cli.configuration.main_file import on_main_file

@@ -89,7 +89,8 @@ def _new(options: Desk) -> int:
     output = options.output
     name = options.name
     profiles = options.loaded.config.profiles
-    problem = token_problem(name, options.principal, options.host, "", options.profile, profiles)
+    meant = AccessToken(name=name, principal=options.principal, host=options.host, profile=options.profile)
+    problem = token_problem(meant, profiles)
     if problem is not None:
         return output.fail(EX_FAILED, f"{problem.keys[0]}: {problem}; nothing was made")
     if (where := _places_of_tokens(options).get(name)) is not None:

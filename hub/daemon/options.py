@@ -12,12 +12,11 @@ from typing import Final
 from msgspec import Struct, structs
 
 from config.errors import ConfigError, Diagnostic
-from config.fixed_values import references_of, with_values
 from config.loading.assemble import Loaded, load_all
 from config.loading.check import check_hub
 from config.loading.check_profiles import warnings_of_unread
 from config.loading.safe_reading import Problem
-from config.references import Reference
+from config.references import Reference, references_in_profiles, with_values
 from config.secrets.keyring import PATIENCE_S
 from config.settings import HubConfig, UpstreamConfig
 from config.tables.profiles import profile_problem
@@ -45,7 +44,7 @@ class FixedReferences:
         tool left out, and there is a warning."""
         patience_s, self._patience_s = self._patience_s, PATIENCE_S
         profiles = loaded.config.profiles
-        references = references_of(profiles)
+        references = references_in_profiles(profiles)
         kept = {each: self._kept[each] for each in references if each in self._kept}
         wanted = [each for each in references if each not in kept]
         found, lacking = self._read(wanted, loaded.environ, patience_s) if wanted else ({}, {})

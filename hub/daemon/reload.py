@@ -26,7 +26,7 @@ from config.environment.own_file import CurrentEnvironment
 from config.errors import ConfigError
 from config.loading.all_files import OWN_VARIABLES
 from config.loading.assemble import Loaded
-from config.watching.watcher import Watcher
+from config.watching import Watcher
 from hub.control.answers import ConfigStatus, Reloaded
 from hub.link.fault_isolation import keep_going
 from hub.link.waiting import DirtyFlag, Promise

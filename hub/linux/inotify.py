@@ -1,6 +1,6 @@
 """Events of the kernel's inotify as a descriptor that the event loop waits for.
 
-`config.watching.watcher` waits with it while files are quiet: the library that watches them otherwise wakes for every
+`config.watching` waits with it while files are quiet: the library that watches them otherwise wakes for every
 look.
 """
 

@@ -20,7 +20,7 @@ from msgspec import Struct
 from config.errors import ConfigError
 from config.projects import PROJECT_FILES, Project, Trust, find_project
 from config.settings import HubConfig
-from config.watching.watcher import Watcher
+from config.watching import Watcher
 
 log = logging.getLogger("hubd.projects")
 

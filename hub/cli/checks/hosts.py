@@ -16,7 +16,7 @@ from config.hosts.host_servers import identities
 from config.hosts.import_writing import started_anyway, with_secrets
 from config.hosts.installed import is_ours
 from config.loading.check import split_listen
-from config.loading.host_entry import command_of
+from config.loading.host_files import command_of
 from config.projects import Trust, find_project
 from config.secrets.state_file import StateUnreadable
 from config.settings import HubConfig

@@ -18,7 +18,7 @@ from config.hosts.install import text_at
 from config.hosts.installed import Records, our_entries
 from config.hub_paths import install_records_path, tokens_path
 from config.loading.assemble import load_all
-from config.loading.host_entry import command_of
+from config.loading.host_files import command_of
 from config.secrets.state_file import StateUnreadable
 from config.tables.access import AccessToken
 from hub.catalog.view import PROFILE_MARK

@@ -9,8 +9,7 @@ from typing import Final
 
 from config.hosts.secret_literals import NewSecrets
 from config.registry.entry import Answers, about, check_answer, default_of, missing
-from config.registry.filled_templates import Piece
-from config.registry.slots import Asked, Slot, all_asked
+from config.registry.slots import Asked, Piece, Slot, all_asked
 from config.registry.ways import Way
 from hub.cli.registry.choosing import MAX_ASKED
 from hub.cli.subcommand import Desk, UsageError, ask_text, nearest

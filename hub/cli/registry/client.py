@@ -20,7 +20,7 @@ from config.registry.server_json import (
     version_path,
     versions_path,
 )
-from config.tables.registries import LOOPBACK
+from config.settings import LOOPBACK
 from hub.cli.render.screen import Screen
 from hub.cli.subcommand import EX_FAILED
 from upstreams.fetch.fetcher import Fetcher

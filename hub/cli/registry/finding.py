@@ -9,10 +9,11 @@ from msgspec import Struct
 
 from config.errors import ConfigError
 from config.loading.assemble import Loaded, load_all
+from config.loading.check import flaw_of_registry
 from config.loading.variables import Unresolved, Variables
 from config.references import fill_references, references_in
 from config.registry.server_json import Listed
-from config.tables.registries import flaw_of_url, in_order
+from config.settings import in_order
 from hub.cli.registry.client import Client, Registry, RegistryFailed, ask_all, run
 from hub.cli.render.screen import Screen
 from hub.cli.subcommand import UsageError
@@ -41,7 +42,7 @@ class Known:
             raise UsageError(f'there is no registry "{name}"; there are: {", ".join(self._registries)}')
         registry = self._registries[name]
         url = self._text(f"registries.{name}.url", registry.url)
-        if flaw := flaw_of_url(url):
+        if flaw := flaw_of_registry(url):
             raise ConfigError(f"registries.{name}.url: {flaw}")
         headers = {
             key: self._text(f"registries.{name}.headers.{key}", value.reveal())

@@ -14,10 +14,9 @@ from config.editing.draft import Draft
 from config.hosts.secret_literals import NewSecrets
 from config.registry.carrying import answers_in
 from config.registry.entry import check_answer
-from config.registry.filled_templates import Piece
 from config.registry.names import LATEST, RegistrySource, is_older, source_of
 from config.registry.server_json import Listed
-from config.registry.slots import all_asked
+from config.registry.slots import Piece, all_asked
 from config.registry.ways import ENGINES, Way, ways_of
 from config.secrets.store import SecretStore
 from hub.cli.configuration.editing import make_change

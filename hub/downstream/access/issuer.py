@@ -19,7 +19,7 @@ import msgspec
 import trio
 from msgspec import Struct, structs
 
-from config.loading.check_access import is_loopback_name
+from config.loading.check_access import is_loopback
 from config.tables.access import AccessIssuer
 from hub.downstream.access.claims import Jwt, Unfit, Unsigned, Verdict, verdict_of
 from upstreams.fetch.model import Allowed, Fetched
@@ -50,7 +50,7 @@ def addresses_of(issuer: str) -> Allowed:
     """Who may be asked for this issuer, beside public addresses: the host that the operator wrote."""
     parts = urlsplit(issuer)
     host = (parts.hostname or "").lower()
-    return Allowed(frozenset({host}), parts.scheme == "http" and is_loopback_name(host))
+    return Allowed(frozenset({host}), parts.scheme == "http" and is_loopback(host))
 
 
 async def read_metadata(fetch: Fetching, issuer: str) -> IssuerMetadata:

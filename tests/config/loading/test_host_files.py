@@ -10,8 +10,8 @@ import config
 from config.errors import ConfigError
 from config.loading.assemble import load_all
 from config.loading.document import parse
-from config.loading.host_entry import HOSTS_OWN, OUR_SETTINGS, command_of, is_hub
-from config.loading.host_files import FieldTable, servers
+from config.loading.host_entry import HOSTS_OWN, OUR_SETTINGS
+from config.loading.host_files import FieldTable, command_of, is_hub, servers
 from config.loading.safe_reading import Findings
 from config.setting import Secret
 from config.settings import UpstreamConfig

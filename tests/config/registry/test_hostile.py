@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from config.loading.variables import Variables
 from config.registry.entry import about, check_answer, default_of
-from config.registry.filled_templates import Piece, as_setting, fill_template
 from config.registry.server_json import (
     Unreadable,
     list_path,
@@ -22,7 +21,7 @@ from config.registry.server_json import (
     version_path,
     versions_path,
 )
-from config.registry.slots import all_asked
+from config.registry.slots import Piece, all_asked, as_setting, fill_template
 from config.registry.ways import ways_of
 from tests.support.registry_entries import EXAMPLES, absolute, example, made, way_of
 from tests.support.tables import each_row

@@ -6,9 +6,8 @@ import sys
 
 import pytest
 
-from config.fixed_values import with_given
 from config.loading.assemble import Loaded
-from config.references import Reference, mark_reference
+from config.references import Reference, mark_reference, with_given
 from config.settings import HubConfig
 from config.tables.profiles import Profile, ToolOverride
 from hub.daemon.options import START_PATIENCE_S, FixedReferences

@@ -7,7 +7,7 @@ from config.errors import ConfigError
 from config.loading.all_files import gather
 from config.loading.assemble import load_all
 from config.setting import Secret, secrets_of
-from config.tables.registries import OFFICIAL_URL, RegistryConfig, in_order
+from config.settings import OFFICIAL_URL, RegistryConfig, in_order
 
 HEAD = "[upstreams.a]\ncommand = 'true'\n"
 
