@@ -27,7 +27,6 @@ from hub.link.fault_isolation import run_isolated
 from hub.link.loading import load
 from hub.link.sealing import Keys, keys_from_setting
 from hub.net.http_server import HttpRequest, HttpResponse
-from upstreams.oauth.store.seal import KeyLocked, KeySeal
 
 if TYPE_CHECKING:
     from hub.sign_in.authorization_url import Listening
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from upstreams.oauth.accounts import Accounts
     from upstreams.oauth.credential import UpstreamCredential
     from upstreams.oauth.store.grant_store import GrantStore
+    from upstreams.oauth.store.seal import KeySeal
 
 CREDENTIAL: Final = "hubd-oauth-key"
 """Its name among the credentials of the service manager, and in the keyring."""
@@ -49,8 +49,10 @@ def oauth_seal(
     state: Path,
     environ: Mapping[str, str] = os.environ,
     keyring: Callable[[Path], Keyring] = lambda state: SystemKeyring(state, patience_s=KEYRING_S),
-) -> KeySeal:
+) -> "KeySeal":
     """The seal of this hub. `keys`: those of the hub, used if nothing else is said; `state`: its state directory."""
+    from upstreams.oauth.store.seal import KeySeal
+
     directory = environ.get("CREDENTIALS_DIRECTORY", "")
     if directory and (path := Path(directory, CREDENTIAL)).exists():
         return KeySeal("credential", lambda: _from_file(path))
@@ -63,6 +65,8 @@ def oauth_seal(
 
 
 def _from_file(path: Path) -> Keys:
+    from upstreams.oauth.store.seal import KeyLocked
+
     try:
         data, _ = read_plain(path, MAX_BYTES)
         return Keys(*keys_in(data.decode("ascii")))
@@ -71,6 +75,8 @@ def _from_file(path: Path) -> Keys:
 
 
 def _from_keyring(keyring: Keyring) -> Keys:
+    from upstreams.oauth.store.seal import KeyLocked
+
     try:
         text = keyring.get(CREDENTIAL)
         if text is None:

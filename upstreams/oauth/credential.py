@@ -8,7 +8,6 @@ those who wait.
 from collections.abc import Callable, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Final
-from weakref import WeakMethod
 
 import trio
 
@@ -26,7 +25,7 @@ from upstreams.oauth.model import (
     sign_in_command,
 )
 from upstreams.oauth.parts import Shared
-from upstreams.oauth.state import HOLD_S, CredentialState, VisibleState, sign_in_of
+from upstreams.oauth.state import HOLD_S, CredentialState, sign_in_of
 from upstreams.oauth.tokens import is_for, lasts
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ LOOK_AGAIN_S: Final = 5.0
 """Interval of looking whether another process has a sign-in by now."""
 
 
-class UpstreamCredential:
+class UpstreamCredential(CredentialState):
     """The credential that the hub shows the upstream of `account`; an `upstreams.session.Credential`.
 
     Cheap to make: files are read, and modules loaded, when it is first needed. `may_be_kept`: there may be a grant from
@@ -53,8 +52,7 @@ class UpstreamCredential:
         may_be_kept: bool = True,
         on_change: Callable[[OAuthAccount], None] = lambda account: None,
     ) -> None:
-        self.account = account
-        self.authorization = ""
+        super().__init__(account, may_be_kept=may_be_kept)
         self.challenge = Challenge()
         """The last one of the upstream."""
         self.wanted_scope = ""
@@ -62,8 +60,6 @@ class UpstreamCredential:
         self._shared = shared
         self._now = shared.clock
         self._on_change = on_change
-        # weak, or it would stay in memory until garbage is collected
-        self._state = CredentialState(account, WeakMethod(self._changed), may_be_kept=may_be_kept)
         self._has_looked = not may_be_kept
         """The grant that is kept was looked for, or there is a newer one."""
         self._looked_at = self._locked_until = -inf
@@ -81,59 +77,57 @@ class UpstreamCredential:
     @property
     def due(self) -> float:
         """The time, of trio's clock, from which `renew` is to be awaited."""
-        due = self._state.due
+        due = self.due_at
         return due - (self._now() - trio.current_time()) if due < inf else inf
 
     async def renew(self) -> None:
         """Get another token if this one is about to end and that can be done without a person. As the protocol."""
-        state = self._state
-        if self._now() < state.due:
+        if self._now() < self.due_at:
             return
         if not self._has_looked:
             await self._look()
-            if self._now() < state.due:
+            if self._now() < self.due_at:
                 return
         await self._load()
         now = self._now()
-        if now < state.held_until:
-            raise state.hold_failure(now)
-        if state.state == "needed" and self.account.by_person and now - self._looked_at >= LOOK_AGAIN_S:
+        if now < self.held_until:
+            raise self.hold_failure(now)
+        if self.phase == "needed" and self.account.by_person and now - self._looked_at >= LOOK_AGAIN_S:
             await self._look(again=True)
-            if self._now() < state.due:
+            if self._now() < self.due_at:
                 return
-        if now < state.paused_until:
-            state.check_usable(self._now())
-        elif self.account.can_renew(state.grant):
+        if now < self.paused_until:
+            self.check_usable(self._now())
+        elif self.account.can_renew(self.grant):
             await self._renew()
-        elif state.due < inf:
-            state.note("ended", state.problem or state.sentence_to_sign_in())
-            state.check_usable(self._now())
+        elif self.due_at < inf:
+            self.note("ended", self.problem or self.sentence_to_sign_in())
+            self.check_usable(self._now())
 
     async def refused(self, shown: str, challenges: Sequence[str]) -> bool:
         """The upstream refused (401) a request that showed `shown`. As the protocol."""
         await self._load()
         self.challenge = parse_challenges(challenges)
-        state = self._state
-        if not self._has_looked or state.grant is None:
+        if not self._has_looked or self.grant is None:
             await self._look(again=True)
         if self.authorization and shown != self.authorization:
             return True
         now = self._now()
-        if now < state.held_until:
-            raise state.hold_failure(now)
-        if state.grant is not None and state.is_young(now):
-            await self._hold(state.grant.key.issuer)
-            raise state.hold_failure(self._now())
-        if not self.account.can_renew(state.grant):
-            state.end()
-            if state.grant is None:
-                state.due = inf
+        if now < self.held_until:
+            raise self.hold_failure(now)
+        if self.grant is not None and self.is_young(now):
+            await self._hold(self.grant.key.issuer)
+            raise self.hold_failure(self._now())
+        if not self.account.can_renew(self.grant):
+            self.end()
+            if self.grant is None:
+                self.due_at = inf
             self._looked_at = now
-            state.note("refused", state.problem or state.sentence_to_sign_in())
-            raise state.failure(state.problem)
-        if now < state.paused_until:
-            raise state.pause_failure(now)
-        state.ends = -inf
+            self.note("refused", self.problem or self.sentence_to_sign_in())
+            raise self.failure(self.problem)
+        if now < self.paused_until:
+            raise self.pause_failure(now)
+        self.ends = -inf
         await self._renew(refused=shown)
         return self.authorization != shown
 
@@ -145,45 +139,30 @@ class UpstreamCredential:
             await self._look()
         if self.authorization and shown != self.authorization:
             return True
-        state, scope = self._state, self.challenge.scope
-        if state.grant is None:
-            raise state.failure()
-        wanted = state.step_up(state.grant, self.challenge, operation)
+        scope = self.challenge.scope
+        if self.grant is None:
+            raise self.failure()
+        wanted = self.step_up(self.grant, self.challenge, operation)
         if not wanted:
-            raise state.denial(operation, scope)
+            raise self.denial(operation, scope)
         if not self.account.by_person:
             await self._renew(scope=wanted)
             return self.authorization != shown
         self.wanted_scope = wanted
         self._changed()
-        raise state.scope_failure(operation, scope)
+        raise self.scope_failure(operation, scope)
 
     # --- what sign-ins and commands do --------------------------------------------------------------------------------
 
     @property
-    def grant(self) -> Grant | None:
-        """The grant of the sign-in; None: there is none."""
-        return self._state.grant
-
-    @property
-    def problem(self) -> str:
-        """The note for a person: why there is no token, or why the last renewal failed."""
-        return self._state.problem
-
-    @property
-    def state(self) -> VisibleState:
-        """For people and other programs, as `upstreams.oauth.state` describes it."""
-        return self._state.visible
-
-    @property
     def asks_person(self) -> bool:
         """True if a sign-in would help now."""
-        return self.account.by_person and (self._state.state == "needed" or bool(self.wanted_scope))
+        return self.account.by_person and (self.phase == "needed" or bool(self.wanted_scope))
 
     @property
     def is_usable(self) -> bool:
         """True if there is a token that lasts."""
-        return self._state.is_usable(self._now())
+        return self.is_usable_at(self._now())
 
     @property
     def is_renewable(self) -> bool:
@@ -193,7 +172,7 @@ class UpstreamCredential:
     @property
     def is_idle(self) -> bool:
         """True if nothing would be lost with it: there is no grant, and none is on its way."""
-        return self.grant is None and self._renewal is None and not self._state.askings
+        return self.grant is None and self._renewal is None and not self.askings
 
     def row(self, key_source: str) -> AccountRow:
         """The row for people. `key_source`: the place of the key that seals the grant."""
@@ -210,14 +189,10 @@ class UpstreamCredential:
             key_source=key_source,
         )
 
-    def asking(self, on: bool) -> None:
-        """A sign-in by a person begins, or is over, whatever came of it."""
-        self._state.ask_person(on)
-
     def note_problem(self, text: str) -> None:
         """Nobody can sign in; the text for people says why."""
         if self.grant is None:
-            self._state.note("refused", text)
+            self.note("refused", text)
 
     def signed_in(self, grant: Grant) -> None:
         """Use the grant of a new sign-in, which is kept already, if its tokens may be sent to this upstream."""
@@ -225,17 +200,16 @@ class UpstreamCredential:
             return
         self._has_looked = True
         self.wanted_scope = ""
-        state = self._state
-        state.release()
-        state.is_kept = True
-        state.use(grant, self._shared.wall(), self._now())
-        state.note("tokens")
+        self.release()
+        self.is_kept = True
+        self.use(grant, self._shared.wall(), self._now())
+        self.note("tokens")
 
     def try_again(self) -> None:
         """Ask with the next request whatever failed before: what it was for want of is there now."""
         if not self.account.by_person:
-            self._state.release()
-            self._state.end_pause()
+            self.release()
+            self.end_pause()
 
     async def current(self) -> Grant:
         """The grant, with an ID token that lasts, if it is that of an identity provider.
@@ -245,23 +219,22 @@ class UpstreamCredential:
             OAuthUnavailable: it cannot be renewed now.
         """
         await self._load()
-        state = self._state
-        if not self._has_looked or state.grant is None:
+        if not self._has_looked or self.grant is None:
             await self._look(again=True)
-        if state.grant is None or state.grant.id_token is None:
-            state.note("refused", state.problem or state.sentence_to_sign_in())
-            raise OAuthProblem(state.problem)
-        if not lasts(state.grant.id_token, self._shared.wall()):
-            if not self.account.can_renew(state.grant):
-                state.note("ended", state.sentence_to_sign_in())
-                raise OAuthProblem(state.problem)
+        if self.grant is None or self.grant.id_token is None:
+            self.note("refused", self.problem or self.sentence_to_sign_in())
+            raise OAuthProblem(self.problem)
+        if not lasts(self.grant.id_token, self._shared.wall()):
+            if not self.account.can_renew(self.grant):
+                self.note("ended", self.sentence_to_sign_in())
+                raise OAuthProblem(self.problem)
             try:
                 await self._renew(refused=self.authorization)
             except UpstreamUnauthorized as error:
                 if error.retry_after_ms is None:
                     raise OAuthProblem(str(error)) from None
                 raise OAuthUnavailable(str(error), retry_after_s=error.retry_after_ms / 1000) from None
-        return state.grant
+        return self.grant
 
     async def logout(self, forget: bool = False) -> "LoggedOut":
         """End the grant at the authorization server, so far as it does that within some seconds, and then here.
@@ -277,8 +250,8 @@ class UpstreamCredential:
         except UpstreamUnresolved:  # what is kept is deleted unread
             self._has_looked = True
         done = await renewer.log_out(self.grant, forget=forget)
-        self._state.release()
-        self._state.forget()
+        self.release()
+        self.forget()
         return done
 
     # --- how that is done ---------------------------------------------------------------------------------------------
@@ -298,13 +271,12 @@ class UpstreamCredential:
         Raises:
             UpstreamUnresolved: the key cannot be had now.
         """
-        state = self._state
         async with self._looking:
-            if self._has_looked and (not again or (state.grant is not None and state.state != "needed")):
+            if self._has_looked and (not again or (self.grant is not None and self.phase != "needed")):
                 return
             self._looked_at = now = self._now()
             if now < self._locked_until:
-                raise UpstreamUnresolved(state.problem, upstream=self.account.upstream)
+                raise UpstreamUnresolved(self.problem, upstream=self.account.upstream)
             renewer = await self._load()
             from upstreams.oauth.store.seal import KeyLocked
 
@@ -312,23 +284,23 @@ class UpstreamCredential:
                 grant, problem = await renewer.find_kept()
             except KeyLocked as locked:
                 self._locked_until = self._now() + LOCKED_S
-                state.note_problem(str(locked))
+                self.tell_person(str(locked))
                 raise UpstreamUnresolved(str(locked), upstream=self.account.upstream) from None
             self._has_looked = True
             if problem:
-                state.due = inf
-                state.note("refused", problem)
+                self.due_at = inf
+                self.note("refused", problem)
             elif grant is None:
-                state.due = inf if state.grant is None else state.due
-            elif grant != state.grant:
-                state.use(grant, self._shared.wall(), self._now())
-                state.note("ended" if grant.sign_in_needed else "tokens", grant.note)
+                self.due_at = inf if self.grant is None else self.due_at
+            elif grant != self.grant:
+                self.use(grant, self._shared.wall(), self._now())
+                self.note("ended" if grant.sign_in_needed else "tokens", grant.note)
 
     async def _hold(self, issuer: str) -> None:
         """A fresh token was refused, and another one would be no better: hold back, and find out meanwhile whether the
         upstream names another authorization server than `issuer` by now."""
         async with self._holding:
-            if self._now() < self._state.held_until:
+            if self._now() < self.held_until:
                 return
             upstream = self.account.upstream
             moved_to = await (await self._load()).find_new_issuer(issuer, self.challenge)
@@ -342,7 +314,7 @@ class UpstreamCredential:
                     f"{upstream} refuses (401) the token that {issuer} has just given for it; perhaps it is for "
                     f"another audience. Nothing is tried for {HOLD_S:g} s."
                 )
-            self._state.hold(text, self._now(), has_moved=bool(moved_to))
+            self.hold(text, self._now(), has_moved=bool(moved_to))
 
     async def _renew(self, *, refused: str = "", scope: str = "") -> None:
         """Renew, or wait for the renewal that is under way; as in `renewing.RenewalRequest`.
@@ -353,7 +325,7 @@ class UpstreamCredential:
         """
         if self._renewal is None:
             promise = self._renewal = Promise[HubError | None]()
-            self._state.note("begun", self._state.problem)
+            self.note("begun", self.problem)
             what, challenge = f"the renewal for {self.account.upstream}", self.challenge
             self._shared.spawn(what, lambda: self._run_renewal(promise, challenge, refused, scope))
         error = await self._renewal.wait()
@@ -363,29 +335,27 @@ class UpstreamCredential:
     async def _run_renewal(
         self, promise: Promise[HubError | None], challenge: Challenge, refused: str, scope: str
     ) -> None:
-        state = self._state
-        error: HubError | None = state.failure("The hub ends.", 1.0)
+        error: HubError | None = self.failure("The hub ends.", 1.0)
         try:
             renewer = await self._load()
             from upstreams.oauth.renewing import RenewalRequest
 
-            began = sign_in_of(state.grant)
+            began = sign_in_of(self.grant)
             token = refused.removeprefix("Bearer ")
             outcome = await renewer.renew(
-                RenewalRequest(state.grant, state.is_kept, state.was_unclear, challenge, token, scope)
+                RenewalRequest(self.grant, self.is_kept, self.was_unclear, challenge, token, scope)
             )
-            if sign_in_of(state.grant) == began:
-                error = state.apply(outcome, self._shared.wall(), self._now())
+            if sign_in_of(self.grant) == began:
+                error = self.apply(outcome, self._shared.wall(), self._now())
             else:  # somebody has signed in anew meanwhile, perhaps elsewhere: what came of the old sign-in is nothing
-                error = None if state.is_usable(self._now()) else state.failure(state.problem)
+                error = None if self.is_usable_at(self._now()) else self.failure(self.problem)
         finally:
-            if state.state == "renewing":
-                state.note("paused", state.problem)
+            if self.phase == "renewing":
+                self.note("paused", self.problem)
             self._renewal = None
             promise.fulfil(error)
 
     def _changed(self) -> None:
-        self.authorization = self._state.authorization
-        if self._state.state == "none":
+        if self.phase == "none":
             self.wanted_scope = ""
         self._on_change(self.account)

@@ -12,7 +12,6 @@ there is used meanwhile, and if nothing comes of it all is as before.
 Times are of the hub's clock, in seconds, and given; a time of day is called `wall`.
 """
 
-from collections.abc import Callable
 from math import inf
 from typing import Final, Literal
 
@@ -71,19 +70,17 @@ class RenewalOutcome(Struct, frozen=True):
 
 
 class CredentialState:
-    """State of the credential of `account`. `changed` is a weak reference to the listener, called after every change.
-    `may_be_kept`: there may be a grant from an earlier run, so the first request has to look for it.
-    """
+    """State of the credential of `account`. `may_be_kept`: there may be a grant from an earlier run, so the first
+    request has to look for it."""
 
-    def __init__(
-        self, account: OAuthAccount, changed: Callable[[], Callable[[], None] | None], *, may_be_kept: bool
-    ) -> None:
+    def __init__(self, account: OAuthAccount, *, may_be_kept: bool) -> None:
+        self.account = account
         self.grant: Grant | None = None
         self.authorization = ""
         """The value of the header; "": there is none."""
         self.problem = ""
         """The note for a person: why there is no token, or why the last renewal failed."""
-        self.due = -inf if may_be_kept else inf
+        self.due_at = -inf if may_be_kept else inf
         """The time from which something is to be done before a request."""
         self.ends = -inf
         """The time at which the access token ends, or was refused."""
@@ -97,22 +94,20 @@ class CredentialState:
         """The grant could be written."""
         self.was_unclear = False
         """The last refusal of a renewal did not say why."""
-        self.state: State = "none"
-        self._account = account
+        self.phase: State = "none"
         self._upstream = account.upstream
         self._got_at = -inf
         self._next_pause_s = FIRST_PAUSE_S
         self.askings = 0
         """People who sign in."""
         self._step_ups: dict[str, int] = {}
-        self._listener = changed
 
     @property
-    def visible(self) -> VisibleState:
-        """The state for people, of whom one may be signing in."""
-        return "asking" if self.askings and self.state != "renewing" else self.state
+    def state(self) -> VisibleState:
+        """For people, of whom one may be signing in, and other programs."""
+        return "asking" if self.askings and self.phase != "renewing" else self.phase
 
-    def is_usable(self, now: float) -> bool:
+    def is_usable_at(self, now: float) -> bool:
         """True if there is a token that lasts."""
         return bool(self.authorization) and now < self.ends
 
@@ -124,15 +119,15 @@ class CredentialState:
 
     def note(self, event: Event, text: str = "") -> None:
         """Something has happened; `text` is what a person should know of it."""
-        self.state = "none" if event == "forgotten" else TRANSITIONS[self.state][event]
-        self.note_problem(text)
+        self.phase = "none" if event == "forgotten" else TRANSITIONS[self.phase][event]
+        self.tell_person(text)
 
-    def note_problem(self, text: str) -> None:
+    def tell_person(self, text: str) -> None:
         """A person should know this; the state is as before."""
         self.problem = text
         self._changed()
 
-    def ask_person(self, on: bool) -> None:
+    def asking(self, on: bool) -> None:
         """A sign-in by a person begins, or is over, whatever came of it."""
         self.askings = max(0, self.askings + (1 if on else -1))
         self._changed()
@@ -141,7 +136,7 @@ class CredentialState:
         """Take another grant; what has happened is noted after that."""
         self.grant = grant
         self.ends = now + life_left_s(grant, wall)
-        self.due = now + time_until_due_s(grant, wall) if self._account.can_renew(grant) else self.ends
+        self.due_at = now + time_until_due_s(grant, wall) if self.account.can_renew(grant) else self.ends
         self._got_at = now - max(0.0, wall - grant.obtained_at)
         authorization = f"Bearer {grant.access_token.reveal()}"
         if authorization != self.authorization:
@@ -166,15 +161,15 @@ class CredentialState:
         if outcome.unclear:
             self.was_unclear = True
             self.paused_until = now + UNCLEAR_PAUSE_S
-        elif outcome.event == "paused" or not self._account.by_person:
+        elif outcome.event == "paused" or not self.account.by_person:
             self.paused_until = now + (self._next_pause_s if outcome.retry_after_s is None else outcome.retry_after_s)
             self._next_pause_s = min(self._next_pause_s * 2, LONGEST_PAUSE_S)
         is_paused = outcome.event == "paused"
-        self.due = max(now if is_paused else self.ends, self.paused_until)
+        self.due_at = max(now if is_paused else self.ends, self.paused_until)
         self.note(outcome.event, outcome.text)
-        if self.is_usable(now):
+        if self.is_usable_at(now):
             return None
-        self.due = -inf
+        self.due_at = -inf
         return self.pause_failure(now) if is_paused else self.failure(outcome.text)
 
     def end_pause(self) -> None:
@@ -195,29 +190,28 @@ class CredentialState:
 
     def end(self) -> None:
         """The access token was refused."""
-        self.due = self.ends = -inf
+        self.due_at = self.ends = -inf
 
     def forget(self) -> None:
         """There is no grant any more."""
         self.grant, self.authorization = None, ""
-        self.due, self.ends = inf, -inf
+        self.due_at, self.ends = inf, -inf
         self.is_kept = True
         self.end_pause()
         self.note("forgotten")
 
     def _changed(self) -> None:
-        if (changed := self._listener()) is not None:
-            changed()
+        """Called after every change."""
 
     # --- more scopes --------------------------------------------------------------------------------------------------
 
     def step_up(self, grant: Grant, challenge: Challenge, operation: str) -> str:
         """The scopes to ask for: granted, asked for before, and challenged; "": another sign-in is of no use."""
         challenged = challenge.scope.split()
-        choice = NameChoice(self._account.settings.max_scopes or ("*",))
+        choice = NameChoice(self.account.settings.max_scopes or ("*",))
         scopes = dict.fromkeys([*grant.scope.split(), *grant.asked_scope.split(), *challenged])
         wanted = [scope for scope in scopes if scope in choice]
-        tried, most = self._step_ups.get(operation, 0), MAX_STEP_UPS if self._account.by_person else 1
+        tried, most = self._step_ups.get(operation, 0), MAX_STEP_UPS if self.account.by_person else 1
         is_forbidden = not set(challenged) <= set(wanted)
         gave_less = set(challenged) <= set(grant.asked_scope.split())
         if not challenged or is_forbidden or gave_less or tried >= most:
@@ -254,7 +248,7 @@ class CredentialState:
         Raises:
             UpstreamUnauthorized: there is no token that lasts.
         """
-        if not self.is_usable(now):
+        if not self.is_usable_at(now):
             raise self.pause_failure(now) if now < self.paused_until else self.failure(self.problem)
 
     def scope_failure(self, operation: str, scope: str) -> UpstreamUnauthorized:

@@ -170,7 +170,7 @@ def open_lock(path: Path) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise NotKept(f"A sign-in cannot be locked: {path}: {error.strerror}; see to that.") from None
+        raise NotKept(f"{path} cannot be opened: {error.strerror}; delete it.") from None
 
 
 def _try(path: Path) -> int | None:
