@@ -142,7 +142,6 @@ def _find(parser: Parser, before: Sequence[str], last: str, ask: Ask) -> tuple[F
 
 
 def _option(parser: Parser, word: str) -> argparse.Action | None:
-    """The option, if a value follows it."""
     action = parser._option_string_actions.get(word)
     return action if action is not None and action.nargs != 0 else None
 
@@ -154,13 +153,9 @@ def _options(parser: Parser) -> Iterator[tuple[str, str]]:
             yield from ((name, text) for name in action.option_strings if name.startswith("--"))
 
 
-def _subparsers(parser: Parser) -> Any:
-    return next((each for each in parser._actions if isinstance(each, argparse._SubParsersAction)), None)
-
-
 def _commands(parser: Parser) -> Mapping[str, argparse.ArgumentParser]:
-    found = _subparsers(parser)
-    return {} if found is None else found.choices
+    found = (each.choices for each in parser._actions if isinstance(each, argparse._SubParsersAction))
+    return next(found, {})
 
 
 def _command_names(parser: Parser) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from os import EX_OK
 from pathlib import Path
@@ -17,7 +17,6 @@ from config.files import locked
 from config.hosts.facts import Machine
 from config.hub_paths import state_dir
 from config.saved_state import Memory
-from config.settings import UpstreamConfig
 from hub.cli.checks.all import findings
 from hub.cli.checks.evidence import (
     Examined,
@@ -98,19 +97,19 @@ def _machine(options: Desk) -> int:
             status = _status()
         except HubHangs as error:
             hangs = str(error)
-        return examine(
-            Machine.this(),
+        known = Examined(
+            machine=Machine.this(),
             version=HUBD_VERSION,
             status=status,
             hangs=hangs,
-            state=Path(directories.state_dir()),
             directory=Path.cwd(),
-            config=options.config,
             status_at=partial(_status_at, patience_s=STRANGER_S),
             root=is_root(),
-            lately=_was_connected_lately(),
             trials=_sign_in_trials,
         )
+        state = Path(directories.state_dir())
+        remembered = LastConnected(Memory(state / "memory.json"), lambda: now().timestamp())
+        return examine(known, state, options.config, lambda upstream: remembered.ago_s(upstream) is not None)
 
     found = findings(look(), strict=options.strict)
     if options.fix and repair(found, options):
@@ -121,14 +120,7 @@ def _machine(options: Desk) -> int:
     return _show(found, options)
 
 
-def _was_connected_lately() -> Callable[[UpstreamConfig], bool]:
-    """True if a hub was connected to a server within a day, as the last one remembers."""
-    remembered = LastConnected(Memory(Path(directories.state_dir(), "memory.json")), lambda: now().timestamp())
-    return lambda config: remembered.ago_s(config) is not None
-
-
 def _sign_in_trials() -> Mapping[str, SignInTrial]:
-    """The prospects of the sign-ins that servers wait for, as the running hub finds out."""
     try:
         return {trial.upstream: trial for trial in ask_hub(SIGN_IN_TRIALS).trials}
     except (OSError, HubNotRunning, HubHangs, ControlFailed):  # a hub of before, too
@@ -207,31 +199,22 @@ def repair(found: Sequence[Finding], options: Desk) -> bool:
 
 
 def _write_commands(wanted: Sequence[WriteCommand], options: Desk, output: Output) -> None:
-    """Write the whole paths of commands, and wait for their servers."""
     changed: dict[Path, None] = {}
     written = []
     for name, command in [(name, each.command) for each in wanted for name in each.servers]:
         try:
             with locked(state_dir()):
-                changed |= dict.fromkeys(_write_command(name, command, options, output))
+                draft = Draft(options.config, os.environ)
+                draft.assign(name, "command", command)
+                if problems := draft.problems():
+                    raise EditError(str(problems[0]))
+                done = f"fixed: {name} is started by {command}"
+                changed |= dict.fromkeys(save(draft, "edited", done, output))
         except EditError as error:
             output.fail(EX_FAILED, f"not fixed: {error}")
         else:
             written.append(name)
     reload_hub(list(changed), output, written)
-
-
-def _write_command(name: str, command: str, options: Desk, output: Output) -> list[Path]:
-    """Write the whole path of one command; the files that changed.
-
-    Raises:
-        EditError: it cannot be written.
-    """
-    draft = Draft(options.config, os.environ)
-    draft.assign(name, "command", command)
-    if problems := draft.problems():
-        raise EditError(str(problems[0]))
-    return save(draft, "edited", f"fixed: {name} is started by {command}", output)
 
 
 def _restrict(wanted: Restrict, output: Output) -> None:

@@ -58,10 +58,6 @@ def add_commands(commands: Any) -> None:
     add(commands, "reload", _reload, json=True)
     stop = add(commands, "stop", _stop, json=True)
     stop.add_argument("--force", action="store_true", help="end its process if it hangs or does not end by itself")
-    _add_cache(commands)
-
-
-def _add_cache(commands: Any) -> None:
     cache = add(commands, "cache", _cache, json=True)
     actions = cache.add_subparsers(title="commands", metavar="COMMAND", prog="hubd cache")
     clear = add(actions, "clear", _cache_clear, "clear the cache of one server, or of all servers", json=True)

@@ -112,15 +112,8 @@ class ServerOutcome(Struct, frozen=True, kw_only=True):
 
     def as_object(self) -> dict[str, Any]:
         """For programs."""
-        return {
-            "name": self.name,
-            "state": self.state,
-            "installing": self.installing,
-            "tools": self.tools,
-            "tokens": self.tokens,
-            "why": self.why or None,
-            **({"sign_in": self.sign_in} if self.sign_in else {}),
-        }
+        facts = {name: getattr(self, name) for name in ("name", "state", "installing", "tools", "tokens")}
+        return {**facts, "why": self.why or None, **({"sign_in": self.sign_in} if self.sign_in else {})}
 
 
 Draw = Callable[[Mapping[str, ServerOutcome], Collection[str]], "list[Block]"]
@@ -219,7 +212,6 @@ def _why(row: "UpstreamRow", waited_s: float) -> str:
 
 
 def _is_old(row: "UpstreamRow", waited_s: float) -> bool:
-    """True if its error is from before the wait."""
     return row.last_error_ago_s is not None and row.last_error_ago_s > waited_s + SLACK_S
 
 

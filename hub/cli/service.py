@@ -168,7 +168,6 @@ def _concern(system: bool) -> str | None:
 
 
 def _show(service: Service, output: Output) -> None:
-    """Show the files without writing them."""
     output.set(files=[{"file": str(path), "did": "shown", "text": text} for path, text in service.files.items()])
     output.say("\n".join(f"# --- {path}\n{text}" for path, text in service.files.items()))
 

@@ -117,7 +117,6 @@ def _fill(name: str, command: str, environ: Mapping[str, str]) -> str:
 
 
 def _word(text: str) -> str:
-    """One word of a unit file that means `text`."""
     text = _specify(text)
     if not any(character in text for character in " \t'\"\\;"):
         return text

@@ -212,7 +212,6 @@ class Parser(argparse.ArgumentParser):
 
 
 def _fit(text: str, width: int) -> str:
-    """`text` with no line wider than `width`: paragraphs are filled anew, parts of a list go on below their texts."""
     from itertools import groupby
 
     lines: list[str] = []

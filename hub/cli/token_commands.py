@@ -166,7 +166,6 @@ def _list(options: Desk) -> int:
 
 
 def _row(name: str, token: AccessToken | KeptToken, expires: str | None, **more: object) -> dict[str, Any]:
-    """The token for programs."""
     account = {"principal": token.principal or OWNER, "host": token.host or name}
     return {"name": name, **account, "expires": expires, "profile": token.profile or None, **more}
 
@@ -180,7 +179,6 @@ def _store() -> HostTokens:
 
 
 def _places_of_tokens(options: Desk) -> dict[str, str]:
-    """File and line of each configured token by its name."""
     loaded = options.loaded
     found = {}
     for number, token in enumerate(loaded.config.access.tokens):

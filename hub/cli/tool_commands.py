@@ -86,7 +86,6 @@ def tool_lines(entries: Iterable[Mapping[str, Any]]) -> list[Block]:
 
 
 def _none(profile: str | None) -> str:
-    """The sentence where there are no tools."""
     if profile is None:
         return "no server has any tools; `hubd status` shows how they are"
     return (

@@ -123,7 +123,6 @@ class ControlClient:
     # --- one request and its answer
 
     def _further(self, method: Method[Result]) -> tuple[Any, Result]:
-        """The next result, as JSON and read."""
         line = self._line(method, None)
         if not line:
             raise HubNotRunning("the hub has stopped")

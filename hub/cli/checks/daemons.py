@@ -171,7 +171,6 @@ def upstreams(examined: Examined) -> Iterator[Finding]:
 
 
 def _sign_in_problem(trial: SignInTrial) -> Finding:
-    """A sign-in that a server waits for, and that cannot begin."""
     name = trial.upstream
     fix = f"do what it says (`hubd edit`), then run `hubd auth {name}`"
     if trial.is_passing:

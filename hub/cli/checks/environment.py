@@ -123,7 +123,6 @@ def _remedy(cause: _Cause, row: UpstreamRow, config: UpstreamConfig, examined: E
 
 
 def _about_this_shell(variable: str, name: str, config: UpstreamConfig, shell: Mapping[str, str]) -> tuple[str, str]:
-    """A variable that this shell has, and nothing else."""
     if (reason := passing(shell, config.pass_).withheld.get(variable)) is not None:
         why = f"this shell has {variable}, and servers do not get it: {_REASONS[reason]}"
         return why, f'write pass = ["{variable}"] below [defaults] or [upstreams.{name}], and {CAPTURE}'

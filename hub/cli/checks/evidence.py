@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError
@@ -128,18 +128,18 @@ class Examined(Struct, frozen=True, kw_only=True):
     """The status of the running hub; None: none runs, or it hangs."""
     hangs: str = ""
     """The sentence on a hub that hangs; "": it answers, or none runs."""
-    loaded: Loaded | None
-    error: ConfigError | None
-    files: tuple[HostFile, ...]
-    token: str | None
+    loaded: Loaded | None = None
+    error: ConfigError | None = None
+    files: tuple[HostFile, ...] = ()
+    token: str | None = None
     """The token in the hub's token file."""
-    trust: Path
+    trust: Path = Path()
     """The file of the projects that the user allowed."""
     directory: Path
     """The user's working directory."""
     unread: tuple[Finding, ...] = ()
     """Findings on the hub's own files that could not be read."""
-    status_at: Callable[[Path], Status | None]
+    status_at: Callable[[Path], Status | None] = lambda path: None
     """Fetches the status of the hub behind a control socket; None: it does not answer."""
     root: bool = False
     """This process has the rights of root, outside of a container."""
@@ -163,22 +163,15 @@ class Examined(Struct, frozen=True, kw_only=True):
 
 
 def examine(
-    machine: Machine,
-    *,
-    version: str,
-    status: Status | None,
-    hangs: str = "",
+    known: Examined,
     state: Path,
-    directory: Path,
     config: Path | None = None,
-    status_at: Callable[[Path], Status | None] = lambda path: None,
-    root: bool = False,
     lately: Callable[[UpstreamConfig], bool] = lambda config: False,
-    trials: Callable[[], Mapping[str, SignInTrial]] = dict,
 ) -> Examined:
-    """Read the configuration (`config`, or the user's own) and the files of all hosts that are here. `state`: the hub's
-    directory of state; `lately`: whether a hub was connected to a server within a day, asked where none runs.
+    """`known` with the configuration (`config`, or the user's own) and the files of all hosts that are here. `state`:
+    the hub's directory of state; `lately`: whether a hub was connected to a server within a day, asked where none runs.
     """
+    machine = known.machine
     loaded, error = None, None
     try:
         loaded = load_all(config, machine.environ)
@@ -186,42 +179,26 @@ def examine(
         error = found
         with suppress(ConfigError):  # a hub starts with these parts
             loaded = load_all(config, machine.environ, partly=True)
-    secret = None
+    token = None
     with suppress(OSError):
-        secret = read_private(state / "token", MAX_TOKEN_BYTES).data.decode(errors="replace").strip()
+        token = read_private(state / "token", MAX_TOKEN_BYTES).data.decode(errors="replace").strip()
     unread: list[Finding] = []
-    records = state / "installed.json"
-    installed: Records | None = None
+    records: Records | None = None
     try:
-        installed = Records(records)
+        records = Records(path := state / "installed.json")
     except EditError as wrong:
-        unread.append(unreadable(records, str(wrong).removeprefix(f"{records}: ")))
-    upstreams = {} if loaded is None else loaded.config.upstreams
-    if status is None:
+        unread.append(unreadable(path, str(wrong).removeprefix(f"{path}: ")))
+    if known.status is None:
+        upstreams = {} if loaded is None else loaded.config.upstreams
         served = frozenset(name for name, upstream in upstreams.items() if lately(upstream))
     else:
-        served = frozenset(row.name for row in status.upstreams if not why_not_served(row))
-    return Examined(
-        machine=machine,
-        version=version,
-        status=status,
-        hangs=hangs,
-        loaded=loaded,
-        error=error,
-        files=tuple(_host_files(machine, installed, unread)),
-        unread=tuple(unread),
-        token=secret,
-        trust=state / "trust.json",
-        directory=directory,
-        status_at=status_at,
-        root=root,
-        trials=trials,
-        served=served,
-    )
+        served = frozenset(row.name for row in known.status.upstreams if not why_not_served(row))
+    files = tuple(_host_files(machine, records, unread))
+    facts = {"loaded": loaded, "error": error, "files": files, "unread": tuple(unread), "token": token}
+    return structs.replace(known, **facts, trust=state / "trust.json", served=served)
 
 
 def _host_files(machine: Machine, records: Records | None, unread: list[Finding]) -> Iterator[HostFile]:
-    """The files of all hosts that are here. Places that cannot be examined are added to `unread`."""
     for host in all_hosts().values():
         try:
             places = _places(machine, host.id) if is_found(host, machine) else []

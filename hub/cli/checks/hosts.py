@@ -78,7 +78,6 @@ def double_projects(examined: Examined) -> Iterator[Finding]:
 
 
 def _having(examined: Examined) -> set[str]:
-    """The hosts whose files have the hub."""
     return {file.place.host.id for file in examined.files if file.entry is not None}
 
 
@@ -140,7 +139,6 @@ def _port_of(url: str) -> str:
 
 
 def _has_token(file: HostFile, examined: Examined) -> bool:
-    """True if an entry shows the hub's own token, or that of a host."""
     shown = _SHOWN.findall(str(file.entry))
     if examined.wanted is not None and examined.wanted in shown:
         return True
@@ -181,7 +179,6 @@ def several_principals(examined: Examined) -> Iterator[Finding]:
 
 
 def _others(config: HubConfig) -> list[str]:
-    """Principals, or groups of them, other than the owner."""
     if config.auth == "none":
         return []
     made = {}

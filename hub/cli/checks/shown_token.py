@@ -93,7 +93,6 @@ class Judge:
         return await self._of_issuer(token)
 
     def _find_host_token(self, token: str) -> Named | Finding | None:
-        """The token, if it is one of a host."""
         tokens = NamedTokens(Path(directories.state_dir(), "tokens.json"), _wall)
         tokens.configure(self._config.access.tokens)
         if (named := tokens.find(token)) is not None or not token.startswith(PREFIX):
@@ -196,7 +195,6 @@ def _nobody_can_say(why: str) -> Finding:
 
 
 def _show(text: str) -> str:
-    """A text of a token, as far as it is fit to be shown."""
     return printable(text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}...")
 
 

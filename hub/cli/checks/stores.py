@@ -161,7 +161,6 @@ def _holds(path: Path, secrets: Iterable[str]) -> bool:
 
 
 def _secrets(config: HubConfig) -> Iterator[str]:
-    """All secret values, those of servers among them."""
     of_hub = (config.token, config.sealing_key, config.cache.url, config.cache.password)
     yield from (secret.reveal() for secret in of_hub if secret is not None)
     for upstream in config.upstreams.values():

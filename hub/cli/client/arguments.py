@@ -80,7 +80,6 @@ def build_arguments(
 
 
 def _steps(name: str, schema: Mapping[str, Any]) -> tuple[list[str], bool]:
-    """The names that lead to an argument, and whether a value is added to a list there."""
     properties = schema.get("properties")
     if isinstance(properties, dict) and name in properties:
         return [name], False
@@ -217,7 +216,6 @@ def _show(value: Any) -> str:
 
 
 def _words(schema: Schema, root: Schema, within: str, depth: int) -> Iterator[str]:
-    """The words of an example, for everything required."""
     required = _list_required(schema)
     for name, each in _properties(schema).items():
         if name not in required:

@@ -117,7 +117,6 @@ class HubSession:
         self._stream.close()
 
     def _heed(self, message: Object) -> None:
-        """Pass on what the hub says or asks while a request runs."""
         method, params = str(message["method"]), _object(message.get("params"))
         if "id" not in message:
             return self._person.told(method, params)

@@ -270,7 +270,6 @@ class Terminal:
         return self._decide({})
 
     def _decide(self, accepted: Object) -> Object:
-        """The person's decision: send it, decline, or cancel."""
         while True:
             answer = self._answer("[a]ccept, [d]ecline or [c]ancel? ").lower()[:1]
             if answer == "a":

@@ -99,7 +99,6 @@ def _tools(hub: "HubSession") -> list[Object]:
 
 
 def _why(refused: "CallRefused", name: str, hub: "HubSession") -> str:
-    """The reason why a call was refused, and what can be done."""
     code, message = refused.error.get("code"), str(refused)
     known = [str(tool.get("name")) for tool in _tools(hub)] if code == INVALID_PARAMS else [name]
     if name in known:
@@ -268,7 +267,6 @@ def run_complete(options: Desk) -> int:
 
 
 def _reference(name: str) -> Object:
-    """The reference that is completed: a template of URIs, or a prompt."""
     if "{" in name or "://" in name:
         return {"type": "ref/resource", "uri": name}
     return {"type": "ref/prompt", "name": name}

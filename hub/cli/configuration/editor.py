@@ -6,13 +6,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from os import EX_CONFIG, EX_OK
 from pathlib import Path
 from typing import Any, Final, TextIO
 
 from config.editing.draft import Draft
-from config.errors import Diagnostic, EditError
+from config.errors import EditError
 from config.loading.document import parse
 from config.loading.safe_reading import MAX_OWN_BYTES, Problem, read_plain
 from hub.cli.configuration.editing import MEMBERS
@@ -41,7 +40,10 @@ def _edit(options: Desk) -> int:
     copy.write_bytes(was.encode())
     code = EX_OK
     try:
-        while problems := _edit_copy(editor, copy, draft, output):
+        while True:
+            draft.replace(edit_text(editor, copy, draft.main, output))
+            if not (problems := draft.problems_of_main()):
+                break
             say_problems(problems, output)
             if not edit_again(output):
                 if draft.text() == was:
@@ -67,7 +69,6 @@ def _edit(options: Desk) -> int:
 
 
 def _servers_that_differ(path: Path, before: str, after: str) -> list[str]:
-    """The names of servers that are new or changed in a file, and not disabled there."""
     tables: list[dict[str, Any]] = []
     for text in (before, after):
         try:
@@ -76,16 +77,6 @@ def _servers_that_differ(path: Path, before: str, after: str) -> list[str]:
             tables.append({})
     was, now = tables
     return [name for name, table in now.items() if table != was.get(name) and not table.get("disabled")]
-
-
-def _edit_copy(editor: list[str], copy: Path, draft: Draft, output: Output) -> Sequence[Diagnostic]:
-    """Have the user edit the copy; the problems of the draft now.
-
-    Raises:
-        EditError: as `edit_text`.
-    """
-    draft.replace(edit_text(editor, copy, draft.main, output))
-    return draft.problems_of_main()
 
 
 def edit_text(editor: list[str], copy: Path, main: Path, output: Output) -> str:
@@ -116,8 +107,11 @@ def editor_command(output: Output, instead: str) -> list[str]:
         UsageError: there is none, or none that anybody could use here.
     """
     for variable in ("VISUAL", "EDITOR"):
-        if words := _words(variable):
-            return words
+        try:
+            if words := shlex.split(os.environ.get(variable, "")):
+                return words
+        except ValueError as error:
+            raise UsageError(f"{variable} is no command line: {error}") from None
     if not _is_terminal(sys.stdin) or not _is_terminal(sys.stderr if output.json else sys.stdout):
         text = "there is no terminal here for an editor, and neither VISUAL nor EDITOR names one that needs none"
         raise UsageError(f"{text}: run this in a terminal, set VISUAL, {instead}")
@@ -125,18 +119,6 @@ def editor_command(output: Output, instead: str) -> list[str]:
         if shutil.which(name):
             return [name]
     raise UsageError(f"there is no editor here: name one in VISUAL or EDITOR, {instead}")
-
-
-def _words(variable: str) -> list[str]:
-    """The words of an editor's command line.
-
-    Raises:
-        UsageError: it is none.
-    """
-    try:
-        return shlex.split(os.environ.get(variable, ""))
-    except ValueError as error:
-        raise UsageError(f"{variable} is no command line: {error}") from None
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

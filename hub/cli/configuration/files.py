@@ -175,7 +175,6 @@ def _validate(options: Desk) -> int:
 
 
 def _doubts_of_labels(loaded: Loaded) -> list[Diagnostic]:
-    """Warnings of labels of hosts that are probably mistyped."""
     config = loaded.config
     if not loaded.files or not any(profile.hosts for profile in config.profiles.values()):
         return []

@@ -58,7 +58,6 @@ def save(draft: Draft, did: str, done: str, output: Output) -> list[Path]:
 
 
 def _as_object(change: FileChange, backup: Path | None) -> dict[str, Any]:
-    """The change of one file, for programs."""
     diff = configuration_diff(change.path, change.before or "", change.after)
     return {"file": str(change.path), "backup": backup and str(backup), "diff": diff}
 
@@ -110,11 +109,9 @@ def reload_hub(
 
 
 def _read_by(config: ConfigStatus) -> Sequence[str]:
-    """The paths that a hub of this configuration reads, the main file first."""
     return config.watched or config.files
 
 
 def _is_watched(changed: Sequence[Path], config: ConfigStatus) -> bool:
-    """True if a hub of this configuration reads any of the changed files."""
     watched = [path for path in _read_by(config) if os.path.exists(path)]
     return any(os.path.samefile(place, path) for each in changed for place in (each, each.parent) for path in watched)

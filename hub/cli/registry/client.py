@@ -133,7 +133,6 @@ async def ask_all(ask: Callable[[Item], Awaitable[T]], items: Collection[Item]) 
 
 
 async def _say_asked(client: "Client", screen: Screen) -> None:
-    """Show which registries are asked, and for how long: an answer may take a while."""
     began_at = trio.current_time()
     await trio.sleep(SAY_AFTER_S)
     with screen.live_lines() as live:
@@ -215,7 +214,6 @@ class Client:
             raise RegistryFailed(f"{text}; `hubd add NAME URL` adds it by hand", code) from None
 
     async def _page(self, registry: Registry, text: str, cursor: str = "") -> RegistryPage:
-        """A page of the list of servers whose names hold `text`."""
         answer = await self._get(registry, list_path(text, cursor))
         if answer is None:
             raise registry.failure(f"there is no registry at its address; is [registries.{registry.name}] url right?")
@@ -235,16 +233,16 @@ class Client:
 
     async def _follow(self, registry: Registry, url: str) -> Fetched:
         """The answer, also where the registry sends on to another place of the same host."""
-        begin = _origin(url)
         if (silent := self._silent.get(registry.name)) is not None:
             raise silent
         self.asked.append(registry.name)
         try:
-            return await self._move(registry, url, begin)
+            return await self._move(registry, url)
         finally:
             self.asked.remove(registry.name)
 
-    async def _move(self, registry: Registry, url: str, begin: tuple[str, str, int | None]) -> Fetched:
+    async def _move(self, registry: Registry, url: str) -> Fetched:
+        begin = _origin(url)
         for _ in range(MAX_REDIRECTS + 1):
             try:
                 fetched = await self._fetcher.get(url, registry.allowed, headers=registry.headers)

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from difflib import SequenceMatcher
 from os import EX_OK
 from typing import Any
@@ -99,16 +99,13 @@ def _ask(registry: Registry, source: RegistrySource, screen: Screen) -> tuple[Fo
 
 
 def _change(options: Desk, settings: Mapping[str, Any], found: Found, old: Listed | None, new: "NewSecrets") -> Change:
-    """The settings as the new version makes them."""
     kind = _kind(settings)
     way = _way(found.listed, kind, settings)
     if isinstance(way, str):
         raise NotAdded(f"{found.listed.server.name} {found.listed.server.version} cannot be taken: {way}")
     before = _way(old, kind, settings) if old is not None else ""
-    carried: Values = {}
-    fits = False
-    if isinstance(before, Way):
-        carried, fits = answers_in(before, settings)
+    slots = before.slots if isinstance(before, Way) else ()
+    carried, fits = answers_in(before, settings) if isinstance(before, Way) else ({}, False)
     if options.yes and (other := _other_program(way, settings)):
         raise NotAdded(
             f"{options.name} would run {other}, which it does not run now: if you trust that, run `hubd update "
@@ -116,12 +113,13 @@ def _change(options: Desk, settings: Mapping[str, Any], found: Found, old: Liste
         )
     if not fits:
         options.output.warn(f"{options.name} was changed by hand, or its old version is gone: what runs is made anew")
-    asked_before = {asked.key for _, asked in all_asked(before.slots)} if isinstance(before, Way) else set()
-    got = answers(way, options, options.name, new, dict(_still_good(way, before, carried, settings)), asked_before)
+    asked_before = {asked.key for _, asked in all_asked(slots)}
+    folders = {asked.key for _, asked in all_asked(slots) if asked.typed}
+    got = answers(way, options, options.name, new, dict(_still_good(way, folders, carried, settings)), asked_before)
     source = RegistrySource(found.registry.name, found.listed.server.name, found.listed.server.version)
     made = settings_of(found, way, got, source)
     for table in ("env", "headers"):
-        theirs = {slot.name for slot in before.slots} if isinstance(before, Way) else set()
+        theirs = {slot.name for slot in slots}
         present, wanted = _table(settings, table), _table(made, table)
         kept = {
             name: wanted.get(name, value) for name, value in present.items() if name in wanted or name not in theirs
@@ -138,11 +136,10 @@ def _change(options: Desk, settings: Mapping[str, Any], found: Found, old: Liste
 
 
 def _still_good(
-    way: Way, before: Way | str, carried: Values, settings: Mapping[str, Any]
+    way: Way, folders: Collection[str], carried: Values, settings: Mapping[str, Any]
 ) -> Iterator[tuple[str, tuple[Piece, ...]]]:
     """The answers that the new version takes as well. One for something else opens no folder, and is no address."""
     known = {asked.key: (slot, asked) for slot, asked in all_asked(way.slots)}
-    folders = {asked.key for _, asked in all_asked(before.slots) if asked.typed} if isinstance(before, Way) else set()
     for key, pieces in carried.items():
         if key not in known or (known[key][1].typed and key not in folders):
             continue
@@ -202,7 +199,6 @@ def _other_program(way: Way, settings: Mapping[str, Any]) -> str:
 
 
 def _host(settings: Mapping[str, Any]) -> str:
-    """The address of a remote server."""
     try:
         return urlsplit(str(settings.get("url", ""))).netloc
     except ValueError:

@@ -246,7 +246,6 @@ def find_known(host: HostRow) -> "KnownHost | None":
 
 
 def _servers(data: Status) -> list[UpstreamRow]:
-    """The servers with tools, the most expensive first."""
     return sorted((each for each in data.upstreams if _tools(each)), key=lambda each: (-(each.tokens or 0), each.name))
 
 
@@ -292,7 +291,6 @@ def _about(tokens: int | None) -> str | None:
 
 
 def _largest(upstream: UpstreamRow) -> str | None:
-    """The name of the most expensive tool without its server's, and its cost."""
     if upstream.largest is None:
         return None
     name = upstream.largest.name

@@ -266,7 +266,6 @@ class Table:
         return widths
 
     def _row(self, row: "Sequence[Text]", widths: Sequence[int], right: Sequence[bool]) -> "Iterator[Text]":
-        """The lines of one row."""
         from rich.text import Text
 
         if not self._wrap:

@@ -53,7 +53,6 @@ def _is_worth_saying(buffer: BufferStatus) -> bool:
 
 
 def _buffer(buffer: BufferStatus) -> "Text":
-    """The memory held for hosts and servers, and whether it was too little."""
     used, limit, highest = size(buffer.used), size(buffer.limit), size(buffer.highest)
     text = f"buffers hold {used} of {limit}, {highest} at most so far"
     if buffer.refused:
@@ -64,7 +63,6 @@ def _buffer(buffer: BufferStatus) -> "Text":
 
 
 def _in_common(data: Status) -> list[Block]:
-    """One line on the cache, one on the other hubs."""
     lines: list[Block] = []
     if data.cache:
         lines.append(f"cache: {brief(data.cache)}")
@@ -119,16 +117,8 @@ _HEADS: Final = (
     *("TOOLS", "TOKENS", "PROMPTS", "RESOURCES", "TEMPLATES"),
 )
 _LEAST: Final = (
-    "VERSION",
-    "TEMPLATES",
-    "SESSIONS",
-    "PROMPTS",
-    "SHARING",
-    "RESOURCES",
-    "TRANSPORT",
-    "AGE",
-    "TOKENS",
-    "TOOLS",
+    *("VERSION", "TEMPLATES", "SESSIONS", "PROMPTS", "SHARING", "RESOURCES"),
+    *("TRANSPORT", "AGE", "TOKENS", "TOOLS"),
 )
 """Columns that may go, the least important first."""
 NAME_CELLS: Final = 24
@@ -151,7 +141,6 @@ def _upstreams(upstreams: Sequence[UpstreamRow]) -> list[Block]:
 
 
 def _count(upstreams: Iterable[UpstreamRow]) -> str:
-    """The number of servers, and of those in each state."""
     states = Counter(_state(each) for each in upstreams)
     total = states.total()
     counted = ", ".join(f"{number} {state}" for state, number in states.items())
@@ -166,33 +155,20 @@ def _state(upstream: UpstreamRow) -> str:
     return "installing" if upstream.installing else NAMES.get(upstream.state, upstream.state)
 
 
-def _state_and_progress(upstream: UpstreamRow) -> str:
-    installing_s = upstream.installing_s
-    return _state(upstream) if installing_s is None else f"{_state(upstream)} {duration(installing_s)}"
-
-
 def _upstream(upstream: UpstreamRow) -> "Sequence[Cell]":
     style = _STYLES.get(upstream.state, "bad" if _is_broken(upstream) else "dim")
     since = None if upstream.since_s is None else duration(upstream.since_s)
     counts = upstream.counts
     tools, *others = [None] * 4 if counts is None else astuple(counts)
     tokens = about(upstream.tokens) if tools and upstream.tokens is not None else None
-    return (
-        paint(upstream.name, "name"),
-        paint(_state_and_progress(upstream), style),
-        since,
-        upstream.transport,
-        upstream.version,
-        upstream.sessions,
-        upstream.mode,
-        tools,
-        tokens,
-        *others,
-    )
+    state = _state(upstream)
+    if upstream.installing_s is not None:
+        state += f" {duration(upstream.installing_s)}"
+    facts = upstream.transport, upstream.version, upstream.sessions, upstream.mode
+    return paint(upstream.name, "name"), paint(state, style), since, *facts, tools, tokens, *others
 
 
 def _notes(upstream: UpstreamRow) -> "list[str | Text]":
-    """Notes on a server, the worst first."""
     notes: list[str | Text] = []
     if upstream.crash_loop:
         text = f"crash loop: ended or failed to start {times(upstream.ends_lately or 0)} within 5 min"
@@ -279,14 +255,5 @@ def _is_quiet(host: HostRow) -> bool:
 def _host(host: HostRow) -> "Sequence[Cell]":
     tokens = None if host.tokens is None else about(host.tokens)
     ages = duration(host.attached_s), duration(host.idle_s)
-    return (
-        host_name(host),
-        host.transport,
-        host.version,
-        host.endpoint,
-        *ages,
-        host.in_flight,
-        host.asked,
-        host.tools,
-        tokens,
-    )
+    facts = host.transport, host.version, host.endpoint
+    return host_name(host), *facts, *ages, host.in_flight, host.asked, host.tools, tokens

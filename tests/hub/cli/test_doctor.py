@@ -77,15 +77,15 @@ class Case:
         return path
 
     def examined(self) -> Examined:
-        return examine(
-            Machine(self.home, self.environ),
+        known = Examined(
+            machine=Machine(self.home, self.environ),
             version="1",
             status=None if self.status is None else read(STATUS, self.status),
-            state=self.home,
             directory=self.directory,
             status_at=self.status_at,
             trials=lambda: self.trials,
         )
+        return examine(known, self.home)
 
     def status_at(self, path: Path) -> Status | None:
         """What a hub says, if it has not ended meanwhile: the machine may have hubs that are none of this test's."""
