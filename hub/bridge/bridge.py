@@ -129,7 +129,6 @@ class EraBridge:
         return self._urls.visit(reply, crossing, round=round)
 
     async def _resume(self, state: RequestState, crossing: Crossing) -> Reply:
-        """Resume the call of `state` with the answers in the request."""
         answers, upstream = answers_of(crossing.request), crossing.upstream
         if state.mode == PARK:
             return self._urls.visit(await self.parking.resume(state, answers, crossing.exchange), crossing)
@@ -184,7 +183,6 @@ class EraBridge:
 
 
 def _forbid_caching(reply: Reply, method: str) -> Reply:
-    """Forbid caching of a result that depends on answers."""
     if method != RESOURCES_READ or not isinstance(reply, Result) or isinstance(reply, Interim):
         return reply
     members: Mapping[str, object] = open_object(reply.value)

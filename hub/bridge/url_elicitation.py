@@ -276,25 +276,21 @@ def _pages(failure: Failure, upstream: str) -> list[Page]:
         UpstreamProtocolError: it names none, or too many, or not how to get there, or one to which nobody is sent.
     """
     found = peek_array(data_of(failure).get("elicitations"))
-    pages = [_page(value, upstream) for value in found[:MAX_AT_ONCE]]
-    known = [page for page in pages if page is not None]
-    if not known or len(known) != len(found):
+    pages: list[Page] = []
+    for params in map(peek_object, found[:MAX_AT_ONCE]):
+        id, url, message = (peek_str(params.get(name)) for name in ("elicitationId", "url", "message"))
+        if id is None or url is None or message is None:
+            break
+        try:
+            page_host(url)
+        except QuestionRefusal as refused:
+            text = f"{upstream} cannot go on before a page is opened. {refused.failure.message}"
+            raise UpstreamProtocolError(text, upstream=upstream, executed=Executed.NO) from None
+        pages.append(page_of(id, url, message, upstream, params))
+    if not pages or len(pages) != len(found):
         text = f"{upstream} wants a page to be opened, but does not say which: {failure.message[:200]}"
         raise UpstreamProtocolError(text, upstream=upstream, executed=Executed.NO)
-    return known
-
-
-def _page(value: Raw, upstream: str) -> Page | None:
-    params = peek_object(value)
-    id, url, message = (peek_str(params.get(name)) for name in ("elicitationId", "url", "message"))
-    if id is None or url is None or message is None:
-        return None
-    try:
-        page_host(url)
-    except QuestionRefusal as refused:
-        text = f"{upstream} cannot go on before a page is opened. {refused.failure.message}"
-        raise UpstreamProtocolError(text, upstream=upstream, executed=Executed.NO) from None
-    return page_of(id, url, message, upstream, params)
+    return pages
 
 
 def page_of(id: str, url: str, message: str, upstream: str, more: Mapping[str, Raw] = {}) -> Page:

@@ -91,8 +91,10 @@ class OperationForwarder:
         finally:  # without an answer, too: the call may have changed what was read before
             if kind is Kind.TOOL and self._reading is not None:
                 self._reading.reads.note_call(upstream.name)
-        if kind is not None and isinstance(reply, Failure) and _says_unknown_name(reply):
-            upstream.mark_stale((kind,))
+        if kind is not None and isinstance(reply, Failure) and reply.code in (INVALID_PARAMS, METHOD_NOT_FOUND):
+            text = reply.message.lower()
+            if "unknown" in text or "not found" in text:  # it has listed that, so its list must be out of date
+                upstream.mark_stale((kind,))
         return self.reply_for_host(
             reply, request.method, upstream.name, upstream.snapshot.version, exchange, asked=asked
         )
@@ -142,9 +144,3 @@ class OperationForwarder:
             hub_error = UpstreamProtocolError(str(error), upstream=upstream)
             return self.reply_for_host(failure_from(hub_error, method), method, "", "", exchange)
         return Result(value)
-
-
-def _says_unknown_name(failure: Failure) -> bool:
-    """True if an upstream does not know what it has listed, so that its list must be out of date."""
-    text = failure.message.lower()
-    return failure.code in (INVALID_PARAMS, METHOD_NOT_FOUND) and ("unknown" in text or "not found" in text)

@@ -86,9 +86,6 @@ def _strings(wanted: Mapping[str, Raw], name: str) -> list[str] | None:
     return read_strings(wanted[name], name) if name in wanted else None
 
 
-# --- listeners --------------------------------------------------------------------------------------------------------
-
-
 class ChangeListener:
     """A host that is told of changes; subclasses send the notifications.
 

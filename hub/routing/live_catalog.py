@@ -93,7 +93,6 @@ class LiveCatalog:
         return self._make(view) if catalog is None else catalog
 
     def _make(self, view: View) -> Catalog:
-        """Make a catalogue of those that are there, and keep it."""
         rules, whole = self._profiles.of(view), structs.replace(view, search=False)
         if rules is not None and view.base in self._catalogs and whole not in self._catalogs:
             finish(self._catalogs.choose(whole, rules, None))

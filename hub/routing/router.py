@@ -221,8 +221,6 @@ class Router:
         """The answer to a request that failed by `error`, as its host may see it."""
         return self._forwarder.reply_for_host(failure_from(error, request.method), request.method, "", "", exchange)
 
-    # --- answered here ------------------------------------------------------------------------------------------------
-
     async def _ping(self, request: Request, exchange: HostExchange) -> Reply:
         if exchange.caller.era is Era.MODERN:
             return Failure(METHOD_NOT_FOUND, "There is no ping in this revision")
@@ -266,8 +264,6 @@ class Router:
 
         return list_
 
-    # --- forwarded to an upstream -------------------------------------------------------------------------------------
-
     async def _call_by_name(self, kind: Kind, noun: str, request: Request, exchange: HostExchange) -> Reply:
         name = peek_str(request.params.get("name"))
         if name is None:
@@ -301,7 +297,6 @@ class Router:
         return own_tools.mark(self._own(found, exchange) if found is not reply else reply, call.name)
 
     def _own(self, reply: Reply, exchange: HostExchange) -> Reply:
-        """A reply to a tool call that the hub itself gives."""
         return self._forwarder.reply_for_host(reply, TOOLS_CALL, "", "", exchange)
 
     async def _read_resource(self, request: Request, exchange: HostExchange) -> Reply:

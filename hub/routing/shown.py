@@ -54,7 +54,6 @@ class ViewCatalogs(dict[View, Catalog]):
         return found
 
     def _alone(self, view: View) -> Generator[int, None, Catalog]:
-        """Make the view of a single server, in steps."""
         parts = (part for catalog in self.values() for part in catalog.parts)
         part = next((part for part in parts if part.name == view.server), None)  # in the first catalogue that has it
         own = None if part is None else (yield from part.in_own_scope())

@@ -42,8 +42,6 @@ class Subscriptions:
     def __repr__(self) -> str:
         return f"<Subscriptions [{len(self._sessions)} sessions, {sum(map(len, self._streams.values()))} streams]>"
 
-    # --- legacy hosts
-
     async def subscribe(self, request: Request, exchange: HostExchange) -> Reply:
         """Answer `resources/subscribe`, once an owner of the resource has.
 
@@ -94,8 +92,6 @@ class Subscriptions:
         session = self._sessions.pop(tenant, None)
         if session is not None:
             session.close()
-
-    # --- modern hosts
 
     async def listen(self, request: Request, exchange: HostExchange) -> Reply:
         """Answer `subscriptions/listen` when the hub ends it; until then tell its host what it asks for.

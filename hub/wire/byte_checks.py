@@ -142,7 +142,6 @@ def _is_escaped(data: bytes, end: bytes) -> bool:
 
 
 def _backslashes(data: bytes, end: int) -> int:
-    """The number of backslashes in a row before `end`."""
     width = 16
     while True:
         window = data[max(0, end - width) : end]
@@ -163,9 +162,6 @@ def well_formed(data: bytes) -> bytes:
     if len(data) > MAX_REPAIRED_BYTES or data.count(b"\\") > MAX_ESCAPES:
         raise UnacceptableBytes("Not JSON: a lone surrogate or worse, in a message too large to be repaired")
     return _LONE.sub(rb"\\ufffd", data.replace(rb"\\", b"\0\0")).replace(b"\0\0", rb"\\")
-
-
-# --- depth and members ------------------------------------------------------------------------------------------------
 
 
 def _depth(data: bytes) -> int:
@@ -223,9 +219,6 @@ def _outside_strings(data: bytes, unwanted: bytes, most: int, refused: str) -> b
         found.append(outside)
         opened = b'"' if count % 2 else b""
     return b"".join(found)
-
-
-# --- members given twice ----------------------------------------------------------------------------------------------
 
 
 def has_duplicates(raw: bytes | Raw, fields: dict[str, Raw]) -> bool:

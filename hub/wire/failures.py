@@ -77,7 +77,6 @@ def _is_hop_local(failure: Failure, host_version: str, host_capabilities: Mappin
 
 
 def _is_allowed(page: Raw) -> bool:
-    """True if people may be sent to a page."""
     try:
         host_of(peek_str(peek_object(page).get("url")) or "")
     except ForbiddenUrl:

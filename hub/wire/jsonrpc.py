@@ -140,12 +140,6 @@ class _OpenedRequest(Struct):
     error: Raw | UnsetType = UNSET
 
 
-class _Error(Struct):
-    code: int
-    message: str
-    data: Raw | UnsetType = UNSET
-
-
 class _Outline(Struct):
     id: int | str | UnsetType | None = UNSET
     method: Raw | UnsetType = UNSET
@@ -154,7 +148,7 @@ class _Outline(Struct):
 _decode_opened = msgspec.json.Decoder(_OpenedRequest).decode
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
-_decode_error = msgspec.json.Decoder(_Error).decode
+_decode_failure = msgspec.json.Decoder(Failure).decode
 _decode_outline = msgspec.json.Decoder(_Outline).decode
 _decode_meta = members_decoder("_meta").decode
 _decode_batch = list_decoder(Raw, MAX_PARTS).decode
@@ -229,9 +223,13 @@ def _response(data: bytes, envelope: _Envelope, strict: bool) -> Response:
         _refuse_too_many_members(data, envelope, _repeatable_id(id))
         if has_duplicates(data, _decode_fields(data)):
             raise RemoteProtocolError(INVALID_REQUEST, "A member of the message is given twice")
-    if isinstance(envelope.result, UnsetType):
-        return Response(id, _failure(cast(Raw, envelope.error), _repeatable_id(id)))
-    return Response(id, Result(envelope.result))
+    if not isinstance(envelope.result, UnsetType):
+        return Response(id, Result(envelope.result))
+    try:
+        return Response(id, _decode_failure(cast(Raw, envelope.error)))
+    except READ_ERRORS:
+        text = "An error has an integer code and a string message"
+        raise RemoteProtocolError(INVALID_REQUEST, text, id=_repeatable_id(id)) from None
 
 
 def split_batch(data: bytes) -> list[bytes]:
@@ -322,14 +320,6 @@ def _params(raw: Raw | UnsetType, id: RequestId | None) -> dict[str, Raw] | Unse
         raise RemoteProtocolError(INVALID_PARAMS, "params is a JSON object, if it is given", id=id) from None
 
 
-def _failure(raw: Raw, id: RequestId | None) -> Failure:
-    try:
-        error = _decode_error(raw)
-    except READ_ERRORS:
-        raise RemoteProtocolError(INVALID_REQUEST, "An error has an integer code and a string message", id=id) from None
-    return Failure(error.code, error.message, error.data)
-
-
 # --- limits and duplicates --------------------------------------------------------------------------------------------
 
 
@@ -364,7 +354,6 @@ def _is_bulk(data: bytes, envelope: _Envelope) -> bool:
 
 
 def _meta(params: Raw) -> bytes:
-    """The member `_meta`, empty if there is none."""
     try:
         return bytes(_decode_meta(params)._meta)
     except READ_ERRORS:  # no object

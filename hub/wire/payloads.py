@@ -133,7 +133,10 @@ def _make_legacy(method: str, members: dict[str, Raw], era: Era, upstream: str, 
             members["_meta"] = raw(meta)
     if method == TOOLS_CALL:
         _make_structure_an_object(members)
-        members["content"] = _older_content(members["content"], upstream, host_version)
+        if host_version in (L1, L2):
+            blocks = _items(members["content"], "content blocks")
+            older = [_older_block(block, f"{upstream}/{at}", host_version) for at, block in enumerate(blocks)]
+            members["content"] = members["content"] if older == blocks else raw(older)
     elif method == PROMPTS_GET and host_version in (L1, L2):
         members["messages"] = raw(list(_older_messages(members["messages"], upstream, host_version)))
 
@@ -154,15 +157,6 @@ def _make_structure_an_object(members: dict[str, Raw]) -> None:
     blocks = _items(members["content"], "content blocks")
     if not any(peek_str(peek_object(block, counted=True).get("type")) == "text" for block in blocks):
         members["content"] = raw([*blocks, {"type": "text", "text": bytes(structured).decode()}])
-
-
-def _older_content(content: Raw, upstream: str, host_version: str) -> Raw:
-    """Rewrite a list of content blocks for a host of `host_version`."""
-    if host_version not in (L1, L2):
-        return content
-    blocks = _items(content, "content blocks")
-    older = [_older_block(block, f"{upstream}/{at}", host_version) for at, block in enumerate(blocks)]
-    return content if older == blocks else raw(older)
 
 
 def _older_messages(messages: Raw, upstream: str, host_version: str) -> Iterator[Raw]:

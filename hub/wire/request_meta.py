@@ -45,9 +45,6 @@ class RequestRefusal(RemoteProtocolError):
         self.status = status
 
 
-# --- requests of hosts ------------------------------------------------------------------------------------------------
-
-
 MAX_META_BYTES: Final = 256 << 10
 """Size of `_meta` in a modern request."""
 
@@ -146,9 +143,6 @@ def split_meta(params: dict[str, Raw]) -> tuple[dict[str, Raw], dict[str, Raw]]:
     if value is None:
         return params, {}
     return params, {name: member for name, member in peek_object(value).items() if name not in HOP_KEYS}
-
-
-# --- requests to upstreams --------------------------------------------------------------------------------------------
 
 
 _HOP_PARAMS = frozenset({"task", "inputResponses", "requestState"})

@@ -73,25 +73,16 @@ def open_result(value: Raw) -> dict[str, Raw]:
     """The members of a result; empty if the result is no object.
 
     Raises:
-        TooManyItems: the result has too many items.
+        TooManyItems: the result has too many items outside of the members that the hub need not open.
     """
     if memoryview(value).nbytes > SMALL_BYTES:
-        _refuse_large_result(value)
+        try:
+            members = structs.astuple(_decode_known(value))
+        except (DecodeError, RecursionError):
+            return {}
+        if memoryview(value).nbytes - sum(memoryview(each).nbytes for each in members) > SMALL_BYTES:
+            refuse_too_many_items(value, "a result")
     return peek_object(value, counted=True)
-
-
-def _refuse_large_result(value: Raw) -> None:
-    """Refuse to open a result with too many items outside of the members that the hub need not open.
-
-    Raises:
-        TooManyItems: the result has more than `MAX_ITEMS` there.
-    """
-    try:
-        members = structs.astuple(_decode_known(value))
-    except (DecodeError, RecursionError):
-        return  # no object: there is nothing to open
-    if memoryview(value).nbytes - sum(memoryview(each).nbytes for each in members) > SMALL_BYTES:
-        refuse_too_many_items(value, "a result")
 
 
 def read_strings(value: Raw, name: str) -> list[str]:

@@ -75,8 +75,6 @@ class ParkedCall:
     def __repr__(self) -> str:
         return f"<ParkedCall {self.request.method} of {self.upstream}: {self.state!r}>"
 
-    # --- the host's end -----------------------------------------------------------------------------------------------
-
     def attach(self, exchange: Exchange) -> None:
         """Let a request wait for what comes next."""
         self._exchange: Exchange | None = exchange
@@ -123,8 +121,6 @@ class ParkedCall:
         if self.binding is None:
             self.id = secrets.token_hex(16)
             self.binding = bind(self.upstream, self.caller.identity.principal, self.request)
-
-    # --- the upstream's end: Exchange ---------------------------------------------------------------------------------
 
     @property
     def caller(self) -> Caller:

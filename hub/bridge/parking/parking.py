@@ -176,7 +176,6 @@ class ParkedCalls:
     # --- tasks --------------------------------------------------------------------------------------------------------
 
     async def _carry_out(self, call: ParkedCall, work: Work) -> None:
-        """Run one call."""
         outcome: Reply | Exception | None = None
         self._running += 1
         try:

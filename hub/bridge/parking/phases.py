@@ -127,8 +127,6 @@ class ParkedState:
         if self.phase is Phase.GONE:
             self.reason = _REASONS.get((before, event), USED)
 
-    # --- the upstream's side ------------------------------------------------------------------------------------------
-
     def open_question(self, question: Question, now: float) -> str:
         """Open a question; its key.
 
@@ -156,8 +154,6 @@ class ParkedState:
         self._open.clear()
         if self.phase is not Phase.GONE:
             self.feed(CallEvent.LOST if lost else CallEvent.ENDED)
-
-    # --- the host's side ----------------------------------------------------------------------------------------------
 
     def begin_round(self, now: float) -> None:
         """Begin a round with all open questions; `input_requests` then gives them for the host."""
@@ -224,7 +220,6 @@ class ParkedState:
         return {key: reply_without_answer(each.question, UNANSWERED) for key, each in left.items()}
 
     def _spent(self, now: float) -> bool:
-        """True if rounds or time are used up."""
         return self.round >= MAX_ROUNDS or now >= self._until
 
     def _pose(self, question: Question) -> PendingQuestion:

@@ -137,7 +137,6 @@ def _time(members: Mapping[str, Raw], *names: str) -> Raw:
 
 
 def _number(value: Raw | None) -> int | None:
-    """A whole number that is not negative."""
     text = b"" if value is None else bytes(value)
     return int(text) if text.isdigit() and len(text) < 17 else None
 
@@ -146,9 +145,6 @@ def poll_s(about: Mapping[str, Raw]) -> float:
     """Pause before the next poll of a task with these members, in seconds."""
     wanted = _number(about.get("pollIntervalMs"))
     return POLL_S if wanted is None else min(max(wanted / 1000, POLL_LEAST_S), POLL_MOST_S)
-
-
-# --- what became of it ------------------------------------------------------------------------------------------------
 
 
 def outcome(task: Task) -> Reply:
@@ -180,9 +176,6 @@ def message_result(task: Task) -> Result:
     """The result of a tool that raised, of which there is nothing but what its task says."""
     text = task.message or "The tool failed, and did not say why"
     return Result(raw({"content": [{"type": "text", "text": text}], "isError": True}))
-
-
-# --- for hosts of the extension ---------------------------------------------------------------------------------------
 
 
 def task_handle(task: Task, id: str) -> Raw:
@@ -219,9 +212,6 @@ def loss_of(id: str, ticket: "TaskTicket") -> dict[str, Any]:
     error = {"code": INTERNAL_ERROR, "message": text, "data": {"hub": UPSTREAM_LOST, "upstream": ticket.upstream}}
     about = {"createdAt": ticket.created, "lastUpdatedAt": ticket.created, "ttlMs": None}
     return {"taskId": id, "status": FAILED, "statusMessage": text, **about, "error": error}
-
-
-# --- capabilities -----------------------------------------------------------------------------------------------------
 
 
 def declares(capabilities: Mapping[str, Raw]) -> bool:

@@ -247,7 +247,6 @@ class TaskHandles:
         )
 
     def _is_lost(self, ticket: TaskTicket) -> bool:
-        """True if the task ended with its session."""
         return bool(ticket.session) and self._upstreams[ticket.upstream].has_lost(ticket.session)
 
     # --- how a task is ------------------------------------------------------------------------------------------------
@@ -269,7 +268,6 @@ class TaskHandles:
         return task_params(task, id, more, status=status)
 
     async def _requests(self, task: Task, client: TaskClient, ticket: TaskTicket, caller: Caller) -> dict[str, Raw]:
-        """The open questions of the upstream."""
         if client.era is Era.MODERN:
             found = read_questions(task.members, ticket.upstream, ticket.version)
             return input_requests(found, caller, capabilities_offered(client.upstream.config, caller.capabilities))
@@ -337,7 +335,6 @@ class TaskHandles:
 
 
 async def _outcome(task: Task, client: TaskClient) -> Reply:
-    """The outcome of a call whose task has ended."""
     if client.era is Era.MODERN:
         return client.outcome(task)
     reply = await client.result()

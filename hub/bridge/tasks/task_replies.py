@@ -153,7 +153,6 @@ class Tasks:
 
 
 async def _cancel(client: TaskClient) -> None:
-    """Cancel a task that no request waits for."""
     with trio.move_on_after(CANCEL_S):
         try:
             await client.cancel()

@@ -90,8 +90,6 @@ class TaskWait:
         text = f"{self._name} did not end its task in time, and was told to cancel it"
         raise DeadlineExceeded(text, upstream=self._name)
 
-    # --- the extension ------------------------------------------------------------------------------------------------
-
     async def _follow(self) -> Reply:
         if self._task is not None and self._task.status == WORKING:
             await self._pause()
@@ -132,8 +130,6 @@ class TaskWait:
                 self._give_up() if is_unknown(reply) else nonsense(self._name, f"an error to answers: {reply.message}")
             )
         self._answered += answers
-
-    # --- 2025-11-25 ---------------------------------------------------------------------------------------------------
 
     async def _await_result(self) -> Reply:
         found: list[Reply | HubError] = []
@@ -192,8 +188,6 @@ class TaskWait:
         found = await self.client.poll()
         return message_result(found) if isinstance(found, Task) and found.status == FAILED else reply
 
-    # --- both ---------------------------------------------------------------------------------------------------------
-
     async def _look(self) -> Task:
         """Poll the task, and report its progress to the host.
 
@@ -223,7 +217,6 @@ class TaskWait:
         return found
 
     async def _pause(self) -> None:
-        """Sleep for the poll interval of the upstream."""
         least = self._task.poll_s if self._task is not None else 0.0
         await trio.sleep(least * random.uniform(1.0, JITTER))
 

@@ -13,8 +13,6 @@ from msgspec import Raw, Struct
 
 from hub.wire.jsonrpc import peek_array, peek_object, peek_str
 
-# --- values of headers ------------------------------------------------------------------------------------------------
-
 _PREFIX, _SUFFIX = "=?base64?", "?="
 _is_plain = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?)?", re.A).fullmatch
 _is_field = re.compile(r"[\t -~]*", re.A).fullmatch
@@ -56,8 +54,6 @@ def decode_header(value: str) -> str:
 def _is_wrapped(value: str) -> bool:
     return value.startswith(_PREFIX) and value.endswith(_SUFFIX) and len(value) >= len(_PREFIX + _SUFFIX)
 
-
-# --- parameters mirrored into headers ---------------------------------------------------------------------------------
 
 MAX_SCHEMAS: Final = 1_000
 """Nested schemas that are searched for one tool."""

@@ -126,7 +126,14 @@ def read_head(data: bytes) -> tuple[RequestHead, int]:
     Raises:
         HttpRefusal: 400, 413, 414, 417, 431.
     """
-    _check_raw(data)
+    _refuse_bare_lf(data)  # with the message of `head_end`, however the head was cut into packets
+    if flaw := flaw_of(data):
+        raise HttpRefusal(400, f"The request head is not accepted: {flaw}")
+    start, *lines = data[:-4].split(b"\r\n")
+    _check_start(start)
+    if len(lines) > MAX_FIELDS:
+        raise HttpRefusal(431, f"The request has more than {MAX_FIELDS} header fields")
+    _check_fields(lines)
     parser = h11.Connection(h11.SERVER)
     try:
         parser.receive_data(data)
@@ -185,18 +192,6 @@ def flaw_of(data: bytes) -> str | None:
 def _refuse_bare_lf(data: bytes) -> None:
     if data.count(b"\n") != data.count(b"\r\n"):
         raise HttpRefusal(400, "Lines of a request head end with CRLF")
-
-
-def _check_raw(data: bytes) -> None:
-    """Check a head before h11 sees it."""
-    _refuse_bare_lf(data)  # with the message of `head_end`, however the head was cut into packets
-    if flaw := flaw_of(data):
-        raise HttpRefusal(400, f"The request head is not accepted: {flaw}")
-    start, *lines = data[:-4].split(b"\r\n")
-    _check_start(start)
-    if len(lines) > MAX_FIELDS:
-        raise HttpRefusal(431, f"The request has more than {MAX_FIELDS} header fields")
-    _check_fields(lines)
 
 
 def _check_start(line: bytes) -> None:

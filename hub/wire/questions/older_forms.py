@@ -179,7 +179,6 @@ def _options_with_titles(value: Raw | None, most: int) -> list[_Option] | None:
 
 
 def _boxes(choice: _Choice) -> Iterator[tuple[str, Raw]]:
-    """The booleans that replace one field."""
     label = peek_str(choice.members.get("title")) or choice.field
     default = set(map(peek_str, peek_array(choice.members.get("default"))[:MAX_OPTIONS]))
     for box, option in choice.boxes.items():

@@ -303,7 +303,6 @@ def _elicited(question: Question, members: dict[str, Raw], host_version: str) ->
 
 
 def _is_filled(value: Raw) -> bool:
-    """True if a field of a form may hold `value`."""
     first = bytes(memoryview(value)[:1])
     if first == b"[":
         return all(peek_str(each) is not None for each in peek_array(value))
