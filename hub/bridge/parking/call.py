@@ -16,9 +16,8 @@ from hub.link.budget import Account
 from hub.link.interface import Caller, Exchange, Tenant
 from hub.link.peer import UPSTREAM_CANCEL_S, last_words
 from hub.link.recent import Recent
-from hub.link.waiting import Promise
-from hub.wire.jsonrpc import Failure, Reply, Request, Result, detach
-from hub.wire.mcp import INVALID_PARAMS, LIST_ROOTS, MAX_DECLARED_BYTES
+from hub.wire.jsonrpc import Reply, Request, Result, detach
+from hub.wire.mcp import LIST_ROOTS, MAX_DECLARED_BYTES
 from hub.wire.questions.question import (
     Missing,
     Question,
@@ -50,9 +49,8 @@ class ParkedCall:
 
     def __init__(self, keeper: Keeper, exchange: Exchange, request: Request, upstream: str, state: ParkedState) -> None:
         self._keeper = keeper
-        self._pending: dict[str, Promise[Reply]] = {}
-        """Replies to open questions, by key."""
-        self._over = trio.Event()
+        self.over = trio.Event()
+        """Set when its task is over."""
         self.account: Account | None = None
         """Account of the memory held while the call waits; None before its first question."""
         self.clock = trio.CancelScope()
@@ -100,7 +98,7 @@ class ParkedCall:
         except trio.Cancelled:
             self._keeper.abandon(self)
             with last_words(UPSTREAM_CANCEL_S):
-                await self._over.wait()
+                await self.over.wait()
             raise
         return self.outcome()
 
@@ -150,27 +148,13 @@ class ParkedCall:
             return refused.failure
         if not isinstance(key, str):
             return key
-        pending = self._pending[key] = Promise()
         try:
-            reply = await pending.wait()
+            reply = await self.state.open[key].reply.wait()
         finally:
-            del self._pending[key]
             self._keeper.withdraw_question(self, key)
         if question.method == LIST_ROOTS and isinstance(reply, Result):
             self._keeper.roots.remember(self.caller, self.id, reply.value, trio.current_time())
         return reply
-
-    def answer_questions(self, replies: dict[str, Reply]) -> None:
-        """Give the upstream the replies to its questions, by key; those of questions that it withdrew are dropped."""
-        for key, reply in replies.items():
-            if key in self._pending:
-                self._pending[key].fulfil(reply)
-
-    def close(self) -> None:
-        """Fail all open questions: the task of the call is over."""
-        over = Failure(INVALID_PARAMS, "The call that this question belongs to is over")
-        self.answer_questions(dict.fromkeys(self._pending, over))
-        self._over.set()
 
 
 class KnownRoots:

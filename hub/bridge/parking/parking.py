@@ -147,8 +147,7 @@ class ParkedCalls:
             reason, _ = self._tombstones.get(id, (EXPIRED if state.expired else LOST, 0.0))
             raise BadState(ELSEWHERE if self._states.is_elsewhere(state.run) else reason)
         round = int(bytes(state.members["n"]))
-        replies = call.state.retry(round, answers, exchange.caller, trio.current_time())
-        call.answer_questions(replies)
+        call.state.retry(round, answers, exchange.caller, trio.current_time())
         if call.state.phase is Phase.PARK:
             call.patience.deadline = call.state.deadline
             return self._round(call)
@@ -162,7 +161,7 @@ class ParkedCalls:
     def abandon(self, call: ParkedCall) -> None:
         """Cancel a call whose attached request was cancelled."""
         if call.state.phase is not Phase.GONE:
-            call.state.expire(CallEvent.LEFT)
+            call.state.feed(CallEvent.LEFT)
             self._bury(call)
         call.clock.cancel()
         call.scope.cancel()
@@ -194,7 +193,7 @@ class ParkedCalls:
         """End a call; `outcome` None: it was cancelled."""
         nobody_waits = call.state.phase is Phase.GONE
         call.state.end_call(lost=outcome is None or isinstance(outcome, UpstreamLost))
-        call.close()
+        call.over.set()
         if nobody_waits:
             call.clock.cancel()
             self._release(call)
@@ -219,7 +218,7 @@ class ParkedCalls:
                     call.patience.deadline = call.state.deadline
                     await trio.sleep_forever()
                 log.info("nobody answered what %s asked in %s", call.upstream, call.request.method)
-                call.answer_questions(call.state.expire())
+                call.state.expire()
                 self._bury(call)
                 await trio.sleep(DRAIN_S)
                 call.scope.cancel()

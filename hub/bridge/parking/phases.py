@@ -24,16 +24,17 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from hub.bridge.input_rounds import MAX_OPEN, MAX_ROUNDS, PendingQuestion, input_request
 from hub.bridge.request_state import EXPIRED, LOST, USED, BadState
 from hub.link.interface import Caller
-from hub.wire.jsonrpc import Reply
+from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.questions.question import Question, QuestionRefusal, reply_without_answer
 
 UNANSWERED: Final = "Nobody answered"
+_OVER: Final = Failure(INVALID_PARAMS, "The call that this question belongs to is over")
 
 
 class Phase(Enum):
@@ -114,12 +115,13 @@ class ParkedState:
         self._total_s = total_s
         self._until = float("inf")
         self._keys = 0
-        self._open: dict[str, PendingQuestion] = {}
+        self.open: dict[str, PendingQuestion] = {}
+        """Open questions by key; whoever asked waits for their replies."""
         self._shown: frozenset[str] = frozenset()
         """The keys of the latest round."""
 
     def __repr__(self) -> str:
-        return f"<ParkedState {self.phase.value}, round {self.round} [{len(self._open)} open]>"
+        return f"<ParkedState {self.phase.value}, round {self.round} [{len(self.open)} open]>"
 
     def feed(self, event: CallEvent) -> None:
         """Move on by the table. KeyError: a bug of ours."""
@@ -133,25 +135,25 @@ class ParkedState:
         Raises:
             QuestionRefusal: this host cannot be asked that; or this call has asked enough, or is over.
         """
-        asked = self._pose(question)
+        request = self._write(question)
         if CallEvent.ASKED not in TRANSITIONS[self.phase]:
             raise QuestionRefusal(INVALID_PARAMS, "The call this question belongs to is over")
-        if self._spent(now) or len(self._open) >= MAX_OPEN:
+        if self._spent(now) or len(self.open) >= MAX_OPEN:
             raise QuestionRefusal(INVALID_PARAMS, "This call has asked too many questions")
         self._keys += 1
         key = f"q{self._keys}"
-        self._open[key] = asked
+        self.open[key] = PendingQuestion(question, request)
         self.feed(CallEvent.ASKED)
         return key
 
     def withdraw_question(self, key: str) -> None:
         """Withdraw a question. Nothing happens if it is settled."""
-        if self._open.pop(key, None) is not None and not self._open:
+        if self.open.pop(key, None) is not None and not self.open and CallEvent.SETTLED in TRANSITIONS[self.phase]:
             self.feed(CallEvent.SETTLED)
 
     def end_call(self, *, lost: bool) -> None:
         """End the call; `lost`: its session ended. Open questions are void; the outcome waits for a request."""
-        self._open.clear()
+        self._settle(dict.fromkeys(self.open, _OVER))
         if self.phase is not Phase.GONE:
             self.feed(CallEvent.LOST if lost else CallEvent.ENDED)
 
@@ -161,15 +163,15 @@ class ParkedState:
             self._until = now + self._total_s
         self.round += 1
         self.deadline = min(now + self._ttl_s, self._until)
-        self._shown = frozenset(self._open)
+        self._shown = frozenset(self.open)
         self.feed(CallEvent.SHOWN)
 
     def input_requests(self) -> dict[str, Raw]:
         """The input requests of the latest round."""
-        return {key: self._open[key].request for key in self._open if key in self._shown}
+        return {key: self.open[key].request for key in self.open if key in self._shown}
 
     def retry(self, round: int, answers: Mapping[str, Raw], caller: Caller, now: float) -> dict[str, Reply]:
-        """Handle the answers of a retry, which may be all, some or none; the replies for the upstream, by key.
+        """Handle the answers of a retry, which may be all, some or none; the replies that the upstream gets, by key.
 
         Then `phase` says how it goes on: `PARK`, there is a new round; `RUN`, the retry waits for the outcome; `GONE`,
         it gets the outcome that waited.
@@ -185,13 +187,12 @@ class ParkedState:
         if self.phase is Phase.DONE:
             self.feed(CallEvent.ANSWERED)
             return {}
-        answered = self._shown & answers.keys() & self._open.keys()
-        settled = {key: self._open[key].read(answers[key], caller.version) for key in answered}
+        answered = self._shown & answers.keys() & self.open.keys()
+        settled = {key: self.open[key].read(answers[key], caller.version) for key in answered}
         self.caller = caller
-        for key in settled:
-            del self._open[key]
+        self._settle(settled)
         settled |= self._write_again(now)
-        if self._open:
+        if self.open:
             self.begin_round(now)
         else:
             self.feed(CallEvent.ANSWERED)
@@ -202,26 +203,29 @@ class ParkedState:
         if self._spent(now):
             return self._decline()
         refused: dict[str, Reply] = {}
-        for key, each in list(self._open.items()):
+        for key, each in self.open.items():
             try:
-                self._open[key] = self._pose(each.question)
+                self.open[key] = structs.replace(each, request=self._write(each.question))
             except QuestionRefusal as error:
                 refused[key] = error.failure
-                del self._open[key]
-        return refused
+        return self._settle(refused)
 
-    def expire(self, event: CallEvent = CallEvent.EXPIRED) -> dict[str, Reply]:
+    def expire(self) -> dict[str, Reply]:
         """Give up waiting; the replies to the open questions, by key."""
-        self.feed(event)
+        self.feed(CallEvent.EXPIRED)
         return self._decline()
 
     def _decline(self) -> dict[str, Reply]:
-        left, self._open = self._open, {}
-        return {key: reply_without_answer(each.question, UNANSWERED) for key, each in left.items()}
+        return self._settle({key: reply_without_answer(each.question, UNANSWERED) for key, each in self.open.items()})
+
+    def _settle(self, replies: dict[str, Reply]) -> dict[str, Reply]:
+        for key, reply in replies.items():
+            self.open.pop(key).reply.fulfil(reply)
+        return replies
 
     def _spent(self, now: float) -> bool:
         return self.round >= MAX_ROUNDS or now >= self._until
 
-    def _pose(self, question: Question) -> PendingQuestion:
+    def _write(self, question: Question) -> Raw:
         """`question` as the host of the latest attempt is asked. Raises QuestionRefusal."""
-        return PendingQuestion(question, input_request(question, self.caller.version, self.caller.capabilities))
+        return input_request(question, self.caller.version, self.caller.capabilities)

@@ -262,7 +262,7 @@ def test_who_comes_too_late_is_told_why(events, told):
         "lost": lambda: state.end_call(lost=True),
         "done": lambda: state.end_call(lost=False),
         "expire": state.expire,
-        "left": lambda: state.expire(CallEvent.LEFT),
+        "left": lambda: state.feed(CallEvent.LEFT),
         "retry": lambda: state.retry(1, {"q1": YES}, caller(), 1),
     }
     for event in events:
