@@ -18,7 +18,7 @@ from config.loading.all_files import Gathered
 from config.loading.assemble import Loaded
 from config.loading.precedence import Origin, Stack, stacks
 from config.loading.safe_reading import Keys
-from config.secrets.detection import MASK, looks_secret, masked_arguments, masked_secret, masked_url
+from config.secrets.detection import MASK, looks_secret, mask_arguments, mask_secret, mask_url
 from config.setting import Declaration, declarations
 from config.settings import HubConfig, UpstreamConfig
 
@@ -154,13 +154,13 @@ def mask_setting(name: str, declared: Declaration, value: Any) -> Any:
     type."""
     mask = declared.setting.mask
     if declared.holds_secrets:
-        return masked_secret(value, scheme=True)
+        return mask_secret(value, scheme=True)
     if mask == "url" and isinstance(value, str):
-        return masked_url(value)
+        return mask_url(value)
     if declared.is_secret:
-        return masked_secret(value)
+        return mask_secret(value)
     if mask == "arguments" and isinstance(value, list):
-        return list(masked_arguments([str(each) for each in value]))
+        return list(mask_arguments([str(each) for each in value]))
     if mask == "guess" and isinstance(value, str) and looks_secret(name, value):
         return MASK
     if isinstance(value, dict):
@@ -284,4 +284,4 @@ def show_environment(loaded: Loaded, name: str | None = None, config: UpstreamCo
 def _mask(name: str, value: str) -> str:
     if not looks_secret(name, value):
         return value
-    return masked_url(value) if "://" in value else MASK
+    return mask_url(value) if "://" in value else MASK

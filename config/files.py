@@ -29,7 +29,7 @@ STAMP: Final = "%Y%m%dT%H%M%S.%f"
 
 
 @contextmanager
-def locked(directory: Path) -> Iterator[None]:
+def lock_edits(directory: Path) -> Iterator[None]:
     """Keep other commands of hubd from editing files meanwhile; waits for them. `directory`: the state directory.
 
     Raises:

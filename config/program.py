@@ -46,7 +46,7 @@ def passing_place(path: str) -> tuple[str, str] | None:
     return None
 
 
-def installed_command() -> str | None:
+def find_installed() -> str | None:
     """The path of a `hubd` that stays, where this program itself may not; None: there is none."""
     for path in (_on_path(), os.path.expanduser("~/.local/bin/hubd")):
         if path is not None and _is_executable(path) and passing_place(path) is None:
@@ -58,7 +58,7 @@ def lasting_command() -> str | None:
     """As `command_path`, but never a path in the cache of a package runner: that of an installed `hubd` in its place;
     None: there is none."""
     path = command_path()
-    return installed_command() if path is None or passing_place(path) is not None else path
+    return find_installed() if path is None or passing_place(path) is not None else path
 
 
 def daemon_command() -> tuple[str, ...]:
@@ -69,7 +69,7 @@ def daemon_command() -> tuple[str, ...]:
     """
     own = _own_path()
     if own is None or passing_place(own) is not None or not os.path.exists(sys.executable):
-        installed = installed_command()
+        installed = find_installed()
         if installed is not None:
             return (installed, *SERVE)
     if own is None:

@@ -120,7 +120,7 @@ def test_the_example_of_a_profile_does_what_the_text_below_it_says(
     shown, warnings = _shown_of(load_all(path, {}))
     assert shown == {"github__get_issue": {"owner", "repo", "title"}}, "only that tool is left out"
     assert "there is no secret TRACKER: run `hubd secret set TRACKER`" in warnings
-    SecretStore.open().set("TRACKER", "app")
+    SecretStore.open().keep("TRACKER", "app")
     shown, warnings = _shown_of(FixedReferences().fill(load_all(path, {})))
     assert shown == {"github__get_issue": {"owner", "repo", "title"}, "new_issue": {"title"}}
     assert not warnings

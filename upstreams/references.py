@@ -23,7 +23,7 @@ from config.errors import ConfigError
 from config.loading.check import problems_of_upstream
 from config.loading.safe_reading import Problem, read_plain
 from config.references import NUL, Reference, ResolvedConfig, in_headers, references_of, resolve_references
-from config.secrets.keyring import Keyring, hasty_keyring
+from config.secrets.keyring import SystemKeyring, hasty_keyring
 from config.secrets.state_file import MAX_VALUE_BYTES
 from config.secrets.store import SecretStore, SecretUnavailable
 from config.settings import UpstreamConfig
@@ -85,7 +85,7 @@ def read_each(
     return values, lacking
 
 
-def _value(reference: Reference, environ: Mapping[str, str], keyring: Keyring) -> str:
+def _value(reference: Reference, environ: Mapping[str, str], keyring: SystemKeyring) -> str:
     if reference.kind == "secret":
         return _secret(reference, keyring)
     data = (_credential if reference.kind == "credential" else _output_of)(reference, environ)
@@ -101,7 +101,7 @@ def _value(reference: Reference, environ: Mapping[str, str], keyring: Keyring) -
     return text
 
 
-def _secret(reference: Reference, keyring: Keyring) -> str:
+def _secret(reference: Reference, keyring: SystemKeyring) -> str:
     try:
         return SecretStore.open(keyring).get(reference.text)
     except (SecretUnavailable, ConfigError) as error:

@@ -64,7 +64,7 @@ def without(text: str, name: str) -> Edit:
     raise EditRefused(f'there is no "{name}"')
 
 
-def removed_marks(text: str) -> set[str]:
+def marks_of_removal(text: str) -> set[str]:
     """The marks in such a file: first lines of blocks, and digests."""
     found = set()
     lines = text.splitlines()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from config.editing.imported import blocks_of, compose_file, removed_marks
+from config.editing.imported import blocks_of, compose_file, marks_of_removal
 from config.editing.text import toml
 from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError
@@ -111,7 +111,7 @@ def removed(directory: Path) -> set[str]:
     found: set[str] = set()
     for path in directory.glob("*.toml"):
         with suppress(Problem):
-            found |= removed_marks(read(path))
+            found |= marks_of_removal(read(path))
     return found
 
 

@@ -100,7 +100,7 @@ class NewSecrets:
         found = {}
         for name in [name for name in self.values if name not in names]:
             self._made.append(name)
-            found[name] = self._store.set(name, self.values[name].reveal())
+            found[name] = self._store.keep(name, self.values[name].reveal())
         return found
 
     def take_back(self) -> None:

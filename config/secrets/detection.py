@@ -107,7 +107,7 @@ def _holds_names(key: str, value: Any) -> bool:
     )
 
 
-def masked(text: str, secrets: Iterator[str] | Sequence[str]) -> str:
+def mask_secrets(text: str, secrets: Iterator[str] | Sequence[str]) -> str:
     """`text` without `secrets`, also as JSON writes them."""
     for secret in sorted(set(secrets), key=len, reverse=True):
         if len(secret) > 3:
@@ -118,26 +118,26 @@ def masked(text: str, secrets: Iterator[str] | Sequence[str]) -> str:
 # --- what is shown in place of a value --------------------------------------------------------------------------------
 
 
-def masked_secret(value: Any, *, scheme: bool = False) -> Any:
+def mask_secret(value: Any, *, scheme: bool = False) -> Any:
     """`***` in place of a secret; a reference stays. `scheme`: a word such as `Bearer` may stand before it."""
     rest = _OUR_REFERENCE.sub("", value) if isinstance(value, str) else None
     is_open = rest == "" or (scheme and rest is not None and _SCHEME.fullmatch(rest))
     return value if is_open else MASK
 
 
-def masked_arguments(arguments: Sequence[str]) -> Iterator[str]:
+def mask_arguments(arguments: Sequence[str]) -> Iterator[str]:
     """A program's arguments without the secrets that they hold."""
     starts = dict(secret_arguments(arguments))
     for at, word in enumerate(arguments):
         named = _innermost_name(word)
         start = named.start("value") if named else 0
         if "://" in word[start:]:
-            yield word[:start] + masked_url(word[start:])
+            yield word[:start] + mask_url(word[start:])
         else:
             yield word[: starts[at]] + MASK if at in starts else word
 
 
-def masked_url(url: str) -> str:
+def mask_url(url: str) -> str:
     """A URL without credentials, values in its query, its fragment, and parts of its path that look like secrets."""
     try:
         parts = urlsplit(url)

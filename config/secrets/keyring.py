@@ -1,7 +1,4 @@
-"""The system's keyring, asked through a process of its own (`keyring_child`), a minute at most. Blocks.
-
-`Keyring` is what `config.secrets.store` needs of one: tests have another in memory.
-"""
+"""The system's keyring, asked through a process of its own (`keyring_child`), a minute at most. Blocks."""
 
 import importlib.util
 import json
@@ -10,7 +7,7 @@ import time
 from functools import cache
 from math import inf
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from config import directories
 from config.child_output import ChildFailed, run_child
@@ -30,23 +27,11 @@ class KeyringRefused(Exception):
     """There is a keyring, and it did not do it; the text says why, and what to do."""
 
 
-class Keyring(Protocol):
-    """A place that keeps secrets. Each method raises NoKeyring or KeyringRefused."""
-
-    def get(self, name: str) -> str | None:
-        """The secret, None if there is none."""
-
-    def set(self, name: str, value: str) -> None:
-        """Keep the secret."""
-
-    def delete(self, name: str) -> None:
-        """Forget the secret, if there is one."""
-
-
 class SystemKeyring:
     """The keyring of the desktop or the system. `state`: the state directory, whose secrets are kept apart.
 
-    One that did not answer in time is not asked again. All requests together take `total_s` seconds at most.
+    One that did not answer in time is not asked again. All requests together take `total_s` seconds at most. Each
+    request raises NoKeyring or KeyringRefused.
     """
 
     def __init__(self, state: Path, *, patience_s: float = PATIENCE_S, total_s: float = inf) -> None:

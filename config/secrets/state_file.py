@@ -54,13 +54,13 @@ class StateFile(Generic[T]):
         try:
             file = msgspec.json.decode(data, type=self._type)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise self.damaged(path) from None
+            raise self.damage_error(path) from None
         if file.format != FORMAT:
             raise StateUnreadable(f"{path} was written by another version of hubd, which can read it")
         entries: dict[str, T] = getattr(file, self._member)
         return entries
 
-    def damaged(self, path: Path) -> StateUnreadable:
+    def damage_error(self, path: Path) -> StateUnreadable:
         """The error that says that the file is damaged."""
         return StateUnreadable(f"{path} is damaged: move it away, and {self._if_damaged}")
 
@@ -103,5 +103,5 @@ def read_secrets(path: Path) -> dict[str, KeptSecret]:
     for name, kept in secrets.items():
         is_hex = all(character in "0123456789abcdef" for character in kept.version)
         if not is_name(name) or (kept.value is None) != kept.keyring or not is_hex or NUL in (kept.value or ""):
-            raise SECRETS.damaged(path)
+            raise SECRETS.damage_error(path)
     return secrets

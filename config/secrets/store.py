@@ -1,7 +1,7 @@
 """The store of `hubd secret`: secrets by name, in the keyring where one answers, else in `secrets.json` (0600).
 
     store = SecretStore.open()
-    store.set("GITHUB_TOKEN", value)        ->  where it is kept, and why not in the keyring
+    store.keep("GITHUB_TOKEN", value)       ->  where it is kept, and why not in the keyring
     store.names()                           ->  {"GITHUB_TOKEN": "keyring"}
     store.get("GITHUB_TOKEN")
     store.remove("GITHUB_TOKEN")
@@ -19,10 +19,10 @@ from typing import Literal
 from msgspec import Struct
 
 from config.errors import EditError
-from config.files import locked, replace_private
+from config.files import lock_edits, replace_private
 from config.hub_paths import secrets_path
 from config.references import NAME_RULE, NUL, is_name
-from config.secrets.keyring import Keyring, KeyringRefused, NoKeyring, system_keyring
+from config.secrets.keyring import KeyringRefused, NoKeyring, SystemKeyring, system_keyring
 from config.secrets.state_file import (
     MAX_FILE_BYTES,
     MAX_VALUE_BYTES,
@@ -50,12 +50,12 @@ class Stored(Struct, frozen=True):
 class SecretStore:
     """Secrets by name. Each method reads the file, so that another process may change it meanwhile."""
 
-    def __init__(self, path: Path, keyring: Keyring) -> None:
+    def __init__(self, path: Path, keyring: SystemKeyring) -> None:
         self.path = path
         self._keyring = keyring
 
     @classmethod
-    def open(cls, keyring: Keyring | None = None) -> "SecretStore":
+    def open(cls, keyring: SystemKeyring | None = None) -> "SecretStore":
         """The store of this user. `keyring`: None is that of the system.
 
         Raises:
@@ -99,7 +99,7 @@ class SecretStore:
             raise SecretUnavailable(f"the keyring no longer has the secret {name}: run `hubd secret set {name}`")
         return value
 
-    def set(self, name: str, value: str) -> Stored:
+    def keep(self, name: str, value: str) -> Stored:
         """Keep a secret, in place of the one of that name.
 
         Raises:
@@ -108,7 +108,7 @@ class SecretStore:
         _refuse(name, value)
         kept = self._read().get(name)
         take_back = self._step_back(name, kept is not None and kept.keyring)
-        stored = self._put(name, value)
+        stored = self._give_to_keyring(name, value)
         try:
             before = self._note(name, value, stored)
         except BaseException:
@@ -127,7 +127,7 @@ class SecretStore:
             value = self._keyring.get(name)
         except (NoKeyring, KeyringRefused):
             value = None
-        return (lambda: None) if value is None else partial(self._put, name, value)
+        return (lambda: None) if value is None else partial(self._give_to_keyring, name, value)
 
     def _note(self, name: str, value: str, stored: Stored) -> KeptSecret | None:
         """Note in the file where a secret is kept; the note before.
@@ -135,7 +135,7 @@ class SecretStore:
         Raises:
             EditError: the file cannot be used; it was left as it is.
         """
-        with locked(self.path.parent):
+        with lock_edits(self.path.parent):
             known = self._read()
             before = known.get(name)
             if stored.place == "file" and before is not None and before.value == value:
@@ -154,7 +154,7 @@ class SecretStore:
         Raises:
             EditError: there is none, or the file cannot be used.
         """
-        with locked(self.path.parent):
+        with lock_edits(self.path.parent):
             known = self._read()
             if name not in known:
                 raise EditError(f"there is no secret {name}; `hubd secret ls` lists what there is")
@@ -162,7 +162,7 @@ class SecretStore:
             self._write(known)
         return self._forget(name) if kept.keyring else ""
 
-    def _put(self, name: str, value: str) -> Stored:
+    def _give_to_keyring(self, name: str, value: str) -> Stored:
         try:
             self._keyring.set(name, value)
         except (NoKeyring, KeyringRefused) as error:

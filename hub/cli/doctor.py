@@ -13,7 +13,7 @@ import msgspec
 from config import directories
 from config.editing.draft import Draft
 from config.errors import Diagnostic, EditError
-from config.files import locked
+from config.files import lock_edits
 from config.hosts.facts import Machine
 from config.hub_paths import state_dir
 from config.saved_state import Memory
@@ -203,7 +203,7 @@ def _write_commands(wanted: Sequence[WriteCommand], options: Desk, output: Outpu
     written = []
     for name, command in [(name, each.command) for each in wanted for name in each.servers]:
         try:
-            with locked(state_dir()):
+            with lock_edits(state_dir()):
                 draft = Draft(options.config, os.environ)
                 draft.assign(name, "command", command)
                 if problems := draft.problems():

@@ -55,7 +55,7 @@ def _keep(options: Desk) -> int:
     check_name(options.name)
     store = SecretStore.open()
     output = options.output
-    stored = store.set(options.name, _ask(options))
+    stored = store.keep(options.name, _ask(options))
     servers = secret_uses(options.config, os.environ).get(options.name, [])
     output.set(name=options.name, kept=stored.place, servers=servers)
     if stored.why:

@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct
 
 from config import directories
-from config.files import locked, read_file, remove_file, replace_file
+from config.files import lock_edits, read_file, remove_file, replace_file
 from config.hub_paths import backup_dir, state_dir
 
 MARK: Final = "hubd service install"
@@ -134,7 +134,7 @@ def write(service: Service, now: datetime) -> list[Path]:
         ServiceError: a file of that name was not written by hubd; nothing was changed.
         EditError: a file cannot be written.
     """
-    with locked(state_dir()):
+    with lock_edits(state_dir()):
         before = {path: read_file(path) for path in service.files}
         if foreign := [path for path, was in before.items() if was is not None and MARK.encode() not in was]:
             raise ServiceError(f"{foreign[0]} was not written by `{MARK}`: move it away; nothing was changed")
@@ -152,7 +152,7 @@ def remove(service: Service, now: datetime) -> list[Path]:
         EditError: a file cannot be removed.
     """
     removed = []
-    with locked(state_dir()):
+    with lock_edits(state_dir()):
         for path in service.files:
             was = read_file(path)
             if was is not None and MARK.encode() in was:

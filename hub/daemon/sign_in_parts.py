@@ -17,7 +17,7 @@ import trio
 from config.errors import ConfigError
 from config.loading.check_access import KEY_BYTES, keys_in
 from config.loading.safe_reading import read_plain
-from config.secrets.keyring import Keyring, KeyringRefused, NoKeyring, SystemKeyring
+from config.secrets.keyring import KeyringRefused, NoKeyring, SystemKeyring
 from config.settings import HubConfig, UpstreamConfig
 from config.tables.oauth import OAuthConfig
 from hub.app import WALL, Hub
@@ -48,7 +48,7 @@ def oauth_seal(
     keys: Keys,
     state: Path,
     environ: Mapping[str, str] = os.environ,
-    keyring: Callable[[Path], Keyring] = lambda state: SystemKeyring(state, patience_s=KEYRING_S),
+    keyring: Callable[[Path], SystemKeyring] = lambda state: SystemKeyring(state, patience_s=KEYRING_S),
 ) -> "KeySeal":
     """The seal of this hub. `keys`: those of the hub, used if nothing else is said; `state`: its state directory."""
     from upstreams.oauth.store.seal import KeySeal
@@ -74,7 +74,7 @@ def _from_file(path: Path) -> Keys:
         raise KeyLocked("credential") from None
 
 
-def _from_keyring(keyring: Keyring) -> Keys:
+def _from_keyring(keyring: SystemKeyring) -> Keys:
     from upstreams.oauth.store.seal import KeyLocked
 
     try:

@@ -16,7 +16,7 @@ import os
 import sys
 
 from config import directories
-from config.program import installed_command, passing_place
+from config.program import find_installed, passing_place
 from hub.shim.pipes import say
 from hub.shim.pump import Pump
 
@@ -74,7 +74,7 @@ def _move_to_installed(arguments: list[str]) -> None:
     passing = passing_place(sys.prefix)
     if passing is None:
         return
-    if MOVED not in os.environ and (installed := installed_command()) is not None:
+    if MOVED not in os.environ and (installed := find_installed()) is not None:
         os.environ[MOVED] = "1"  # the installed one may itself be a script that runs this one
         os.execv(installed, [installed, "connect", *arguments])
     runner, remedy = passing

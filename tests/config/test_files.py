@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from config.errors import EditError
-from config.files import KEPT, locked, read_file, refuse_place, remove_file, replace_file, replace_private
+from config.files import KEPT, lock_edits, read_file, refuse_place, remove_file, replace_file, replace_private
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 11, 21, 12, 30, 15, tzinfo=UTC)
@@ -207,7 +207,7 @@ def test_without_a_backup_nothing_is_changed(tmp_path, backups):
         remove_file(path, was=b"old", now=NOW, backups=backups)
     assert path.read_bytes() == b"old"
     assert len(list(tmp_path.iterdir())) == 2
-    with pytest.raises(EditError, match="cannot be made"), locked(backups.parent):
+    with pytest.raises(EditError, match="cannot be made"), lock_edits(backups.parent):
         pass
 
 
@@ -226,11 +226,11 @@ def test_one_command_edits_at_a_time(tmp_path):
 
     def second():
         second_started.set()
-        with locked(tmp_path):
+        with lock_edits(tmp_path):
             order.append("second")
 
     thread = threading.Thread(target=second)
-    with locked(tmp_path):
+    with lock_edits(tmp_path):
         thread.start()
         assert second_started.wait(60)
         order.append("first")
@@ -284,7 +284,7 @@ def test_nothing_is_written_into_a_directory_of_another_user(tmp_path, stranger,
         lambda: replace(path, b"new", None, backups),
         lambda: replace(tmp_path / "deep" / "a.json", b"new", None, backups),
         lambda: refuse_place(tmp_path / "deep" / "a.json"),
-        lambda: locked(tmp_path / "deep").__enter__(),
+        lambda: lock_edits(tmp_path / "deep").__enter__(),
     ):
         with pytest.raises(EditError, match=r"belongs to another user .*; run this as that user"):
             write()

@@ -163,7 +163,7 @@ def test_what_may_come_is_watched_and_is_a_change_when_it_is_there(tmp_path):
 
 def test_a_secret_is_marked_until_it_is_read_and_another_version_is_a_change(tmp_path):
     store = SecretStore.open()
-    store.set("K", "s3cret")
+    store.keep("K", "s3cret")
     loaded = load(tmp_path, 'id = 7, key = { deep = ["Bearer ${secret:K}", "${X}"] }', {"X": "v4r"})
     assert not loaded.warnings
     assert dict(override(loaded).unread) == {"key": NOT_READ_YET}, "nobody calls it with what is only marked"
@@ -174,7 +174,7 @@ def test_a_secret_is_marked_until_it_is_read_and_another_version_is_a_change(tmp
     assert not filled.override["a__x"].unread
     assert set(secrets_of(filled)) == {"s3cret", "v4r"}
     assert "s3cret" not in repr(filled)
-    store.set("K", "other")
+    store.keep("K", "other")
     again = load(tmp_path, 'id = 7, key = { deep = ["Bearer ${secret:K}", "${X}"] }', {"X": "v4r"})
     assert references_in_profiles(again.config.profiles) != (reference,)
 

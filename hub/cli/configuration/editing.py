@@ -13,7 +13,7 @@ from os import EX_CONFIG, EX_OK
 from typing import Any, Final
 
 from config.editing.draft import Draft
-from config.files import locked
+from config.files import lock_edits
 from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import state_dir
 from config.secrets.detection import secrets_in
@@ -106,7 +106,7 @@ def make_change(
         if not trial.problems():
             say_kept(new.keep(), output)
     output.set(name=options.name, warnings=output.items("warnings"))
-    with locked(state_dir()):
+    with lock_edits(state_dir()):
         draft = Draft(options.config, os.environ)
         did, done = change(draft)
         if problems := draft.problems():

@@ -14,7 +14,7 @@ from config.editing.environment_file import Capture, capture, environment_file, 
 from config.effective import ShownEnvironment, ShownVariable, show_environment
 from config.environment.recording import why_not_unasked
 from config.errors import ConfigError, EditError
-from config.files import locked
+from config.files import lock_edits
 from config.hub_paths import backup_dir, config_file, state_dir
 from config.loading.assemble import load_all
 from config.settings import HubConfig, UpstreamConfig
@@ -120,7 +120,7 @@ def _capture(options: Desk) -> int:
     path = environment_file((options.config or config_file()).expanduser().absolute())
     if path is None:
         return output.fail(EX_FAILED, f"{options.config} is a host's own file, beside which no hubd.env counts")
-    with locked(state_dir()):
+    with lock_edits(state_dir()):
         planned = capture(path, os.environ, _load_configured(options.config))
         did, backup = "unchanged", None
         if planned.changes:
@@ -216,7 +216,7 @@ def record_shell(named: Path | None, output: Output) -> None:
     away. What it did is said in one line; that it could not is a note. `named`: as of `unasked_capture`.
     """
     try:
-        with locked(state_dir()):
+        with lock_edits(state_dir()):
             planned, why = capture_unasked(named)
             if planned is not None:
                 _write(planned)

@@ -117,6 +117,6 @@ def keep_of_hub(named: Path | None, output: Output) -> None:
     wanted = only_here_of_hub(named)
     kept = ask_what_to_keep(wanted) if output.is_attended() else []
     store = SecretStore.open()
-    say_kept({name: store.set(name, os.environ[name]) for name in kept}, output)
+    say_kept({name: store.keep(name, os.environ[name]) for name in kept}, output)
     for server, names in unkept(wanted, kept).items():
         output.note(f"{server} works only in a hub that this shell starts: {why_not_kept(names)}")

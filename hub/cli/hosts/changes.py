@@ -13,7 +13,7 @@ from typing import Any
 
 from config.editing.text import serverfile
 from config.errors import EditError
-from config.files import locked
+from config.files import lock_edits
 from config.hosts.entry import KEY
 from config.hosts.facts import KnownHost, Machine, Place
 from config.hosts.install import Plan, carry_out
@@ -22,7 +22,7 @@ from config.hosts.originals import Original, Originals
 from config.hub_paths import backup_dir, install_records_path, originals_path, state_dir
 from config.loading.document import parse
 from config.loading.safe_reading import Problem
-from config.secrets.detection import masked, secrets_in
+from config.secrets.detection import mask_secrets, secrets_in
 from hub.cli.subcommand import EX_FAILED, Desk, Output, agreed, now
 from hub.wire.printable import printable
 
@@ -52,7 +52,7 @@ class HostChanges:
         """Ask, and change one file after the other; a failure of one does not stop the others. The exit code."""
         if not self._may_write():
             return self._output.fail(EX_FAILED, "nothing was changed")
-        with locked(state_dir()):
+        with lock_edits(state_dir()):
             records = Records(install_records_path())
             for place, decide in self._steps:
                 self._change(place, decide, records)
@@ -188,7 +188,7 @@ def _mask_words(command: Sequence[str]) -> str:
     text = shlex.join(command)
     for word in command:
         if word.startswith("{"):
-            text = masked(text, list(secrets_in(json.loads(word))))
+            text = mask_secrets(text, list(secrets_in(json.loads(word))))
     return text
 
 
@@ -218,4 +218,4 @@ def text_diff(path: Path, before: str, after: str, secrets: Sequence[str]) -> st
 
 def _lines(path: Path, before: str, after: str, secrets: Sequence[str]) -> Iterator[str]:
     for line in difflib.unified_diff(before.splitlines(), after.splitlines(), str(path), str(path), lineterm=""):
-        yield printable(masked(line, secrets), keep="\t")
+        yield printable(mask_secrets(line, secrets), keep="\t")

@@ -20,7 +20,7 @@ from config.hosts.import_writing import known_in
 from config.hosts.install import text_at
 from config.hosts.installed import Records
 from config.hosts.leaving import has_hub
-from config.secrets.detection import masked, secrets_in
+from config.secrets.detection import mask_secrets, secrets_in
 from config.settings import HubConfig
 from hub.cli.hosts.changes import below_home
 from hub.cli.hosts.turn import chosen_hosts
@@ -128,7 +128,7 @@ def _brief(values: Mapping[str, Any]) -> str:
     """The command or address of a server, without secrets."""
     words = [str(values.get("command")), *map(str, values.get("args") or ())]
     text = str(values["url"]) if values.get("url") else shlex.join(words)
-    return masked(text, list(secrets_in(dict(values))))
+    return mask_secrets(text, list(secrets_in(dict(values))))
 
 
 def _join_names(names: Sequence[str]) -> str:

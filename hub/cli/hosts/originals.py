@@ -13,7 +13,7 @@ from typing import Any
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import EditError
-from config.files import locked
+from config.files import lock_edits
 from config.hosts.facts import Machine
 from config.hosts.import_choice import Import
 from config.hosts.import_writing import Write, carry_out
@@ -247,7 +247,7 @@ def write_each(writes: Sequence[Write], output: Output) -> tuple[list[tuple[Writ
     code = EX_OK
     if not writes:
         return done, code
-    with locked(state_dir()):
+    with lock_edits(state_dir()):
         remembered = Originals(originals_path())
         for write in writes:
             before = remembered.get(write.path)
@@ -275,7 +275,7 @@ def run_removals(
     code = EX_OK
     if not calls:
         return done, code
-    with locked(state_dir()):
+    with lock_edits(state_dir()):
         remembered = Originals(originals_path())
         for call in calls:
             if not _is_same(call):
@@ -304,7 +304,7 @@ def remember_hosts(result: Import) -> None:
     Raises:
         EditError: it cannot be written.
     """
-    with locked(state_dir()):
+    with lock_edits(state_dir()):
         HadBefore(had_before_path()).add(result.had)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from config.errors import EditError
-from config.files import locked, open_lock
+from config.files import lock_edits, open_lock
 from config.hosts.facts import (
     KnownHost,
     Machine,
@@ -107,7 +107,7 @@ def _remove_drafts(main: Path | None) -> None:
     files += [had_before_path(), install_records_path(), originals_path(), secrets_path()]
     for host in hosts.values():
         files += [place.path for place in (*user_places(host, machine), *every_user_file(host, machine))]
-    with locked(state_dir()):
+    with lock_edits(state_dir()):
         remove_drafts_of(map(str, files), str(backup_dir()), now().timestamp())
 
 

@@ -8,7 +8,7 @@ from typing import Self
 
 from config.editing.environment_file import write_capture
 from config.errors import EditError
-from config.files import locked
+from config.files import lock_edits
 from config.hosts import import_writing
 from config.hosts.facts import Machine, Place
 from config.hosts.import_choice import Import
@@ -114,7 +114,7 @@ class CarryOut:
             say_kept(new.keep(), self._output)
 
     def _write_own_files(self) -> None:
-        with locked(state_dir()):
+        with lock_edits(state_dir()):
             if (capture := self._plan.capture) is not None:
                 backup = self._undo.file(
                     capture.path,
@@ -140,7 +140,7 @@ class CarryOut:
 
     def _install(self, places: Sequence[Place], records: Records, machine: Machine) -> tuple[int, list[Place]]:
         output, code, changed = self._output, EX_OK, []
-        with locked(state_dir()):
+        with lock_edits(state_dir()):
             for place in places:
                 (planned,) = plan_installs([place], machine, records)  # in turn: two hosts may have one file
                 try:

@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 
 from config.editing.draft import Draft
 from config.errors import ConfigError
-from config.files import locked
+from config.files import lock_edits
 from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import state_dir
 from config.loading.assemble import load_all
@@ -291,7 +291,7 @@ def ask_token(name: str, output: Output) -> int:
     new = NewSecrets(SecretStore.open())
     secret = new.name_for(re.sub(r"\W", "_", f"{name}_token").upper(), token)
     say_kept(new.keep(), output)
-    with locked(state_dir()):
+    with lock_edits(state_dir()):
         draft = Draft(None, os.environ)
         headers = draft.settings_of(name).get("headers") or {}
         draft.assign(name, "headers", {**headers, "Authorization": f"{SCHEME}${{secret:{secret}}}"})

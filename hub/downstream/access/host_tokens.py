@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from config.directories import make_dirs
 from config.errors import ConfigError, EditError
-from config.files import locked, replace_private
+from config.files import lock_edits, replace_private
 from config.loading.safe_reading import read_private
 from config.secrets.state_file import StateFile, StateUnreadable
 from config.settings import TOKEN
@@ -94,7 +94,7 @@ class HostTokens:
             EditError: there is one of that name, there are too many, or the file cannot be used.
         """
         token = _new()
-        with locked(self.path.parent):
+        with lock_edits(self.path.parent):
             known = self.all()
             if name in known:
                 raise EditError(f"there is a token {name} already; `hubd token rotate {name}` replaces it")
@@ -113,7 +113,7 @@ class HostTokens:
             EditError: there is none, or the file cannot be used.
         """
         token, now = _new(), self._wall()
-        with locked(self.path.parent):
+        with lock_edits(self.path.parent):
             known = self.all()
             kept = _of(known, name)
             former = Former(kept.hash, now + grace_s) if grace_s > 0 else None
@@ -127,7 +127,7 @@ class HostTokens:
         Raises:
             EditError: there is none, or the file cannot be used.
         """
-        with locked(self.path.parent):
+        with lock_edits(self.path.parent):
             known = self.all()
             _of(known, name)
             del known[name]

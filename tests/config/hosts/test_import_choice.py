@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from config.editing.imported import blocks_of, compose_file, removed_marks, without
+from config.editing.imported import blocks_of, compose_file, marks_of_removal, without
 from config.editing.text.change import EditRefused
 from config.hosts.entry import KEY, stdio_entry
 from config.hosts.facts import Machine, Place, all_hosts, every_user_file, project_files
@@ -378,12 +378,12 @@ def test_what_was_removed_leaves_a_mark(machine):
     host_homes.write(machine.home, "continue")
     servers = surveyed(machine, "continue")[0]
     text = compose_file("Continue", "continue", [block(server.name, server) for server in servers])
-    assert removed_marks(text) == set()
+    assert marks_of_removal(text) == set()
     gone = without(text, "browser").apply(text)
     assert len(blocks_of(gone)) == 2
     assert "DEBUG" not in gone
     assert list(tomllib.loads(gone)["upstreams"]) == ["remote"]
-    result = Import({}, [], "keep", removed_marks(gone))
+    result = Import({}, [], "keep", marks_of_removal(gone))
     for server in servers:
         result.add(server)
     assert [name for name, _ in result.taken] == ["remote"]

@@ -59,7 +59,7 @@ def test_an_escape_is_none_in_the_store_and_a_reference_stays(store):
 
 
 def test_a_name_that_another_secret_has_is_not_taken_from_it(store):
-    store.set("MY_SERVER_API_KEY", "another")
+    store.keep("MY_SERVER_API_KEY", "another")
     found, kept, new = moved(store, {"env": {"API_KEY": CANARY}})
     assert found["env"]["API_KEY"] == "${secret:MY_SERVER_API_KEY_2}"
     new.keep()
@@ -114,7 +114,7 @@ def kept(store, **values):
 
 def test_a_name_that_has_another_secret_by_now_is_refused_before_anything_is_kept(store):
     new = kept(store, A="mine", B="mine", C="mine")
-    store.set("B", "another's")
+    store.keep("B", "another's")
     with pytest.raises(EditError, match="the secret B was kept by another program meanwhile; nothing was changed"):
         new.keep()
     assert list(store.names()) == ["B"]
@@ -124,9 +124,9 @@ def test_a_name_that_has_another_secret_by_now_is_refused_before_anything_is_kep
 
 def test_only_what_was_kept_and_is_still_that_is_taken_back(store):
     new = kept(store, A="mine", B="the same", C="mine")
-    store.set("B", "the same")
+    store.keep("B", "the same")
     assert list(new.keep()) == ["A", "C"]
-    store.set("C", "changed since")
+    store.keep("C", "changed since")
     new.take_back()
     assert {name: store.get(name) for name in store.names()} == {"B": "the same", "C": "changed since"}
 

@@ -4,10 +4,10 @@ import pytest
 
 from config.secrets.detection import (
     looks_secret,
-    masked,
-    masked_arguments,
-    masked_secret,
-    masked_url,
+    mask_arguments,
+    mask_secret,
+    mask_secrets,
+    mask_url,
     secret_arguments,
     secrets_in,
 )
@@ -39,7 +39,7 @@ def test_what_looks_secret(name, value, expected):
 def test_nothing_secret_is_shown():
     document = {"a": {"env": {"TOKEN": 'a"b\\c'}, "args": ["--password", "hunter2"]}, "b": ["x"]}
     assert set(secrets_in(document)) == {'a"b\\c', "hunter2"}
-    assert masked('"TOKEN": "a\\"b\\\\c", hunter2', list(secrets_in(document))) == '"TOKEN": "***", ***'
+    assert mask_secrets('"TOKEN": "a\\"b\\\\c", hunter2', list(secrets_in(document))) == '"TOKEN": "***", ***'
 
 
 @pytest.mark.covers("SEC-61")
@@ -68,7 +68,7 @@ def test_where_arguments_hold_secrets():
     ],
 )
 def test_secrets_are_masked_and_references_are_not(value, expected):
-    assert masked_secret(value, scheme=True) == expected
+    assert mask_secret(value, scheme=True) == expected
 
 
 @pytest.mark.covers("SEC-61")
@@ -99,8 +99,8 @@ def test_secrets_are_masked_and_references_are_not(value, expected):
     ],
 )
 def test_arguments_that_look_like_secrets_are_masked(arguments, expected):
-    assert list(masked_arguments([str(each) for each in arguments])) == expected
+    assert list(mask_arguments([str(each) for each in arguments])) == expected
 
 
 def test_a_url_that_is_none_is_not_shown():
-    assert masked_url("http://[abc") == "***"
+    assert mask_url("http://[abc") == "***"

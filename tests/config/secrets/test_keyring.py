@@ -46,7 +46,7 @@ def test_a_command_asks_a_silent_keyring_once_and_a_hub_anew_for_each_server(mon
     monkeypatch.delenv("HUBD_STATE_DIR", raising=False)
     (tmp_path / "hubd").mkdir(mode=0o700)
     Child(monkeypatch, 0, 0)
-    SecretStore(tmp_path / "hubd" / "secrets.json", SystemKeyring(tmp_path)).set("A", "v")
+    SecretStore(tmp_path / "hubd" / "secrets.json", SystemKeyring(tmp_path)).keep("A", "v")
     child = Child(monkeypatch, None, None, None)
     for _ in range(2):
         with pytest.raises(SecretUnavailable, match="did not answer"):

@@ -48,7 +48,7 @@ def path(tmp_path):
 
 def test_without_a_keyring_the_value_is_in_a_private_file(path):
     store = SecretStore(path, MemoryKeyring(NONE))
-    stored = store.set("A.b-c_1", CANARY)
+    stored = store.keep("A.b-c_1", CANARY)
     assert (stored.place, stored.why) == ("file", "no keyring answers here")
     assert path.stat().st_mode & 0o777 == 0o600
     assert CANARY in path.read_text()
@@ -63,7 +63,7 @@ def test_without_a_keyring_the_value_is_in_a_private_file(path):
 def test_with_a_keyring_the_file_has_the_name_only(path):
     keyring = MemoryKeyring()
     store = SecretStore(path, keyring)
-    assert store.set("A", CANARY).place == "keyring"
+    assert store.keep("A", CANARY).place == "keyring"
     assert CANARY not in path.read_text()
     assert json.loads(path.read_text())["secrets"]["A"]["keyring"] is True
     assert store.get("A") == CANARY
@@ -76,14 +76,14 @@ def test_what_cannot_be_noted_in_the_file_is_taken_back_out_of_the_keyring(path,
     keyring = MemoryKeyring()
     store = SecretStore(path, keyring)
     if before is not None:
-        store.set("TOKEN", before)
+        store.keep("TOKEN", before)
 
     def full(path, data):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("config.secrets.store.replace_private", full)
     with pytest.raises(EditError, match="No space left"):
-        store.set("TOKEN", CANARY)
+        store.keep("TOKEN", CANARY)
     assert keyring.kept == ({} if before is None else {"TOKEN": before})
     assert store.names() == ({} if before is None else {"TOKEN": "keyring"})
 
@@ -93,32 +93,32 @@ def test_each_change_of_a_value_is_another_version(path):
         return json.loads(path.read_text())["secrets"]["A"]["version"]
 
     store = SecretStore(path, MemoryKeyring(NONE))
-    store.set("A", "one")
+    store.keep("A", "one")
     first = version()
-    store.set("A", "one")
+    store.keep("A", "one")
     assert version() == first
-    store.set("A", "two")
+    store.keep("A", "two")
     assert version() != first
 
 
 def test_a_keyring_that_is_gone_leaves_its_secrets_to_be_set_again(path):
     keyring = MemoryKeyring()
     store = SecretStore(path, keyring)
-    store.set("A", CANARY)
+    store.keep("A", CANARY)
     keyring.problem = KeyringRefused("the keyring did not answer (did not end within 60 seconds): unlock it")
     with pytest.raises(SecretUnavailable, match=r"unlock it$"):
         store.get("A")
     keyring.problem = NONE
     with pytest.raises(SecretUnavailable, match=r"no keyring answers here"):
         store.get("A")
-    assert store.set("A", "new").place == "file"
+    assert store.keep("A", "new").place == "file"
     assert store.get("A") == "new"
     assert "may still have" in SecretStore(path, _with_secret(path, keyring)).remove("B")
 
 
 def _with_secret(path, keyring):
     keyring.problem = None
-    SecretStore(path, keyring).set("B", CANARY)
+    SecretStore(path, keyring).keep("B", CANARY)
     keyring.problem = NONE
     return keyring
 
@@ -126,7 +126,7 @@ def _with_secret(path, keyring):
 def test_a_keyring_that_forgot_says_what_to_do(path):
     keyring = MemoryKeyring()
     store = SecretStore(path, keyring)
-    store.set("A", CANARY)
+    store.keep("A", CANARY)
     keyring.kept.clear()
     with pytest.raises(SecretUnavailable, match=r"run `hubd secret set A`"):
         store.get("A")
@@ -135,13 +135,13 @@ def test_a_keyring_that_forgot_says_what_to_do(path):
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "..", ".", "x" * 65, "é", "a\n", "${A}"])
 def test_names_that_are_none(path, name):
     with pytest.raises(EditError, match="no secret can have this name"):
-        SecretStore(path, MemoryKeyring(NONE)).set(name, "x")
+        SecretStore(path, MemoryKeyring(NONE)).keep(name, "x")
 
 
 @pytest.mark.parametrize("value", ["", "a\0b", "x" * 65537, "\ud800"])
 def test_values_that_are_none(path, value):
     with pytest.raises(EditError) as raised:
-        SecretStore(path, MemoryKeyring(NONE)).set("A", value)
+        SecretStore(path, MemoryKeyring(NONE)).keep("A", value)
     assert not value or value not in str(raised.value)
     assert not path.exists()
 
@@ -169,7 +169,7 @@ def test_a_file_that_hubd_did_not_write_is_left_alone(path, data):
     path.chmod(0o600)
     store = SecretStore(path, MemoryKeyring(NONE))
     with pytest.raises(EditError, match=r"secrets\.json"):
-        store.set("A", CANARY)
+        store.keep("A", CANARY)
     with pytest.raises(SecretUnavailable, match=r"secrets\.json") as raised:
         store.get("A")
     assert CANARY not in str(raised.value)
@@ -178,7 +178,7 @@ def test_a_file_that_hubd_did_not_write_is_left_alone(path, data):
 
 def test_a_file_that_others_may_read_is_not_used(path):
     store = SecretStore(path, MemoryKeyring(NONE))
-    store.set("A", CANARY)
+    store.keep("A", CANARY)
     path.chmod(0o644)
     with pytest.raises(SecretUnavailable, match=r"other users may read .*: run `chmod 600 "):
         store.get("A")

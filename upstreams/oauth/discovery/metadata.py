@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import unquote_plus
 
 from config.errors import dot_keys, quote_toml
-from config.secrets.detection import masked_url
+from config.secrets.detection import mask_url
 from config.tables.oauth import OWN_PARAMETERS, UpstreamOAuth
 from upstreams.fetch.model import Allowed
 from upstreams.oauth.discovery.addresses import (
@@ -92,7 +92,7 @@ def _identifier(named: str | None, place: str, terms: Terms) -> tuple[str, bool]
     The operator's own is sent whatever the document says, as long as that is the same, or right by itself.
     """
     expected = terms.settings.resource
-    own = show_url(masked_url(terms.url))  # some servers have keys in their URLs
+    own = show_url(mask_url(terms.url))  # some servers have keys in their URLs
     address = terms.sound(named)
     if named is None or address is None:
         if expected and named == expected:
@@ -105,7 +105,7 @@ def _identifier(named: str | None, place: str, terms: Terms) -> tuple[str, bool]
         return expected or named, False
     if is_parent(address, terms.address) and is_place_of(place, address):
         return expected or named, not expected
-    other = show_url(masked_url(named))
+    other = show_url(mask_url(named))
     raise OAuthProblem(
         f"{terms.upstream} says that it is {other}, which is not {own}, so it is not trusted. "
         f"If you know better, set resource = {quote_toml(other)} {below(terms.upstream)}."
