@@ -6,6 +6,7 @@ entry that may be stale is dropped.
 
 from collections import Counter
 from collections.abc import Callable
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -18,14 +19,11 @@ from cache.statistics import CacheCounters, CacheStatistics, UpstreamCacheStatis
 from config.settings import CacheConfig
 
 
-class KnownUpstream:
+class KnownUpstream(NamedTuple):
     """One upstream with its present configuration; `id` is its identity in all hubs."""
 
-    __slots__ = ("id", "upstream")
-
-    def __init__(self, upstream: ReadableUpstream, id: str) -> None:
-        self.upstream = upstream
-        self.id = id
+    upstream: ReadableUpstream
+    id: str
 
 
 class CacheState:

@@ -47,8 +47,8 @@ class NotificationSink:
         self._lists = lists
         self._listener = listener
         self._history = history
-        self._on_asked = on_asked
-        self._on_ended = on_ended
+        self.said, self.note = history.said, history.note
+        self.asked, self.ended = on_asked, on_ended
         self._logs_left = LOGS_PER_S
         self._second = 0
         self._told_refused = float("-inf")
@@ -76,29 +76,13 @@ class NotificationSink:
         text = self._history.note_log(level, bytes(params.get("data", b"")).decode(errors="replace")[:LOG_CHARS])
         log.log(SEVERITY.get(level, logging.ERROR), "%s: %s", peek_str(params.get("logger")), text)
 
-    def said(self, line: str, pid: int) -> bool:
-        """Add a line of stderr to the journal; True: the last process said it, too."""
-        return self._history.said(line, pid)
-
-    def note(self, text: str) -> None:
-        """Add what became of a session to the journal."""
-        self._history.note(text)
-
     def exited(self, exit: Exit) -> None:
         """Note the end of a process."""
         self._history.exited(exit, trio.current_time())
 
-    def asked(self, method: str) -> None:
-        """The upstream is interactive from now on."""
-        self._on_asked(method)
-
     def roots_withheld(self) -> None:
         """Count a question for roots that was refused."""
         self.withheld_roots += 1
-
-    def ended(self) -> None:
-        """The main session carries no more calls."""
-        self._on_ended()
 
     def unattributed(self, method: str) -> None:
         """Count a question that could not be attributed; warn at most every `TELL_REFUSED_S`."""

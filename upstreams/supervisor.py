@@ -157,9 +157,9 @@ class Supervisor:
         Raises:
             KeyError: there is no such upstream, or it is disabled.
         """
-        for generation in (self._generations[name], self._candidates.get(name)):
-            if generation is None:
-                continue
+        if not (generations := self._generations_of(name)):
+            raise KeyError(name)
+        for generation in generations:
             if generation.runner is None:
                 raise KeyError(name)
             upstream = generation.upstream
@@ -170,15 +170,17 @@ class Supervisor:
 
     def signed_in(self, name: str) -> None:
         """A person has signed in at an upstream; nothing, if there is no such one any more."""
-        for generation in (self._generations.get(name), self._candidates.get(name)):
-            if generation is not None:
-                generation.upstream.signed_in()
+        for generation in self._generations_of(name):
+            generation.upstream.signed_in()
 
     def signed_out(self, name: str) -> None:
         """A person's sign-in at an upstream is over: sessions that act for the person end."""
-        for generation in (self._generations.get(name), self._candidates.get(name)):
-            if generation is not None and generation.runner is not None:
+        for generation in self._generations_of(name):
+            if generation.runner is not None:
                 generation.runner.restart()
+
+    def _generations_of(self, name: str) -> list[Generation]:
+        return [table[name] for table in (self._generations, self._candidates) if name in table]
 
     def note_connected(self) -> None:
         """Remember which upstreams are connected now. To be called now and then."""

@@ -42,14 +42,12 @@ class RedisDirectory:
         self._clock = clock
 
     async def get(self, name: str) -> bytes | None:
-        """See `Directory.get`."""
         found = await self._find(name)
         if found.value is not None and not (found.is_mine or found.is_foreign):
             await self._replace(name, found, found.value, found.until)
         return found.value
 
     async def put(self, name: str, value: bytes, ttl_s: float) -> None:
-        """See `Directory.put`."""
         key = self._link.layout.fact(name)
         (now,) = await self._execute([b"TIME"])
         sealed = self._seal(key, value, time_of(now) + int(ttl_s * 1e6))
@@ -57,14 +55,12 @@ class RedisDirectory:
         self._link.health.on_written(self._clock())
 
     async def swap(self, name: str, old: bytes | None, new: bytes, ttl_s: float) -> bool:
-        """See `Directory.swap`."""
         found = await self._find(name)
         if found.value != old or found.is_foreign:
             return False
         return await self._replace(name, found, new, max(found.until + 1, found.now + int(ttl_s * 1e6)))
 
     async def delete(self, name: str) -> None:
-        """See `Directory.delete`."""
         await self._execute(*((b"DEL", layout.fact(name)) for layout in self._link.layouts))
 
     async def _replace(self, name: str, found: _Found, value: bytes, until: int) -> bool:

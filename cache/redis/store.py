@@ -101,7 +101,6 @@ class RedisStore:
         return self._link.is_coherent
 
     def statistics(self) -> StoreStatistics:
-        """See `SharedStore.statistics`."""
         now = self._clock()
         return self._health.statistics(now, self._link.bus.hubs(now))
 
@@ -149,7 +148,6 @@ class RedisStore:
     async def put(
         self, ticket: ReadTicket, source: str, uri: str, owner: str, entry: Entry, abilities: str = ""
     ) -> None:
-        """See `SharedStore.put`."""
         now = self._clock()
         stale_until = min(entry.stale_until, now + HASH_TTL_S)
         life_ms = int((min(max(entry.fresh_until, stale_until), now + HASH_TTL_S) - now) * 1000)
@@ -170,7 +168,6 @@ class RedisStore:
             self._health.on_written(self._clock())
 
     def invalidate(self, source: str, uri: str | None) -> None:
-        """See `SharedStore.invalidate`."""
         self._link.invalidate(source, uri)
         self._spoil(source)
 

@@ -69,11 +69,7 @@ def address_of(config: CacheConfig) -> StoreAddress:
 def require_client() -> None:
     """Check that the client library is installed, without loading it. Raises: ConfigError."""
     if importlib.util.find_spec("coredis") is None:
-        raise ConfigError(f"the client for Redis and Valkey is not installed; run `{_install()}`")
-
-
-def _install() -> str:
-    """The command that installs it beside this program."""
-    if "/pipx/venvs/" in sys.prefix:
-        return f"pipx inject {os.path.basename(sys.prefix)} {CLIENT!r}"
-    return f"{shlex.quote(sys.executable)} -m pip install {CLIENT!r}"
+        by = f"pipx inject {os.path.basename(sys.prefix)}"
+        if "/pipx/venvs/" not in sys.prefix:
+            by = f"{shlex.quote(sys.executable)} -m pip install"
+        raise ConfigError(f"the client for Redis and Valkey is not installed; run `{by} {CLIENT!r}`")

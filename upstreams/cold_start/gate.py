@@ -94,7 +94,7 @@ class StartGate:
             while package.is_held and not self._is_installed(run):
                 await package.lot.park()
             if self._is_installed(run):
-                start.installed_meanwhile()
+                start.cold = False
             else:
                 package.is_held = holds = True
             yield

@@ -68,10 +68,6 @@ class Start:
         """A host waits for it from now on."""
         self.is_hurried = True
 
-    def installed_meanwhile(self) -> None:
-        """Another server has installed what it runs."""
-        self.cold = False
-
     def begin(self, now: float) -> None:
         """It is its turn."""
         self._begun_at = self._busy_at = now

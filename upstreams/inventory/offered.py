@@ -179,7 +179,7 @@ class Offered:
         self.freshness = old.freshness
 
     def require_listing(self) -> None:
-        """Do not take what is remembered for what the upstream offers; its lists have to be read."""
+        """Take nothing that is remembered for what the upstream offers."""
         self.known = False
 
     def complete(self) -> None:

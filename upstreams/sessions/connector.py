@@ -68,7 +68,9 @@ class _Events:
 
     def __init__(self, upstream: UpstreamEvents, pooled: PooledSession, on_ended: Callable[[], None]) -> None:
         self._pooled = pooled
-        self._on_ended = on_ended
+        self.ended = on_ended
+        self.forgotten, self.hears = pooled.forgotten, pooled.hears
+        self.updated = pooled.subscriptions.updated
         self.changed = upstream.changed
         self.log = upstream.log
         self.said = upstream.said
@@ -79,20 +81,8 @@ class _Events:
         self.unattributed = upstream.unattributed
         self.elicited = upstream.elicited
 
-    def updated(self, uri: str) -> None:
-        self._pooled.subscriptions.updated(uri)
-
-    def forgotten(self) -> None:
-        self._pooled.forgotten()
-
-    def hears(self, on: bool) -> None:
-        self._pooled.hears(on)
-
     def at_work(self) -> float:
         return self._pooled.start.at_work(trio.current_time())
-
-    def ended(self) -> None:
-        self._on_ended()
 
 
 class SessionConnector:
