@@ -59,30 +59,18 @@ class Event(Enum):
 
 _COMMANDS: Final = {Event.RESTART: State.CONNECTING}
 _ENDS: Final = {Event.LOST: State.RECONNECTING, Event.GAVE_UP: State.FAILED, Event.REFUSED: State.UNAUTHORIZED}
-_UNRESOLVED: Final = {Event.UNRESOLVED: State.UNRESOLVED}
+_OUTCOMES: Final = {Event.OPENED: State.CONNECTED, Event.UNRESOLVED: State.UNRESOLVED, **_ENDS}
 _REST: Final = {Event.UNUSED: State.IDLE}
+_ONCE_MORE: Final = {Event.START: State.RECONNECTING, **_COMMANDS}
 
 TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
     State.IDLE: {Event.START: State.CONNECTING, **_COMMANDS},
-    State.CONNECTING: {
-        Event.START: State.CONNECTING,
-        Event.OPENED: State.CONNECTED,
-        **_UNRESOLVED,
-        **_ENDS,
-        **_COMMANDS,
-    },
+    State.CONNECTING: {Event.START: State.CONNECTING, **_OUTCOMES, **_COMMANDS},
     State.CONNECTED: {**_ENDS, **_REST, **_COMMANDS},
-    State.RECONNECTING: {
-        Event.START: State.RECONNECTING,
-        Event.OPENED: State.CONNECTED,
-        **_UNRESOLVED,
-        **_ENDS,
-        **_REST,
-        **_COMMANDS,
-    },
-    State.FAILED: {Event.START: State.RECONNECTING, **_COMMANDS},
-    State.UNAUTHORIZED: {Event.START: State.RECONNECTING, **_COMMANDS},
-    State.UNRESOLVED: {Event.START: State.RECONNECTING, **_COMMANDS},
+    State.RECONNECTING: {Event.START: State.RECONNECTING, **_OUTCOMES, **_REST, **_COMMANDS},
+    State.FAILED: _ONCE_MORE,
+    State.UNAUTHORIZED: _ONCE_MORE,
+    State.UNRESOLVED: _ONCE_MORE,
     State.DISABLED: {},
 }
 FIRST: Final = (State.IDLE, State.DISABLED)
@@ -112,7 +100,7 @@ class Backoff:
         self.reset()
 
     def __repr__(self) -> str:
-        return f"<Backoff {self.failures} failed in a row, {self._pauses!r}>"
+        return f"<Backoff {self.failures} failed in a row>"
 
     def reset(self) -> None:
         """Forget all failures."""

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from math import inf
 from typing import Final, Literal
 
+import msgspec
+from msgspec import structs
+
 from cache.statistics import StoreStatistics
 
 log = logging.getLogger("cache.redis")
@@ -117,16 +120,8 @@ class StoreHealth:
 
     def statistics(self, now: float, hubs: int) -> StoreStatistics:
         """State and counts, for `hubd cache` and `hubd status`."""
-        return StoreStatistics(
-            state=self.state,
-            since_s=max(0.0, now - self._since),
-            reason=self.reason,
-            dropped=self.dropped,
-            altered=self.altered,
-            late=self.late,
-            bypasses=self.bypasses,
-            hubs=hubs,
-        )
+        counts = msgspec.convert(self, StoreStatistics, from_attributes=True)
+        return structs.replace(counts, since_s=max(0.0, now - self._since), hubs=hubs)
 
     def _turn(self, state: State, now: float) -> None:
         self.state, self._since = state, now

@@ -43,14 +43,11 @@ class _Runner(Struct, frozen=True):
     """Options whose value is a package; then the first argument is none."""
 
 
-def _runner(shown: str, words: str = "", *, family: str = "", values: str = "", packages: str = "") -> _Runner:
-    return _Runner(
-        shown,
-        tuple(words.split()),
-        family or shown,
-        frozenset(values.split()) | frozenset(packages.split()),
-        frozenset(packages.split()),
-    )
+def _runners(shown: str, *ways: str, family: str = "", values: str = "", packages: str = "") -> tuple[_Runner, ...]:
+    """One for each of the `ways` to write its subcommand; none: it has no subcommand."""
+    of_package = frozenset(packages.split())
+    of_value = of_package.union(values.split())
+    return tuple(_Runner(shown, tuple(way.split()), family or shown, of_value, of_package) for way in ways or ("",))
 
 
 _NPM_VALUES: Final = "-c --call -w --workspace --registry --cache --prefix --userconfig --loglevel --node-options"
@@ -69,31 +66,22 @@ _DOCKER_VALUES: Final = (
 )
 
 _RUNNERS: Final[Mapping[str, tuple[_Runner, ...]]] = {
-    "npx": (_runner("npx", values=_NPM_VALUES, packages="-p --package"),),
-    "npm": (
-        _runner("npm exec", "exec", family="npx", values=_NPM_VALUES, packages="-p --package"),
-        _runner("npm exec", "x", family="npx", values=_NPM_VALUES, packages="-p --package"),
-    ),
-    "bunx": (_runner("bunx", packages="-p --package"),),
-    "bun": (_runner("bunx", "x", packages="-p --package"),),
-    "pnpx": (_runner("pnpm dlx", packages="--package"),),
-    "pnpm": (_runner("pnpm dlx", "dlx", values="--config -C --dir --reporter", packages="--package"),),
-    "yarn": (_runner("yarn dlx", "dlx", packages="-p --package"),),
-    "uvx": (_runner("uvx", family="uv", values=_UV_VALUES, packages="--from"),),
+    "npx": _runners("npx", values=_NPM_VALUES, packages="-p --package"),
+    "npm": _runners("npm exec", "exec", "x", family="npx", values=_NPM_VALUES, packages="-p --package"),
+    "bunx": _runners("bunx", packages="-p --package"),
+    "bun": _runners("bunx", "x", packages="-p --package"),
+    "pnpx": _runners("pnpm dlx", packages="--package"),
+    "pnpm": _runners("pnpm dlx", "dlx", values="--config -C --dir --reporter", packages="--package"),
+    "yarn": _runners("yarn dlx", "dlx", packages="-p --package"),
+    "uvx": _runners("uvx", family="uv", values=_UV_VALUES, packages="--from"),
     "uv": (
-        _runner("uv tool run", "tool run", family="uv", values=_UV_VALUES, packages="--from"),
-        _runner("uv run", "run", values=_UV_VALUES),
+        *_runners("uv tool run", "tool run", family="uv", values=_UV_VALUES, packages="--from"),
+        *_runners("uv run", "run", values=_UV_VALUES),
     ),
-    "pipx": (_runner("pipx run", "run", values="--python --pip-args --index-url -i", packages="--spec"),),
-    "docker": (
-        _runner("docker run", "run", values=_DOCKER_VALUES),
-        _runner("docker run", "container run", values=_DOCKER_VALUES),
-    ),
-    "podman": (
-        _runner("podman run", "run", values=_DOCKER_VALUES),
-        _runner("podman run", "container run", values=_DOCKER_VALUES),
-    ),
-    "deno": (_runner("deno run", "run", values="-c --config --import-map --lock -r --seed"),),
+    "pipx": _runners("pipx run", "run", values="--python --pip-args --index-url -i", packages="--spec"),
+    "docker": _runners("docker run", "run", "container run", values=_DOCKER_VALUES),
+    "podman": _runners("podman run", "run", "container run", values=_DOCKER_VALUES),
+    "deno": _runners("deno run", "run", values="-c --config --import-map --lock -r --seed"),
 }
 _PLACES: Final = frozenset({"--directory", "--project", "--with-requirements", "--with-editable"})
 """Options of `uv run` that say which project is installed."""

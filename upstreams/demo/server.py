@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, Final, TypeGuard
+from typing import Annotated, Any, Final
 from urllib.parse import unquote
 
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Meta, Raw, Struct, field
 
 from hub.wire import jsonrpc, mcp
 from upstreams.demo.content import COMPLETIONS, INSTRUCTIONS, PROMPTS, RESOURCES, SURPRISE, TEMPLATES, TOOLS, WELCOME
@@ -41,10 +41,8 @@ class Call(Struct, frozen=True):
 
     id: jsonrpc.RequestId
     params: Json
+    meta: Json
     modern: bool
-    log_level: str | None
-    token: int | str | None
-    """For progress; None: none wanted."""
     now: float
 
     def object(self, key: str) -> Json:
@@ -66,7 +64,7 @@ def read_call(request: jsonrpc.Request, now: float) -> Call:
         DemoRefusal: params that cannot be read, or modern metadata that is incomplete or of an unknown revision.
     """
     try:
-        params: Json = {key: msgspec.json.decode(value) for key, value in request.params.items()}
+        params: Json = msgspec.json.decode(jsonrpc.raw(request.params))
     except msgspec.DecodeError as error:
         raise DemoRefusal(mcp.INVALID_PARAMS, f"params hold what the demo server cannot read: {error}") from None
     meta = params.pop("_meta", None)
@@ -77,25 +75,12 @@ def read_call(request: jsonrpc.Request, now: float) -> Call:
         raise DemoRefusal(mcp.UNSUPPORTED_VERSION, f"The demo server does not speak revision {version}", data)
     if version is not None and not isinstance(meta.get(mcp.CLIENT_CAPABILITIES_KEY), dict):
         raise DemoRefusal(mcp.INVALID_PARAMS, f"_meta lacks {mcp.CLIENT_CAPABILITIES_KEY}")
-    level = meta.get(mcp.LOG_LEVEL_KEY)
-    return Call(
-        id=request.id,
-        params=params,
-        modern=version is not None,
-        log_level=level if level in mcp.LOG_LEVELS else None,
-        token=meta.get(mcp.PROGRESS_TOKEN),
-        now=now,
-    )
+    return Call(request.id, params, meta, version is not None, now)
 
 
 def cacheable(call: Call, result: Json, *, ttl_ms: int = TTL_MS) -> Json:
     """A result that modern clients may keep: it carries for how long, and that everybody gets the same."""
     return {**result, "ttlMs": ttl_ms, "cacheScope": "public"} if call.modern else result
-
-
-def is_number(value: Any) -> TypeGuard[int | float]:
-    """True if `value` is a finite JSON number."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def text_result(text: str) -> Json:
@@ -108,13 +93,36 @@ def mistake(text: str) -> Json:
     return {**text_result(text), "isError": True}
 
 
+class NoArguments(Struct):
+    """The arguments of a tool that takes none."""
+
+
+class Text(Struct):
+    """The arguments of `echo`."""
+
+    text: str
+
+
+class Summands(Struct):
+    """The arguments of `add`."""
+
+    a: int | float
+    b: int | float
+
+
+class Steps(Struct):
+    """The arguments of `countdown`."""
+
+    start: Annotated[int, Meta(ge=1, le=100)] = field(default=5, name="from")
+    pause_s: Annotated[float, Meta(ge=0, le=10)] = 1
+
+
 class Countdown(Struct):
     """A `countdown` call under way."""
 
     call: Call
-    start: int
+    steps: Steps
     left: int
-    pause_s: float
     due: float
 
 
@@ -124,12 +132,13 @@ class Demo:
     def __init__(self, wall: Callable[[], str]) -> None:
         self._wall = wall
         self._out: list[bytes] = []
-        self._initialized = False
+        self._legacy: Json | None = None
+        """What a legacy client hears of; None: it has not said `initialize`."""
         self._log_level = "warning"
         self._touched = 0
         self._countdowns: dict[jsonrpc.RequestId, Countdown] = {}
         self._listens: dict[jsonrpc.RequestId, Json] = {}
-        self._subscribed: set[str] = set()
+        """What each stream of a modern client hears of."""
         self._clock_due = math.inf
 
     # --- in and out ---------------------------------------------------------------------------------------------------
@@ -182,8 +191,8 @@ class Demo:
 
     def _log(self, call: Call, level: str, text: str) -> None:
         """To whoever wants it: modern clients say so in the request, legacy ones once for all."""
-        wanted = call.log_level if call.modern else self._log_level
-        if wanted is not None and mcp.LOG_LEVELS.index(level) >= mcp.LOG_LEVELS.index(wanted):
+        wanted = call.meta.get(mcp.LOG_LEVEL_KEY) if call.modern else self._log_level
+        if wanted in mcp.LOG_LEVELS and mcp.LOG_LEVELS.index(level) >= mcp.LOG_LEVELS.index(wanted):
             self._notify(mcp.MESSAGE, {"level": level, "logger": "demo", "data": text})
 
     # --- requests -----------------------------------------------------------------------------------------------------
@@ -194,7 +203,7 @@ class Demo:
             handler = (MODERN_METHODS if call.modern else LEGACY_METHODS).get(request.method)
             if handler is None:
                 raise DemoRefusal(mcp.METHOD_NOT_FOUND, f"The demo server has no method {request.method}")
-            if not call.modern and not self._initialized and request.method not in (mcp.INITIALIZE, mcp.PING):
+            if not call.modern and self._legacy is None and request.method not in (mcp.INITIALIZE, mcp.PING):
                 raise DemoRefusal(mcp.INVALID_REQUEST, "Say initialize first")
             result = handler(self, call)
         except DemoRefusal as refused:
@@ -204,7 +213,7 @@ class Demo:
             self._reply(call, result)
 
     def _initialize(self, call: Call) -> Json:
-        self._initialized = True
+        self._legacy = {"resourcesListChanged": True, "resourceSubscriptions": set()}
         requested = call.params.get("protocolVersion")
         version = requested if requested in mcp.LEGACY_VERSIONS else mcp.L4
         return {
@@ -274,12 +283,14 @@ class Demo:
     # --- subscriptions ------------------------------------------------------------------------------------------------
 
     def _subscribe(self, call: Call) -> Json:
-        self._subscribed.add(str(call.params.get("uri")))
+        assert self._legacy is not None, "it has said initialize"
+        self._legacy["resourceSubscriptions"].add(str(call.params.get("uri")))
         self._wind(call)
         return {}
 
     def _unsubscribe(self, call: Call) -> Json:
-        self._subscribed.discard(str(call.params.get("uri")))
+        assert self._legacy is not None, "it has said initialize"
+        self._legacy["resourceSubscriptions"].discard(str(call.params.get("uri")))
         return {}
 
     def _listen(self, call: Call) -> None:
@@ -292,81 +303,68 @@ class Demo:
     def _wind(self, call: Call) -> None:
         self._clock_due = min(self._clock_due, call.now + CLOCK_S)
 
+    def _tell(self, method: str, params: Json, is_wanted: Callable[[Json], bool]) -> bool:
+        """Tell all who want to hear of it; whether anybody does."""
+        told = [{"_meta": {mcp.SUBSCRIPTION_KEY: id}} for id, wanted in self._listens.items() if is_wanted(wanted)]
+        told += [{}] if self._legacy is not None and is_wanted(self._legacy) else []
+        for meta in told:
+            self._notify(method, {**params, **meta})
+        return bool(told)
+
     def _updated(self, uri: str) -> bool:
-        """Tell all who watch `uri`; whether anybody does."""
-        watching = [id for id, honoured in self._listens.items() if uri in honoured.get("resourceSubscriptions", ())]
-        for id in watching:
-            self._notify(mcp.UPDATED, {"uri": uri, "_meta": {mcp.SUBSCRIPTION_KEY: id}})
-        if uri in self._subscribed:
-            self._notify(mcp.UPDATED, {"uri": uri})
-        return bool(watching) or uri in self._subscribed
+        return self._tell(mcp.UPDATED, {"uri": uri}, lambda wanted: uri in wanted.get("resourceSubscriptions", ()))
 
     # --- tools --------------------------------------------------------------------------------------------------------
 
     def _call_tool(self, call: Call) -> Json | None:
         name = call.params.get("name")
-        tool = TOOL_METHODS.get(name) if isinstance(name, str) else None
-        if tool is None:
+        if not isinstance(name, str) or name not in TOOL_METHODS:
             raise DemoRefusal(mcp.INVALID_PARAMS, f"The demo server has no tool {name}")
-        return tool(self, call, call.object("arguments"))
+        kind, tool = TOOL_METHODS[name]
+        try:
+            return tool(self, call, msgspec.convert(call.object("arguments"), kind))
+        except msgspec.ValidationError as error:
+            return mistake(f"{name} cannot do that: {error}")
 
-    def _echo(self, call: Call, arguments: Json) -> Json:
-        text = arguments.get("text")
-        return text_result(text) if isinstance(text, str) else mistake("echo needs text, a string")
+    def _add(self, call: Call, given: Summands) -> Json:
+        total = given.a + given.b
+        return {**text_result(f"{given.a} + {given.b} = {total}"), "structuredContent": {"sum": total}}
 
-    def _add(self, call: Call, arguments: Json) -> Json:
-        a, b = arguments.get("a"), arguments.get("b")
-        if not is_number(a) or not is_number(b):
-            return mistake("add needs a and b, two numbers")
-        return {**text_result(f"{a} + {b} = {a + b}"), "structuredContent": {"sum": a + b}}
-
-    def _now(self, call: Call, arguments: Json) -> Json:
-        return text_result(self._wall())
-
-    def _fail(self, call: Call, arguments: Json) -> Json:
+    def _fail(self, call: Call, given: NoArguments) -> Json:
         self._log(call, "error", "the tool fail was called, so it failed")
-        return mistake("This tool always fails, so that you can see how failures look. Nothing is broken.")
+        return mistake("This tool always fails, so that you can see how failures look. NoArguments is broken.")
 
-    def _touch(self, call: Call, arguments: Json) -> Json:
+    def _touch(self, call: Call, given: NoArguments) -> Json:
         self._touched += 1
         self._log(call, "info", f"the counter stands at {self._touched}")
         self._updated("demo://counter")
         changed = "notifications/resources/list_changed"
-        if self._initialized:
-            self._notify(changed, {})
-        for id, honoured in self._listens.items():
-            if honoured.get("resourcesListChanged"):
-                self._notify(changed, {"_meta": {mcp.SUBSCRIPTION_KEY: id}})
+        self._tell(changed, {}, lambda wanted: bool(wanted.get("resourcesListChanged")))
         return text_result(f"demo://counter is now {self._touched}, and a resource came or went")
 
-    def _countdown(self, call: Call, arguments: Json) -> Json | None:
-        start, pause_s = arguments.get("from", 5), arguments.get("pause_s", 1)
-        if not isinstance(start, int) or not 1 <= start <= 100 or not is_number(pause_s) or not 0 <= pause_s <= 10:
-            return mistake("countdown takes from (a whole number, 1 to 100) and pause_s (seconds, 0 to 10)")
-        self._countdowns[call.id] = Countdown(call, start, start, pause_s, call.now + pause_s)
-        self._log(call, "info", f"counting down from {start}")
-        return None
+    def _countdown(self, call: Call, steps: Steps) -> None:
+        self._countdowns[call.id] = Countdown(call, steps, steps.start, call.now + steps.pause_s)
+        self._log(call, "info", f"counting down from {steps.start}")
 
     def _count(self, running: Countdown, now: float) -> None:
-        call = running.call
+        call, start = running.call, running.steps.start
         running.left -= 1
-        running.due = now + running.pause_s
-        if call.token is not None:
-            done = running.start - running.left
-            progress = {"progress": done, "total": running.start, "message": f"{running.left} to go"}
-            self._notify(mcp.PROGRESS, {mcp.PROGRESS_TOKEN: call.token, **progress})
+        running.due = now + running.steps.pause_s
+        if (token := call.meta.get(mcp.PROGRESS_TOKEN)) is not None:
+            progress = {"progress": start - running.left, "total": start, "message": f"{running.left} to go"}
+            self._notify(mcp.PROGRESS, {mcp.PROGRESS_TOKEN: token, **progress})
         if running.left <= 0:
             del self._countdowns[call.id]
-            self._reply(call, text_result(f"Counted down from {running.start}. Lift-off!"))
+            self._reply(call, text_result(f"Counted down from {start}. Lift-off!"))
 
 
-TOOL_METHODS: Final[dict[str, Callable[[Demo, Call, Json], Json | None]]] = {
-    "echo": Demo._echo,
-    "add": Demo._add,
-    "now": Demo._now,
-    "countdown": Demo._countdown,
-    "touch": Demo._touch,
-    "fail": Demo._fail,
+TOOL_METHODS: Final[dict[str, tuple[type, Callable[[Demo, Call, Any], Json | None]]]] = {
+    "echo": (Text, lambda demo, call, given: text_result(given.text)),
+    "add": (Summands, Demo._add),
+    "now": (NoArguments, lambda demo, call, given: text_result(demo._wall())),
+    "countdown": (Steps, Demo._countdown),
+    "touch": (NoArguments, Demo._touch),
+    "fail": (NoArguments, Demo._fail),
 }
 _COMMON: Final[dict[str, Callable[[Demo, Call], Json | None]]] = {
     mcp.TOOLS_LIST: lambda demo, call: cacheable(call, {"tools": TOOLS}),

@@ -8,21 +8,11 @@ from trio.lowlevel import checkpoint
 
 from hub.link.hub_errors import UpstreamProtocolError
 from hub.linux.machine import current_time
+from hub.wire import mcp
 from hub.wire.byte_checks import READ_ERRORS
 from hub.wire.declarations import NO_HUBS, HubChain, join_chains, read_chain
 from hub.wire.http.mcp_headers import asks_for_headers
 from hub.wire.jsonrpc import Failure, detach, peek_object, peek_str, raw
-from hub.wire.mcp import (
-    CAPABILITY,
-    IDENTIFIER,
-    INVALID_PARAMS,
-    LIST_METHOD,
-    METHOD_NOT_FOUND,
-    Era,
-    Freshness,
-    Kind,
-    ListEntry,
-)
 from hub.wire.member_limits import first_items
 from hub.wire.request_meta import read_freshness
 from upstreams.session import Session
@@ -45,8 +35,8 @@ ENTRY_BYTES: Final = 1 << 10
 class Listing(Struct, frozen=True):
     """One whole list, detached from the messages it came in."""
 
-    entries: tuple[ListEntry, ...] = ()
-    freshness: Freshness = Freshness()
+    entries: tuple[mcp.ListEntry, ...] = ()
+    freshness: mcp.Freshness = mcp.Freshness()
     degraded: str = ""
     """The reason why it is incomplete; "" when it is whole."""
     behind: HubChain = NO_HUBS
@@ -57,7 +47,7 @@ class Listing(Struct, frozen=True):
     """Time at which the first page came; the ttl counts from then."""
 
 
-async def walk(session: Session, kind: Kind) -> Listing:
+async def walk(session: Session, kind: mcp.Kind) -> Listing:
     """Read all pages of one list; deadlines are the caller's. A cursor "" is like any other, none ends the walk.
 
     What is too much, or goes in circles, ends the walk and keeps what came before it. A cursor that is
@@ -67,7 +57,7 @@ async def walk(session: Session, kind: Kind) -> Listing:
         UpstreamProtocolError: a page is an error or no page.
         HubError: as `Session.request`.
     """
-    if CAPABILITY[kind] not in session.facts.capabilities:
+    if mcp.CAPABILITY[kind] not in session.facts.capabilities:
         return Listing(begun_at=current_time(), received_at=current_time())
     listing = await _walk(session, kind)
     if listing is None:
@@ -76,19 +66,19 @@ async def walk(session: Session, kind: Kind) -> Listing:
     return listing
 
 
-async def _walk(session: Session, kind: Kind, *, again: bool = False) -> Listing | None:
+async def _walk(session: Session, kind: mcp.Kind, *, again: bool = False) -> Listing | None:
     """As `walk`, from the first page to the last; None: it has to be started over."""
     list_ = _Gatherer(kind)
     params: dict[str, Raw] = {}
     seen: set[str] = set()
     for _ in range(MAX_PAGES):
-        reply = await session.request(LIST_METHOD[kind], params)
+        reply = await session.request(mcp.LIST_METHOD[kind], params)
         if isinstance(reply, Failure):
-            if reply.code == METHOD_NOT_FOUND:
+            if reply.code == mcp.METHOD_NOT_FOUND:
                 return list_.listing(session.era)
-            if reply.code == INVALID_PARAMS and params and not again:
+            if reply.code == mcp.INVALID_PARAMS and params and not again:
                 return None
-            raise UpstreamProtocolError(f"{LIST_METHOD[kind]} failed: {reply.message[:200]} ({reply.code})")
+            raise UpstreamProtocolError(f"{mcp.LIST_METHOD[kind]} failed: {reply.message[:200]} ({reply.code})")
         cursor = await list_.take(reply.value)
         if cursor is None or list_.full:
             return list_.listing(session.era)
@@ -128,9 +118,9 @@ def _members(page: Raw) -> dict[str, Raw]:
 class _Gatherer:
     """Puts the pages of one list together."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: mcp.Kind) -> None:
         self._kind = kind
-        self._entries: dict[str, ListEntry] = {}
+        self._entries: dict[str, mcp.ListEntry] = {}
         self._bytes = 0
         self._members = 0
         self._searched = 0
@@ -176,7 +166,7 @@ class _Gatherer:
             return 0
         members = bytes(item).count(b":")
         self._members += members
-        if self._kind is Kind.TOOL and asks_for_headers(item):
+        if self._kind is mcp.Kind.TOOL and asks_for_headers(item):
             self._searched += members
             if self._searched > MAX_SEARCHED_MEMBERS:
                 self.degraded = f"{self._kind.value} that seem to ask for headers have too much in them: left out"
@@ -189,15 +179,15 @@ class _Gatherer:
         if len(fields) > MAX_ENTRY_MEMBERS:
             self.degraded = f"an entry of {self._kind.value} with more than {MAX_ENTRY_MEMBERS} members was left out"
             return size
-        key = peek_str(fields.get(IDENTIFIER[self._kind]))
+        key = peek_str(fields.get(mcp.IDENTIFIER[self._kind]))
         if key and key not in self._entries:  # the first of two wins
-            self._entries[key] = ListEntry(key, fields)
+            self._entries[key] = mcp.ListEntry(key, fields)
             self._bytes += size
         return size
 
-    def listing(self, era: Era) -> Listing:
+    def listing(self, era: mcp.Era) -> Listing:
         """The list that was gathered."""
-        fresh = Freshness() if era is Era.LEGACY else Freshness(self._ttl_ms or 0, self._public)
+        fresh = mcp.Freshness() if era is mcp.Era.LEGACY else mcp.Freshness(self._ttl_ms or 0, self._public)
         entries, begun_at = tuple(self._entries.values()), self._begun_at
         received_at = begun_at if self._received_at is None else self._received_at
         return Listing(entries, fresh, self.degraded, self._behind, begun_at, received_at)

@@ -23,19 +23,8 @@ from msgspec import Raw, structs
 from hub.link.interface import NOTHING, Exchange, Program
 from hub.link.rates import TokenBucket
 from hub.link.waiting import Bell
+from hub.wire import mcp
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
-from hub.wire.mcp import (
-    INVALID_PARAMS,
-    LIST_ROOTS,
-    MAY_ASK,
-    METHOD_NOT_FOUND,
-    PING,
-    PROGRESS,
-    PROGRESS_TOKEN,
-    QUESTIONS,
-    ROOTS_CHANGED,
-    Era,
-)
 from hub.wire.questions.question import (
     QUESTIONS_PER_MINUTE,
     Question,
@@ -174,18 +163,18 @@ class Questions:
             QuestionRefusal: there is no such question, or none was offered.
         """
         method, terms = question.method, self.terms
-        if method == PING:
+        if method == mcp.PING:
             return NOTHING
-        if method not in QUESTIONS:
-            raise QuestionRefusal(METHOD_NOT_FOUND, f"This client does not answer {method}")
-        if method == LIST_ROOTS and terms.roots is not None:
+        if method not in mcp.QUESTIONS:
+            raise QuestionRefusal(mcp.METHOD_NOT_FOUND, f"This client does not answer {method}")
+        if method == mcp.LIST_ROOTS and terms.roots is not None:
             return Result(raw({"roots": [{"uri": uri} for uri in terms.roots]}))
         if method not in self._asked and terms.client_features != "none":
             self._asked.add(method)
             self._events.asked(method)
-        if method == LIST_ROOTS and (why := self._withheld_roots()):
+        if method == mcp.LIST_ROOTS and (why := self._withheld_roots()):
             self._events.roots_withheld()
-            raise QuestionRefusal(METHOD_NOT_FOUND, f'{why}; with roots = "host" it is given those of each host')
+            raise QuestionRefusal(mcp.METHOD_NOT_FOUND, f'{why}; with roots = "host" it is given those of each host')
         check_capabilities(question, terms.capabilities)
         return None
 
@@ -208,12 +197,13 @@ class Questions:
         if on is not None:
             if may_ask(on.operation, question.params):
                 return on
-            raise QuestionRefusal(INVALID_PARAMS, f"{question.method} may not be asked during {on.operation.method}")
+            text = f"{question.method} may not be asked during {on.operation.method}"
+            raise QuestionRefusal(mcp.INVALID_PARAMS, text)
         running = self.running.values()
         found = owner(question.params, running, exclusive=exclusive, alone=self._alone, others=self._others)
         if found is not None:
             return found
-        if exclusive and (self._welcoming or not self._welcomed.is_set() or question.method == LIST_ROOTS):
+        if exclusive and (self._welcoming or not self._welcomed.is_set() or question.method == mcp.LIST_ROOTS):
             return None
         raise self._attribution_refusal(question)
 
@@ -227,20 +217,22 @@ class Questions:
             return None
         running = self.running.values()
         found = on or owner(question.params, running, exclusive=terms.exclusive, alone=self._alone, others=self._others)
-        if found is None or found.exchange.caller.era is Era.LEGACY or not may_ask(found.operation, question.params):
+        if found is None or not may_ask(found.operation, question.params):
             return None
-        return found if missing_capabilities(question, found.exchange.caller.capabilities) else None
+        caller = found.exchange.caller
+        lacks = caller.era is mcp.Era.MODERN and missing_capabilities(question, caller.capabilities)
+        return found if lacks else None
 
     def _attribution_refusal(self, question: Question) -> QuestionRefusal:
         self._events.unattributed(question.method)
         text = f"hubd cannot tell which call this {question.method} belongs to"
-        if self.terms.exclusive or not any(each.operation.method in MAY_ASK for each in self.running.values()):
-            return QuestionRefusal(INVALID_PARAMS, f"{text}: none is running that may be asked")
+        if self.terms.exclusive or not any(each.operation.method in mcp.MAY_ASK for each in self.running.values()):
+            return QuestionRefusal(mcp.INVALID_PARAMS, f"{text}: none is running that may be asked")
         why, remedy = "another host may be meant", 'set session_mode = "per_host": each host has its own session then'
         if self._alone:
             why += f", which calls {self.name} now or did within the last {SUSPECT_S:g} s"
             remedy = f"repeat the call later, or {remedy}"
-        return QuestionRefusal(INVALID_PARAMS, f"{text}: {why}; {remedy}")
+        return QuestionRefusal(mcp.INVALID_PARAMS, f"{text}: {why}; {remedy}")
 
     def _admit(self, running: Running | None) -> None:
         """Count one more question.
@@ -249,7 +241,7 @@ class Questions:
             QuestionRefusal: there are too many.
         """
         if len(self._open) >= MAX_OPEN or (running and running.questions and len(running.questions) >= MAX_OPEN_EACH):
-            raise QuestionRefusal(INVALID_PARAMS, "Too many questions wait for an answer already")
+            raise QuestionRefusal(mcp.INVALID_PARAMS, "Too many questions wait for an answer already")
         if not self._quota.take(trio.current_time()):
             raise too_many_questions(self.name)
 
@@ -269,14 +261,14 @@ class Questions:
             if asked.running is not None:
                 asked.running.settled(asked.scope)
             self._settled.ring()
-        return reply or Failure(INVALID_PARAMS, f"The call that this {asked.question.method} belongs to is over")
+        return reply or Failure(mcp.INVALID_PARAMS, f"The call that this {asked.question.method} belongs to is over")
 
     async def _ask(self, question: Question, exchange: Exchange) -> Reply:
         """Ask the host; an upstream that wants to know how it goes is told."""
-        token = peek_object(question.params.get("_meta")).get(PROGRESS_TOKEN)
+        token = peek_object(question.params.get("_meta")).get(mcp.PROGRESS_TOKEN)
         if token is None:
             return await exchange.ask(question)
-        report = _Report(partial(self._tell, PROGRESS), token)
+        report = _Report(partial(self._tell, mcp.PROGRESS), token)
         question = structs.replace(question, progress=report.pass_on)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(report.keep_alive)
@@ -291,7 +283,7 @@ class Questions:
         question = structs.replace(question, version=self._version())  # it may have come while hands were being shaken
         if self._host is not None and self._welcoming:
             return await self._ask(question, self._host)
-        if self._host is not None and question.method == LIST_ROOTS:
+        if self._host is not None and question.method == mcp.LIST_ROOTS:
             with trio.move_on_after(ROOTS_WAIT_S):
                 return await self._ask(question, self._host)
         return self._attribution_refusal(question).failure
@@ -317,7 +309,7 @@ class Questions:
     def roots_changed(self) -> None:
         """Tell the upstream that the roots have changed, if that was promised."""
         if peek_object(self.terms.capabilities.get("roots")).get("listChanged") == Raw(b"true"):
-            self._tell(ROOTS_CHANGED, {})
+            self._tell(mcp.ROOTS_CHANGED, {})
 
 
 async def _at_once(reply: Reply) -> Reply:
@@ -336,7 +328,7 @@ class _Report:
         value = read_number(params.get("progress"))
         if value is not None and value > self._reached:
             self._reached = value
-            self._tell({PROGRESS_TOKEN: self._token, **params})
+            self._tell({mcp.PROGRESS_TOKEN: self._token, **params})
 
     async def keep_alive(self) -> None:
         """Report progress every `KEEPALIVE_S`: upstreams may wait for as long as they hear of it."""
