@@ -71,7 +71,7 @@ class Catalog:
         self.parts = tuple(parts)
         """The entries of each upstream."""
         self.view = view
-        self._rules, self._claims, self._sealer = making.rules, making.claims, making.sealer
+        self._claims = making.claims
         self._varies = varies
         self._emitters: dict[str, Change] = {}
         self._instructions: str | None = None
@@ -142,16 +142,16 @@ class Catalog:
         Raises:
             RemoteProtocolError: -32602, when `cursor` is not of this list, or not this principal's.
         """
-        if not self._rules.page_size and cursor is None:
+        if not self.making.rules.page_size and cursor is None:
             hidden = self.names.names_left_out
             chunks = [part.chunk(kind, host_version, ui=ui, hidden=hidden(kind, part.name)) for part in self.parts]
             if self._own is not None and kind is Kind.TOOL:
                 chunks.insert(0, self._own.chunk(kind, host_version))
             return list_result(kind, host_version, chunks, self._fresh(kind, ttl_ms), behind=self.behind)
         entries = [(part, shown) for part, its in self._entries(kind, ui=ui) for shown in its]
-        cursors = Cursors(self._sealer, kind, principal, [shown.visible for _, shown in entries])
+        cursors = Cursors(self.making.sealer, kind, principal, [shown.visible for _, shown in entries])
         start = 0 if cursor is None else cursors.offset(cursor)
-        size = self._rules.page_size or len(entries)
+        size = self.making.rules.page_size or len(entries)
         items = [part.encode(kind, host_version, shown, ui=ui) for part, shown in entries[start : start + size]]
         following = None
         if start + size < len(entries):

@@ -23,19 +23,10 @@ from hub.catalog.sign_in_tool import SIGN_IN, SignInTool, sign_in_tool
 from hub.catalog.steps import STEP, map_in_steps
 from hub.catalog.token_cost import tool_bytes
 from hub.catalog.uri_claims import UriClaims
+from hub.wire import mcp
 from hub.wire.http.mcp_headers import InvalidMirror, Mirror, mirrors_of
 from hub.wire.jsonrpc import EMPTY, encode, peek_array, peek_object, peek_str, raw
-from hub.wire.mcp import (
-    HUB_ORIGINAL_NAME,
-    HUB_ORIGINAL_URI,
-    HUB_PREFIX,
-    HUB_SERVER,
-    HUB_TOOLS,
-    IDENTIFIER,
-    Kind,
-    ListEntry,
-    Snapshot,
-)
+from hub.wire.mcp import Kind, ListEntry, Snapshot
 from hub.wire.payloads import entry_for_host
 
 NAME_KINDS: Final[dict[Kind, NameKind]] = {Kind.TOOL: "tool", Kind.PROMPT: "prompt"}
@@ -248,17 +239,17 @@ class UpstreamEntries:
         fields = shown.fields
         if not self._identity:
             known = peek_object(fields.get("_meta")).items()
-            meta = {name: value for name, value in known if not name.startswith(HUB_PREFIX)}
-            meta[HUB_SERVER] = raw(self.name)
+            meta = {name: value for name, value in known if not name.startswith(mcp.HUB_PREFIX)}
+            meta[mcp.HUB_SERVER] = raw(self.name)
             if kind not in NAME_KINDS:
                 if shown.visible != shown.original:
-                    meta[HUB_ORIGINAL_URI] = raw(shown.original)
+                    meta[mcp.HUB_ORIGINAL_URI] = raw(shown.original)
             elif shown.visible != (shown.original if self._bare else f"{self.sid}__{shown.original}"):
-                meta[HUB_ORIGINAL_NAME] = raw(shown.original)
+                meta[mcp.HUB_ORIGINAL_NAME] = raw(shown.original)
             if ui and kind is Kind.TOOL and not self._bare and (shown.is_alias or not shown.app_only):
                 audience = _APP if shown.is_alias else _MODEL
                 meta["ui"] = raw({**peek_object(meta.get("ui")), "visibility": [audience]})
-            fields = {**fields, IDENTIFIER[kind]: raw(shown.visible), "_meta": raw(meta)}
+            fields = {**fields, mcp.IDENTIFIER[kind]: raw(shown.visible), "_meta": raw(meta)}
         return encode(entry_for_host(kind, fields, host_version))
 
     # --- made once per snapshot ---
@@ -324,7 +315,7 @@ class UpstreamEntries:
             if not at % STEP:
                 yield STEP
             fields, app_only = entry.fields, False
-            if kind is Kind.TOOL and name.startswith(HUB_TOOLS) and not self._identity:
+            if kind is Kind.TOOL and name.startswith(mcp.HUB_TOOLS) and not self._identity:
                 reserved.append(entry.key)
                 continue
             if changes:
@@ -362,14 +353,14 @@ class UpstreamEntries:
             for each in self.shown[Kind.TOOL]
             if _is_for(_APP, each.fields.get("_meta")) and each.original != each.visible
         ]
-        if reserved := [each.original for each in tools if each.original.startswith(HUB_TOOLS)]:
+        if reserved := [each.original for each in tools if each.original.startswith(mcp.HUB_TOOLS)]:
             self.warnings.append(
                 f"{_warn_of_reserved_names(self.name, reserved)}; its user interfaces cannot call them"
             )
         return tuple(
             VisibleEntry(each.original, each.original, each.fields, app_only=True, is_alias=True)
             for each in tools
-            if not each.original.startswith(HUB_TOOLS)
+            if not each.original.startswith(mcp.HUB_TOOLS)
         )
 
     def _meta(self, meta: Raw) -> Raw:
@@ -390,7 +381,7 @@ def _is_for(audience: Raw, meta: Raw | None) -> bool:
 
 def _warn_of_reserved_names(upstream: str, names: Sequence[str]) -> str:
     """The warning of an upstream's tools whose names are the hub's."""
-    return f"{upstream}: left out, since names that begin with {HUB_TOOLS} are the hub's: {quote_some(names)}"
+    return f"{upstream}: left out, since names that begin with {mcp.HUB_TOOLS} are the hub's: {quote_some(names)}"
 
 
 def mirrors_of_tool(tool: VisibleEntry) -> tuple[Mirror, ...]:

@@ -19,35 +19,14 @@ from itertools import count
 from typing import Final
 
 import trio
-from msgspec import Raw
+from msgspec import Raw, Struct, field
 
 from hub.link.interface import Caller
 from hub.link.rates import TokenBucket
 from hub.link.waiting import Promise
 from hub.routing.host_exchange import Send
-from hub.wire.jsonrpc import (
-    Failure,
-    RemoteProtocolError,
-    Reply,
-    RequestId,
-    Response,
-    Result,
-    detach,
-    encode_notification,
-    encode_request,
-    peek_object,
-    peek_str,
-    raw,
-)
-from hub.wire.mcp import (
-    CANCELLED,
-    ELICIT,
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    LIST_ROOTS,
-    MAX_DECLARED_BYTES,
-    PROGRESS_TOKEN,
-)
+from hub.wire import jsonrpc, mcp
+from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, RequestId, Response, Result, detach, peek_object, raw
 from hub.wire.questions.question import (
     QUESTIONS_PER_MINUTE,
     Question,
@@ -69,22 +48,20 @@ ROOTS_KEPT_S: Final = 600.0
 
 NO_TIME: Final = "Nobody has answered in time"
 ENDED: Final = "The call that this was asked for has ended"
-TAKEN_BACK: Final = Failure(INVALID_PARAMS, ENDED)
-LEFT: Final = Failure(INTERNAL_ERROR, "The host has left")
+TAKEN_BACK: Final = Failure(mcp.INVALID_PARAMS, ENDED)
+LEFT: Final = Failure(mcp.INTERNAL_ERROR, "The host has left")
 
 
-class _Open:
+class _Open(Struct, eq=False):
     """A question that waits for the host."""
 
-    __slots__ = ("answered", "on_progress", "reached", "reported_at", "send", "size")
-
-    def __init__(self, send: Send, size: int, on_progress: Callable[[dict[str, Raw]], None] | None) -> None:
-        self.send = send
-        self.size = size
-        self.on_progress = on_progress
-        self.answered: Promise[Reply | None] = Promise()
-        """None: the question was withdrawn, so that there will be no reply."""
-        self.reached = self.reported_at = float("-inf")
+    send: Send
+    size: int
+    on_progress: Callable[[dict[str, Raw]], None] | None
+    answered: Promise[Reply | None] = field(default_factory=Promise)
+    """None: the question was withdrawn, so that there will be no reply."""
+    reached: float = float("-inf")
+    reported_at: float = float("-inf")
 
 
 class HostQuestions:
@@ -122,14 +99,15 @@ class HostQuestions:
 
     def progressed(self, params: dict[str, Raw]) -> None:
         """Handle a `notifications/progress` of the host: passed on if it belongs to a question and rises."""
-        question = self._open.get(peek_str(params.get(PROGRESS_TOKEN)) or "")
+        question = self._open.get(jsonrpc.peek_str(params.get(mcp.PROGRESS_TOKEN)) or "")
         value = read_number(params.get("progress"))
         if question is None or question.on_progress is None or value is None or value <= question.reached:
             return
         question.reached = value
         if trio.current_time() - question.reported_at >= PROGRESS_EVERY_S:
             question.reported_at = trio.current_time()
-            question.on_progress({name: each for name, each in params.items() if name not in (PROGRESS_TOKEN, "_meta")})
+            hidden = (mcp.PROGRESS_TOKEN, "_meta")
+            question.on_progress({name: each for name, each in params.items() if name not in hidden})
 
     def roots_changed(self) -> None:
         """Forget the roots: they have changed."""
@@ -164,7 +142,7 @@ class HostQuestions:
         why = ""
         try:
             check_capabilities(question, caller.capabilities)
-            for _ in range(2 if question.method == ELICIT else 1):
+            for _ in range(2 if question.method == mcp.ELICIT else 1):
                 reply = await self._answer(question, caller, send)
                 if not isinstance(reply, Result):
                     return reply or TAKEN_BACK
@@ -172,7 +150,7 @@ class HostQuestions:
                     return Result(answer_for_upstream(question, reply.value, caller.version))
                 except RemoteProtocolError as error:
                     self.useless += 1
-                    if question.method == LIST_ROOTS:
+                    if question.method == mcp.LIST_ROOTS:
                         self._roots.forget()
                     why = str(error)
         except QuestionRefusal as refused:
@@ -181,7 +159,7 @@ class HostQuestions:
 
     async def _answer(self, question: Question, caller: Caller, send: Send) -> Reply | None:
         """The host's answer. Known roots are not asked for again; several askers of the roots share one question."""
-        if question.method != LIST_ROOTS:
+        if question.method != mcp.LIST_ROOTS:
             return await self._ask(question, caller, send)
         roots = self._roots
         while roots.known is None or trio.current_time() >= roots.known_until:
@@ -214,11 +192,11 @@ class HostQuestions:
         id = f"{self._name}-{next(self._numbers)}"
         params = question_for_host(question, caller.version)
         on_progress = question.progress
-        if on_progress is not None and PROGRESS_TOKEN in peek_object(question.params.get("_meta")):
-            params["_meta"] = raw({**peek_object(params.get("_meta")), PROGRESS_TOKEN: id})
+        if on_progress is not None and mcp.PROGRESS_TOKEN in peek_object(question.params.get("_meta")):
+            params["_meta"] = raw({**peek_object(params.get("_meta")), mcp.PROGRESS_TOKEN: id})
         else:
             on_progress = None
-        message = encode_request(id, question.method, params)
+        message = jsonrpc.encode_request(id, question.method, params)
         self._admit(question.upstream, len(message))
         put = self._open[id] = _Open(send, len(message), on_progress)
         send(message, vital=True)
@@ -241,9 +219,9 @@ class HostQuestions:
         if self._left:
             raise QuestionRefusal(LEFT.code, LEFT.message)
         if len(self._open) >= MAX_OPEN:
-            raise QuestionRefusal(INVALID_PARAMS, f"{MAX_OPEN} questions wait for this host already")
+            raise QuestionRefusal(mcp.INVALID_PARAMS, f"{MAX_OPEN} questions wait for this host already")
         if sum(each.size for each in self._open.values()) + size > MAX_OPEN_BYTES:
-            raise QuestionRefusal(INVALID_PARAMS, "The questions that wait for this host are too large")
+            raise QuestionRefusal(mcp.INVALID_PARAMS, "The questions that wait for this host are too large")
         quota = self._quotas.get(upstream)
         if quota is None:
             quota = self._quotas[upstream] = TokenBucket(QUESTIONS_PER_MINUTE, QUESTIONS_PER_MINUTE / 60)
@@ -251,14 +229,13 @@ class HostQuestions:
             raise too_many_questions(upstream)
 
 
-class _Roots:
+class _Roots(Struct, eq=False):
     """The roots of a host: its last answer, or the question that is open."""
 
-    def __init__(self) -> None:
-        self.known: Raw | None = None
-        self.known_until = float("-inf")
-        self.pending: Promise[Reply | None] | None = None
-        """The answer that somebody waits for; None in it: the asker went away, so another is to ask."""
+    known: Raw | None = None
+    known_until: float = float("-inf")
+    pending: Promise[Reply | None] | None = None
+    """The answer that somebody waits for; None in it: the asker went away, so another is to ask."""
 
     def forget(self) -> None:
         self.known = self.pending = None
@@ -267,7 +244,7 @@ class _Roots:
         """Keep the roots that the host of `caller` answered with."""
         if not isinstance(reply, Result):
             return
-        if len(memoryview(reply.value)) > MAX_DECLARED_BYTES:
+        if len(memoryview(reply.value)) > mcp.MAX_DECLARED_BYTES:
             return  # passed on, and asked for again when somebody wants to know
         tells = peek_object(caller.capabilities.get("roots")).get("listChanged") == Raw(b"true")
         self.known = detach(reply.value)
@@ -275,4 +252,4 @@ class _Roots:
 
 
 def _withdraw_at_host(id: RequestId, why: str, send: Send) -> None:
-    send(encode_notification(CANCELLED, {"requestId": raw(id), "reason": raw(why)}), vital=True)
+    send(jsonrpc.encode_notification(mcp.CANCELLED, {"requestId": raw(id), "reason": raw(why)}), vital=True)

@@ -28,37 +28,10 @@ from hub.link.rates import ReadPace
 from hub.link.waiting import DirtyFlag
 from hub.routing.host_exchange import Send, wants_log
 from hub.routing.router import Router
+from hub.wire import jsonrpc, mcp
 from hub.wire.declarations import detach_all, program_name
-from hub.wire.jsonrpc import (
-    EMPTY,
-    Failure,
-    Notification,
-    RemoteProtocolError,
-    Reply,
-    RequestId,
-    Response,
-    Result,
-    detach,
-    encode_notification,
-    peek_object,
-    peek_str,
-    raw,
-)
-from hub.wire.mcp import (
-    CANCELLED,
-    ELICITED,
-    INITIALIZED,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    LIST_CHANGED,
-    LISTEN,
-    LOG_LEVELS,
-    MAX_DECLARED_BYTES,
-    MESSAGE,
-    PROGRESS,
-    ROOTS_CHANGED,
-    Kind,
-)
+from hub.wire.jsonrpc import Failure, Notification, RemoteProtocolError, Reply, RequestId, Result, raw
+from hub.wire.mcp import Kind
 from hub.wire.questions.question import Question
 
 PARK_TTL_S: Final = 900.0
@@ -101,7 +74,7 @@ class Host:
         self.caller: Caller | None = None
         """Result of the handshake; None before it, and for hosts of the modern era."""
         self.version = ""
-        self.client_info: Raw = EMPTY
+        self.client_info: Raw = jsonrpc.EMPTY
         self.open = False
         """The handshake is complete, so that the host may be told things."""
         self.outdated = False
@@ -159,8 +132,8 @@ class Host:
 
     def log(self, params: dict[str, Raw]) -> None:
         """Pass on a log message that belongs to no request. Of undelivered ones the newest is kept."""
-        if wants_log(self.log_level, peek_str(params.get("level"))):
-            self.tell(MESSAGE, encode_notification(MESSAGE, params))
+        if wants_log(self.log_level, jsonrpc.peek_str(params.get("level"))):
+            self.tell(mcp.MESSAGE, jsonrpc.encode_notification(mcp.MESSAGE, params))
 
     def watches(self, uri: str, *, on: bool) -> None:
         """Note a subscription that must outlive the connection. Here: nothing, subscriptions end with it."""
@@ -198,12 +171,12 @@ class Host:
             RemoteProtocolError: the request cannot be used.
         """
         for name in ("capabilities", "clientInfo"):
-            if len(memoryview(params.get(name, EMPTY))) > MAX_DECLARED_BYTES:
-                raise RemoteProtocolError(INVALID_PARAMS, f"{name} takes more than {MAX_DECLARED_BYTES} bytes")
+            if len(memoryview(params.get(name, jsonrpc.EMPTY))) > mcp.MAX_DECLARED_BYTES:
+                raise RemoteProtocolError(mcp.INVALID_PARAMS, f"{name} takes more than {mcp.MAX_DECLARED_BYTES} bytes")
         result, version, capabilities = router.initialize(params, self.view)
         had_level = self.log_level is not None
         self.version = version
-        self.client_info = detach(params.get("clientInfo", EMPTY))
+        self.client_info = jsonrpc.detach(params.get("clientInfo", jsonrpc.EMPTY))
         self.caller = self.caller_of(version, detach_all(capabilities))
         self.open = False
         self.asking.start_over()
@@ -236,12 +209,12 @@ class Host:
     def change_level(self, router: Router, params: Mapping[str, Raw]) -> Reply:
         """Answer `logging/setLevel`."""
         assert self.caller is not None
-        level = peek_str(params.get("level"))
-        if level not in LOG_LEVELS:
-            return Failure(INVALID_PARAMS, f"level is one of {', '.join(LOG_LEVELS)}")
+        level = jsonrpc.peek_str(params.get("level"))
+        if level not in mcp.LOG_LEVELS:
+            return Failure(mcp.INVALID_PARAMS, f"level is one of {', '.join(mcp.LOG_LEVELS)}")
         self.caller = structs.replace(self.caller, log_level=level)
         router.log_level_changed()
-        return Result(EMPTY)
+        return Result(jsonrpc.EMPTY)
 
     # --- requests
 
@@ -257,8 +230,8 @@ class Host:
             Overloaded: too many are.
         """
         if self.is_running(id):
-            raise RemoteProtocolError(INVALID_REQUEST, "A request with this id is still running", id=id)
-        if method == LISTEN:
+            raise RemoteProtocolError(mcp.INVALID_REQUEST, "A request with this id is still running", id=id)
+        if method == mcp.LISTEN:
             scope = self.listens[id] = trio.CancelScope()
             return scope
         if len(self.calls) >= SESSION_IN_FLIGHT:
@@ -275,18 +248,18 @@ class Host:
 
     def notified(self, router: Router, message: Notification) -> None:
         """Handle a notification. Unknown methods and ids of other hosts are ignored."""
-        if message.method == CANCELLED:
+        if message.method == mcp.CANCELLED:
             id = request_id(message.params.get("requestId"))
             if id is not None and (scope := self.calls.get(id) or self.listens.get(id)):
                 scope.cancel()
-        elif message.method == PROGRESS:
+        elif message.method == mcp.PROGRESS:
             self.asking.progressed(message.params)
         elif self.caller is None:
             return
-        elif message.method == INITIALIZED:
+        elif message.method == mcp.INITIALIZED:
             self.open = True
             self.at_work()
-        elif message.method == ROOTS_CHANGED:
+        elif message.method == mcp.ROOTS_CHANGED:
             self.asking.roots_changed()
             router.roots_changed(self.tenant)
             self.at_work()
@@ -295,10 +268,6 @@ class Host:
         """Tell projects that the host may work in one of them now."""
         if self.hosts.workplaces is not None:
             self.hosts.workplaces.opened(self)
-
-    def answered(self, message: Response) -> None:
-        """Handle a response of the host. A response to no open question is dropped without an error."""
-        self.asking.answered(message)
 
     async def ask(self, question: Question, send: Send) -> Reply:
         """Put an upstream's question to the host, on the stream of `send`.
@@ -429,9 +398,10 @@ class Hosts:
     def elicited(self, upstream: str, id: str) -> None:
         """Tell the hosts that `upstream` sent to the page `id`, and no others, that the visit is done."""
         ours, conversations = self.visits.on_visit_done(upstream, id)
+        message = jsonrpc.encode_notification(mcp.ELICITED, {"elicitationId": raw(ours)})
         for host in list(self._attached.values()):
             if host.open and host.conversation in conversations:
-                host.tell(f"{ELICITED} {ours}", encode_notification(ELICITED, {"elicitationId": raw(ours)}))
+                host.tell(f"{mcp.ELICITED} {ours}", message)
 
     def move(self, host: Host, view: View, kinds: Iterable[Kind]) -> None:
         """Show a host another view, in which lists of these kinds differ from what it may have seen."""
@@ -452,14 +422,14 @@ class Hosts:
 
 def _messages(kinds: Iterable[Kind]) -> list[tuple[str, bytes]]:
     """The notifications that lists of these kinds have changed, by method."""
-    methods = [method for method, concerned in LIST_CHANGED.items() if set(concerned) & set(kinds)]
-    return [(method, encode_notification(method, {})) for method in methods]
+    methods = [method for method, concerned in mcp.LIST_CHANGED.items() if set(concerned) & set(kinds)]
+    return [(method, jsonrpc.encode_notification(method, {})) for method in methods]
 
 
 def _row(host: Host, now: float) -> HostRow:
     """Its row in `hubd status`."""
-    info = peek_object(host.client_info)
-    name = peek_str(info.get("title")) or peek_str(info.get("name")) or host.identity.host
+    info = jsonrpc.peek_object(host.client_info)
+    name = jsonrpc.peek_str(info.get("title")) or jsonrpc.peek_str(info.get("name")) or host.identity.host
     return HostRow(
         host=name[:MAX_NAME],
         label=host.identity.host,

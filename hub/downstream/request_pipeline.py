@@ -31,32 +31,8 @@ from hub.link.interface import Caller
 from hub.link.rates import ReadPace
 from hub.routing.host_exchange import AskableHost, HostExchange, Send
 from hub.routing.router import Router
-from hub.wire.jsonrpc import (
-    Failure,
-    Message,
-    Notification,
-    RemoteProtocolError,
-    Reply,
-    Request,
-    Response,
-    decode,
-    encode_response,
-    raw,
-    split_batch,
-)
-from hub.wire.mcp import (
-    COMPLETE,
-    INITIALIZE,
-    INTERNAL_ERROR,
-    INVALID_REQUEST,
-    L2,
-    LIST_METHOD,
-    PROMPTS_GET,
-    RESOURCES_READ,
-    SET_LEVEL,
-    SUBSCRIBE,
-    UNSUBSCRIBE,
-)
+from hub.wire import jsonrpc, mcp
+from hub.wire.jsonrpc import Failure, Message, Notification, RemoteProtocolError, Reply, Request, Response, decode
 from hub.wire.request_meta import progress_token
 
 log = logging.getLogger("hubd.host")
@@ -64,7 +40,9 @@ STOPPED: Final = (
     "The hub was stopped before this request had ended, and it is not known whether it was carried out; "
     "find out before you repeat it, unless it changes nothing"
 )
-HARMLESS: Final = frozenset((*LIST_METHOD.values(), COMPLETE, PROMPTS_GET, RESOURCES_READ, SUBSCRIBE, UNSUBSCRIBE))
+HARMLESS: Final = frozenset(
+    (*mcp.LIST_METHOD.values(), mcp.COMPLETE, mcp.PROMPTS_GET, mcp.RESOURCES_READ, mcp.SUBSCRIBE, mcp.UNSUBSCRIBE)
+)
 """Methods that can be repeated by a host that does not know whether its request was carried out."""
 
 
@@ -80,7 +58,7 @@ def take_on(
         RemoteProtocolError: a request of `host` with this id is running.
         Overloaded: too many are.
     """
-    if request.method == SET_LEVEL and isinstance(host, Host) and caller is host.caller:
+    if request.method == mcp.SET_LEVEL and isinstance(host, Host) and caller is host.caller:
         return host.change_level(router, request.params)
     if not (congested or request.id in host.calls or request.id in host.listens):
         try:
@@ -136,13 +114,15 @@ def _stop(router: Router, request: Request, exchange: HostExchange) -> Reply:
 def _fail(request: Request, error: Exception) -> Failure:
     ref = token_hex(4)
     log.error("cannot answer %s (ref %s)", request.method, ref, exc_info=error)
-    data = raw({"ref": ref, "executed": "unknown", "retryable": False})
-    return Failure(INTERNAL_ERROR, f"The hub failed to answer this request; its log says why at {ref}", data)
+    data = jsonrpc.raw({"ref": ref, "executed": "unknown", "retryable": False})
+    return Failure(mcp.INTERNAL_ERROR, f"The hub failed to answer this request; its log says why at {ref}", data)
 
 
 def refusal_of(error: RemoteProtocolError | Overloaded) -> Failure:
     """The answer to a request that nothing was done for."""
-    return Failure(INTERNAL_ERROR, str(error), raw(error.facts())) if isinstance(error, Overloaded) else error.failure
+    if isinstance(error, RemoteProtocolError):
+        return error.failure
+    return Failure(mcp.INTERNAL_ERROR, str(error), jsonrpc.raw(error.facts()))
 
 
 MAX_BATCH: Final = 64
@@ -155,19 +135,19 @@ async def read_batch(data: bytes, version: str, pace: ReadPace) -> list[Message 
         RemoteProtocolError: the whole array is refused: the revision of the session has no batches
            , it is empty or too long, or it holds an `initialize`.
     """
-    if version != L2:
-        raise RemoteProtocolError(INVALID_REQUEST, "An array is not a message here; send each message by itself")
+    if version != mcp.L2:
+        raise RemoteProtocolError(mcp.INVALID_REQUEST, "An array is not a message here; send each message by itself")
     await pace.turn(len(data))
-    parts = split_batch(data)
+    parts = jsonrpc.split_batch(data)
     if len(parts) > MAX_BATCH:
-        raise RemoteProtocolError(INVALID_REQUEST, f"A batch has at most {MAX_BATCH} messages")
+        raise RemoteProtocolError(mcp.INVALID_REQUEST, f"A batch has at most {MAX_BATCH} messages")
     messages = []
     for part in parts:
         message = _read(part)
         messages.append(message)
         await (pace.turn(len(part)) if isinstance(message, Request) else pace.keep(len(part)))
-    if any(isinstance(message, Request) and message.method == INITIALIZE for message in messages):
-        raise RemoteProtocolError(INVALID_REQUEST, "initialize is never part of a batch")
+    if any(isinstance(message, Request) and message.method == mcp.INITIALIZE for message in messages):
+        raise RemoteProtocolError(mcp.INVALID_REQUEST, "initialize is never part of a batch")
     return messages
 
 
@@ -201,16 +181,16 @@ async def run_batch(
     async def run(request: Request, scope: trio.CancelScope, exchange: HostExchange) -> None:
         result = await answer(host, router, request, exchange, scope, host.pace)
         if result is not None:
-            reply(encode_response(request.id, result))
+            reply(jsonrpc.encode_response(request.id, result))
 
     async with trio.open_nursery() as nursery:
         for message in messages:
             if isinstance(message, RemoteProtocolError):
-                reply(encode_response(message.id, message.failure))
+                reply(jsonrpc.encode_response(message.id, message.failure))
             elif isinstance(message, Notification):
                 host.notified(router, message)
             elif isinstance(message, Response):
-                host.answered(message)
+                host.asking.answered(message)
             else:
                 assert host.caller is not None, "batches belong to sessions"
                 try:
@@ -222,4 +202,4 @@ async def run_batch(
                     exchange = HostExchange(host.caller, notify, progress_token=token, view=host.view, host=asked)
                     nursery.start_soon(run, message, taken, exchange)
                 else:
-                    reply(encode_response(message.id, taken))
+                    reply(jsonrpc.encode_response(message.id, taken))

@@ -11,6 +11,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 import trio
+from msgspec import Struct, field
 
 from hub.catalog.view import EVERYTHING
 from hub.downstream.hosts import Host
@@ -27,12 +28,11 @@ HUB_NAME: Final = "hubd"
 """The asker, as questions name it."""
 
 
-class _Asking:
+class _Asking(Struct, eq=False):
     """A host that is being asked."""
 
-    def __init__(self) -> None:
-        self.scope = trio.CancelScope()
-        self.over = trio.Event()
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    over: trio.Event = field(default_factory=trio.Event)
 
 
 class Roots:

@@ -39,7 +39,7 @@ class ToolSearch:
 
     async def unknown(self, name: str, catalog: Catalog) -> Result:
         """The text for a model that calls a tool which is not there."""
-        return refuse(unknown_tool(name, await self._index_of(catalog)))
+        return refuse(unknown_tool(name, (await self._index_of(catalog)).near(name)))
 
     async def _index_of(self, catalog: Catalog) -> SearchIndex:
         if catalog.index is not None:

@@ -80,19 +80,15 @@ def definition(tool: FoundTool) -> str:
     return _ONE_LINE.sub(" ", line.decode(errors="replace"))
 
 
-def unknown_tool(name: str, index: SearchIndex) -> str:
-    """The text for a model that named a tool which is not there."""
-    return _unknown(name, index.near(name))
+def unknown_tool(name: str, near: Sequence[str] = ()) -> str:
+    """The text for a model that named a tool which is not there; `near`: names that are like it."""
+    return f"there is no tool {quote(name)}{_ask_whether(near, '; did') or '.'} Or search with {FIND_TOOLS}."
 
 
-def _unknown(name: str, near: Sequence[str] = ()) -> str:
-    hint = f"; did you mean {_either(near)}?" if near else "."
-    return f"there is no tool {quote(name)}{hint} Or search with {FIND_TOOLS}."
-
-
-def _either(names: Sequence[str]) -> str:
-    """Names, which servers choose, in a sentence."""
-    return " or ".join(one_line(name, 2 * MAX_QUOTED) for name in names)
+def _ask_whether(near: Sequence[str], start: str) -> str:
+    """A question after one of the names `near`, which servers choose; "": there are none."""
+    names = " or ".join(one_line(name, 2 * MAX_QUOTED) for name in near)
+    return f"{start} you mean {names}?" if near else ""
 
 
 def quote(text: str) -> str:
@@ -108,7 +104,7 @@ def _definitions_of(index: SearchIndex, names: Sequence[str]) -> Answer:
     for name in dict.fromkeys(names[:MAX_NAMED]):
         tool = index.exact(name)
         if tool is None:
-            line, short = unknown_tool(name, index), _unknown(name)
+            line, short = unknown_tool(name, index.near(name)), unknown_tool(name)
         else:
             line = definition(tool) if _size(tool) <= left else ""
             short = f"{quote(tool.name)}: its definition is too long to be shown here."
@@ -145,12 +141,8 @@ def _text_of(found: Sequence[FoundTool]) -> str:
             if left < 0:
                 break
             lines.append(line)
-    return "\n".join((*lines, "", _hint(further)))
-
-
-def _hint(further: Sequence[FoundTool]) -> str:
-    names = 'definitions of further ones: give "names". ' if further else ""
-    return f"Not what you need? {names.capitalize()}Search again in other words."
+    names = 'Definitions of further ones: give "names". ' if further else ""
+    return "\n".join((*lines, "", f"Not what you need? {names}Search again in other words."))
 
 
 def _line_of(tool: FoundTool) -> str:
@@ -169,8 +161,7 @@ def _nothing(servers: Mapping[str, int], query: str, server: str | None) -> Answ
 
 
 def _no_server(servers: Mapping[str, int], server: str) -> Answer:
-    near = near_names(server, servers)
-    hint = f" Did you mean {_either(near)}?" if near else ""
+    hint = _ask_whether(near_names(server, servers), " Did")
     counts = server_counts(servers, _ROOM_FOR_MORE)
     return Answer(f"There is no server {quote(server)!r}.{hint} Servers and their tools: {counts}.", is_error=True)
 

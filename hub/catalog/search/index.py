@@ -247,31 +247,22 @@ def _arguments(schema: Raw | None) -> tuple[str, str, str]:
     """Names of the arguments, what is said of them, and the values that they may have."""
     if schema is None or not _is_opened(schema, MAX_SCHEMA_BYTES):
         return "", "", ""
-    names, texts = _Cut(MAX_ARGUMENT_NAME_CHARS), _Cut(MAX_ARGUMENT_CHARS)
-    choices = _Cut(MAX_CHOICE_CHARS)
-    properties = peek_object(peek_object(schema).get("properties"))
-    for name, property in islice(properties.items(), MAX_ARGUMENTS):
-        names.add(name[:MAX_NAME_CHARS])
-        if texts.room or choices.room:
-            members = peek_object(property)
-            texts.add(text_of(members.get("description")))
-            for choice in peek_array(members.get("enum")) if choices.room else ():
-                choices.add(peek_str(choice) or "")
-    return names.text, texts.text, choices.text
+    properties = dict(islice(peek_object(peek_object(schema).get("properties")).items(), MAX_ARGUMENTS))
+    members = [peek_object(each) for each in properties.values()]
+    choices = (choice for each in members for choice in peek_array(each.get("enum")))
+    return (
+        _join((name[:MAX_NAME_CHARS] for name in properties), MAX_ARGUMENT_NAME_CHARS),
+        _join((text_of(each.get("description")) for each in members), MAX_ARGUMENT_CHARS),
+        _join((peek_str(choice) or "" for choice in choices), MAX_CHOICE_CHARS),
+    )
 
 
-class _Cut:
-    """Texts together, up to a number of characters."""
-
-    def __init__(self, room: int) -> None:
-        self.room = room
-        self._texts: list[str] = []
-
-    def add(self, text: str) -> None:
-        if self.room and text:
-            self._texts.append(text[: self.room])
-            self.room -= len(self._texts[-1])
-
-    @property
-    def text(self) -> str:
-        return " ".join(self._texts)
+def _join(texts: Iterable[str], room: int) -> str:
+    """Texts together, up to a number of characters; no more of them are made than that takes."""
+    found = []
+    for text in filter(None, texts):
+        found.append(text[:room])
+        room -= len(found[-1])
+        if not room:
+            break
+    return " ".join(found)

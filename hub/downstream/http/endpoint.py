@@ -230,7 +230,7 @@ class Endpoint:
         if isinstance(message, Notification):
             session.notified(self._router, message)
         else:
-            session.answered(message)
+            session.asking.answered(message)
         response.reply(202)
 
     # --- modern -------------------------------------------------------------------------------------------------------

@@ -23,40 +23,8 @@ from hub.link.interface import Caller, Identity
 from hub.link.line_channel import LineChannel, LineReader
 from hub.routing.host_exchange import HostExchange, keep_untold
 from hub.routing.router import Router
-from hub.wire.jsonrpc import (
-    EMPTY,
-    Failure,
-    Message,
-    Notification,
-    RemoteProtocolError,
-    Reply,
-    Request,
-    Response,
-    Result,
-    decode,
-    detach,
-    encode,
-    encode_notification,
-    encode_response,
-    is_batch,
-    raw,
-    recover_ids,
-)
-from hub.wire.mcp import (
-    CANCELLED,
-    GOODBYE,
-    INITIALIZE,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    LIST_CHANGED,
-    LIST_FLAGS,
-    LISTEN,
-    MODERN_VERSIONS,
-    PING,
-    SET_LEVEL,
-    UNDERSTOOD,
-    VERSION_KEY,
-)
+from hub.wire import jsonrpc, mcp
+from hub.wire.jsonrpc import Failure, Notification, RemoteProtocolError, Reply, Request, Response, Result, decode
 from hub.wire.request_meta import progress_token, read_metadata
 from hub.wire.salvage import id_at_edges
 
@@ -233,17 +201,18 @@ class LineHost(Host):
 
     def _reply(self, id: int | str | None, reply: Reply) -> None:
         try:
-            self._channel.send(encode_response(id, reply))
+            self._channel.send(jsonrpc.encode_response(id, reply))
         except ChannelClosed:
             pass
         except OutboxFull:
             text = "The request was carried out, but the hub holds too much to keep its answer; read what it has sent"
-            self._write(encode_response(id, refusal_of(Overloaded(text, executed=Executed.YES, retry_after_ms=1000))))
+            error = Overloaded(text, executed=Executed.YES, retry_after_ms=1000)
+            self._write(jsonrpc.encode_response(id, refusal_of(error)))
 
     def goodbye(self) -> None:
         """Ask the host to send no more requests, if it understands."""
         if self.parted is not None:
-            self._write(GOODBYE)
+            self._write(mcp.GOODBYE)
 
     async def _begin_digests(self) -> None:
         if self.hosts.workplaces is not None:
@@ -256,7 +225,8 @@ class LineHost(Host):
     def lists_told(self) -> None:
         if self._says_digests:
             shown = self._router.digests(self.view)
-            told = {flag: "".join(shown[kind.value] for kind in LIST_CHANGED[LIST_FLAGS[flag]]) for flag in LIST_FLAGS}
+            kinds = {flag: mcp.LIST_CHANGED[method] for flag, method in mcp.LIST_FLAGS.items()}
+            told = {flag: "".join(shown[kind.value] for kind in its) for flag, its in kinds.items()}
             self._untold.pop("digests", None)  # they follow what they are about
             self.tell("digests", _digests_line(told))
 
@@ -280,7 +250,7 @@ class LineHost(Host):
                 self._reply(id_at_edges(*lost.edges), refusal_of(Overloaded(NO_ROOM, retry_after_ms=1000)))
                 continue
             except LineTooLong:
-                self._reply(None, Failure(INVALID_REQUEST, "The message is too long; the connection is closed"))
+                self._reply(None, Failure(mcp.INVALID_REQUEST, "The message is too long; the connection is closed"))
                 return False
             self.seen = trio.current_time()
             begun = self._handle(line)
@@ -317,15 +287,15 @@ class LineHost(Host):
         try:
             message = decode(line)
         except RemoteProtocolError as error:
-            if is_batch(line):
+            if jsonrpc.is_batch(line):
                 return None
-            elif self.parted is not None and line == UNDERSTOOD:
+            elif self.parted is not None and line == mcp.UNDERSTOOD:
                 self.parted.set()
             else:
                 self._reply(error.id, error.failure)
-                for found in recover_ids(line, error):
+                for found in jsonrpc.recover_ids(line, error):
                     if found.is_answer and found.id is not None:  # the question whose answer it was to be has failed
-                        self.answered(Response(found.id, error.failure))
+                        self.asking.answered(Response(found.id, error.failure))
             return False
         if isinstance(message, Request):
             try:
@@ -335,7 +305,7 @@ class LineHost(Host):
         elif isinstance(message, Notification):
             self.notified(self._router, message)
         else:
-            self.answered(message)
+            self.asking.answered(message)
         return False
 
     def _start_request(self, request: Request, size: int = 0) -> bool:
@@ -344,14 +314,14 @@ class LineHost(Host):
         Raises:
             RemoteProtocolError: what to answer.
         """
-        if request.method == INITIALIZE:
+        if request.method == mcp.INITIALIZE:
             self._reply(request.id, self.initialize(self._router, request.params))
             return False
         caller = self._caller(request)
         if caller is None:
-            if request.method != PING:
-                raise RemoteProtocolError(INVALID_PARAMS, _NEITHER)
-            self._reply(request.id, Result(EMPTY))
+            if request.method != mcp.PING:
+                raise RemoteProtocolError(mcp.INVALID_PARAMS, _NEITHER)
+            self._reply(request.id, Result(jsonrpc.EMPTY))
             return False
         if caller is self.caller:
             self.open = True
@@ -368,7 +338,7 @@ class LineHost(Host):
             if held:
                 self._account.give(held)
             self._reply(request.id, taken)
-            return not is_refused and request.method != SET_LEVEL  # which takes no more than a look
+            return not is_refused and request.method != mcp.SET_LEVEL  # which takes no more than a look
         token = progress_token(request.params)
         host = self if caller is self.caller else None  # a modern request is never asked by another
         exchange = HostExchange(caller, self.send, progress_token=token, view=self.view, host=host)
@@ -382,8 +352,8 @@ class LineHost(Host):
             return self.caller
         if not self.version:
             self.version = metadata.version
-        if metadata.client_info is not None and self.client_info is EMPTY:
-            self.client_info = detach(metadata.client_info)
+        if metadata.client_info is not None and self.client_info is jsonrpc.EMPTY:
+            self.client_info = jsonrpc.detach(metadata.client_info)
         return self.caller_of(metadata.version, metadata.capabilities, metadata.log_level)
 
     async def _serve(self, request: Request, exchange: HostExchange, scope: trio.CancelScope, held: int) -> None:
@@ -394,8 +364,8 @@ class LineHost(Host):
                 self._account.give(held)
         if reply is not None:
             self._reply(request.id, reply)
-            if request.method == LISTEN and isinstance(reply, Result):
-                self._write(encode_notification(CANCELLED, {"requestId": raw(request.id)}))
+            if request.method == mcp.LISTEN and isinstance(reply, Result):
+                self._write(jsonrpc.encode_notification(mcp.CANCELLED, {"requestId": jsonrpc.raw(request.id)}))
 
     def end(self, id: int | str) -> None:
         super().end(id)
@@ -410,7 +380,7 @@ class LineHost(Host):
             return
         self._nursery.start_soon(self._serve_batch, messages)
 
-    async def _serve_batch(self, messages: list[Message | RemoteProtocolError]) -> None:
+    async def _serve_batch(self, messages: list[jsonrpc.Message | RemoteProtocolError]) -> None:
         replies: list[bytes] = []
         await run_batch(self, self._router, messages, notify=self.send, asked=self, reply=replies.append)
         if replies and wants_answer(messages):
@@ -418,7 +388,8 @@ class LineHost(Host):
 
 
 def _digests_line(digests: dict[str, str]) -> bytes:
-    return encode({"hubd": VERSION, "lists": digests})
+    return jsonrpc.encode({"hubd": VERSION, "lists": digests})
 
 
-_NEITHER: Final = f"Send initialize first, or put {' or '.join(MODERN_VERSIONS)} into params._meta, as {VERSION_KEY}"
+_ERAS: Final = " or ".join(mcp.MODERN_VERSIONS)
+_NEITHER: Final = f"Send initialize first, or put {_ERAS} into params._meta, as {mcp.VERSION_KEY}"
