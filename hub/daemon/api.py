@@ -9,7 +9,7 @@ are asked.
 import logging
 import os
 import signal
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Final
 
@@ -33,7 +33,6 @@ from hub.control.answers import (
     LargestTool,
     ListenStatus,
     Logs,
-    ProfileRow,
     Reloaded,
     Status,
     ToolUse,
@@ -95,12 +94,21 @@ class DaemonApi:
         hub, listener = self._hub, self._listener
         membership = None if listener is None else listener.membership
         doubts = self._doubts_of_labels()
-        profiles = tuple(_with_doubts(row, doubts) for row in await hub.profiles.status())
+        profiles = tuple(
+            structs.replace(row, warnings=(*row.warnings, *doubts.get(row.name, ())))
+            for row in await hub.profiles.status()
+        )
         return Status(
             version=HUBD_VERSION,
             uptime_s=round(trio.current_time() - hub.started_at, 1),
             settled=hub.router.settled.is_set(),
-            upstreams=(*map(self._upstream, hub.supervisor.upstreams.values()), *self._rows_left_out()),
+            upstreams=(
+                *map(self._upstream, hub.supervisor.upstreams.values()),
+                *(
+                    UpstreamRow(name=name, state="unresolved", last_error=reason)
+                    for name, reason in self._reasons_left_out().items()
+                ),
+            ),
             hosts=tuple(self._host(host.view, row) for host, row in zip(hub.hosts, hub.hosts.status(), strict=True)),
             projects=() if hub.projects is None else tuple(hub.projects.status()),
             cache=hub.reads.statistics(),
@@ -142,11 +150,6 @@ class DaemonApi:
         """The row with what the host is shown, and what that costs."""
         cost = self._hub.live.of(view).shown_cost
         return structs.replace(row, tools=cost.tools, tokens=cost.tokens)
-
-    def _rows_left_out(self) -> Iterator[UpstreamRow]:
-        """Upstreams that the files name and the hub leaves out."""
-        for name, reason in self._reasons_left_out().items():
-            yield UpstreamRow(name=name, state="unresolved", last_error=reason)
 
     def _reasons_left_out(self) -> Mapping[str, str]:
         return {} if self._reloader is None else self._reloader.reasons_left_out()
@@ -325,10 +328,6 @@ def _displacement_warnings(listener: HttpListener) -> Iterator[str]:
             "that have the usual URL do not reach it. Stop what uses that port and run `hubd stop`, or name another "
             "port with `listen` in hubd.toml"
         )
-
-
-def _with_doubts(row: ProfileRow, doubts: Mapping[str, Sequence[str]]) -> ProfileRow:
-    return structs.replace(row, warnings=(*row.warnings, *doubts.get(row.name, ())))
 
 
 def tool_uses(live: LiveCatalog, usage: ToolUsage) -> ToolUses:

@@ -34,7 +34,7 @@ from upstreams.transports.http.connection import parse_url
 
 if TYPE_CHECKING:
     from hub.downstream.access.issued_tokens import IssuedTokens
-    from hub.downstream.access.issuer import Fetching
+    from upstreams.fetch.fetcher import Fetcher
 
 log = logging.getLogger("hubd")
 
@@ -56,7 +56,7 @@ class HttpListener:
         movable: bool = True,
         squatted: bool = False,
         fleet: Fleet | None = None,
-        fetching: Callable[[], "Fetching"] | None = None,
+        fetching: Callable[[], "Fetcher"] | None = None,
     ) -> None:
         """`also`: a second address, which hosts know from earlier runs. `squatted`: another user holds the address that
         hosts know. `fleet`: the hub is one of several. `fetching` gives what asks issuers of tokens, if there are any.

@@ -102,7 +102,8 @@ class Reloader:
         self.problem: str | None = None
         self._problems: tuple[str, ...] = ()
         """All that `problem` stands for."""
-        self._loaded = first
+        self.loaded = first
+        """The configuration that was read last, and is in effect."""
         self._loaded_at = wall()
         self._there = {path for path in first.named_directories if path.is_dir()}
         self._read = read
@@ -116,11 +117,6 @@ class Reloader:
         self._last: str | None = None
         self._waiting: list[Promise[ReloadResult]] = []
         self._watcher = Watcher(self._wanted.set)
-
-    @property
-    def loaded(self) -> Loaded:
-        """The configuration that was read last, and is in effect."""
-        return self._loaded
 
     def request(self) -> None:
         """Read the configuration again, soon. Never blocks."""
@@ -137,7 +133,7 @@ class Reloader:
     async def run(self) -> None:
         """Reload on every change and request, for ever."""
         async with trio.open_nursery() as nursery:
-            self._watcher.watch(self._loaded.files, self._loaded.directories)
+            self._watcher.watch(self.loaded.files, self.loaded.directories)
             nursery.start_soon(keep_going, "Watching configuration files", self._watcher.run)
             while True:
                 with trio.move_on_after(RETRY_S if self.problem else inf):
@@ -150,19 +146,19 @@ class Reloader:
     def status(self) -> ConfigStatus:
         """For `hubd status`."""
         return ConfigStatus(
-            files=tuple(str(path) for path in self._loaded.sources),
-            watched=tuple(str(path) for path in (*self._loaded.files, *self._loaded.directories)),
+            files=tuple(str(path) for path in self.loaded.sources),
+            watched=tuple(str(path) for path in (*self.loaded.files, *self.loaded.directories)),
             loaded_at=datetime.fromtimestamp(self._loaded_at, UTC).isoformat(timespec="seconds"),
             problem=self.problem,
             problems=self._problems,
             pending=self._pending(),
-            warnings=tuple(str(warning) for warning in self._loaded.warnings),
+            warnings=tuple(str(warning) for warning in self.loaded.warnings),
         )
 
     def reasons_left_out(self) -> dict[str, str]:
         """Upstreams that the files name and the hub leaves out, each with the reason."""
-        diagnostics = self._loaded.unresolved
-        own = self._loaded.files[0].with_name(OWN_VARIABLES) if self._loaded.files else OWN_VARIABLES
+        diagnostics = self.loaded.unresolved
+        own = self.loaded.files[0].with_name(OWN_VARIABLES) if self.loaded.files else OWN_VARIABLES
         reasons: dict[str, list[str]] = {}
         for diagnostic in diagnostics:
             reasons.setdefault(diagnostic.unresolved, []).append(str(diagnostic))
@@ -186,24 +182,26 @@ class Reloader:
         try:
             # A keyring may have the thread wait for a person; the hub can stop all the same
             loaded = await trio.to_thread.run_sync(self._read_all, abandon_on_cancel=True)
-            found = difference(self._loaded.config, loaded.config)
+            found = difference(self.loaded.config, loaded.config)
             self._environment.replace(loaded.environ)
             if found:
                 with around():
                     await self._apply(loaded, found)
         except ConfigError as error:
-            self._environment.replace(self._loaded.environ)
-            self._watch_what_is_wrong(error)
+            self._environment.replace(self.loaded.environ)
+            files = (*self.loaded.files, *getattr(error, "files", ()))
+            directories = (*self.loaded.directories, *getattr(error, "directories", ()))
+            self._watcher.watch(dict.fromkeys(files), dict.fromkeys(directories))
             return self._fail(str(error), tuple(map(str, error.diagnostics)))
         except Exception as error:
-            self._environment.replace(self._loaded.environ)
+            self._environment.replace(self.loaded.environ)
             log.exception("the configuration could not be applied")
             return self._fail(f"the hub failed to apply it: {type(error).__name__}; its log says more")
-        return self._succeed(loaded, found)
+        return self._adopt(loaded, found)
 
     def _read_all(self) -> Loaded:
         loaded = self._read()
-        before = {diagnostic.unresolved for diagnostic in self._loaded.unresolved}
+        before = {diagnostic.unresolved for diagnostic in self.loaded.unresolved}
         if unresolved := [diagnostic for diagnostic in loaded.unresolved if diagnostic.unresolved not in before]:
             raise loaded.error(unresolved)
         if gone := self._find_missing(loaded):
@@ -214,18 +212,13 @@ class Reloader:
 
     def _find_missing(self, loaded: Loaded) -> Path | None:
         """A file or directory that is gone, which cannot mean an empty configuration; None: there is none."""
-        before = self._loaded
+        before = self.loaded
         main = before.files[:1]
         if main and main[0] in before.sources and main[0] not in loaded.sources:
             return main[0]
         if before.sources and not loaded.sources:
             return before.sources[0]
         return next((path for path in self._there if not path.is_dir()), None)
-
-    def _watch_what_is_wrong(self, error: ConfigError) -> None:
-        files = (*self._loaded.files, *getattr(error, "files", ()))
-        directories = (*self._loaded.directories, *getattr(error, "directories", ()))
-        self._watcher.watch(dict.fromkeys(files), dict.fromkeys(directories))
 
     def _fail(self, problem: str, problems: tuple[str, ...] = ()) -> ReloadResult:
         if problem != self.problem:
@@ -234,18 +227,18 @@ class Reloader:
         self.problem, self._problems = problem, problems or (problem,)
         return ReloadResult(problem=problem, pending=self._pending())
 
-    def _succeed(self, loaded: Loaded, found: Difference) -> ReloadResult:
-        variables = loaded.environ != self._loaded.environ
+    def _adopt(self, loaded: Loaded, found: Difference) -> ReloadResult:
+        variables = loaded.environ != self.loaded.environ
         told = _sentence(found, variables=variables)
         if self.problem is not None or found or variables:
             log.info("configuration reloaded: %s", told)
         if self.problem is not None or found:
             self._watcher.look_again()  # a file may have changed between its look and its reading, and change back
         for warning in loaded.warnings:
-            if warning not in self._loaded.warnings:
+            if warning not in self.loaded.warnings:
                 log.warning("%s", warning)
         self.problem, self._problems = None, ()
-        self._loaded = loaded
+        self.loaded = loaded
         self._loaded_at = self._wall()
         self._there = {path for path in loaded.named_directories if path.is_dir()}
         self._watcher.watch(loaded.files, loaded.directories)

@@ -263,6 +263,9 @@ class ServerState:
         """The `Date` header field of that time."""
         self.tick()
 
+    def __repr__(self) -> str:
+        return f"<ServerState {len(self.connections)} connections, {self.running} running, {len(self.streams)} streams>"
+
     def tick(self) -> None:
         """Take the time."""
         before, self.now = self.now, trio.current_time()

@@ -20,7 +20,6 @@ from itertools import islice
 from typing import Final
 
 import trio
-from msgspec import Struct
 from trio.lowlevel import checkpoint, wait_readable
 
 from hub.link.budget import Budget
@@ -43,24 +42,6 @@ DRAIN_ARRIVE_S: Final = 0.1
 """Time that a drain waits for the first requests of connections that were just made."""
 
 
-class HttpServerStatistics(Struct, frozen=True, kw_only=True):
-    """Numbers of the connections and requests of an HTTP server."""
-
-    accept_failures: int = 0
-    """Times that accepting a connection failed."""
-    connections: int = 0
-    strangers: int = 0
-    """Connections that have not passed the guard."""
-    guests: int = 0
-    """Connections that have passed it."""
-    refused: int = 0
-    """Connections that were refused since the start because there were too many guests."""
-    running: int = 0
-    """Requests that are being answered."""
-    streams: int = 0
-    """Streams of events among these."""
-
-
 class HttpServer:
     """Serves HTTP/1.1. `guard` sees each head before the body is read and may refuse the request. One `serve` per
     object."""
@@ -72,41 +53,26 @@ class HttpServer:
         self._handler = handler
         self._guard = guard
         self._limits = limits or HttpLimits()
-        self._acceptor = Acceptor("HTTP connections", self._limits.max_connections)
-        self._shared: ServerState | None = None
+        self.acceptor = Acceptor("HTTP connections", self._limits.max_connections)
+        self.state: ServerState | None = None
+        """None before `serve`."""
         self._scope = trio.CancelScope()
         self._listeners: Sequence[trio.SocketListener] = ()
 
     def __repr__(self) -> str:
-        state = "idle" if self._shared is None else "draining" if self.draining else "serving"
-        now = self.statistics()
-        return f"<HttpServer {state}, {now.connections} connections, {now.running} running, {now.streams} streams>"
-
-    def statistics(self) -> HttpServerStatistics:
-        """The present numbers; zeros before `serve`."""
-        shared = self._shared
-        if shared is None:
-            return HttpServerStatistics()
-        return HttpServerStatistics(
-            accept_failures=self._acceptor.failures,
-            connections=len(shared.connections),
-            strangers=shared.crowd.strangers,
-            guests=shared.crowd.guests,
-            refused=shared.crowd.refused,
-            running=shared.running,
-            streams=len(shared.streams),
-        )
+        state = "idle" if self.state is None else "draining" if self.draining else "serving"
+        return f"<HttpServer {state}, {self.state!r}>"
 
     def admit_by(self, guard: Guard) -> None:
         """Replace the guard from now on, for open connections, too."""
         self._guard = guard
-        if self._shared is not None:
-            self._shared.guard = guard
+        if self.state is not None:
+            self.state.guard = guard
 
     @property
     def draining(self) -> bool:
         """True if `drain` was called."""
-        return self._shared is not None and self._shared.draining
+        return self.state is not None and self.state.draining
 
     async def serve(
         self, listeners: Sequence[trio.SocketListener], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -119,7 +85,7 @@ class HttpServer:
         with self._scope, select.epoll() as hangups:
             try:
                 async with trio.open_nursery() as nursery:
-                    self._shared = shared = ServerState(
+                    self.state = shared = ServerState(
                         self._handler, self._guard, self._limits, nursery, hangups, self._budget, crowd_of(self._limits)
                     )
                     nursery.start_soon(keep_going, "Watching connections", partial(self._watch_hangups, shared))
@@ -130,8 +96,8 @@ class HttpServer:
                     task_status.started()
             finally:
                 self._close_listeners()
-                if self._shared is not None:
-                    for connection in list(self._shared.connections.values()):
+                if self.state is not None:
+                    for connection in list(self.state.connections.values()):
                         connection.abort()
 
     async def drain(self) -> None:
@@ -141,7 +107,7 @@ class HttpServer:
         it here, and nowhere else. A stream that its handler keeps open is a running request: end it first, or put a
         deadline around this.
         """
-        shared = self._shared
+        shared = self.state
         if shared is None:
             return
         shared.draining = True
@@ -170,7 +136,7 @@ class HttpServer:
         def make_room() -> bool:
             return shared.crowd.make_room(trio.current_time())
 
-        while (stream := await self._acceptor.accept(listener, make_room)) is not None:
+        while (stream := await self.acceptor.accept(listener, make_room)) is not None:
             self._start_connection(stream, shared)
             if shared.crowd.strangers > FEW:
                 for more in islice(waiting(listener), BURST):

@@ -102,7 +102,9 @@ def _options(arguments: list[str]) -> dict[str, str]:
                 raise ValueError(f"{name} needs a value")
             value = rest.pop(0)
         if name == "--project":
-            value = _project(value)
+            value = os.path.abspath(value) if value else ""
+            if not (os.path.isdir(value) and _fits(value)):
+                raise ValueError("--project takes a directory")
         elif not (0 < len(value) <= MAX_LABEL and value.isascii() and value.isprintable()):
             raise ValueError(f"{name} takes 1 to {MAX_LABEL} printable ASCII characters")
         options[name[2:]] = value
@@ -116,13 +118,6 @@ def _nearest_option(name: str) -> str:
 
     near = get_close_matches(name, OPTIONS, 1)
     return f'; did you mean "{near[0]}"?' if near else ""
-
-
-def _project(value: str) -> str:
-    path = os.path.abspath(value) if value else ""
-    if not (os.path.isdir(path) and _fits(path)):
-        raise ValueError("--project takes a directory")
-    return path
 
 
 def _working_directory() -> str:

@@ -15,13 +15,12 @@ import os
 import select
 from time import monotonic  # noqa: TID251 - nothing here runs under trio
 
-from hub.shim.hub_search import MAX_LOSSES, HangWatch, HubSearch
+from hub.shim.hub_search import MAX_LOSSES, NEVER, HangWatch, HubSearch
 from hub.shim.pipes import CHUNK_BYTES, LARGE_CHUNK_BYTES, Outlet, ToHost, ToHub, say
 from hub.shim.replay import Replay
 from hub.shim.start_daemon import Unavailable, log_path
 from hub.wire.vocabulary import UNDERSTOOD
 
-NEVER = float("inf")
 GRACE_S = 15.0
 """Time limit of a silent hub after the host has ended its input: longer than the hub waits
 itself (`hub.downstream.lines.connection.EOF_GRACE_S`)."""

@@ -7,7 +7,6 @@ The daemon's own lock (`hubd.lock`) shows whether a daemon lives that does not l
 import _socket
 import fcntl
 import os
-import select
 from time import monotonic  # noqa: TID251 - nothing here runs under trio
 
 from config import directories
@@ -73,8 +72,7 @@ class DaemonStart:
             if hub is not None:
                 return hub
         alive = listens or is_alive(self._life)
-        if self.child is not None and _has_ended(self.child):
-            code = _exit_code(self.child)
+        if self.child is not None and (code := _exit_code(self.child)) is not None:
             self.child.close()
             self.child = None
             if not alive:  # else another daemon was first
@@ -188,16 +186,12 @@ def is_alive(life: str) -> bool:
     return False
 
 
-def _has_ended(child: _socket.socket) -> bool:
-    poll = select.poll()
-    poll.register(child.fileno(), select.POLLIN)
-    return bool(poll.poll(0))
-
-
-def _exit_code(child: _socket.socket) -> int:
-    """The exit code of a daemon that has ended; -1: it is not known."""
+def _exit_code(child: _socket.socket) -> int | None:
+    """The exit code of a daemon that has ended; -1: it is not known. None: it runs."""
     try:
-        said = child.recv(16)
+        said = child.recv(16, _socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return None
     except OSError:
         return -1
     return int(said) if said.isdigit() else -1

@@ -151,11 +151,10 @@ class Served:
     async def settled(self, connections: int = 0) -> None:
         """Wait until the server has so many connections left; without any, nothing else is left either."""
         with trio.fail_after(30):
-            while self.server.statistics().connections != connections:
+            while len(self.server.state.connections) != connections:
                 await trio.lowlevel.checkpoint()
-        now = self.server.statistics()
-        assert now.strangers + now.guests == connections
-        assert connections or now.streams == 0
+        assert self.server.state.crowd.strangers + self.server.state.crowd.guests == connections
+        assert connections or not self.server.state.streams
 
 
 @asynccontextmanager

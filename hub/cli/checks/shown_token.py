@@ -25,7 +25,7 @@ from hub.cli.checks.evidence import Finding, join_names
 from hub.cli.subcommand import UsageError, now
 from hub.downstream.access.claims import Unfit, Verdict, lacking, read_jwt
 from hub.downstream.access.host_tokens import PREFIX
-from hub.downstream.access.issuer import CannotAsk, Fetching, Issuer
+from hub.downstream.access.issuer import CannotAsk, Issuer
 from hub.downstream.access.named_tokens import Named, NamedTokens
 from hub.downstream.access.resource_metadata import MCP_PATH, ResourceMetadata, resource_of
 from hub.link.interface import Identity
@@ -66,7 +66,7 @@ def _text_of(file: str) -> str:
 class Judge:
     """Judges by one configuration. `resource` is the URL of the hub, `fetch` asks issuers."""
 
-    def __init__(self, config: HubConfig, resource: str, fetch: Fetching) -> None:
+    def __init__(self, config: HubConfig, resource: str, fetch: Fetcher) -> None:
         self._config = config
         self._fetch = fetch
         issuers = [issuer.issuer for issuer in config.access.issuers]

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from hashlib import sha256
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 import trio
@@ -24,13 +24,16 @@ from msgspec import Struct
 
 from config.tables.access import AccessConfig
 from hub.downstream.access.claims import Jwt, Unfit, Unsigned, Verdict, lacking, read_jwt
-from hub.downstream.access.issuer import CannotAsk, Fetching, Issuer
+from hub.downstream.access.issuer import CannotAsk, Issuer
 from hub.downstream.access.resource_metadata import NOT_NOW, ResourceMetadata, missing_scopes, sign_in
 from hub.link.fault_isolation import keep_going
 from hub.link.interface import Identity
 from hub.link.lease import Lease
 from hub.link.rates import TokenBucket
 from hub.net.http_message import EarlyReply, HttpRequest, Undecided
+
+if TYPE_CHECKING:
+    from upstreams.fetch.fetcher import Fetcher
 
 log = logging.getLogger("hubd")
 AGAIN_S: Final = 300.0
@@ -165,7 +168,7 @@ class _Question:
 class IssuedTokens:
     """Judges tokens by the issuers of a configuration. `run` must be running. `wall`: the time of day in seconds."""
 
-    def __init__(self, access: AccessConfig, resource: str, fetch: Fetching, wall: Callable[[], float]) -> None:
+    def __init__(self, access: AccessConfig, resource: str, fetch: "Fetcher", wall: Callable[[], float]) -> None:
         """`resource`: the hub's URL, which tokens must be for."""
         issuers = [settings.issuer for settings in access.issuers]
         self.metadata = ResourceMetadata(resource, issuers, access.required_scopes)

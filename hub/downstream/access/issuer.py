@@ -12,7 +12,7 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from math import inf
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote_plus, urlsplit
 
 import msgspec
@@ -22,17 +22,10 @@ from msgspec import Struct, structs
 from config.loading.check_access import is_loopback
 from config.tables.access import AccessIssuer
 from hub.downstream.access.claims import Jwt, Unfit, Unsigned, Verdict, verdict_of
-from upstreams.fetch.model import Allowed, Fetched
+from upstreams.fetch.model import Allowed
 
-
-class Fetching(Protocol):
-    """Guarded requests to the web (`upstreams.fetch`)."""
-
-    async def get(self, url: str, allowed: Allowed) -> Fetched: ...
-
-    async def post_form(
-        self, url: str, fields: list[tuple[str, str]], allowed: Allowed, *, headers: dict[str, str]
-    ) -> Fetched: ...
+if TYPE_CHECKING:
+    from upstreams.fetch.fetcher import Fetcher
 
 
 class CannotAsk(Exception):
@@ -53,7 +46,7 @@ def addresses_of(issuer: str) -> Allowed:
     return Allowed(frozenset({host}), parts.scheme == "http" and is_loopback(host))
 
 
-async def read_metadata(fetch: Fetching, issuer: str) -> IssuerMetadata:
+async def read_metadata(fetch: "Fetcher", issuer: str) -> IssuerMetadata:
     """The metadata of `issuer`.
 
     Raises:
@@ -74,7 +67,7 @@ async def read_metadata(fetch: Fetching, issuer: str) -> IssuerMetadata:
     raise CannotAsk(f"{issuer} has no metadata")
 
 
-async def read_json(fetch: Fetching, url: str, allowed: Allowed) -> dict[str, Any] | None:
+async def read_json(fetch: "Fetcher", url: str, allowed: Allowed) -> dict[str, Any] | None:
     """The JSON object at `url`; None: there is something else.
 
     Raises:
@@ -154,7 +147,8 @@ def _read_key(row: dict[str, Any]) -> SigningKey | None:
     algorithm, curve = row.get("alg"), texts.get("crv") if kind != "RSA" else None
     if not (algorithm is None or isinstance(algorithm, str)):
         return None
-    if kind == "RSA" and not _is_sound_rsa(str(texts["n"]), str(texts["e"])):
+    bits = len(str(texts.get("n", ""))) * 6
+    if kind == "RSA" and not (MIN_RSA_BITS <= bits <= MAX_RSA_BITS + 64 and len(str(texts["e"])) <= 8):
         return None
     types: dict[str, Any] = {"EC": ECKey, "OKP": OKPKey, "RSA": RSAKey}
     plain = {"kty": kind, **texts}
@@ -164,11 +158,6 @@ def _read_key(row: dict[str, Any]) -> SigningKey | None:
         return None
     print = sha256(msgspec.json.encode(plain, order="sorted")).hexdigest()
     return SigningKey(key_id, str(kind), curve, algorithm, print, key)
-
-
-def _is_sound_rsa(modulus: str, exponent: str) -> bool:
-    bits = len(modulus) * 6
-    return MIN_RSA_BITS <= bits <= MAX_RSA_BITS + 64 and len(exponent) <= 8
 
 
 def key_for(token: Jwt, keys: tuple[SigningKey, ...]) -> SigningKey | None:
@@ -206,7 +195,7 @@ class Issuer:
     """One configured issuer. `on_keys` is called with the keys that count once others do; `wall`: the time of day."""
 
     def __init__(
-        self, settings: AccessIssuer, fetch: Fetching, wall: Callable[[], float], on_keys: Callable[[], None]
+        self, settings: AccessIssuer, fetch: "Fetcher", wall: Callable[[], float], on_keys: Callable[[], None]
     ) -> None:
         self.settings = settings
         self.keys: tuple[SigningKey, ...] = ()

@@ -124,7 +124,7 @@ async def test_fuzz_http(caplog):
             assert all(status == 200 for status, _ in whole[:-1]), f"answered after a refusal, {shown}"
             assert await verdict(served, cut(data, chance)) == whole, shown
         await served.settled()
-        assert served.server.statistics().running == 0
+        assert served.server.state.running == 0
         assert await tasks_at_rest(served.nursery) == before
     assert not caplog.records
     assert calls or COUNT < 10

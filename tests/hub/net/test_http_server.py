@@ -78,7 +78,7 @@ async def test_echo_and_keep_alive():
             assert answer.headers.get("content-type") == ("application/json" if body else None)
             assert "date" in answer.headers
             assert "connection" not in answer.headers
-        assert repr(served.server) == "<HttpServer serving, 1 connections, 0 running, 0 streams>"
+        assert repr(served.server) == "<HttpServer serving, <ServerState 1 connections, 0 running, 0 streams>>"
 
 
 async def test_what_the_handler_sees():
@@ -442,7 +442,7 @@ async def test_a_stream_ends_with_its_handler():
         client = await served.connect()
         assert (await client.ask(get())).body == b"data: 1\n\n"
         assert (await client.ask(get())).body == b"data: 1\n\n"
-        assert served.server.statistics().streams == 0
+        assert not served.server.state.streams
 
 
 @pytest.mark.covers("F-H-03")
@@ -782,7 +782,7 @@ class Exhausted:
 async def test_accepting_survives_a_lack_of_descriptors(autojump_clock, caplog):
     async with serving(wrap=Exhausted) as served:
         assert (await served.ask(post(b"x"))).body == b"x"
-        assert served.server.statistics().accept_failures == 20
+        assert served.server.acceptor.failures == 20
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
 
@@ -800,7 +800,7 @@ async def test_strangers_make_room():
             await client.send(b"POST / HTTP/1.1\r\n")
         with trio.fail_after(30):
             assert (await served.ask(post(b"x"))).body == b"x"
-        assert served.server.statistics().strangers <= 8
+        assert served.server.state.crowd.strangers <= 8
         assert (await friend.ask(post(b"y"))).body == b"y"
 
 
@@ -858,13 +858,13 @@ async def test_the_oldest_silent_stranger_goes_at_once(autojump_clock):
             assert (await served.ask(post(b"x"))).body == b"x"
         assert trio.current_time() == began
         await trio.testing.wait_all_tasks_blocked()
-        now = served.server.statistics()
+        now = served.server.state.crowd
         assert (now.guests, now.strangers) == (10, 7)
         await crowd[4].closed()
         for _ in range(10):
             await (await served.connect()).send(b"P")
         await trio.testing.wait_all_tasks_blocked(0.001)
-        assert served.server.statistics().strangers == 8
+        assert served.server.state.crowd.strangers == 8
         assert (await served.ask(post(b"y"))).body == b"y"
 
 
@@ -976,7 +976,7 @@ async def test_a_crowd_that_asks_for_what_anybody_may_see_takes_turns_and_is_no_
         with strangers(served, get(target="/page"), AT_ONCE + ANSWERED_TOGETHER) as crowd:
             await trio.testing.wait_all_tasks_blocked(0.01)
             assert readable(crowd) == AT_ONCE
-            assert served.server.statistics().guests == 0
+            assert served.server.state.crowd.guests == 0
             assert (await served.ask(post(b"y", "X-User: me"))).body == b"y", "no time has passed"
             mock_clock.jump(ANSWER_EVERY_S)
             await trio.testing.wait_all_tasks_blocked(0.01)
@@ -992,7 +992,7 @@ async def test_strangers_that_wait_for_their_refusal_make_room_for_newcomers(moc
     async with serving(guard=deny, limits=limits) as served:
         with strangers(served, post(b"x"), AT_ONCE + 40) as crowd:
             await trio.testing.wait_all_tasks_blocked(0.01)
-            assert served.server.statistics().strangers <= limits.max_strangers
+            assert served.server.state.crowd.strangers <= limits.max_strangers
             mock_clock.jump(1)
             await trio.testing.wait_all_tasks_blocked(0.01)
             assert readable(crowd) >= limits.max_strangers
@@ -1014,7 +1014,7 @@ async def test_a_crowd_is_little_work_for_the_collector(mock_clock, data):
         tasks, objects = trio.lowlevel.current_statistics().tasks_living, len(gc.get_objects())
         with strangers(served, data, 300) as crowd:
             await trio.testing.wait_all_tasks_blocked(0.01)
-            assert served.server.statistics().strangers == 300
+            assert served.server.state.crowd.strangers == 300
             assert trio.lowlevel.current_statistics().tasks_living <= tasks + 1
             gc.collect()
             assert len(gc.get_objects()) - objects - len(crowd) <= MOST_OBJECTS * 300
@@ -1041,7 +1041,7 @@ async def test_a_crowd_is_accepted_some_at_a_time():
         await trio.testing.wait_all_tasks_blocked(0.001)
         sockets = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(96)]  # the loop stands still
         steps = 0
-        while served.server.statistics().strangers < FEW + 1 + 96:
+        while served.server.state.crowd.strangers < FEW + 1 + 96:
             await trio.lowlevel.checkpoint()
             steps += 1
         assert steps <= 3 * 96 / BURST + 10
@@ -1077,7 +1077,7 @@ async def test_who_finds_no_room_is_told(autojump_clock):
         error = json.loads(answer.body)["error"]
         assert (answer.status, answer.headers["retry-after"], answer.headers["connection"]) == (503, "1", "close")
         assert error["data"] == {"hub": "overloaded", "executed": "no", "retryable": True, "retryAfterMs": 1000}
-        assert served.server.statistics().refused == 1
+        assert served.server.state.crowd.refused == 1
         waiter.go_on.set()
         await trio.testing.wait_all_tasks_blocked(0.001)
         assert (await served.ask(post())).status == 200, "they are idle now"
@@ -1092,7 +1092,7 @@ async def test_one_principal_has_three_quarters_idle_at_most(autojump_clock):
         for _ in range(12):
             await (await served.connect()).ask(post(b"", "X-User: me"))
             await trio.sleep(2)
-        assert served.server.statistics().guests == 7
+        assert served.server.state.crowd.guests == 7
         assert (await other.ask(post(b"o", "X-User: other"))).body == b"o"
 
 
@@ -1108,7 +1108,7 @@ async def test_a_connection_with_a_request_on_its_way_is_not_idle(autojump_clock
         assert (await first.answer()).body == b"first", "it was not closed, whoever was heard first"
         await trio.lowlevel.wait_readable(third)
         assert third.recv(1 << 16).startswith(b"HTTP/1.1 200")
-        assert served.server.statistics().guests == 2
+        assert served.server.state.crowd.guests == 2
         third.close()
 
 
