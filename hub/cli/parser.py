@@ -47,8 +47,8 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
         },
     },
     "its configuration": {
-        "hub.cli.configuration.adding": {"add": "add a server to the configuration"},
-        "hub.cli.registry.commands": {
+        "hub.cli.configuration.adding": {
+            "add": "add a server to the configuration",
             "search": "search registries of servers by name",
             "outdated": "list servers of registries of which there is something newer",
             "update": "bring a server of a registry to its newest version, after showing what changes",

@@ -212,6 +212,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _fit(text: str, width: int) -> str:
+    """Paragraphs are filled anew, parts of a list go on below their texts."""
     from itertools import groupby
 
     lines: list[str] = []

@@ -131,7 +131,7 @@ def upstreams(examined: Examined) -> Iterator[Finding]:
     told = {each.unresolved for each in examined.error.diagnostics} if examined.error is not None else set()
     reasons: dict[str, str] = {}
     trials: Mapping[str, SignInTrial] | None = None
-    for upstream in () if examined.status is None else examined.status.upstreams:
+    for upstream in examined.rows:
         name = upstream.name
         first, *said = (upstream.last_error or "").splitlines() or [""]
         why = first.strip() or "the reason is unknown"

@@ -89,9 +89,8 @@ CAUSES: Final = (
 
 def last_words(examined: Examined) -> Iterator[Finding]:
     """Servers whose last words name a missing certificate, proxy, display or the like."""
-    rows = () if examined.status is None else examined.status.upstreams
     found: dict[tuple[str, str, str], list[str]] = {}
-    for row in rows:
+    for row in examined.rows:
         config = examined.config.upstreams.get(row.name)
         if config is None or config.command is None or row.state == "connected" or not row.last_error:
             continue

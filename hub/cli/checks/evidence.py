@@ -19,7 +19,7 @@ from config.loading.assemble import Loaded, load_all
 from config.loading.safe_reading import read_private
 from config.settings import HubConfig, UpstreamConfig
 from hub.cli.hosts.served import why_not_served
-from hub.control.answers import Status
+from hub.control.answers import Status, UpstreamRow
 from hub.control.sign_ins import SignInTrial
 
 GUI_PATH: Final = "/usr/bin:/bin:/usr/sbin:/sbin"
@@ -153,6 +153,11 @@ class Examined(Struct, frozen=True, kw_only=True):
         return HubConfig() if self.loaded is None else self.loaded.config
 
     @property
+    def rows(self) -> tuple[UpstreamRow, ...]:
+        """The servers of the running hub."""
+        return () if self.status is None else self.status.upstreams
+
+    @property
     def wanted(self) -> str | None:
         """The token that hosts must show over HTTP."""
         return self.token if self.config.token is None else self.config.token.reveal()
@@ -199,6 +204,7 @@ def examine(
 
 
 def _host_files(machine: Machine, records: Records | None, unread: list[Finding]) -> Iterator[HostFile]:
+    """Places that cannot be examined are added to `unread`."""
     for host in all_hosts().values():
         try:
             places = _places(machine, host.id) if is_found(host, machine) else []

@@ -34,8 +34,7 @@ _PINNED = re.compile(r"[@=]=?v?\d")
 def configuration(examined: Examined) -> Iterator[Finding]:
     """Problems and warnings of the configuration; unset variables are among them."""
     if examined.error is not None:
-        rows = () if examined.status is None else examined.status.upstreams
-        resolved = {row.name for row in rows if row.state != "unresolved"}
+        resolved = {row.name for row in examined.rows if row.state != "unresolved"}
         for problem in examined.error.diagnostics:
             what = f"{problem.file}{f', line {problem.line}' if problem.line else ''}: {dot_keys(problem.keys)}"
             then = f"the hub starts without {problem.unresolved}" if problem.unresolved else "the hub does not start"
@@ -73,8 +72,8 @@ def commands(examined: Examined) -> Iterator[Finding]:
     known = {} if examined.loaded is None else examined.loaded.environ
     recorded = examined.loaded is not None and "PATH" in examined.loaded.own_lines
     path = known.get("PATH", shell)
-    rows = () if examined.status is None else examined.status.upstreams
-    missed = {row.name for row in rows if row.state != "connected" and "was not found" in (row.last_error or "")}
+    away = (row for row in examined.rows if row.state != "connected")
+    missed = {row.name for row in away if "was not found" in (row.last_error or "")}
     causes: dict[tuple[str, str, str], list[str]] = {}
     for name, upstream in examined.upstreams():
         if upstream.command is None or NUL in upstream.command:  # a reference, which is read at the start
@@ -244,7 +243,7 @@ def roots(examined: Examined) -> Iterator[Finding]:
     configured = dict(examined.upstreams())
     without = [
         row.name
-        for row in (() if examined.status is None else examined.status.upstreams)
+        for row in examined.rows
         if row.withheld_roots
         and (row.mode in ("shared", "singleton") or (row.name in configured and configured[row.name].roots == "none"))
     ]

@@ -25,6 +25,18 @@ KINDS: Final[Sequence[tuple[type | tuple[type, ...], frozenset[str]]]] = (
 FILES: Final = ("/", "./", "../", "~/")
 """Beginnings of a path behind `@`; anything else behind it is text, such as the name of a person."""
 MAX_NESTING: Final = 16
+MAX_ARGUMENTS: Final = 200
+MAX_DEPTH: Final = 6
+MAX_BRANCHES: Final = 6
+MAX_VALUE_CHARS: Final = 60
+MAX_WORDS: Final = 30
+"""Words in an example; what is required beyond them is left to the reader."""
+MAX_BREADTH: Final = 3
+"""Depth below which a schema's branches are no longer told apart."""
+PLACEHOLDERS: Final[Mapping[str, str]] = {"integer": "1", "number": "1", "boolean": "true", "null": "null"}
+"""Values of an example, by their type."""
+
+Schema = Mapping[str, Any]
 
 
 def split(words: Sequence[str]) -> list[tuple[str, str]]:
@@ -69,7 +81,7 @@ def build_arguments(
                 raise ValueError(f"{name} is within {step}, which has a value of its own")
         last = steps[-1]
         if not adds:
-            place[last] = _value(text, types_of(at, last), read)
+            place[last] = _value(text, _types(_property(at, last)), read)
             continue
         items = place.setdefault(last, [])
         if not isinstance(items, list):
@@ -107,12 +119,8 @@ def _value(text: str, kinds: frozenset[str], read: Callable[[str], str] | None) 
     return parse(content) if kinds and "string" not in kinds else content
 
 
-def types_of(schema: Mapping[str, Any], name: str) -> frozenset[str]:
-    """The types that a schema allows for one property, as far as it says so by `type`; empty: any."""
-    return _types(_property(schema, name))
-
-
 def _types(schema: Mapping[str, Any]) -> frozenset[str]:
+    """The types that a schema allows, as far as it says so by `type`; empty: any."""
     types = schema.get("type")
     found = {types} if isinstance(types, str) else set(types) if isinstance(types, list) else set()
     for member in ("anyOf", "oneOf"):
@@ -133,18 +141,7 @@ def _refuse(name: str) -> Any:
     raise ValueError(name)
 
 
-MAX_ARGUMENTS: Final = 200
-MAX_DEPTH: Final = 6
-MAX_BRANCHES: Final = 6
-MAX_VALUE_CHARS: Final = 60
-MAX_WORDS: Final = 30
-"""Words in an example; what is required beyond them is left to the reader."""
-MAX_BREADTH: Final = 3
-"""Depth below which a schema's branches are no longer told apart."""
-PLACEHOLDERS: Final[Mapping[str, str]] = {"integer": "1", "number": "1", "boolean": "true", "null": "null"}
-"""Values of an example, by their type."""
-
-Schema = Mapping[str, Any]
+# --- a tool as a person calls it -------------------------------------------------------------------------------------
 
 
 class ToolArgument(NamedTuple):

@@ -71,7 +71,9 @@ class Field(NamedTuple):
         if self.kind == "boolean":
             return _boolean(text)
         if self.kind == "array":
-            return self._many([part.strip() for part in text.split(",") if part.strip()])
+            values = list(dict.fromkeys(self._one(part.strip()) for part in text.split(",") if part.strip()))
+            self._within(len(values), "minItems", "maxItems", "choices")
+            return values
         if self.choices:
             return self._one(text)
         if self.kind in ("number", "integer"):
@@ -85,11 +87,6 @@ class Field(NamedTuple):
             if text.casefold() in (choice.value.casefold(), choice.title.casefold()):
                 return choice.value
         raise Invalid(f"expected {self.hint()}")
-
-    def _many(self, parts: Sequence[str]) -> list[str]:
-        values = list(dict.fromkeys(map(self._one, parts)))
-        self._within(len(values), "minItems", "maxItems", "choices")
-        return values
 
     def _number(self, text: str) -> int | float:
         try:

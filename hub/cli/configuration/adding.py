@@ -3,6 +3,7 @@
 import os
 import re
 import tomllib
+from collections.abc import Mapping
 from typing import Any, Final
 
 from config.errors import ConfigError
@@ -14,8 +15,7 @@ from config.settings import UpstreamConfig
 from hub.cli.configuration.editing import MEMBERS, add_server
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.shell_variables import keep_in, settle_of_new
-from hub.cli.registry.commands import add_options, says_options
-from hub.cli.subcommand import Desk, UsageError, add, add_config, add_no_wait, agreed, load_when_run, nearest
+from hub.cli.subcommand import Desk, Parser, UsageError, add, add_config, add_no_wait, agreed, load_when_run, nearest
 
 _EPILOG: Final = """examples:
   hubd add files -- npx -y @modelcontextprotocol/server-filesystem /home/me/notes
@@ -24,6 +24,18 @@ _EPILOG: Final = """examples:
   hubd add github https://example.com/mcp --header 'Authorization=Bearer ${GITHUB_TOKEN}'
   hubd add db --env 'DATABASE_URL=${file:~/.secrets/db-url}' --set timeouts.call=600 -- db-mcp
 """
+PACKAGES: Final = ("npm", "pypi", "oci", "mcpb")
+_FOUND: Final = """\
+  servers  of each: name, version, registry, runs_as, status, message (why), published, title, description
+  more     whether there are more than were asked for"""
+_OUTDATED: Final = """\
+  servers  of each that came from a registry: name, source, version (what it has), newest, status (of what it has;
+           "gone": the registry does not have it any more), message (why), problem (why nothing is known)"""
+
+_UPDATED: Final = """\
+  source     the entry of a registry that it was made of until now
+  newest     the newest version there
+  changes    what differs, each in words: commands, arguments, variables, headers"""
 _NO_BUNDLES: Final = (
     "this version cannot install bundles (.mcpb) yet; if you trust it, unpack it and add what its manifest runs: "
     "`hubd add NAME -- COMMAND`"
@@ -31,7 +43,7 @@ _NO_BUNDLES: Final = (
 
 
 def add_commands(commands: Any) -> None:
-    """`add`."""
+    """`add`, `search`, `outdated`, `update`."""
     new = add(commands, "add", on_main_file(_add), json=MEMBERS)
     new.usage = (
         "hubd add NAME [options] -- COMMAND [ARGUMENT ...]\n       hubd add [NAME] URL [options]\n"
@@ -63,10 +75,56 @@ def add_commands(commands: Any) -> None:
         choices=("store", "keep"),
         help="what looks secret: kept as by `hubd secret set`, or written into the file; asked on a terminal",
     )
-    add_options(new)
+    _add_registry_options(new)
     new.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
     add_no_wait(new)
     add_config(new)
+    _add_registry_commands(commands)
+
+
+def _add_registry_commands(commands: Any) -> None:
+    search = add(commands, "search", "hub.cli.registry.listing:search", json=_FOUND)
+    search.add_argument("words_of_search", metavar="WORD", nargs="+", help="a part of a server's name")
+    _add_registry(search)
+    outdated = add(commands, "outdated", "hub.cli.registry.listing:list_outdated", json=_OUTDATED)
+    command = on_main_file(load_when_run("hub.cli.registry.updating:update"))
+    update = add(commands, "update", command, json=f"{MEMBERS}\n{_UPDATED}")
+    update.add_argument("name", metavar="NAME", help="the server's name as `hubd status` shows it")
+    _add_agreement(update)
+    update.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
+    add_no_wait(update)
+    for each in (search, outdated, update):
+        add_config(each)
+
+
+def _add_registry_options(parser: Parser) -> None:
+    parser.add_argument("--as", dest="called", metavar="NAME", help="its name here; made of that in the registry")
+    _add_registry(parser)
+    parser.add_argument("--package", choices=PACKAGES, help="the package to run, where there are several ways")
+    parser.add_argument("--remote", action="store_true", help="open its address, where there are several ways")
+    _add_agreement(parser)
+
+
+def _registry_option(options: Desk) -> str:
+    """An option that is for servers of registries alone, and that was given; ""."""
+    given: Mapping[str, Any] = {
+        "--as": options.called,
+        "--registry": options.registry,
+        "--package": options.package,
+        "--remote": options.remote,
+        "--input": options.input,
+    }
+    return next((name for name, value in given.items() if value), "")
+
+
+def _add_registry(parser: Parser) -> None:
+    parser.add_argument("--registry", metavar="NAME", help="ask this one only, of [registries.NAME], or official")
+
+
+def _add_agreement(parser: Parser) -> None:
+    text = "a value that the server needs; again for each"
+    parser.add_argument("--input", metavar="KEY=VALUE", action="append", default=[], help=text)
+    parser.add_argument("--yes", "-y", action="store_true", help="do not ask; what has a default gets that")
 
 
 # --- add --------------------------------------------------------------------------------------------------------------
@@ -75,7 +133,7 @@ def add_commands(commands: Any) -> None:
 def _add(options: Desk) -> int:
     if _is_listed(options):
         return load_when_run("hub.cli.registry.adding:add_listed")(options, _own_settings(options, {}))
-    if option := says_options(options):
+    if option := _registry_option(options):
         raise UsageError(f"{option} is for a server of a registry, such as `hubd add io.github.someone/something`")
     options = options.replace(**_name_and_url(options))
     return add_server(options, *_take_out_secrets(options, _settings_of(options)))

@@ -150,6 +150,7 @@ def _doubts_of(name: str, values: dict[str, Any]) -> list[str]:
 
 
 def _secrets(values: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Values that look like secrets, each with its setting and the name in it, or "". Types are not checked yet."""
     for setting in ("env", "headers", "url", "args"):
         value = values.get(setting)
         if isinstance(value, dict):

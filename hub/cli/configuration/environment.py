@@ -125,7 +125,7 @@ def _capture(options: Desk) -> int:
         did, backup = "unchanged", None
         if planned.changes:
             did = "would be written" if options.dry_run else "written"
-            backup = None if options.dry_run else _write(planned)
+            backup = None if options.dry_run else write_capture(planned, now(), backup_dir())
     output.set(**_as_object(planned, did), backup=backup and str(backup))
     _say_capture(planned, did, output)
     if not options.dry_run:
@@ -152,10 +152,6 @@ def _load_configured(named: Path | None) -> HubConfig:
         return load_all(named, os.environ, partly=True).config
     except ConfigError:
         return HubConfig()
-
-
-def _write(planned: Capture) -> Path | None:
-    return write_capture(planned, now(), backup_dir())
 
 
 def _as_object(planned: Capture, did: str) -> dict[str, Any]:
@@ -219,7 +215,7 @@ def record_shell(named: Path | None, output: Output) -> None:
         with lock_edits(state_dir()):
             planned, why = capture_unasked(named)
             if planned is not None:
-                _write(planned)
+                write_capture(planned, now(), backup_dir())
     except EditError as error:
         output.note(f"the environment of this shell was not recorded: {error}")
         return

@@ -3,7 +3,7 @@ something newer, or that should not be used any more."""
 
 from collections.abc import Sequence
 from os import EX_OK, EX_UNAVAILABLE
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -18,6 +18,10 @@ from hub.cli.render.screen import Screen, Table
 from hub.cli.subcommand import Desk, Output, UsageError
 
 Results = list[tuple[Registry, Matches]]
+GONE: Final = "gone"
+
+
+# --- search -----------------------------------------------------------------------------------------------------------
 
 
 @report_failures
@@ -124,7 +128,7 @@ def _object_of_match(registry: Registry, listed: Listed) -> dict[str, Any]:
     }
 
 
-GONE = "gone"
+# --- outdated ---------------------------------------------------------------------------------------------------------
 
 
 class UpdateState(Struct, frozen=True, kw_only=True):

@@ -29,8 +29,10 @@ def status(data: Status) -> list[Block]:
     blocks: list[Block] = [paint(f"hubd {data.version}", "bold") + f", up {duration(data.uptime_s)}"]
     if data.listen:
         blocks.append(f"listens on {data.listen.url} and {data.listen.socket}")
-    if data.buffer and _is_worth_saying(data.buffer):
-        blocks.append(_buffer(data.buffer))
+    if (buffer := data.buffer) and (
+        buffer.refused or buffer.evicted or max(buffer.used, buffer.highest) > NOTABLE * buffer.limit
+    ):
+        blocks.append(_buffer(buffer))
     if data.root:
         text = "RUNS AS ROOT, and so does every server it starts (see `hubd doctor`)"
         blocks.append(paint(text, "warning"))
@@ -45,11 +47,6 @@ def status(data: Status) -> list[Block]:
     for part in parts:
         blocks += ["", *part] if part else []
     return blocks
-
-
-def _is_worth_saying(buffer: BufferStatus) -> bool:
-    """True if a good part of it is, or was, in use."""
-    return bool(buffer.refused or buffer.evicted) or max(buffer.used, buffer.highest) > NOTABLE * buffer.limit
 
 
 def _buffer(buffer: BufferStatus) -> "Text":
