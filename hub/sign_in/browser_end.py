@@ -89,18 +89,15 @@ class BrowserEnds:
 def is_from_here(request: HttpRequest) -> bool:
     """True if a request was made on this machine, to a loopback address, and says of no proxy."""
     headers, ends = request.headers, request.ends()
-    if ends is None or not _is_loopback(ends.peer[0]) or not LOOPBACK_HOST.fullmatch(headers.get("host", "")):
+    if ends is None or not LOOPBACK_HOST.fullmatch(headers.get("host", "")):
         return False
-    return not is_forwarded(headers)
+    peer = ends.peer[0]
+    return (peer == "::1" or peer.removeprefix("::ffff:").startswith("127.")) and not is_forwarded(headers)
 
 
 def is_forwarded(headers: Mapping[str, str]) -> bool:
     """True if a request says that it came through a proxy."""
     return any(name in FORWARDED or name.startswith(("x-forwarded-", "cf-")) for name in headers)
-
-
-def _is_loopback(host: str) -> bool:
-    return host == "::1" or host.removeprefix("::ffff:").startswith("127.")
 
 
 MAX_DEPTH: Final = 64

@@ -16,8 +16,7 @@ from config.settings import UpstreamConfig
 from hub.link.recent import Recent
 from hub.sign_in.servers import Surroundings
 from hub.sign_in.tickets import Target, target_of
-from upstreams.oauth.discovery.challenge import fits, permit_scopes, readable_scopes
-from upstreams.oauth.discovery.discover import too_many_scopes
+from upstreams.oauth.discovery.challenge import permit_scopes, readable_scopes
 from upstreams.oauth.model import (
     IDENTITY_PROVIDER,
     Challenge,
@@ -212,18 +211,6 @@ def _again(failure: OAuthProblem | OAuthUnavailable) -> OAuthProblem | OAuthUnav
 def join_scopes(*scopes: str) -> str:
     """All scopes, each once."""
     return " ".join(dict.fromkeys(scope for text in scopes for scope in text.split(" ") if scope))
-
-
-def choose_scope(upstream: str, config: UpstreamConfig, *scopes: str) -> str:
-    """The scopes of a request: all of these that `max_scopes` permits.
-
-    Raises:
-        OAuthProblem: they are too many.
-    """
-    final = permit_scopes(join_scopes(*scopes).split(), config.oauth.max_scopes)
-    if not fits(final):
-        raise OAuthProblem(too_many_scopes(upstream or IDENTITY_PROVIDER))
-    return " ".join(final)
 
 
 def check_scope(upstream: str, config: UpstreamConfig, scope: str) -> None:

@@ -21,11 +21,12 @@ from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import OWNER, Caller
 from hub.net.http_server import Handler
 from hub.sign_in.authorization_url import WILDCARDS, authorization_url, host_of, new_secrets
-from hub.sign_in.prospects import Prospects, check_scope, choose_scope, too_slow
+from hub.sign_in.prospects import Prospects, check_scope, join_scopes, too_slow
 from hub.sign_in.responses import BadResponse, Responses, read_pasted
 from hub.sign_in.return_address import ReturnAddresses
 from hub.sign_in.servers import Surroundings
 from hub.sign_in.tickets import RECORD_S, Invitation, SignInRecord, Ticket, Tickets, state_hash, target_of
+from upstreams.oauth.discovery.discover import choose_scopes
 from upstreams.oauth.model import Challenge, NoSignIn, OAuthProblem, OAuthUnavailable
 from upstreams.oauth.registration import ClientWish
 
@@ -300,7 +301,8 @@ class SignIns:
             ticket.wish = ClientWish()
             if client.redirect_uri and client.redirect_uri != redirect.text:
                 redirect = self.addresses.listen_at(client.redirect_uri, RECORD_S)
-            scope = choose_scope(upstream, config, discovery.scope, ticket.scope)
+            wanted = join_scopes(discovery.scope, ticket.scope).split()
+            scope = " ".join(choose_scopes(ticket.server_name, wanted, config.oauth))
             resource = "" if config.oauth.resource_parameter == "omit" else discovery.resource.resource
             tied = new_secrets()
             url = authorization_url(

@@ -21,18 +21,6 @@ from upstreams.oauth.token_endpoint import TokenEndpoint, with_settings
 from upstreams.oauth.tokens import TokenRefused, first_grant, next_grant
 
 
-def token_endpoint_of(grant: Grant, account: OAuthAccount, shared: Shared) -> TokenEndpoint:
-    """The token endpoint that gave the grant, with the client's secret as it is configured now."""
-    return _endpoint(grant.server, with_settings(grant.client, account.settings), account, shared)
-
-
-def _endpoint(
-    server: AuthorizationServer, client: OAuthClient, account: OAuthAccount, shared: Shared, audience: str = ""
-) -> TokenEndpoint:
-    allowed = allowance_for(account.url, account.settings)
-    return TokenEndpoint(shared.fetch, server, client, account.settings, allowed, wall=shared.wall, audience=audience)
-
-
 class Obtaining:
     """The way to the tokens of one account: by the refresh token of a person's sign-in, or the hub as itself: client
     credentials (RFC 6749 4.4), or, for `id_jag`, as the person who signed in at the company's identity provider.
@@ -49,6 +37,15 @@ class Obtaining:
         self._found: Discovery | None = None
         self._audience = ""
         """Whom signed statements are for, if not the issuer."""
+
+    def endpoint_of(self, grant: Grant) -> TokenEndpoint:
+        """The token endpoint that gave the grant, with the client's secret as it is configured now."""
+        return self._endpoint(grant.server, with_settings(grant.client, self._account.settings))
+
+    def _endpoint(self, server: AuthorizationServer, client: OAuthClient) -> TokenEndpoint:
+        url, settings, wall = self._account.url, self._account.settings, self._shared.wall
+        allowed = allowance_for(url, settings)
+        return TokenEndpoint(self._shared.fetch, server, client, settings, allowed, wall=wall, audience=self._audience)
 
     async def key(self, challenge: Challenge) -> GrantKey:
         """The key of a grant that is not there yet."""
@@ -67,7 +64,7 @@ class Obtaining:
         """Ask for the next generation of `grant`. `scope`: what to ask for, "": as before."""
         if self._account.by_person:
             assert grant is not None
-            answer = await token_endpoint_of(grant, self._account, self._shared).refresh(grant)
+            answer = await self.endpoint_of(grant).refresh(grant)
             return next_grant(grant, answer, self._shared.wall())
         key = await self.key(Challenge()) if grant is None or self._found is None else grant.key
         assert self._found is not None
@@ -107,7 +104,7 @@ class Obtaining:
     async def _ask(
         self, server: AuthorizationServer, client: OAuthClient, scope: str, resource: str | None
     ) -> TokenAnswer:
-        endpoint = _endpoint(server, client, self._account, self._shared, self._audience)
+        endpoint = self._endpoint(server, client)
         if self._account.settings.grant == "client_credentials":
             return await endpoint.client_credentials(scope, resource)
         assertion = await self._assertion(server.issuer, scope, resource)
@@ -123,13 +120,13 @@ class Obtaining:
         """
         shared, idp = self._shared, self._shared.idp()
         settings = settings_of(idp)
-        account = OAuthAccount("", settings.issuer, self._account.principal, settings)
         if idp.id_token is not None:
             server = (await discover_issuer(shared.fetch, replace(settings, grant="id_jag"))).server
             client, id_token = client_of_settings(server, settings, "", ""), idp.id_token
         else:
-            grant = await shared.idp_grant(account.principal)
+            grant = await shared.idp_grant(self._account.principal)
             assert grant.id_token is not None
             server, client, id_token = grant.server, with_settings(grant.client, settings), grant.id_token
-        endpoint = _endpoint(server, client, account, shared)
+        at_idp = Obtaining(OAuthAccount("", settings.issuer, self._account.principal, settings), shared)
+        endpoint = at_idp._endpoint(server, client)
         return await endpoint.exchange_for_id_jag(id_token.reveal(), audience, scope, resource)

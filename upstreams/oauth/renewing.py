@@ -26,7 +26,7 @@ from upstreams.oauth.model import (
     same_issuer,
     sign_in_command,
 )
-from upstreams.oauth.obtaining import Obtaining, token_endpoint_of
+from upstreams.oauth.obtaining import Obtaining
 from upstreams.oauth.parts import Shared
 from upstreams.oauth.state import RenewalOutcome, sign_in_needed, time_until_due_s
 from upstreams.oauth.store.folder import HeldLock, NotKept
@@ -164,7 +164,7 @@ class Renewer:
             return None, f"{issuer} has no place for that; the token lasts as long as it says"
         try:
             with trio.fail_after(REVOKE_S):
-                done = await token_endpoint_of(grant, self.account, self.shared).revoke(grant)
+                done = await self.obtaining.endpoint_of(grant).revoke(grant)
         except (OAuthProblem, OAuthUnavailable) as error:
             return False, str(error)
         except trio.TooSlowError:

@@ -9,7 +9,7 @@ A place that has no document (3xx, 4xx, HTML, no JSON object) passes to the next
 no answer) ends the discovery for now: falling back would let whoever can disturb a server choose another one.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from config.tables.oauth import UpstreamOAuth
@@ -165,9 +165,7 @@ def _scope(terms: Terms, challenge: Challenge, resource: ProtectedResource, serv
     wanted = settings.scopes or readable_scopes(challenge.scope) or resource.scopes
     if not settings.scopes and OFFLINE in server.scopes:
         wanted = (*wanted, OFFLINE)
-    scopes = permit_scopes(wanted, settings.max_scopes)
-    if not fits(scopes):
-        raise OAuthProblem(too_many_scopes(terms.upstream))
+    scopes = choose_scopes(terms.upstream, wanted, settings)
     if wanted and not scopes:
         some = " ".join(wanted[:8]) + (" ..." if len(wanted) > 8 else "")
         raise OAuthProblem(
@@ -177,12 +175,15 @@ def _scope(terms: Terms, challenge: Challenge, resource: ProtectedResource, serv
     return " ".join(scopes)
 
 
-def too_many_scopes(upstream: str) -> str:
-    """The sentence that more scopes are wanted than fit into one request."""
-    return (
-        f"{upstream} names more scopes than can be asked for at once. Write those that you need as scopes "
-        f"{below(upstream)}."
-    )
+def choose_scopes(upstream: str, wanted: Iterable[str], settings: UpstreamOAuth) -> tuple[str, ...]:
+    """The scopes of a request: all of these that `max_scopes` permits. Raises OAuthProblem: they are too many."""
+    scopes = permit_scopes(wanted, settings.max_scopes)
+    if not fits(scopes):
+        raise OAuthProblem(
+            f"{upstream} names more scopes than can be asked for at once. Write those that you need as scopes "
+            f"{below(upstream)}."
+        )
+    return scopes
 
 
 async def _read(

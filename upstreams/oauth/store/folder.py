@@ -197,13 +197,11 @@ def store_folder(state: Path, *, mounts: Path = MOUNTS, machine_id: Path = MACHI
         is_shared = kind_of_mount(mounts.read_text(errors="replace"), device) in SHARED
     except OSError:
         is_shared = False
-    return folder / f"machine-{_machine(machine_id)}" if is_shared else folder
-
-
-def _machine(path: Path) -> str:
-    """Names this machine; its id itself is not to be shown (machine-id(5))."""
+    if not is_shared:
+        return folder
     try:
-        id = path.read_text(errors="replace").strip()
+        id = machine_id.read_text(errors="replace").strip()
     except OSError:
         id = ""
-    return sha256(f"hubd oauth\0{id or os.uname().nodename}".encode()).hexdigest()[:12]
+    name = sha256(f"hubd oauth\0{id or os.uname().nodename}".encode())  # the id is not to be shown (machine-id(5))
+    return folder / f"machine-{name.hexdigest()[:12]}"

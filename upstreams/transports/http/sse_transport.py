@@ -152,19 +152,15 @@ class SseChannel:
         try:
             await self._poster.post_unanswered(self.headers, message, target=self._target)
         except HubError as error:
-            self._refused(message, error)
+            request = decode(message, strict=False)  # whoever waits for the answer is told that there will be none
+            if not isinstance(request, Request) or not self._on_refused(request.id, without_frames(error)):
+                log.info("%s did not take a message: %s", self._poster.name, error)
             if isinstance(error, UpstreamUnavailable | UpstreamUnauthorized | SessionUnknown):
                 self.fault = self.fault or without_frames(error)
                 self._poster.client.close()
         finally:
             accepted.set()
             self._posts.release()
-
-    def _refused(self, message: bytes, error: HubError) -> None:
-        """Tell whoever waits for the answer to `message` that there will be none, and why."""
-        request = decode(message, strict=False)
-        if not isinstance(request, Request) or not self._on_refused(request.id, without_frames(error)):
-            log.info("%s did not take a message: %s", self._poster.name, error)
 
 
 class SseSession(PeerSession):

@@ -127,7 +127,10 @@ class StdioSession(PeerSession):
                 facts = await shake_hands(self.peer, self._config, expected, self.terms.capabilities)
             self._patience.end()
             if facts is None:
-                return self._too_slow()
+                text = f"{self.name} did not complete the handshake within {self._patience.given_s:g} seconds"
+                if self.peer.bad_messages and not self.peer.messages:
+                    text += "; what it writes to its standard output is not MCP, see `hubd logs`: is it a server?"
+                return UpstreamUnavailable(text, upstream=self.name)
         except HubError as error:
             return without_frames(about(error, self.name))
         except RemoteProtocolError as error:
@@ -142,12 +145,6 @@ class StdioSession(PeerSession):
             remember(self._config, self._memory, facts)
         started(self)
         return None
-
-    def _too_slow(self) -> HubError:
-        text = f"{self.name} did not complete the handshake within {self._patience.given_s:g} seconds"
-        if self.peer.bad_messages and not self.peer.messages:
-            text += "; what it writes to its standard output is not MCP, see `hubd logs`: is it a server?"
-        return UpstreamUnavailable(text, upstream=self.name)
 
     async def _read(self, child: Child) -> None:
         await self._listen()
