@@ -93,13 +93,13 @@ class HostExchange:
         "_has_asked",
         "_held",
         "_last_progress",
-        "_reported_at",
         "_session",
         "_token",
         "caller",
         "host",
         "lacking",
         "named",
+        "reported_at",
         "send",
         "view",
     )
@@ -125,7 +125,7 @@ class HostExchange:
         self._last_progress = float("-inf")
         self._held: dict[str, Raw] | None = None
         self._allowed = TokenBucket(PROGRESS_PER_S, PROGRESS_PER_S) if progress_token is not None else None
-        self._reported_at = 0.0
+        self.reported_at = 0.0
         self._has_asked = False
         self._session: HostSession | None = None
         """Session of the host, once the request is over."""
@@ -154,16 +154,12 @@ class HostExchange:
         """Let go of held progress: its time has come, or the operation is about to be answered."""
         if self._held is not None and self._token is not None:
             self.send(encode_notification(PROGRESS, {PROGRESS_TOKEN: self._token, **self._held}))
-            self._reported_at = trio.current_time()
+            self.reported_at = trio.current_time()
         self.drop_held()
 
     def drop_held(self) -> None:
         """Drop held progress: nothing may follow an answer or a cancellation."""
         self._held = None
-
-    def count_silence(self) -> None:
-        """Count silence from now on."""
-        self._reported_at = trio.current_time()
 
     def close(self) -> None:
         """The request is about to be answered, or was cancelled: nothing can be asked on its stream any more."""
@@ -178,7 +174,7 @@ class HostExchange:
 
         The value hardly rises, so that what the upstream reports later still does.
         """
-        if self._held is None and self._reported_at <= latest:
+        if self._held is None and self.reported_at <= latest:
             self.progress({"progress": raw(slightly_above(self._last_progress)), "message": STILL_RUNNING})
 
     def log(self, params: dict[str, Raw]) -> None:
@@ -245,7 +241,7 @@ class ProgressUpkeep:
 
     def add(self, exchange: HostExchange) -> None:
         """A request is running whose host wants progress. `remove` must follow."""
-        exchange.count_silence()
+        exchange.reported_at = trio.current_time()  # silence counts from now on
         self._running.add(exchange)
         self._any.set()
 

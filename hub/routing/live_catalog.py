@@ -246,17 +246,14 @@ class LiveCatalog:
         self._catalogs, self._taken = new, set()
         self._profiles.prepared = {}
         self.rebuilds += 1
-        self._log_warnings(old, new)
         self._reported = reported
-        return changes
-
-    def _log_warnings(self, old: ViewCatalogs, new: ViewCatalogs) -> None:
         known = {warning for catalog in old.values() for warning in catalog.warnings}
         for view in (EVERYTHING, *self.profile_views):
             for warning in new.of(view).warnings if view in new else ():
                 if warning not in known:
                     known.add(warning)
                     log.warning("%s", warning)
+        return changes
 
     def _views_before(self, old: ViewCatalogs, new: ViewCatalogs) -> list[View]:
         """The views that hosts may have seen before, of single servers only the changed ones."""

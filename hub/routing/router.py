@@ -57,6 +57,7 @@ from hub.wire.mcp import (
     Era,
     Kind,
 )
+from hub.wire.request_meta import read_number
 from hub.wire.value_limits import data_of
 
 _CHANGING: Final = {"listChanged": True}
@@ -326,14 +327,8 @@ class Router:
             return self._forwarder.reply_for_host(NO_COMPLETION, COMPLETE, route.upstream, "", exchange)
         params = {**request.params, "ref": raw({**ref, member: route.original})}
         reply = await self._forwarder.forward(Request(request.id, COMPLETE, params), exchange, route, None)
-        if isinstance(reply, Failure) and reply.code in (METHOD_NOT_FOUND, INTERNAL_ERROR) and _said_unknown(reply):
-            return self._forwarder.reply_for_host(NO_COMPLETION, COMPLETE, route.upstream, "", exchange)
+        if isinstance(reply, Failure) and reply.code in (METHOD_NOT_FOUND, INTERNAL_ERROR):
+            original = peek_object(data_of(reply).get("upstream")).get("code")  # where the hub gives another code
+            if METHOD_NOT_FOUND in (reply.code, read_number(original)):
+                return self._forwarder.reply_for_host(NO_COMPLETION, COMPLETE, route.upstream, "", exchange)
         return reply
-
-
-def _said_unknown(failure: Failure) -> bool:
-    """True if an upstream said that it does not know the method, in its own code or under `data.upstream`."""
-    if failure.code == METHOD_NOT_FOUND:
-        return True
-    origin = peek_object(data_of(failure).get("upstream"))
-    return origin.get("code") == raw(METHOD_NOT_FOUND)

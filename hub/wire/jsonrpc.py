@@ -199,7 +199,11 @@ def decode(data: bytes, *, strict: bool = True) -> Message:
     if envelope.result is not UNSET or envelope.error is not UNSET:
         raise RemoteProtocolError(INVALID_REQUEST, "A message is a request or a response, not both", id=known)
     _refuse_too_many_members(data, envelope, known)
-    return _request(data, known, envelope.method, _params(envelope.params, known), strict)
+    try:
+        params = UNSET if isinstance(envelope.params, UnsetType) else _decode_fields(envelope.params)
+    except READ_ERRORS:
+        raise RemoteProtocolError(INVALID_PARAMS, "params is a JSON object, if it is given", id=known) from None
+    return _request(data, known, envelope.method, params, strict)
 
 
 def _request(
@@ -311,13 +315,6 @@ def _sound_id(id: int | str | None) -> RequestId:
     if len(id.encode()) > MAX_ID_BYTES:
         raise RemoteProtocolError(INVALID_REQUEST, f"A request id has at most {MAX_ID_BYTES} bytes")
     return id
-
-
-def _params(raw: Raw | UnsetType, id: RequestId | None) -> dict[str, Raw] | UnsetType:
-    try:
-        return UNSET if isinstance(raw, UnsetType) else _decode_fields(raw)
-    except READ_ERRORS:
-        raise RemoteProtocolError(INVALID_PARAMS, "params is a JSON object, if it is given", id=id) from None
 
 
 # --- limits and duplicates --------------------------------------------------------------------------------------------

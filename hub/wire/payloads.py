@@ -5,7 +5,7 @@ pass untouched. Rewritten are: content blocks newer than the host's revision, st
 objects, members of the per-request era, and what belongs to one hop only.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote
 
@@ -138,7 +138,13 @@ def _make_legacy(method: str, members: dict[str, Raw], era: Era, upstream: str, 
             older = [_older_block(block, f"{upstream}/{at}", host_version) for at, block in enumerate(blocks)]
             members["content"] = members["content"] if older == blocks else raw(older)
     elif method == PROMPTS_GET and host_version in (L1, L2):
-        members["messages"] = raw(list(_older_messages(members["messages"], upstream, host_version)))
+        older = []
+        for at, message in enumerate(_items(members["messages"], "messages")):
+            parts = peek_object(message, counted=True)
+            content = parts.get("content", NULL)
+            block = _older_block(content, f"{upstream}/{at}", host_version)
+            older.append(message if block is content else raw({**parts, "content": block}))
+        members["messages"] = raw(older)
 
 
 def _without_hop_keys(meta: Raw | None) -> dict[str, Raw]:
@@ -157,14 +163,6 @@ def _make_structure_an_object(members: dict[str, Raw]) -> None:
     blocks = _items(members["content"], "content blocks")
     if not any(peek_str(peek_object(block, counted=True).get("type")) == "text" for block in blocks):
         members["content"] = raw([*blocks, {"type": "text", "text": bytes(structured).decode()}])
-
-
-def _older_messages(messages: Raw, upstream: str, host_version: str) -> Iterator[Raw]:
-    for at, message in enumerate(_items(messages, "messages")):
-        members = peek_object(message, counted=True)
-        content = members.get("content", NULL)
-        older = _older_block(content, f"{upstream}/{at}", host_version)
-        yield message if older is content else raw({**members, "content": older})
 
 
 def _items(value: Raw, what: str) -> list[Raw]:

@@ -4,14 +4,13 @@ It has two ends. The upstream sees an `Exchange` that lasts as long as the call,
 requests of the host, one after the other, wait for the outcome or for a round of questions.
 """
 
-import secrets
 from typing import Final, Protocol
 
 import trio
 from msgspec import Raw
 
 from hub.bridge.parking.phases import ParkedState
-from hub.bridge.request_state import Binding, bind
+from hub.bridge.request_state import Binding
 from hub.link.budget import Account
 from hub.link.interface import Caller, Exchange, Tenant
 from hub.link.peer import UPSTREAM_CANCEL_S, last_words
@@ -113,12 +112,6 @@ class ParkedCall:
             finally:
                 del outcome  # or it and this frame would hold each other
         return outcome
-
-    def identify(self) -> None:
-        """Give the call an id and a binding for its request states; no effect if it has them."""
-        if self.binding is None:
-            self.id = secrets.token_hex(16)
-            self.binding = bind(self.upstream, self.caller.identity.principal, self.request)
 
     @property
     def caller(self) -> Caller:

@@ -9,6 +9,7 @@ phases of a call are in `phases`.
 """
 
 import logging
+import secrets
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -17,7 +18,16 @@ from msgspec import Raw, Struct
 
 from hub.bridge.parking.call import KnownRoots, ParkedCall
 from hub.bridge.parking.phases import CallEvent, ParkedState, Phase
-from hub.bridge.request_state import ELSEWHERE, EXPIRED, LOST, BadState, RequestState, RequestStates, input_required
+from hub.bridge.request_state import (
+    ELSEWHERE,
+    EXPIRED,
+    LOST,
+    BadState,
+    RequestState,
+    RequestStates,
+    bind,
+    input_required,
+)
 from hub.link.budget import Budget
 from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import Draining, Executed, HubError, UpstreamLost, without_frames
@@ -253,12 +263,14 @@ class ParkedCalls:
         if self._nursery is None:
             raise QuestionRefusal(INVALID_PARAMS, "The hub is stopping")
         runs = call.state.phase is Phase.RUN
-        if runs and not (self._has_room(call.caller.identity.principal) and self._hold(call, question, now)):
+        if runs and not self._hold(call, question, now):
             log.warning("%s asks, and too many calls wait for answers already: refused", call.upstream)
             raise QuestionRefusal(INVALID_PARAMS, "Too many calls wait for answers of their hosts")
         key = call.state.open_question(question, now)
         if runs:
-            call.identify()
+            if call.binding is None:
+                call.id = secrets.token_hex(16)
+                call.binding = bind(call.upstream, call.caller.identity.principal, call.request)
             self._calls[call.id] = call
             call.clock, call.patience = trio.CancelScope(), trio.CancelScope()
             self._nursery.start_soon(self._keep_time, call)
@@ -271,17 +283,16 @@ class ParkedCalls:
         if asks and call.state.phase is Phase.RUN:
             call.clock.cancel()
 
-    def _has_room(self, principal: str) -> bool:
-        waiting = [call.caller.identity for call in self._calls.values() if call.state.phase is not Phase.RUN]
-        of_this = [identity for identity in waiting if identity.principal == principal]
-        return len(waiting) < MAX_PARKED and len(of_this) < MAX_PARKED_EACH
-
     def _hold(self, call: ParkedCall, question: Question, now: float) -> bool:
-        """Count the memory held while `call` waits for an answer; False: no room."""
+        """Hold the memory that `call` takes while it waits for an answer; False: no room, or too many wait."""
+        principal = call.caller.identity.principal
+        waiting = [each.caller.identity.principal for each in self._calls.values() if each.state.phase is not Phase.RUN]
+        if len(waiting) >= MAX_PARKED or waiting.count(principal) >= MAX_PARKED_EACH:
+            return False
         size = sum(map(len, question.params.values()))
         if call.account is None:
             size += sum(map(len, call.request.params.values()))
-            call.account = self._budget.account(call.caller.identity.principal)
+            call.account = self._budget.account(principal)
         return call.account.take(size, now)
 
     def _release(self, call: ParkedCall) -> None:
