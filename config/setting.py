@@ -4,7 +4,7 @@ reading of such declarations.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -44,6 +44,12 @@ class Setting(Struct, frozen=True, kw_only=True):
     """True if a server's list is added to that of `[defaults]`, and does not replace it."""
     instead_of: tuple[str, ...] = ()
     """Names that other programs have for it, for hints about unknown settings."""
+
+
+# Declarations by when a change takes effect.
+live = partial(Setting, reload="live")
+reconnect = partial(Setting, reload="reconnect")
+restart = partial(Setting, reload="restart")
 
 
 class Secret:

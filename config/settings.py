@@ -1,10 +1,11 @@
 """The configuration as frozen structs. Each setting is declared here once, and nowhere else.
 
-A declaration is `name: Annotated[TYPE, Setting(...)] = DEFAULT`, and below it a sentence for people; a name that Python
-keeps for itself has an underscore here (`pass_`) and none in files. `config.setting` reads them for all that deal with
-settings: bounds (`loading.check`), variables (`loading.one_file`), unknown settings (`loading.convert`), what a change
-means (`diff`), what makes two servers the same (`diff`, too), what may be shown (`effective`), the JSON Schema
-(`json_schema`). A secret has the type `Secret`. Units are in the names.
+A declaration is `name: Annotated[TYPE, Setting(...)] = DEFAULT`, or `live`, `reconnect`, `restart` for its `reload`,
+and below it a sentence for people; a name that Python keeps for itself has an underscore here (`pass_`) and none in
+files. `config.setting` reads them for all that deal with settings: bounds (`loading.check`), variables
+(`loading.one_file`), unknown settings (`loading.convert`), what a change means (`diff`), what makes two servers the
+same (`diff`, too), what may be shown (`effective`), the JSON Schema (`json_schema`). A secret has the type `Secret`.
+Units are in the names.
 
 A change is applied by `Hub.apply`, that of a server by `Upstream.adjust`, that of where hosts come in by
 `HttpListener.apply`.
@@ -19,7 +20,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Struct, field
 
 from config.name_globs import ALL
-from config.setting import Secret, Setting
+from config.setting import Secret, Setting, live, reconnect, restart
 from config.tables.access import AccessConfig
 from config.tables.oauth import OAuthConfig, UpstreamOAuth
 from config.tables.profiles import MAX_NAME_BUDGET, MIN_NAME_BUDGET, Profile
@@ -34,9 +35,9 @@ LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 class RegistryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One registry of servers that answers as that of modelcontextprotocol.io does (`/v0.1/servers`)."""
 
-    url: Annotated[str, Setting(reload="live", mask="url", pattern="https?://", instead_of=("baseUrl", "address"))] = ""
+    url: Annotated[str, live(mask="url", pattern="https?://", instead_of=("baseUrl", "address"))] = ""
     """Its address, without `/v0.1`: https, or http on this machine. May hold `${VAR}`."""
-    headers: Annotated[dict[str, Secret], Setting(reload="live", instead_of=("http_headers", "httpHeaders"))] = {}
+    headers: Annotated[dict[str, Secret], live(instead_of=("http_headers", "httpHeaders"))] = {}
     """Sent with each request; `${secret:NAME}` and the other references are looked up when it is asked."""
 
 
@@ -61,10 +62,10 @@ TOKEN: Final = rf"[A-Za-z0-9._~+/-]{{{MIN_TOKEN},1024}}=*"
 
 def _server(**facts: Any) -> Setting:
     """Facts of a setting that says which server this is, with variables replaced."""
-    return Setting(reload="reconnect", identity="server", expanded=True, **facts)
+    return reconnect(identity="server", expanded=True, **facts)
 
 
-Seconds = Annotated[float, Setting(reload="live", above=0, unit="seconds")]
+Seconds = Annotated[float, live(above=0, unit="seconds")]
 
 
 class Timeouts(Struct, frozen=True, forbid_unknown_fields=True):
@@ -87,7 +88,7 @@ class Timeouts(Struct, frozen=True, forbid_unknown_fields=True):
 class Restart(Struct, frozen=True, forbid_unknown_fields=True):
     """Restarts of a server that ends or cannot be started."""
 
-    attempts: Annotated[int, Setting(reload="live", min=0, unit="attempts", zero="no limit")] = 5
+    attempts: Annotated[int, live(min=0, unit="attempts", zero="no limit")] = 5
     """Failed attempts in a row until it is `failed`, and tried again only when a call needs it; 0: never given up."""
 
 
@@ -97,59 +98,54 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     env: Annotated[dict[str, Secret], _server(needs="command", instead_of=("environment", "envs", "environ"))] = {}
     """Variables for the program, beside those of the hub that are passed on (PATH, HOME, certificates, ...)."""
     pass_: Annotated[
-        tuple[str, ...],
-        Setting(reload="reconnect", needs="command", adds=True, mask="never", instead_of=("env_vars", "env_pass")),
+        tuple[str, ...], reconnect(needs="command", adds=True, mask="never", instead_of=("env_vars", "env_pass"))
     ] = field(default=(), name="pass")
     """Patterns of further variables of the hub that the program gets; `!` takes out. What looks like a secret is only
     passed by its full name."""
     transport: Annotated[
-        Literal["auto", "stdio", "http", "sse"], Setting(reload="reconnect", identity="server", instead_of=("type",))
+        Literal["auto", "stdio", "http", "sse"], reconnect(identity="server", instead_of=("type",))
     ] = "auto"
     """`http` is Streamable HTTP, `sse` the deprecated HTTP+SSE of 2024-11-05; `auto` finds out."""
-    tools: Annotated[tuple[str, ...], Setting(reload="live", instead_of=("allowed_tools", "allowedTools"))] = ALL
+    tools: Annotated[tuple[str, ...], live(instead_of=("allowed_tools", "allowedTools"))] = ALL
     """Globs over its own names of tools, such as "read_*"; what begins with `!` is taken away, and if all do, the rest
     is left. Tools that are left out do not exist for hosts; `[]`: none of them does."""
-    era: Annotated[Literal["auto", "legacy", "modern"], Setting(reload="reconnect", identity="server")] = "auto"
+    era: Annotated[Literal["auto", "legacy", "modern"], reconnect(identity="server")] = "auto"
     """The protocol it speaks. `legacy`: up to 2025-11-25, with a handshake; `modern`: 2026-07-28; `auto` finds out."""
-    locality: Annotated[Literal["auto", "local", "remote"], Setting(reload="live")] = "auto"
+    locality: Annotated[Literal["auto", "local", "remote"], live()] = "auto"
     """`local`: its `file:` URIs mean files of this machine; `auto`: as its command or URL suggests."""
-    apps: Annotated[bool, Setting(reload="live")] = False
+    apps: Annotated[bool, live()] = False
     """Its user interfaces are shown on the common endpoint, its tools listed once more for them."""
-    session_mode: Annotated[
-        Literal["auto", "shared", "per_host", "singleton"], Setting(reload="reconnect", identity="session")
-    ] = "auto"
+    session_mode: Annotated[Literal["auto", "shared", "per_host", "singleton"], reconnect(identity="session")] = "auto"
     """Sharing of sessions with it among hosts. `auto`: all, until it first asks a question; over HTTP
     each host has its own. `singleton`: it may only run once, so all share it for ever."""
-    across_principals: Annotated[bool, Setting(reload="reconnect", identity="session")] = False
+    across_principals: Annotated[bool, reconnect(identity="session")] = False
     """Hosts of different accounts may share a session, too."""
-    client_features: Annotated[Literal["auto", "none"], Setting(reload="reconnect", identity="session")] = "auto"
+    client_features: Annotated[Literal["auto", "none"], reconnect(identity="session")] = "auto"
     """`none`: it is told that hosts can neither sample nor be asked, nor have roots."""
-    roots: Annotated[
-        Literal["auto", "none", "host"] | tuple[str, ...], Setting(reload="reconnect", identity="session")
-    ] = "auto"
+    roots: Annotated[Literal["auto", "none", "host"] | tuple[str, ...], reconnect(identity="session")] = "auto"
     """Roots that it is told. `auto`: those of the host, on sessions that one host has for itself; `host`: the same, and
     each host gets such a session; a list of `file://` URIs: these, whoever asks."""
-    tasks: Annotated[Literal["absorb", "off"], Setting(reload="reconnect")] = "absorb"
+    tasks: Annotated[Literal["absorb", "off"], reconnect()] = "absorb"
     """`absorb`: hosts that know no tasks wait while the hub polls; `off`: it is not told that there may be tasks."""
-    disabled: Annotated[bool, Setting(reload="reconnect", instead_of=("enabled", "disable"))] = False
+    disabled: Annotated[bool, reconnect(instead_of=("enabled", "disable"))] = False
     """It is listed in `hubd status` and never started."""
-    start: Annotated[Literal["eager", "lazy"], Setting(reload="live")] = "eager"
+    start: Annotated[Literal["eager", "lazy"], live()] = "eager"
     """`lazy`: once it is known what it offers, it is started by the first call that needs it."""
-    idle_stop_s: Annotated[float, Setting(reload="live", min=0, unit="seconds", zero="never")] = 0.0
+    idle_stop_s: Annotated[float, live(min=0, unit="seconds", zero="never")] = 0.0
     """It is stopped when no call or subscription has needed it for so long; the next call starts it. 0: never."""
-    ping_s: Annotated[float, Setting(reload="live", min=0, unit="seconds", zero="never")] = 60.0
+    ping_s: Annotated[float, live(min=0, unit="seconds", zero="never")] = 60.0
     """Interval of pings on a session of the handshake era while nothing else happens on it; 0: never."""
-    restart: Annotated[Restart, Setting(reload="live")] = Restart()
+    restart: Annotated[Restart, live()] = Restart()
     """Restarts after it ended or could not be started."""
-    replace: Annotated[Literal["auto", "start-first", "stop-first"], Setting(reload="live")] = "auto"
+    replace: Annotated[Literal["auto", "start-first", "stop-first"], live()] = "auto"
     """Order when its settings change: the new one starts before the old one stops, or after; `auto`: by URL before."""
     timeouts: Annotated[
-        Timeouts, Setting(reload="live", instead_of=("timeout", "timeout_s", "startup_timeout_sec", "tool_timeout_sec"))
+        Timeouts, live(instead_of=("timeout", "timeout_s", "startup_timeout_sec", "tool_timeout_sec"))
     ] = Timeouts()
     """Time limits in seconds."""
-    tool_timeouts: Annotated[dict[str, Seconds], Setting(reload="live")] = {}
+    tool_timeouts: Annotated[dict[str, Seconds], live()] = {}
     """Seconds per upstream tool name, in place of `timeouts.call`."""
-    cache: Annotated[bool, Setting(reload="live")] = True
+    cache: Annotated[bool, live()] = True
     """Resources that were read from it may be cached (`[cache]`)."""
 
 
@@ -168,19 +164,19 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
     """The address of a server that runs already."""
     headers: Annotated[dict[str, Secret], _server(needs="url", instead_of=("http_headers", "httpHeaders"))] = {}
     """Sent with each request to `url`."""
-    oauth: Annotated[UpstreamOAuth, Setting(reload="reconnect", needs="url")] = UpstreamOAuth()
+    oauth: Annotated[UpstreamOAuth, reconnect(needs="url")] = UpstreamOAuth()
     """Signing in at `url` by OAuth, where that differs from what the server says of itself."""
-    prefix: Annotated[str | None, Setting(reload="live")] = None
+    prefix: Annotated[str | None, live()] = None
     """Server id in visible names, the table's name unless said; "": bare names (one upstream only)."""
-    aliases: Annotated[tuple[str, ...], Setting(reload="live")] = ()
+    aliases: Annotated[tuple[str, ...], live()] = ()
     """Names it had before, by which its tools and prompts can still be called."""
-    trusted: Annotated[bool, Setting(reload="live", instead_of=("trust",))] = False
+    trusted: Annotated[bool, live(instead_of=("trust",))] = False
     """Its tools are believed when they say that they only read: `hub__call_read_only_tool` takes them (search mode)."""
-    rename: Annotated[dict[str, str], Setting(reload="live", instead_of=("renames",))] = {}
+    rename: Annotated[dict[str, str], live(instead_of=("renames",))] = {}
     """Other names for its tools, by its own names of them; the own one can still be called."""
-    describe: Annotated[dict[str, str], Setting(reload="live", instead_of=("descriptions",))] = {}
+    describe: Annotated[dict[str, str], live(instead_of=("descriptions",))] = {}
     """Descriptions in place of its own, by its own names of tools."""
-    source: Annotated[str, Setting(reload="live", mask="never", pattern=r"[a-z][a-z0-9-]*:[^ ]+/[^ ]+@[^ ]+$|$")] = ""
+    source: Annotated[str, live(mask="never", pattern=r"[a-z][a-z0-9-]*:[^ ]+/[^ ]+@[^ ]+$|$")] = ""
     """The entry of a registry that it was made of, `REGISTRY:NAME@VERSION`, as `hubd add` wrote it; `hubd outdated` and
     `hubd update` go by it."""
 
@@ -200,40 +196,33 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
 class CacheConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The cache of resources that were read, in memory and in a shared store."""
 
-    enabled: Annotated[bool, Setting(reload="live")] = True
+    enabled: Annotated[bool, live()] = True
     """Resources are cached."""
-    max_bytes: Annotated[
-        int, Setting(reload="live", min=0, unit="bytes", instead_of=("max_size", "size", "limit", "max_memory"))
-    ] = 64 << 20
+    max_bytes: Annotated[int, live(min=0, unit="bytes", instead_of=("max_size", "size", "limit", "max_memory"))] = (
+        64 << 20
+    )
     """Size of the cache in memory, all entries together."""
-    max_entries: Annotated[int, Setting(reload="live", min=0, unit="entries")] = 10_000
+    max_entries: Annotated[int, live(min=0, unit="entries")] = 10_000
     """Most resources in memory."""
-    max_entry_bytes: Annotated[int, Setting(reload="live", min=0, unit="bytes")] = 8 << 20
+    max_entry_bytes: Annotated[int, live(min=0, unit="bytes")] = 8 << 20
     """A larger resource is not cached."""
-    stale_if_error_s: Annotated[float, Setting(reload="live", min=0, unit="seconds", zero="not at all")] = 60.0
+    stale_if_error_s: Annotated[float, live(min=0, unit="seconds", zero="not at all")] = 60.0
     """Time after its time-to-live for which a resource may stand in for one that cannot be read, and says so; 0: not at
     all."""
     url: Annotated[
         Secret | None,
-        Setting(
-            reload="restart",
-            expanded=True,
-            mask="url",
-            pattern=r"rediss?://[^@]*$|unix:///",
-            instead_of=("redis_url", "uri", "endpoint"),
+        restart(
+            expanded=True, mask="url", pattern=r"rediss?://[^@]*$|unix:///", instead_of=("redis_url", "uri", "endpoint")
         ),
     ] = None
     """A Redis or Valkey that several hubs have in common: `redis://HOST:PORT/DB`, `rediss://` for TLS, or
     `unix:///path?db=0`."""
-    username: Annotated[str | None, Setting(reload="restart", expanded=True)] = None
+    username: Annotated[str | None, restart(expanded=True)] = None
     """The user to log in there as."""
-    password: Annotated[Secret | None, Setting(reload="restart", expanded=True)] = None
+    password: Annotated[Secret | None, restart(expanded=True)] = None
     """The password, best as a reference: `${file:/run/secrets/redis}`."""
     tls_ca: Annotated[
-        str | None,
-        Setting(
-            reload="restart", expanded=True, path=True, instead_of=("ca", "tls", "ca_file", "tls_ca_file", "cafile")
-        ),
+        str | None, restart(expanded=True, path=True, instead_of=("ca", "tls", "ca_file", "tls_ca_file", "cafile"))
     ] = None
     """A file of certificates that that server's is checked against, in place of the system's."""
 
@@ -241,14 +230,11 @@ class CacheConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 class ReplicaConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """This hub among others of the same configuration and `sealing_key`, which share `cache.url`."""
 
-    name: Annotated[str, Setting(reload="restart", expanded=True, pattern=f"{REPLICA_NAME}$")] = ""
+    name: Annotated[str, restart(expanded=True, pattern=f"{REPLICA_NAME}$")] = ""
     """A short name that no other has, letters and digits: the ids of its sessions begin with it, so that balancers can
     tell."""
     url: Annotated[
-        str,
-        Setting(
-            reload="restart", expanded=True, mask="url", pattern=r"https?://[^/@]+$|$", instead_of=("uri", "endpoint")
-        ),
+        str, restart(expanded=True, mask="url", pattern=r"https?://[^/@]+$|$", instead_of=("uri", "endpoint"))
     ] = ""
     """URL by which other hubs reach this one, such as `http://10.0.0.5:8765`; by default the address it listens on."""
 
@@ -259,7 +245,7 @@ DEFAULT_LISTEN: Final = "127.0.0.1:8765"
 class UsageConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The record of which tools are called."""
 
-    keep: Annotated[bool, Setting(reload="live", instead_of=("enabled",))] = True
+    keep: Annotated[bool, live(instead_of=("enabled",))] = True
     """Calls of each tool are counted by host and day, and kept for 90 days: names and counts, no arguments. If not,
     what was counted is forgotten."""
 
@@ -267,47 +253,41 @@ class UsageConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Everything: how the hub listens, and its upstreams in configuration order."""
 
-    listen: Annotated[str, Setting(reload="live", instead_of=("host", "port", "address", "bind"))] = DEFAULT_LISTEN
+    listen: Annotated[str, live(instead_of=("host", "port", "address", "bind"))] = DEFAULT_LISTEN
     """HOST:PORT of Streamable HTTP; port 0 takes any free one."""
-    behind_tls_proxy: Annotated[bool, Setting(reload="live")] = False
+    behind_tls_proxy: Annotated[bool, live()] = False
     """A trusted proxy ends TLS before `listen`; without saying so no address beyond loopback is taken."""
-    auth: Annotated[
-        Literal["token", "oauth", "proxy", "none"], Setting(reload="live", instead_of=("authentication",))
-    ] = "token"
+    auth: Annotated[Literal["token", "oauth", "proxy", "none"], live(instead_of=("authentication",))] = "token"
     """Access over HTTP. `token`: by the bearer token that `hubd token` shows, or one for each host; `oauth`: also by
     tokens of authorization servers; `proxy`: also as a trusted proxy says; `none`: by none, on loopback only."""
-    allowed_hosts: Annotated[tuple[str, ...], Setting(reload="live")] = ()
+    allowed_hosts: Annotated[tuple[str, ...], live()] = ()
     """Further `Host` values, beside the loopback names with the bound port."""
-    allowed_origins: Annotated[tuple[str, ...], Setting(reload="live")] = ()
+    allowed_origins: Annotated[tuple[str, ...], live()] = ()
     """Further `Origin` values, beside the hub's own loopback origins."""
-    startup_grace_s: Annotated[float, Setting(reload="restart", min=0, unit="seconds")] = 5.0
+    startup_grace_s: Annotated[float, restart(min=0, unit="seconds")] = 5.0
     """Time that the first list waits for upstreams."""
-    name_budget: Annotated[int, Setting(reload="live", min=MIN_NAME_BUDGET, max=MAX_NAME_BUDGET, unit="characters")] = (
-        50
-    )
+    name_budget: Annotated[int, live(min=MIN_NAME_BUDGET, max=MAX_NAME_BUDGET, unit="characters")] = 50
     """Characters of a visible name."""
-    page_size: Annotated[int, Setting(reload="live", min=0, unit="entries", zero="everything in one page")] = 0
+    page_size: Annotated[int, live(min=0, unit="entries", zero="everything in one page")] = 0
     """Entries per page of a merged list; 0: everything in one page."""
-    drain_s: Annotated[float, Setting(reload="live", min=0, unit="seconds")] = 30.0
+    drain_s: Annotated[float, live(min=0, unit="seconds")] = 30.0
     """Time that a stop waits for calls."""
-    park_ttl_s: Annotated[float, Setting(reload="live", min=0, unit="seconds")] = 900.0
+    park_ttl_s: Annotated[float, live(min=0, unit="seconds")] = 900.0
     """Time that a question waits for its answer."""
-    park_total_s: Annotated[float, Setting(reload="live", min=0, unit="seconds")] = 7200.0
+    park_total_s: Annotated[float, live(min=0, unit="seconds")] = 7200.0
     """Time that one call may wait for answers, all rounds together."""
-    on_lost: Annotated[Literal["error", "restart_safe", "restart"], Setting(reload="live")] = "error"
+    on_lost: Annotated[Literal["error", "restart_safe", "restart"], live()] = "error"
     """Outcome of a tool call whose answers come too late: an error, or a new call (`restart_safe`: if the tool
     says that it only reads, or may be repeated)."""
-    global_buffer_bytes: Annotated[int, Setting(reload="live", min=MIN_BUFFER, max=1 << 40, unit="bytes")] = 256 << 20
+    global_buffer_bytes: Annotated[int, live(min=MIN_BUFFER, max=1 << 40, unit="bytes")] = 256 << 20
     """Memory of the hub for all hosts and servers together: what has begun to arrive, what was not read yet, and
     what is kept for hosts that may come back. One connection gets a quarter of it at most."""
-    synthetic_progress_s: Annotated[float, Setting(reload="live", min=0, unit="seconds")] = 20.0
+    synthetic_progress_s: Annotated[float, live(min=0, unit="seconds")] = 20.0
     """Hosts that asked for progress hear at least this often that a call is still running; 0: only what there is."""
-    token: Annotated[Secret | None, Setting(reload="live", expanded=True, pattern=f"{TOKEN}$")] = None
+    token: Annotated[Secret | None, live(expanded=True, pattern=f"{TOKEN}$")] = None
     """The bearer token over HTTP, in place of the one that the hub made: 16 or more characters; for hubs behind one
     balancer."""
-    sealing_key: Annotated[
-        Secret | None, Setting(reload="restart", expanded=True, pattern=r"[0-9A-Fa-f]{64}( [0-9A-Fa-f]{64})?$")
-    ] = None
+    sealing_key: Annotated[Secret | None, restart(expanded=True, pattern=r"[0-9A-Fa-f]{64}( [0-9A-Fa-f]{64})?$")] = None
     """The key that seals all that hosts carry for the hub, in place of its own: 64 hexadecimal digits, the same for all
     hubs behind one balancer. After a space another key that opens, too: the one before it, or the next one."""
     cache: Annotated[CacheConfig, Setting(reload=None, instead_of=("redis", "valkey", "store"))] = CacheConfig()
@@ -324,9 +304,7 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Settings of all servers, but for what says which server one is."""
     registries: Annotated[dict[str, RegistryConfig], Setting(reload=None, instead_of=("registry",))] = {}
     """Registries of servers by name, asked by `hubd search` and `hubd add` in this order, before the official one."""
-    profiles: Annotated[dict[str, Profile], Setting(reload="live", instead_of=("profile", "views"))] = field(
-        default_factory=dict
-    )
+    profiles: Annotated[dict[str, Profile], live(instead_of=("profile", "views"))] = field(default_factory=dict)
     """The part of all servers that some hosts are shown, by the name of the profile."""
     include: Annotated[tuple[str, ...], Setting(reload=None)] = ()
     """Further files, as paths or globs relative to this file; TOML or JSON, upstreams only."""

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from config.editing.imported import without
+from config.editing.beside_main import without
 from config.editing.text import serverfile, toml
 from config.editing.text.change import Edit, EditRefused
 from config.editing.text.serverfile import Shape
@@ -109,16 +109,11 @@ class Draft:
         stack = self._stack(name)
         if (stack.value("disabled") is True) == disabled:
             return False
-        entry: TableInFile | None = stack.holder(("disabled",))
-        if entry is None or entry.source.layer is not Layer.USER or not _is_ours(entry.source):
-            entry = next((each for each in stack.used if each.source.is_main and _is_ours(each.source)), None)
-        if entry is None:
-            self._edit(self._own_main(), lambda text: serverfile.insert(OWN, text, name, {"disabled": disabled}), name)
-        elif not disabled and (undone := self._enable(entry, stack)) is not None:
+        entry = _entry_to_change(stack, "disabled")
+        if entry is not None and not disabled and (undone := self._enable(entry, stack)) is not None:
             self._edit(entry.source.path, lambda text: undone, name)
         else:
-            _, key = _shape(entry)
-            self._edit(entry.source.path, lambda text: serverfile.assign(OWN, text, key, "disabled", disabled), name)
+            self._write_setting(entry, name, "disabled", disabled)
         return True
 
     def settings_of(self, name: str) -> dict[str, Any]:
@@ -140,14 +135,16 @@ class Draft:
         Raises:
             EditError: there is none, it stands in the file of a host, or a file cannot be edited for certain.
         """
-        if self._assigned_within(name, setting, value):
-            return
         stack = self._stack(name)
-        entry: TableInFile | None = stack.holder((setting,))
-        if entry is not None and entry.source.layer is Layer.USER and not _is_ours(entry.source):
-            raise EditError(f"{entry.source.path} is the file of a host and has {setting} of {name}: change it there")
-        if entry is None or entry.source.layer is not Layer.USER or not _is_ours(entry.source):
-            entry = next((each for each in stack.used if each.source.is_main and _is_ours(each.source)), None)
+        holder = stack.holder((setting,)).source
+        if holder.layer is Layer.USER and not _is_ours(holder):
+            raise EditError(f"{holder.path} is the file of a host and has {setting} of {name}: change it there")
+        entry = _entry_to_change(stack, setting)
+        if entry is None or not self._assign_within(entry, setting, value):
+            self._write_setting(entry, name, setting, value)
+
+    def _write_setting(self, entry: TableInFile | None, name: str, setting: str, value: Any) -> None:
+        """Let `entry` say the value; None: a new table of the main file does."""
         if entry is None:
             self._edit(self._own_main(), lambda text: serverfile.insert(OWN, text, name, {setting: value}), name)
         else:
@@ -170,7 +167,8 @@ class Draft:
             return
         for setting, value in settings.items():
             if not isinstance(there, dict) or there.get(setting) != value:
-                self._edit(main, partial(_assign, name, setting, value), name)
+                change = partial(serverfile.assign, PROFILES, key=name, setting=setting, value=value)
+                self._edit(main, change, name)
 
     def remove_profile(self, name: str) -> None:
         """Take a profile out of the main file, with all that stands below it.
@@ -180,11 +178,8 @@ class Draft:
         """
         self._edit(self._own_main(), lambda text: serverfile.remove(PROFILES, text, name), name)
 
-    def _assigned_within(self, name: str, setting: str, value: Any) -> bool:
-        """True if a table could be changed key by key, so that all else in it stays: one of ours, that loses no key."""
-        entry: TableInFile | None = self._stack(name).holder((setting,))
-        if entry is None or entry.source.layer is not Layer.USER or not _is_ours(entry.source):
-            return False
+    def _assign_within(self, entry: TableInFile, setting: str, value: Any) -> bool:
+        """Change a table key by key, so that all else in it stays; false: it would lose a key, or cannot be edited."""
         before = entry.table.values.get(setting)
         if not isinstance(value, dict) or not isinstance(before, dict) or before.keys() - value.keys():
             return False
@@ -338,16 +333,20 @@ def _is_ours(source: Source) -> bool:
     return source.path.suffix not in (*JSON_SUFFIXES, *YAML_SUFFIXES) and not source.is_dialect
 
 
+def _entry_to_change(stack: Stack, setting: str) -> TableInFile | None:
+    """The entry of ours that says a setting, or that of the main file where a host's or an imported one does."""
+    holder = stack.holder((setting,))
+    if holder.source.layer is Layer.USER and _is_ours(holder.source):
+        return holder
+    return next((each for each in stack.used if each.source.is_main and _is_ours(each.source)), None)
+
+
 def _shape(entry: TableInFile) -> tuple[Shape, str]:
     """The shape of the file, and its name for this server."""
     *root, key = entry.table.place(())
     suffix = entry.source.path.suffix
     is_yaml = suffix in YAML_SUFFIXES
     return Shape("json" if suffix in JSON_SUFFIXES else "yaml" if is_yaml else "toml", tuple(root)), key
-
-
-def _assign(profile: str, setting: str, value: Any, text: str) -> Edit:
-    return serverfile.assign(PROFILES, text, profile, setting, value)
 
 
 def _remove(shape: Shape, key: str, text: str, *, is_imported: bool) -> Edit:

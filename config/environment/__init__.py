@@ -2,7 +2,7 @@
 
 `passing` says which variables of the hub a server gets, `own_file` reads `hubd.env` and its marked block, and
 puts that file over the environment that the hub was started with, `recording` says which variables of a shell are kept
-there. The file is written by `config.editing.environment_file`.
+there. The file is written by `config.editing.beside_main`.
 
 What always holds: what looks like a secret is neither passed nor recorded, unless `pass` names the variable in full.
 """

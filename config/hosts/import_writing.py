@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from config.editing.imported import blocks_of, compose_file, marks_of_removal
+from config.editing.beside_main import blocks_of, compose_file, marks_of_removal
 from config.editing.text import toml
 from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError
@@ -107,7 +107,7 @@ class _Secrets:
 
 
 def removed(directory: Path) -> set[str]:
-    """Marks of servers that `hubd remove` took out of the imported files (`config.editing.imported`)."""
+    """Marks of servers that `hubd remove` took out of the imported files (`config.editing.beside_main`)."""
     found: set[str] = set()
     for path in directory.glob("*.toml"):
         with suppress(Problem):

@@ -2,8 +2,8 @@
 
     object -> server_json -> ways (how it can be run) -> slots (what is asked) -> entry (settings)
 
-`names` (NAME@VERSION, and the `source` of an upstream), `server_json` (of 2025-12-11, bounded, and what the API of
-2025-12-01 answers around it), `packages` (identifiers, exact versions, what a publisher may not ask for), `ways`,
+`server_json` (of 2025-12-11, bounded, what the API of 2025-12-01 answers around it, NAME@VERSION, and the `source` of
+an upstream), `packages` (identifiers, exact versions, what a publisher may not ask for), `ways`,
 `slots` (arguments, variables and headers, and their texts, escaped), `entry` (with: what a person has
 to say, and whether an answer will do), `carrying` (the answers that an entry was made of).
 

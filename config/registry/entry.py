@@ -9,9 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from config.registry.names import RegistrySource
 from config.registry.packages import NotRunnable
-from config.registry.server_json import one_line
+from config.registry.server_json import RegistrySource, one_line
 from config.registry.slots import Asked, Piece, Slot, all_asked, as_setting, fill_template
 from config.registry.ways import Way
 

@@ -8,8 +8,7 @@ asks for something dangerous is not added without that part: it would not work, 
 import re
 from typing import Final
 
-from config.registry.names import is_range
-from config.registry.server_json import Package, one_line
+from config.registry.server_json import Package, is_range, one_line
 
 BY_HAND: Final = "add it by hand if you trust it"
 _DECISIVE = re.compile(

@@ -9,9 +9,8 @@ import os
 from config.loading.variables import Variables
 from config.registry.carrying import answers_in
 from config.registry.entry import Answers, about, check_answer, default_of, entry, words_without_answers
-from config.registry.names import RegistrySource
 from config.registry.packages import NotRunnable
-from config.registry.server_json import Unreadable, read_page
+from config.registry.server_json import RegistrySource, Unreadable, read_page
 from config.registry.slots import Piece, all_asked
 from config.registry.ways import ways_of
 from tests.fuzz.mutation import damaged

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from config.registry.entry import Answers, check_answer, default_of, entry
-from config.registry.names import RegistrySource
-from config.registry.server_json import PublishedServer, read_server
+from config.registry.server_json import PublishedServer, RegistrySource, read_server
 from config.registry.slots import Piece, all_asked
 from config.registry.ways import Way, ways_of
 

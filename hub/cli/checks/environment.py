@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from config.editing.environment_file import capture, environment_file
+from config.editing.beside_main import capture, environment_file
 from config.environment.passing import CERTIFICATES, PROXIES, passing
 from config.errors import EditError
 from config.settings import UpstreamConfig

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
-from config.editing.environment_file import Capture, capture, environment_file, write_capture
+from config.editing.beside_main import Capture, capture, environment_file, write_capture
 from config.effective import ShownEnvironment, ShownVariable, show_environment
 from config.environment.recording import why_not_unasked
 from config.errors import ConfigError, EditError

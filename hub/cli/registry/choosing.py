@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from config.registry.entry import words_without_answers
-from config.registry.names import LATEST
-from config.registry.server_json import one_line
+from config.registry.server_json import LATEST, one_line
 from config.registry.ways import Way, ways_of
 from hub.cli.registry.client import RegistryFailed
 from hub.cli.registry.finding import Found

@@ -8,8 +8,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from config.errors import ConfigError
-from config.registry.names import RegistrySource, is_older, source_of
-from config.registry.server_json import Listed, one_line
+from config.registry.server_json import Listed, RegistrySource, is_older, one_line, source_of
 from config.registry.ways import kinds_of
 from hub.cli.registry.choosing import report_failures
 from hub.cli.registry.client import Client, Matches, Registry, RegistryFailed, ask_all, run

@@ -14,8 +14,7 @@ from config.editing.draft import Draft
 from config.hosts.secret_literals import NewSecrets
 from config.registry.carrying import answers_in
 from config.registry.entry import check_answer
-from config.registry.names import LATEST, RegistrySource, is_older, source_of
-from config.registry.server_json import Listed
+from config.registry.server_json import LATEST, Listed, RegistrySource, is_older, source_of
 from config.registry.slots import Piece, all_asked
 from config.registry.ways import ENGINES, Way, ways_of
 from config.secrets.store import SecretStore

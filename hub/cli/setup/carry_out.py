@@ -6,7 +6,7 @@ from os import EX_OK
 from types import TracebackType
 from typing import Self
 
-from config.editing.environment_file import write_capture
+from config.editing.beside_main import write_capture
 from config.errors import EditError
 from config.files import lock_edits
 from config.hosts import import_writing

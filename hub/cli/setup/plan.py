@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from config.editing.environment_file import Capture
+from config.editing.beside_main import Capture
 from config.errors import EditError
 from config.hosts.entry import KEY, carried, stdio_entry
 from config.hosts.facts import Machine, Place

@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from config.editing.environment_file import Capture
+from config.editing.beside_main import Capture
 from config.hosts.facts import Place
 from config.hosts.host_servers import Server
 from config.hosts.import_choice import Import

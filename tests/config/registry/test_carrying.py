@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from config.registry.carrying import answers_in
 from config.registry.entry import Answers, entry
-from config.registry.names import RegistrySource
-from config.registry.server_json import read_server
+from config.registry.server_json import RegistrySource, read_server
 from config.registry.slots import Piece
 from tests.config.registry.test_examples import GOLDEN
 from tests.support.registry_entries import answers_of, example, made, way_of

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from config.editing.environment_file import Capture
+from config.editing.beside_main import Capture
 from config.hosts.facts import Machine, all_hosts, user_places
 from config.hosts.import_writing import Write
 from config.hosts.install import plan_install

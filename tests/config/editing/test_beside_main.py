@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from config.editing.environment_file import capture, environment_file, write_capture
+from config.editing.beside_main import capture, environment_file, write_capture
 from config.environment.own_file import in_block
 from config.errors import EditError
 from config.settings import HubConfig, ServerSettings, UpstreamConfig
