@@ -153,6 +153,8 @@ class Stranger(OpenConnection):
 
     def _let_in(self, arrived: Arrived) -> None:
         """Leave the connection to a task, which answers its requests."""
+        if self._is_leaving:  # its turn came too late
+            return
         shared = self.shared
         connection = Connection(self._stream, shared, arrived, self._buffer, hung_up=self.hung_up)
         shared.crowd.replace(self, connection)
@@ -170,7 +172,7 @@ class Stranger(OpenConnection):
 
     def _answer(self, reply: EarlyReply, request: HttpRequest | None = None) -> None:
         """Answer, and let the peer take the answer: closing with its bytes unread would send a reset, and lose it."""
-        if self.closed:
+        if self.closed or self._is_leaving:
             return
         self._heeds = self._is_leaving = self.close_after = True
         self.is_arriving = False

@@ -15,6 +15,7 @@ import trio
 import trio.testing
 
 from hub.link.interface import Identity
+from hub.net import connection_limits
 from hub.net.connection_limits import ANSWER_EVERY_S, ANSWERED_TOGETHER, AT_ONCE
 from hub.net.http_connection import Connection
 from hub.net.http_message import EarlyReply
@@ -984,6 +985,23 @@ async def test_a_crowd_that_asks_for_what_anybody_may_see_takes_turns_and_is_no_
         answer = await served.ask(get(target="/page"))
         assert answer.status == 200
         assert answer.headers["connection"] == "close"
+
+
+@pytest.mark.covers("F-H-11")
+async def test_a_request_that_waited_for_its_turn_for_too_long_is_not_carried_out(autojump_clock, monkeypatch):
+    monkeypatch.setattr(connection_limits, "ANSWER_EVERY_S", 60.0)
+    handled = []
+
+    async def handle(request, response):
+        handled.append(request)
+        response.reply(200)
+
+    async with serving(handle, lambda request: request.make_public(), limits=HttpLimits(linger_s=120.0)) as served:
+        with strangers(served, get(), AT_ONCE + 1) as crowd:
+            await trio.sleep(100)
+            received = b"".join(each.recv(1 << 16) for each in crowd)
+            assert received.count(b"HTTP/1.1 408") == 1
+            assert received.count(b"HTTP/1.1 200") == len(handled) == AT_ONCE
 
 
 @pytest.mark.covers("F-H-11")
