@@ -128,11 +128,7 @@ def _sign_in_trials() -> Mapping[str, SignInTrial]:
 
 
 def _status_at(path: Path, patience_s: float | None = None) -> Status | None:
-    """The status of the hub behind a control socket; None: it does not answer.
-
-    Raises:
-        HubHangs: it is not known whether it ever will; only without a `patience_s`.
-    """
+    """The status of the hub behind a control socket; None: it does not answer. HubHangs only without a `patience_s`."""
     try:
         with ControlClient(path, patience_s) as hub:
             return hub.request(STATUS)
@@ -141,11 +137,7 @@ def _status_at(path: Path, patience_s: float | None = None) -> Status | None:
 
 
 def _status() -> Status | None:
-    """The status of the running hub; None: none runs, and none is started for this.
-
-    Raises:
-        HubHangs: it does not answer.
-    """
+    """The status of the running hub; None: none runs, and none is started for this."""
     directory = directories.runtime_dir()
     try:
         return _status_at(Path(directory, "control.sock")) if is_alive(f"{directory}/hubd.lock") else None

@@ -198,11 +198,7 @@ def _reload(options: Desk) -> int:
 
 
 def _count(text: str) -> int:
-    """A number of lines.
-
-    Raises:
-        ArgumentTypeError: the text is no number.
-    """
+    """A number of lines."""
     if not (text.isascii() and text.isdigit()):
         raise argparse.ArgumentTypeError(f"expected a number of lines such as 50, not {text}")
     return int(text)

@@ -64,11 +64,7 @@ def _run_and_flush(arguments: Sequence[str], words: Sequence[str], output: Outpu
 
 
 def _run(arguments: Sequence[str], words: Sequence[str], output: Output) -> int:
-    """Run one command and report its error; the exit code.
-
-    Raises:
-        OSError: standard output cannot be written.
-    """
+    """Run one command and report its error; the exit code."""
     try:
         options, rest = make_parser().parse_known_args(arguments, Desk(words=words, output=output))
         if rest:

@@ -98,11 +98,7 @@ def say_unused(names: Sequence[str], config: "Path | None", output: Output) -> N
 
 
 def _ask(options: Desk) -> str:
-    """The secret: asked for without showing it, or the first line of standard input.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """The secret: asked for without showing it, or the first line of standard input."""
     if sys.stdin is not None and sys.stdin.isatty():
         try:
             return getpass(f"{options.name}: ")

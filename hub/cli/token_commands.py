@@ -63,11 +63,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _seconds(text: str) -> float:
-    """A length of time in seconds.
-
-    Raises:
-        ArgumentTypeError: the text is none.
-    """
+    """A length of time in seconds."""
     found = re.fullmatch(r"([0-9]{1,6})([mhd])", text)
     seconds = int(found[1]) * _SECONDS[found[2]] if found else 0
     if not 0 < seconds <= MAX_SECONDS:

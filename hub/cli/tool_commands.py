@@ -4,20 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from os import EX_OK
 from typing import Any
 
+from msgspec import to_builtins
+
 from hub.cli.client.arguments import arguments, example, signature
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.profiles.evidence import status_and_uses
 from hub.cli.profiles.picking import pick
 from hub.cli.profiles.session import say_refused_file, session_as, why_not_shown
-from hub.cli.render.costs import (
-    blocks_of_unused,
-    costs,
-    costs_json,
-    costs_of,
-    json_of_listed,
-    json_of_unused,
-    tool_costs,
-)
+from hub.cli.render.costs import blocks_of_unused, costs, costs_json, costs_of, json_of_unused, tool_costs
 from hub.cli.render.screen import UNLIMITED, Block, Table, paint
 from hub.cli.render.words import about
 from hub.cli.subcommand import Desk, Output, UsageError, add, add_config, as_json, ask_hub, nearest
@@ -104,11 +98,7 @@ def _note_search(profile: str) -> str:
 
 
 def _refuse_together(options: Desk) -> None:
-    """Raise, if options say what makes no sense together.
-
-    Raises:
-        UsageError: so they do.
-    """
+    """Raise, if options say what makes no sense together."""
     if options.pick is not None and (options.name is not None or options.profile is not None):
         raise UsageError("--pick stands alone: it opens the tools of all servers", options.parser.format_usage())
     if options.pick is None and (options.empty or options.edit):
@@ -142,7 +132,7 @@ def _list_unused(options: Desk) -> int:
 def _costs_of(options: Desk, tools: list[dict[str, Any]], instructions: str) -> int:
     found, output = costs_of(tools, instructions), options.output
     if options.json:
-        print(as_json(json_of_listed(found)))
+        print(as_json(to_builtins(found)))
     elif not tools:
         output.note(_none(options.profile))
     else:
@@ -172,11 +162,7 @@ def _show(tool: dict[str, Any], output: Output, profile: str | None) -> None:
 def _tools_of(
     name: str, tools: list[dict[str, Any]], upstreams: "Sequence[UpstreamRow]", profile: str | None
 ) -> list[dict[str, Any]]:
-    """The tools whose names begin with `name`.
-
-    Raises:
-        ControlFailed: there is none; the text says why, if `name` is an upstream.
-    """
+    """The tools whose names begin with `name`."""
     found = [tool for tool in tools if str(tool.get("name")).startswith(f"{name}__")]
     found = found or [tool for tool in tools if str(tool.get("name")).startswith(name)]
     row = next((each for each in upstreams if each.name == name), None)

@@ -130,11 +130,7 @@ class ControlClient:
         return params, _read(method, params, "params")
 
     def _request(self, method: Method[Result], params: dict[str, object]) -> tuple[Any, Result]:
-        """The result, as JSON and read.
-
-        Raises:
-            HubNotRunning, HubHangs, ControlFailed, NotUnderstood: as the class says.
-        """
+        """The result, as JSON and read."""
         self._last_id += 1
         given = {name: value for name, value in params.items() if value is not None}
         message = {"jsonrpc": "2.0", "id": self._last_id, "method": method.name, "params": given}
@@ -148,11 +144,7 @@ class ControlClient:
         return result, _read(method, result, "result")
 
     def _line(self, method: Method[Any], patience_s: float | None, request: bytes = b"") -> bytes:
-        """Send `request`; the next line of the hub's, b"" if it ends before that.
-
-        Raises:
-            HubNotRunning, HubHangs, ControlFailed, NotUnderstood: as the class says.
-        """
+        """Send `request`; the next line of the hub's, b"" if it ends before that."""
         patience_s, until = self._patience_s or patience_s, self._end_at
         if until is None and patience_s is not None:
             until = now_s() + patience_s
@@ -215,11 +207,6 @@ class ControlClient:
 
 
 def _object(method: Method[Any], line: bytes) -> dict[str, Any]:
-    """The object on a line.
-
-    Raises:
-        NotUnderstood: the line is no object.
-    """
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -230,22 +217,13 @@ def _object(method: Method[Any], line: bytes) -> dict[str, Any]:
 
 
 def _message(method: Method[Any], error: object) -> str:
-    """The text of an error.
-
-    Raises:
-        NotUnderstood: the error has no text.
-    """
     if not (isinstance(error, dict) and isinstance(error.get("message"), str)):
         raise _not_understood(method, "is not of the shape expected (see its error.message)")
     return cast(str, error["message"])
 
 
 def _read(method: Method[Result], value: object, name: str) -> Result:
-    """`value`, the part `name` of an answer, as a result.
-
-    Raises:
-        NotUnderstood: it is no such result.
-    """
+    """`value`, the part `name` of an answer, as a result."""
     try:
         return read(method, value)
     except RecursionError:

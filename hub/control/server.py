@@ -111,11 +111,7 @@ async def _answer(line: bytes, channel: LineChannel, apis: tuple[object, ...]) -
 
 
 async def _carry_out(request: Request, channel: LineChannel, apis: tuple[object, ...]) -> None:
-    """Call the method, and send its result.
-
-    Raises:
-        HubError: the method refuses.
-    """
+    """Call the method, and send its result."""
     method = METHODS.get(request.method)
     if method is None:
         text = f"There is no control method {request.method}; is this hubd newer than the hub?"

@@ -172,16 +172,12 @@ def upstreams(examined: Examined) -> Iterator[Finding]:
 
 def _sign_in_problem(trial: SignInTrial) -> Finding:
     name = trial.upstream
-    fix = f"do what it says (`hubd edit`), then run `hubd auth {name}`"
-    if trial.is_passing:
-        fix = f"run `hubd auth {name}` when that is over"
+    what, fix = f"{SIGN_IN}, and it cannot begin", f"do what it says (`hubd edit`), then run `hubd auth {name}`"
     if trial.wants_token:
-        return Finding(
-            "upstream", "problem", f"{name}: token needed", trial.problem, f"run `hubd auth {name}`", **about([name])
-        )
-    return Finding(
-        "upstream", "problem", f"{name}: {SIGN_IN}, and it cannot begin", trial.problem, fix, **about([name])
-    )
+        what, fix = "token needed", f"run `hubd auth {name}`"
+    elif trial.is_passing:
+        fix = f"run `hubd auth {name}` when that is over"
+    return Finding("upstream", "problem", f"{name}: {what}", trial.problem, fix, **about([name]))
 
 
 def other_daemons(examined: Examined) -> Iterator[Finding]:
@@ -217,11 +213,7 @@ def _daemons() -> Iterator[tuple[int, str]]:
 
 
 def _is_private(directory: str) -> bool:
-    """True if only this user can have made the files in a directory, as in every hub's directory of sockets.
-
-    Raises:
-        OSError: the directory cannot be examined.
-    """
+    """True if only this user can have made the files in a directory, as in every hub's directory of sockets."""
     found = os.lstat(directory)
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
 

@@ -100,6 +100,14 @@ def join_names(names: Sequence[str], most: int = MOST_NAMES) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+def readable_by_others(path: Path, mode: int, holds: str) -> Finding:
+    """A file with a secret that any user of this machine may read."""
+    what = f"others may read {path} (mode {mode:03o}), and it holds {holds}"
+    why = f"any program of any user here can use {'it' if holds == 'a secret' else 'them'}"
+    fix = f"run `chmod 600 {shlex.quote(str(path))}`"
+    return Finding("mode", "warning", what, why, fix, repair=Restrict(str(path), 0o600))
+
+
 def unreadable(path: object, why: str) -> Finding:
     """A file or directory that hubd needs and cannot use, and what to do if a command run by `sudo` made it."""
     quoted, uid = shlex.quote(str(path)), os.getuid()

@@ -169,13 +169,10 @@ def several_principals(examined: Examined) -> Iterator[Finding]:
     """Others than the owner who may come over HTTP: there are no rules yet of what each may use."""
     others = _others(examined.config)
     if others:
-        yield Finding(
-            "principals",
-            "note",
-            f"beside the hub's owner {join_names(others)} may come over HTTP",
-            "whoever is let in may use every server, with what the hub is signed in at: there are no rules yet",
-            "let in only whom you would give all of it; `required_scopes`, and `clients` of an issuer, narrow that",
-        )
+        what = f"beside the hub's owner {join_names(others)} may come over HTTP"
+        why = "whoever is let in may use every server, with what the hub is signed in at: there are no rules yet"
+        fix = "let in only whom you would give all of it; `required_scopes`, and `clients` of an issuer, narrow that"
+        yield Finding("principals", "note", what, why, fix)
 
 
 def _others(config: HubConfig) -> list[str]:

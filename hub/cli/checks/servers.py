@@ -23,7 +23,16 @@ from config.loading.safe_reading import Problem, fetch
 from config.references import NUL
 from config.secrets.detection import secrets_in
 from config.settings import HubConfig
-from hub.cli.checks.evidence import GUI_PATH, Examined, Finding, Restrict, WriteCommand, about, join_names
+from hub.cli.checks.evidence import (
+    GUI_PATH,
+    Examined,
+    Finding,
+    Restrict,
+    WriteCommand,
+    about,
+    join_names,
+    readable_by_others,
+)
 
 CONNECT_S: Final = 2.0
 ALL_CONNECTS_S: Final = 6.0
@@ -224,10 +233,7 @@ def open_files(examined: Examined) -> Iterator[Finding]:
         with suppress(OSError, Problem, ValueError):
             mode = stat.S_IMODE(path.stat().st_mode)
             if mode & 0o044 and any(secrets_in(parse(fetch(path).data.decode(), path).tree)):
-                what = f"others may read {path} (mode {mode:03o}), and it holds what looks like secrets"
-                why = "any program of any user here can use them"
-                fix = f"run `chmod 600 {shlex.quote(str(path))}`"
-                yield Finding("mode", "warning", what, why, fix, repair=Restrict(str(path), 0o600))
+                yield readable_by_others(path, mode, "what looks like secrets")
     for name, directory in (("state", directories.state_dir()), ("runtime", directories.runtime_dir())):
         with suppress(OSError):
             mode = stat.S_IMODE(os.stat(directory).st_mode)

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import shlex
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -19,7 +18,7 @@ from config.errors import ConfigError
 from config.loading.safe_reading import read_plain, read_private
 from config.loading.variables import MAX_FILE_BYTES
 from config.settings import CacheConfig, HubConfig
-from hub.cli.checks.evidence import Examined, Finding, Restrict, unreadable
+from hub.cli.checks.evidence import Examined, Finding, readable_by_others, unreadable
 
 TRY_S: Final = 2.0
 MIN_SECRET: Final = 8
@@ -111,10 +110,7 @@ def secret_files(examined: Examined) -> Iterator[Finding]:
         with suppress(OSError):
             mode = stat.S_IMODE(path.stat().st_mode)
             if mode & 0o044 and (path in own or _holds(path, secrets)):
-                what = f"others may read {path} (mode {mode:03o}), and it holds a secret"
-                why = "any program of any user here can use it"
-                fix = f"run `chmod 600 {shlex.quote(str(path))}`"
-                yield Finding("mode", "warning", what, why, fix, repair=Restrict(str(path), 0o600))
+                yield readable_by_others(path, mode, "a secret")
 
 
 def unreadable_files(examined: Examined) -> Iterator[Finding]:
@@ -151,11 +147,7 @@ def _why_unread(path: Path) -> str:
 
 
 def _holds(path: Path, secrets: Iterable[str]) -> bool:
-    """True if any of the secrets is in the file.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
+    """True if any of the secrets is in the file."""
     text = read_plain(path, MAX_FILE_BYTES)[0].decode(errors="replace")
     return any(secret in text for secret in secrets)
 

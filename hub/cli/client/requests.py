@@ -61,22 +61,14 @@ def run_call(options: Desk) -> int:
 
 
 def _call_tool(tool: str, arguments: Object, hub: "HubSession", *, quiet: bool) -> Object:
-    """The result of a call. `quiet`: without what servers log meanwhile.
-
-    Raises:
-        Refused: the hub or the server refused it.
-    """
+    """The result of a call. `quiet`: without what servers log meanwhile."""
     if not quiet and "logging" in hub.capabilities:
         hub.request("logging/setLevel", {"level": "info"})
     return hub.request("tools/call", {"name": tool, "arguments": arguments, "_meta": {"progressToken": "call"}})
 
 
 def _tool_and_arguments(options: Desk, hub: "HubSession") -> tuple[str, Object]:
-    """The tool that is meant and its arguments, from `--json` or from words. `SERVER TOOL` is a tool's name, too.
-
-    Raises:
-        UsageError: the arguments are not right.
-    """
+    """The tool that is meant and its arguments, from `--json` or from words. `SERVER TOOL` is a tool's name, too."""
     name, words = options.name, list(options.arguments)
     if words and "=" not in words[0] and any(tool.get("name") == f"{name}__{words[0]}" for tool in _tools(hub)):
         name = f"{name}__{words.pop(0)}"
@@ -125,11 +117,7 @@ def _object(text: str) -> Object:
 
 
 def _file(path: str) -> str:
-    """The text of a file; `-` is standard input.
-
-    Raises:
-        UsageError: it is no text, too large or cannot be read.
-    """
+    """The text of a file; `-` is standard input."""
     try:
         if path == "-":
             data = _standard_input()
@@ -186,11 +174,7 @@ def run_read(options: Desk) -> int:
 
 
 def _write(part: Object) -> None:
-    """Write one content of a resource: as it is into a file or pipe, made safe on a terminal.
-
-    Raises:
-        ControlFailed: it is binary and would go to a terminal, or is no base64.
-    """
+    """Write one content of a resource: as it is into a file or pipe, made safe on a terminal."""
     terminal = sys.stdout.isatty()
     if isinstance(text := part.get("text"), str):
         if terminal:

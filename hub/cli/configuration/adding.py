@@ -140,11 +140,7 @@ def _add(options: Desk) -> int:
 
 
 def _is_listed(options: Desk) -> bool:
-    """True if the name is one of a registry: it holds a slash, and no `://`.
-
-    Raises:
-        UsageError: it is, and something else as well; or it is a bundle.
-    """
+    """True if the name is one of a registry: it holds a slash, and no `://`."""
     if "/" not in options.name or "://" in options.name:
         if options.name.endswith(".mcpb") or (options.opened or "").endswith(".mcpb"):
             raise UsageError(_NO_BUNDLES)
@@ -160,11 +156,7 @@ def _is_listed(options: Desk) -> bool:
 
 
 def _name_and_url(options: Desk) -> dict[str, str | None]:
-    """The options `name` and `url`: what holds `://` is a URL, and a name is made of one that stands alone.
-
-    Raises:
-        UsageError: it is something else, or a URL twice.
-    """
+    """The options `name` and `url`: what holds `://` is a URL, and a name is made of one that stands alone."""
     given = [each for each in (options.opened, options.url) if each is not None]
     is_alone = "://" in options.name
     if len(given) + is_alone > 1:
@@ -189,11 +181,7 @@ def _name_and_url(options: Desk) -> dict[str, str | None]:
 
 
 def _settings_of(options: Desk) -> dict[str, Any]:
-    """The settings of the new server, in the order in which they are written.
-
-    Raises:
-        UsageError: the options contradict each other, or one is wrong.
-    """
+    """The settings of the new server, in the order in which they are written."""
     if bool(options.words) == (options.url is not None):
         raise UsageError("say either which command to run, after `--`, or which URL to open")
     found: dict[str, Any] = {}

@@ -111,11 +111,7 @@ def _keep(text: str, asked: Asked, server: str, new: "NewSecrets") -> Piece:
 
 
 def _ask(slot: Slot, asked: Asked, default: str) -> list[str]:
-    """The answers of somebody at the terminal; none if it may be left out, or has a default, and is left out.
-
-    Raises:
-        UsageError: there is none that will do.
-    """
+    """The answers of somebody at the terminal; none if it may be left out, or has a default, and is left out."""
     found: list[str] = []
     failures = 0
     while len(found) < MAX_REPEATED and failures < MAX_ASKED:

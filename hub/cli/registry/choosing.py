@@ -110,11 +110,7 @@ def _about(found: Found) -> str:
 
 
 def _number(question: str, titles: Sequence[str], options: Desk) -> int:
-    """The place of the title that somebody chooses.
-
-    Raises:
-        UsageError: nobody does.
-    """
+    """The place of the title that somebody chooses."""
     options.output.say(question)
     for number, title in enumerate(titles, 1):
         options.output.say(f"  {number}  {printable(title)}")

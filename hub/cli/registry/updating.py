@@ -79,11 +79,7 @@ def update(options: Desk) -> int:
 
 
 def _ask(registry: Registry, source: RegistrySource, screen: Screen) -> tuple[Found, Listed | None]:
-    """The newest version, and the one that there is, if the registry still has it.
-
-    Raises:
-        NotAdded: there is none to update to.
-    """
+    """The newest version, and the one that there is, if the registry still has it."""
 
     async def ask(client: Client) -> tuple[Listed | None, Listed | None]:
         newest = await client.version(registry, source.name, LATEST)
@@ -162,11 +158,7 @@ def _is_there(piece: Piece, settings: Mapping[str, Any]) -> bool:
 
 
 def _kind(settings: Mapping[str, Any]) -> str:
-    """The way that an entry was made by.
-
-    Raises:
-        NotAdded: it is none that a registry's entry has.
-    """
+    """The way that an entry was made by."""
     if "url" in settings:
         return "remote"
     command = settings.get("command")

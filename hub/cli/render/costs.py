@@ -12,7 +12,7 @@ from config.loading.check_profiles import OWN_LABEL
 from hub.catalog.token_cost import ShownCost, cost_of_view, text_bytes, tokens_of, tool_bytes
 from hub.cli.render.screen import Block, Cell, Table, paint
 from hub.cli.render.words import about
-from hub.control.answers import HostRow, Status, ToolUse, ToolUses, UpstreamRow, tokens_together
+from hub.control.answers import HostRow, LargestTool, Status, ToolUse, ToolUses, UpstreamRow, tokens_together
 
 if TYPE_CHECKING:
     from config.hosts.facts import KnownHost
@@ -161,8 +161,8 @@ def costs_json(data: Status, uses: ToolUses) -> dict[str, Any]:
 class ListedCosts(Struct, frozen=True):
     """The cost of tools as the hub lists them."""
 
-    tools: tuple[tuple[str, int], ...]
-    """Names and tokens, the most expensive first."""
+    tools: tuple[LargestTool, ...]
+    """The most expensive first."""
     instructions_tokens: int
     """0: there are none, or they are not meant."""
     together: ShownCost
@@ -176,22 +176,13 @@ def costs_of(tools: Iterable[Mapping[str, Any]], instructions: str = "") -> List
         )
         for tool in tools
     }
-    found = tuple((name, tokens_of(sizes[name])) for name in sorted(sizes, key=lambda name: -sizes[name]))
+    found = tuple(LargestTool(name, tokens_of(sizes[name])) for name in sorted(sizes, key=lambda name: -sizes[name]))
     return ListedCosts(found, tokens_of(text_bytes(instructions)), cost_of_view(sizes.values(), instructions))
-
-
-def json_of_listed(found: ListedCosts) -> dict[str, Any]:
-    """The same for programs."""
-    return {
-        "tools": [{"name": name, "tokens": tokens} for name, tokens in found.tools],
-        "instructions_tokens": found.instructions_tokens,
-        "together": {"tools": found.together.tools, "tokens": found.together.tokens},
-    }
 
 
 def tool_costs(found: ListedCosts) -> list[Block]:
     """`hubd tools NAME --cost`, and of a profile."""
-    rows: list[tuple[Cell, ...]] = [(paint(name, "name"), about(tokens)) for name, tokens in found.tools]
+    rows: list[tuple[Cell, ...]] = [(paint(each.name, "name"), about(each.tokens)) for each in found.tools]
     if not rows:
         return []
     if found.instructions_tokens:

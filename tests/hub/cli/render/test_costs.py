@@ -1,20 +1,11 @@
 """`hubd tools --cost`, and the warning about hosts that are shown more than they take."""
 
 import pytest
-from msgspec import structs
+from msgspec import structs, to_builtins
 
 from config.hosts.facts import all_hosts
 from hub.cli.render import status as screen
-from hub.cli.render.costs import (
-    costs,
-    costs_json,
-    costs_of,
-    json_of_listed,
-    over_limit,
-    remedy_of,
-    tool_costs,
-    warning_of,
-)
+from hub.cli.render.costs import costs, costs_json, costs_of, over_limit, remedy_of, tool_costs, warning_of
 from hub.control.answers import HostRow, LargestTool, Status, ToolUse, ToolUses, UpstreamRow
 from tests.support.terminal import drawn, widest
 from upstreams.status_facts import Counts
@@ -164,9 +155,10 @@ def test_the_tools_of_one_server_the_most_expensive_first():
     small = {"name": "a__small", "inputSchema": {}}
     large = {"name": "a__large", "description": "x" * 400, "inputSchema": {}, "_meta": {"dev.hubd/server": "a" * 999}}
     found = costs_of([small, large])
-    assert [name for name, _ in found.tools] == ["a__large", "a__small"]
-    assert 100 < found.tools[0][1] < 120
-    assert found.together.tokens in (found.tools[0][1] + found.tools[1][1], found.tools[0][1] + found.tools[1][1] - 1)
+    assert [each.name for each in found.tools] == ["a__large", "a__small"]
+    largest, smallest = (each.tokens for each in found.tools)
+    assert 100 < largest < 120
+    assert found.together.tokens in (largest + smallest, largest + smallest - 1)
     assert drawn(*tool_costs(found)) == (
         "TOOL               TOKENS\na__large             ~110\na__small               ~9\ntogether, 2 tools    ~120\n"
     )
@@ -180,8 +172,8 @@ def test_the_instructions_that_come_with_tools_count():
         "instructions        ~100",
         "together, 1 tool    ~110",
     ]
-    assert json_of_listed(found) == {
-        "tools": [{"name": "a__small", "tokens": 9}],
+    assert to_builtins(found) == {
+        "tools": ({"name": "a__small", "tokens": 9},),
         "instructions_tokens": 100,
         "together": {"tools": 1, "tokens": 109},
     }
