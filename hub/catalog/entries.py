@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 
 from config.name_globs import ALL, NameChoice
 from hub.catalog.instructions import one_line
-from hub.catalog.names import NameKind, UpstreamRule, name_id, quote_some, rename, visible_name, with_words
+from hub.catalog.names import NameKind, UpstreamRule, name_id, quote_some, rename, visible_name
 from hub.catalog.profiles.fixed_arguments import FixedArguments
 from hub.catalog.rewrite import UI_KEYS, localise_meta
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool, sign_in_tool
@@ -86,7 +86,8 @@ class UpstreamEntries:
         """Visible names of the tools that are shown in search mode, too."""
         self.sid = rule.sid(budget)
         """The server id in visible names."""
-        self._common = common
+        self._like = common
+        """Others, in which arguments of the same tools that go into headers are known."""
         self._identity = common is not None
         self._bare = self._identity or rule.prefix == ""
         self._scoped: UpstreamEntries | None = None
@@ -109,7 +110,6 @@ class UpstreamEntries:
         return self
 
     def _reading(self) -> Generator[int, None, None]:
-        """Make the entries, and the tables by visible name."""
         self.shown = yield from self._all_shown()
         self.routes: dict[Kind, dict[str, Route]] = {}
         for kind, its in self.shown.items():
@@ -271,7 +271,6 @@ class UpstreamEntries:
         return shown
 
     def _rename(self, names: Sequence[str], originals: Sequence[str]) -> list[str]:
-        """The visible names of tools, as the configuration has them."""
         wanted = {own: self.with_prefix(new) for own, new in self.rule.rename}
         new, warnings = rename(names, originals, wanted, self.budget)
         self.warnings += [f"{self.name}: {warning}" for warning in warnings]
@@ -318,8 +317,10 @@ class UpstreamEntries:
             if kind is Kind.TOOL and name.startswith(mcp.HUB_TOOLS) and not self._identity:
                 reserved.append(entry.key)
                 continue
-            if changes:
-                fields = with_words(fields, entry.key, name, descriptions)
+            if changes and (text := descriptions.get(entry.key)) is not None:
+                fields = {**fields, "description": raw(text)}
+            if changes and fields.get("name") != raw(name):
+                fields = {**fields, "name": raw(name)}
             if (meta := fields.get("_meta")) is not None:
                 app_only = kind is Kind.TOOL and not _is_for(_MODEL, meta)
                 if not self._identity:
@@ -337,14 +338,18 @@ class UpstreamEntries:
         return tuple(shown.values())
 
     def _all_mirrors(self) -> Generator[int, None, dict[str, tuple[Mirror, ...]]]:
-        common, self._common = self._common, None  # which may know them, but is not kept alive
-        if common is not None:
-            pairs = list(zip(self.shown[Kind.TOOL], common.shown[Kind.TOOL], strict=False))
-            if len(pairs) == len(self.shown[Kind.TOOL]) and all(mine.original == its.original for mine, its in pairs):
-                known = common.mirrors
-                return {mine.visible: known[its.visible] for mine, its in pairs if its.visible in known}
+        like, self._like = self._like, None  # it is not kept alive
+        known: dict[int, tuple[Mirror, ...]] = {}
+        if like is not None:
+            for each in like.shown[Kind.TOOL]:
+                known[id(each.fields.get("inputSchema"))] = like.mirrors.get(each.visible, ())
+
+        def find(tool: VisibleEntry) -> tuple[Mirror, ...]:
+            mirrors = known.get(id(tool.fields.get("inputSchema")))
+            return mirrors_of_tool(tool) if mirrors is None else mirrors
+
         tools = self.shown[Kind.TOOL]
-        found = yield from map_in_steps(mirrors_of_tool, tools)
+        found = yield from map_in_steps(find, tools)
         return {each.visible: mirrors for each, mirrors in zip(tools, found, strict=True) if mirrors}
 
     def _for_views(self) -> tuple[VisibleEntry, ...]:
@@ -380,7 +385,6 @@ def _is_for(audience: Raw, meta: Raw | None) -> bool:
 
 
 def _warn_of_reserved_names(upstream: str, names: Sequence[str]) -> str:
-    """The warning of an upstream's tools whose names are the hub's."""
     return f"{upstream}: left out, since names that begin with {mcp.HUB_TOOLS} are the hub's: {quote_some(names)}"
 
 

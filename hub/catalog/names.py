@@ -14,13 +14,12 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Final, Literal
 
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from config.name_globs import ALL
 from config.names import MAX_ID, SERVER_ID
 from config.tables.profiles import Profile
 from hub.catalog.sign_in_tool import SignInTool
-from hub.wire.jsonrpc import raw
 
 NameKind = Literal["tool", "prompt"]
 
@@ -115,13 +114,6 @@ def rename(
             failing.append(other)
     more = [f"{len(refused) - MAX_TOLD} more tools keep their names"] if len(refused) > MAX_TOLD else []
     return [active.get(own, name) for own, name in here.items()], refused[:MAX_TOLD] + more
-
-
-def with_words(fields: dict[str, Raw], own: str, visible: str, descriptions: Mapping[str, str]) -> dict[str, Raw]:
-    """The definition of a tool under its visible name, with the description that the configuration has for it."""
-    if (text := descriptions.get(own)) is not None:
-        fields = {**fields, "description": raw(text)}
-    return fields if fields.get("name") == raw(visible) else {**fields, "name": raw(visible)}
 
 
 class UpstreamRule(Struct, frozen=True):

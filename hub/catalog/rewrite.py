@@ -109,7 +109,6 @@ def _uri(value: Raw, change: Change) -> Raw:
 
 
 def _object(value: Raw, change: Change, members: Mapping[str, _Rewrite]) -> Raw:
-    """An object with some of its members rewritten."""
     fields = peek_object(value, counted=True)
     found = {name: rewrite(fields[name], change) for name, rewrite in members.items() if name in fields}
     if all(fields[name] is item for name, item in found.items()):
@@ -132,7 +131,6 @@ def _each(value: Raw, change: Change, rewrite: _Rewrite) -> Raw:
 
 
 def _content(value: Raw, change: Change) -> Raw:
-    """One content block, or an array of them."""
     if not (_URI(value) or _ESCAPE(value)):
         return value
     return _each(value, change, _block) if memoryview(value)[0] == ord("[") else _block(value, change)

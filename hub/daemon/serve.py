@@ -46,7 +46,7 @@ from hub.daemon.setup import (
 )
 from hub.daemon.sign_in_parts import SignInParts
 from hub.daemon.watchdog import LoopWatchdog
-from hub.downstream.lines.connection import serve_lines
+from hub.downstream.lines.connection import LineHost
 from hub.link.fault_isolation import keep_going
 from hub.link.interface import OWNER, Identity
 from hub.link.sealing import Sealer
@@ -250,6 +250,7 @@ async def serve_stdio(
                     nursery.start_soon(keep_going, "Sharing with other hubs", partial(store.run, hub.reads))
                 await nursery.start(hub.run)
                 nursery.start_soon(keep_going, "Following the configuration", reloader.run)
-                await serve_lines(stdio, Identity(OWNER, "stdio"), hub.router, hub.hosts, view=view, transport="stdio")
+                host = LineHost(stdio, Identity(OWNER, "stdio"), hub.router, hub.hosts, view=view, transport="stdio")
+                await host.serve()
                 stop()
             life.cancel_scope.cancel()

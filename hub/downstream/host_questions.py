@@ -78,8 +78,6 @@ class HostQuestions:
         self._left = False
         self.strays = 0
         """Answers to no open question."""
-        self.useless = 0
-        """Malformed answers."""
 
     def __repr__(self) -> str:
         return f"<HostQuestions [{len(self._open)} open, {self.strays} stray answers]>"
@@ -149,7 +147,6 @@ class HostQuestions:
                 try:
                     return Result(answer_for_upstream(question, reply.value, caller.version))
                 except RemoteProtocolError as error:
-                    self.useless += 1
                     if question.method == mcp.LIST_ROOTS:
                         self._roots.forget()
                     why = str(error)

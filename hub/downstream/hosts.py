@@ -421,13 +421,11 @@ class Hosts:
 
 
 def _messages(kinds: Iterable[Kind]) -> list[tuple[str, bytes]]:
-    """The notifications that lists of these kinds have changed, by method."""
     methods = [method for method, concerned in mcp.LIST_CHANGED.items() if set(concerned) & set(kinds)]
     return [(method, jsonrpc.encode_notification(method, {})) for method in methods]
 
 
 def _row(host: Host, now: float) -> HostRow:
-    """Its row in `hubd status`."""
     info = jsonrpc.peek_object(host.client_info)
     name = jsonrpc.peek_str(info.get("title")) or jsonrpc.peek_str(info.get("name")) or host.identity.host
     return HostRow(

@@ -122,7 +122,6 @@ class Roots:
 
 
 def _send_beside(host: Host, message: bytes, *, vital: bool = False) -> bool:
-    """Send a message that belongs to none of the host's requests."""
     host.tell(LIST_ROOTS, message)
     return True
 

@@ -64,7 +64,6 @@ class ProfileHosts:
         self._show(ProfileChoice(self._hosts.profiles.profiles, self._modes), *self._views_now(), set())
 
     def _views_now(self) -> tuple[dict[Host, Catalog], dict[ListenStream, Catalog]]:
-        """The views that hosts, and streams without a host, are shown at this moment."""
         shown = {host: self._live.of(host.view) for host in self._hosts}
         return shown, {stream: self._live.of(stream.view) for stream in self._subscriptions.stateless}
 
@@ -121,7 +120,6 @@ class ProfileHosts:
 
 
 def _settings(profiles: Mapping[str, Profile]) -> dict[str, str]:
-    """The settings of search mode of profiles, by name."""
     return {name: profile.search for name, profile in profiles.items()}
 
 

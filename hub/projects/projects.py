@@ -180,7 +180,6 @@ class Projects:
             log.exception("cannot show hosts what belongs to their projects")
 
     def _admit(self, hosts: list[Host]) -> list[Host]:
-        """Those that may have a project, and are still there."""
         there = [host for host in hosts if host.endpoint.base == EVERYTHING and self._roots.concerns(host)]
         places = {host.workplace for host in self._hosts} | {None}
         for host in there:
@@ -204,7 +203,6 @@ class Projects:
                 self._show_project(host, None if each is None else each.project)
 
     async def _end_disallowed(self) -> None:
-        """End projects that the user does not allow any more."""
         if doubtful := await self._take_out():
             # Perhaps it was allowed just now what their files say: then they go on as that.
             await self._place_now([host for running in doubtful for host in running.hosts])

@@ -20,8 +20,8 @@ from hub.app import Hub
 from hub.daemon.api import DaemonApi
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
+from hub.downstream.lines import connection
 from hub.downstream.lines.connection import LineHost as Attached
-from hub.downstream.lines.connection import serve_lines
 from hub.link.interface import Identity
 from hub.link.sealing import Sealer, Signer
 from hub.projects.project_files import TrustedProjects
@@ -125,7 +125,7 @@ class ShimmedHost(LineHost):
     async def _serve_at(self, hub: Hub, theirs: Any) -> None:
         place = {"workplace": self.workplace, "is_bound": self.is_bound}
         try:
-            await serve_lines(theirs, self.identity, hub.router, hub.hosts, goodbyes=True, **place)
+            await connection.LineHost(theirs, self.identity, hub.router, hub.hosts, goodbyes=True, **place).serve()
         finally:
             await theirs.aclose()
 

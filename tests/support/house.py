@@ -27,7 +27,7 @@ from hub.catalog.view import EVERYTHING
 from hub.daemon.api import DaemonApi
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
-from hub.downstream.lines.connection import serve_lines
+from hub.downstream.lines import connection
 from hub.link.interface import Identity
 from hub.link.sealing import Sealer
 from hub.projects.project_files import TrustedProjects
@@ -313,7 +313,7 @@ class LineHost(JudgedHost):
     async def _serve(self) -> None:
         hub = self._house.hub
         with self.scope_of_hub:
-            await serve_lines(
+            host = connection.LineHost(
                 self._theirs,
                 self.identity,
                 hub.router,
@@ -322,6 +322,7 @@ class LineHost(JudgedHost):
                 workplace=self.workplace,
                 is_bound=self.is_bound,
             )
+            await host.serve()
         await self._theirs.aclose()
 
     async def _listen(self) -> None:

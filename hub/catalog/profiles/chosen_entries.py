@@ -13,14 +13,13 @@ from typing import Final
 
 from msgspec import structs
 
-from hub.catalog.entries import NOTHING, Route, UpstreamEntries, VisibleEntry, mirrors_of_tool
+from hub.catalog.entries import NOTHING, Route, UpstreamEntries, VisibleEntry
 from hub.catalog.names import join_some, quote_some
 from hub.catalog.profiles.choice import UNCHANGED, ProfileRules, unread_of
 from hub.catalog.profiles.fixed_arguments import CannotFix, FixedArguments, misfits, without
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
 from hub.catalog.steps import STEP, finish, map_in_steps
 from hub.catalog.token_cost import tool_bytes
-from hub.wire.http.mcp_headers import Mirror
 from hub.wire.jsonrpc import peek_object, raw
 from hub.wire.mcp import Kind
 
@@ -49,6 +48,7 @@ class ChosenEntries(UpstreamEntries):
         self.choice = choice
         self.names = names
         super().__init__(source.snapshot, source.rule, source.budget, source.claims)
+        self._like = source
         finish(self.read())
         self.always = frozenset(names.get(name, name) for name in choice.always)
         new = [warning for warning in source.warnings if warning not in common.warnings]
@@ -59,10 +59,6 @@ class ChosenEntries(UpstreamEntries):
             routes.setdefault(each.visible, self.route_of(Kind.TOOL, each.original))
             if (mirrors := self.mirrors.get(names.get(each.visible, ""))) is not None:
                 self.mirrors.setdefault(each.visible, mirrors)
-
-    def is_of(self, source: UpstreamEntries, rules: ProfileRules, common: UpstreamEntries) -> bool:
-        """True if the same entries would come of these."""
-        return self.source is source and self.common is common and self.profile is rules
 
     def rename(self, names: Mapping[str, str]) -> "ChosenEntries":
         """The same with these new names, and no others."""
@@ -115,16 +111,6 @@ class ChosenEntries(UpstreamEntries):
         yield from ()
         return {**self.source.shown, Kind.TOOL: tools}
 
-    def _all_mirrors(self) -> Generator[int, None, dict[str, tuple[Mirror, ...]]]:
-        """As of all entries; only what the profile changes is looked at."""
-        same, known = set(map(id, self.source.shown[Kind.TOOL])), self.source.mirrors
-        yield from ()
-        found = {
-            each.visible: known.get(each.visible, ()) if id(each) in same else mirrors_of_tool(each)
-            for each in self.shown[Kind.TOOL]
-        }
-        return {name: mirrors for name, mirrors in found.items() if mirrors}
-
 
 def choose_part(
     common: UpstreamEntries, budget: int, rules: ProfileRules, previous: UpstreamEntries | None
@@ -140,15 +126,8 @@ def choose_part(
             source = known.source
         else:
             source = yield from UpstreamEntries(common.snapshot, common.rule, budget, common.claims).read()
-    if known is not None and known.is_of(source, rules, common):
+    if known is not None and known.source is source and known.common is common and known.profile is rules:
         return known
-    return ChosenEntries(source, rules, common, (yield from choose_tools(source, rules, common)))
-
-
-def choose_tools(
-    source: UpstreamEntries, rules: ProfileRules, common: UpstreamEntries
-) -> "Generator[int, None, ToolChoice]":
-    """The tools of one upstream that are shown, and how."""
     others = {} if common is source else {each.original: each.visible for each in common.shown[Kind.TOOL]}
     meant = {own: tuple({source.with_prefix(new), common.with_prefix(new)}) for own, new in source.rule.rename}
     choice = ToolChoice(rules)
@@ -160,7 +139,7 @@ def choose_tools(
     tools = source.shown[Kind.TOOL]
     yield from map_in_steps(take, tools)
     yield len(tools) % STEP
-    return choice
+    return ChosenEntries(source, rules, common, choice)
 
 
 class ToolChoice:

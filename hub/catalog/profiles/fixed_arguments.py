@@ -210,7 +210,6 @@ def _references_in(schema: Raw) -> Iterator[str]:
 
 
 def _walk(value: Any) -> Iterator[Any]:
-    """A value and all values in it."""
     left = [value]
     while left:
         each = left.pop()

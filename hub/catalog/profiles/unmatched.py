@@ -71,7 +71,7 @@ def doubts_of_profile(
             if (meant := each.removeprefix("!") if setting in _GLOBS else each) != "*"
             and meant not in met
             and not waiting.fit(each)
-            and not _is_of_nobody(each, all_servers)
+            and ("__" not in literal_start(each.removeprefix("!")) or all_servers.fit(each))  # else it is of nobody
         ]
         yield len(getattr(rules.profile, setting))
         if lost:
@@ -122,10 +122,6 @@ def starts_of(rules: Iterable[UpstreamRule], budgets: Iterable[int]) -> NameStar
     named = [(rule, budget) for rule in found if rule.prefix != "" for budget in budgets]
     ids = (id for rule, budget in named for id in (rule.sid(budget), *(name_id(each, budget) for each in rule.aliases)))
     return NameStarts(ids, any_name=any(rule.prefix == "" for rule in found))
-
-
-def _is_of_nobody(entry: str, servers: NameStarts) -> bool:
-    return "__" in literal_start(entry.removeprefix("!")) and not servers.fit(entry)
 
 
 class _Hints:

@@ -97,7 +97,6 @@ def quote(text: str) -> str:
 
 
 def _definitions_of(index: SearchIndex, names: Sequence[str]) -> Answer:
-    """The definitions of tools that were asked for by name."""
     lines: list[str] = []
     left = MAX_NAMED_BYTES - _ROOM_WITHOUT_DEFINITIONS
     found = 0

@@ -16,7 +16,7 @@ from trio.lowlevel import checkpoint
 from hub.catalog.view import EVERYTHING, View
 from hub.downstream.hosts import Host, Hosts
 from hub.downstream.request_pipeline import answer, read_batch, refusal_of, run_batch, take_on, wants_answer
-from hub.link.budget import FREE_BYTES, NO_ROOM
+from hub.link.budget import FREE_BYTES, NO_ROOM, Account
 from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, Outbox, OutboxFull, descriptor
 from hub.link.hub_errors import Executed, Overloaded
 from hub.link.interface import Caller, Identity
@@ -50,58 +50,6 @@ TURN: Final = 32
 """Messages of one host that are handled before other hosts have their turn."""
 
 
-async def serve_lines(
-    stream: trio.abc.Stream,
-    identity: Identity,
-    router: Router,
-    hosts: Hosts,
-    *,
-    view: View = EVERYTHING,
-    transport: str = "unix",
-    received: bytes = b"",
-    workplace: Path | None = None,
-    is_bound: bool = False,
-    goodbyes: bool = False,
-    digests: bool = False,
-) -> None:
-    """Serve one host until it is gone. The stream stays the caller's; `received` was read off it already.
-
-    `workplace` is the directory the host works in, if it is known; `is_bound`: the user says so. `goodbyes`: the host
-    understands them (`hub.downstream.lines.server`). `digests`: it wants those of its lists.
-
-    A host that ends its input but still reads, as `printf ... | hubd serve --stdio` does, gets the answers it is
-    waiting for, within `EOF_GRACE_S`.
-
-    Cancellation: cancels the host's requests; upstreams are told.
-    """
-    async with trio.open_nursery() as nursery:
-        host = LineHost(
-            stream,
-            identity,
-            router,
-            hosts,
-            nursery,
-            view=view,
-            transport=transport,
-            received=received,
-            workplace=workplace,
-            is_bound=is_bound,
-            goodbyes=goodbyes,
-            digests=digests,
-        )
-        hosts.add(host)
-        try:
-            if hosts.workplaces is not None and workplace is not None and view.base == EVERYTHING:
-                await hosts.workplaces.arrived(host)
-            if await host.read():
-                await host.finish()
-            with trio.move_on_after(FLUSH_S):
-                await host.flush()
-        finally:
-            host.close()
-        nursery.cancel_scope.cancel()
-
-
 def _is_read(stream: trio.abc.SendStream) -> bool:
     """True if the other end of `stream` is still open; a half-closed socket is."""
     fd = descriptor(stream)
@@ -115,7 +63,7 @@ def _is_read(stream: trio.abc.SendStream) -> bool:
 
 
 class LineHost(Host):
-    """The host of one line connection. `read` runs it; `finish` lets what is left come to an end."""
+    """The host of one line connection; `serve` it until it is gone."""
 
     _numbers = iter(range(1, 1 << 62))
 
@@ -125,43 +73,69 @@ class LineHost(Host):
         identity: Identity,
         router: Router,
         hosts: Hosts,
-        nursery: trio.Nursery,
         *,
-        view: View,
-        transport: str,
-        received: bytes,
-        workplace: Path | None,
-        is_bound: bool,
-        goodbyes: bool,
-        digests: bool,
+        view: View = EVERYTHING,
+        transport: str = "unix",
+        received: bytes = b"",
+        workplace: Path | None = None,
+        is_bound: bool = False,
+        goodbyes: bool = False,
+        digests: bool = False,
     ) -> None:
+        """The stream stays the caller's; `received` was read off it already.
+
+        `workplace` is the directory the host works in, if it is known; `is_bound`: the user says so. `goodbyes`: the
+        host understands them (`hub.downstream.lines.server`). `digests`: it wants those of its lists.
+        """
         super().__init__(f"{transport}-{next(self._numbers)}", identity, view, hosts, workplace, is_bound=is_bound)
         self.transport = transport
         self._router = router
-        self._nursery = nursery
-        reading: trio.abc.ReceiveStream = stream
+        self._received = received
+        self._reading: trio.abc.ReceiveStream = stream
         self._writing: trio.abc.SendStream = stream
         if isinstance(stream, trio.StapledStream):
-            reading, self._writing = stream.receive_stream, stream.send_stream
-        give_up = nursery.cancel_scope.cancel
-        account = self._account = hosts.budget.account(identity.principal, give_up=give_up)
+            self._reading, self._writing = stream.receive_stream, stream.send_stream
+        self._nursery: trio.Nursery
+        self._account: Account
         """Account of the memory held for the host."""
-        self._outbox = Outbox(self._writing, nursery, give_up, limit_bytes=MAX_UNREAD_BYTES, account=account)
-        reader = LineReader(reading, limit_bytes=MAX_MESSAGE_BYTES, received=received, account=account)
-        self._channel = LineChannel(reader, self._outbox)
+        self._outbox: Outbox
+        self._channel: LineChannel
         self._untold: dict[str, bytes] = {}
         self._idle = trio.Event()
         self._owes_digests, self._says_digests = digests, False
         self.parted = trio.Event() if goodbyes else None
         """Set once the host, told goodbye, sends no more requests; None: the host does not understand goodbyes."""
 
-    def close(self) -> None:
-        """End the conversation, and give back what it holds."""
-        self.end_conversation(self._router)
-        self._outbox.close()
-        self._account.close()
-        if self.parted is not None:
-            self.parted.set()
+    async def serve(self) -> None:
+        """Serve the host until it is gone; called once.
+
+        A host that ends its input but still reads, as `printf ... | hubd serve --stdio` does, gets the answers it is
+        waiting for, within `EOF_GRACE_S`.
+
+        Cancellation: cancels the host's requests; upstreams are told.
+        """
+        async with trio.open_nursery() as self._nursery:
+            cancel = self._nursery.cancel_scope.cancel
+            account = self._account = self.hosts.budget.account(self.identity.principal, give_up=cancel)
+            self._outbox = Outbox(self._writing, self._nursery, cancel, limit_bytes=MAX_UNREAD_BYTES, account=account)
+            reader = LineReader(self._reading, limit_bytes=MAX_MESSAGE_BYTES, received=self._received, account=account)
+            self._channel = LineChannel(reader, self._outbox)
+            self.hosts.add(self)
+            try:
+                workplaces = self.hosts.workplaces
+                if workplaces is not None and self.workplace is not None and self.endpoint.base == EVERYTHING:
+                    await workplaces.arrived(self)
+                if await self._read():
+                    await self._finish()
+                with trio.move_on_after(FLUSH_S):
+                    await self._outbox.flush()
+            finally:
+                self.end_conversation(self._router)
+                self._outbox.close()
+                account.close()
+                if self.parted is not None:
+                    self.parted.set()
+            cancel()
 
     @property
     def _is_congested(self) -> bool:
@@ -236,7 +210,7 @@ class LineHost(Host):
 
     # --- from the host
 
-    async def read(self) -> bool:
+    async def _read(self) -> bool:
         """Take messages until there are no more; False: the framing is lost, so nothing is worth waiting for."""
         if self._owes_digests:  # they come once the host has begun, its place is known, and lists are shown
             self._write(_digests_line({}))
@@ -272,7 +246,7 @@ class LineHost(Host):
                 await self._channel.flush()
             await self.pace.keep(len(line))
 
-    async def finish(self) -> None:
+    async def _finish(self) -> None:
         """Wait for the running requests while the host waits for them, at most `EOF_GRACE_S`. It answers no more."""
         self.asking.host_left()
         with trio.move_on_after(EOF_GRACE_S):

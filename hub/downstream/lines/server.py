@@ -30,7 +30,7 @@ from config.loading.check_profiles import OWN_LABEL
 from hub.catalog.profiles.choice import find_profile
 from hub.catalog.view import EVERYTHING, PROFILE_MARK, View
 from hub.downstream.hosts import Hosts
-from hub.downstream.lines.connection import FLUSH_S, VERSION, LineHost, serve_lines
+from hub.downstream.lines.connection import FLUSH_S, VERSION, LineHost
 from hub.link.interface import OWNER, Identity
 from hub.linux.peer_credentials import peer_pid, peer_uid
 from hub.linux.processes import Process, find_process
@@ -199,22 +199,23 @@ class LineServer:
                 await stream.send_all(encode_response(None, Failure(INVALID_PARAMS, view)) + b"\n")
             return
         identity = Identity(OWNER, preamble.host or "stdio")
+        host = LineHost(
+            stream,
+            identity,
+            self._router,
+            self._hosts,
+            view=view,
+            received=rest,
+            goodbyes=preamble.bye,
+            digests=preamble.lists,
+            workplace=preamble.workplace,
+            is_bound=bool(preamble.project),
+        )
         shim = None if preamble.host == COMMAND_LINE else find_process(peer_pid(stream.socket))
         attached = Counter([] if shim is None else [shim])
         self._shims += attached
         try:
-            await serve_lines(
-                stream,
-                identity,
-                self._router,
-                self._hosts,
-                view=view,
-                received=rest,
-                goodbyes=preamble.bye,
-                digests=preamble.lists,
-                workplace=preamble.workplace,
-                is_bound=bool(preamble.project),
-            )
+            await host.serve()
         finally:
             self._shims -= attached
 

@@ -216,7 +216,6 @@ async def test_a_person_is_asked_once_more_for_an_answer_that_is_none(asker):
         asker.asking.answered(result(id, []))
         await asker.settle()
     assert value(asker.replies["b"]) == {"action": "cancel"}
-    assert asker.asking.useless == 3
     assert wire.withdrawn == []
 
 

@@ -14,7 +14,7 @@ from hub.catalog.view import EVERYTHING, server_view
 from hub.downstream import hosts as hosts_module
 from hub.downstream.hosts import Hosts
 from hub.downstream.lines import connection as downstream
-from hub.downstream.lines.connection import EOF_GRACE_S, MAX_MESSAGE_BYTES, TURN, serve_lines
+from hub.downstream.lines.connection import EOF_GRACE_S, MAX_MESSAGE_BYTES, TURN, LineHost
 from hub.link import rates
 from hub.wire.jsonrpc import Failure, Result, encode, raw
 from hub.wire.mcp import (
@@ -107,7 +107,7 @@ def hosts():
 async def connected(router, hosts, identity=ALICE, **options):
     ours, theirs = (trio.SocketStream(trio.socket.from_stdlib_socket(end)) for end in socket.socketpair())
     async with trio.open_nursery() as nursery, ours, theirs:
-        nursery.start_soon(lambda: serve_lines(theirs, identity, router, hosts, **options))
+        nursery.start_soon(lambda: LineHost(theirs, identity, router, hosts, **options).serve())
         yield Lines(ours)
         await ours.aclose()
 
@@ -560,7 +560,7 @@ async def test_standard_input_and_output(router, hosts):
     stdio = trio.StapledStream(trio.lowlevel.FdStream(write_out), trio.lowlevel.FdStream(read_in))
     with trio.fail_after(30):
         async with stdio:
-            await serve_lines(stdio, ALICE, router, hosts, transport="stdio")
+            await LineHost(stdio, ALICE, router, hosts, transport="stdio").serve()
     assert os.read(read_out, 1000).count(b'"result":{}') == 2
     os.close(read_out)
 
@@ -573,7 +573,7 @@ async def test_a_host_that_closed_both_pipes(router, hosts, nursery, autojump_cl
     hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": L4}}
     os.write(write_in, encode(hello) + b"\n" + encode(call("wait")) + b"\n")
     async with stdio:
-        nursery.start_soon(serve_lines, stdio, ALICE, router, hosts)
+        nursery.start_soon(LineHost(stdio, ALICE, router, hosts).serve)
         await trio.testing.wait_all_tasks_blocked()
         started = trio.current_time()
         os.close(read_out)

@@ -13,7 +13,7 @@ import trio
 import trio.lowlevel
 
 from hub.downstream.hosts import Hosts
-from hub.downstream.lines.connection import serve_lines
+from hub.downstream.lines.connection import LineHost
 from hub.wire.jsonrpc import encode
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L2, L4, MODERN, TOOLS_CALL, VERSION_KEY
 from tests.support.http_fakes import ALICE, Scripted, call
@@ -96,7 +96,7 @@ async def test_malformed_lines():
     ours, theirs = (trio.SocketStream(trio.socket.from_stdlib_socket(end)) for end in socket.socketpair())
     async with trio.open_nursery() as nursery, ours, theirs:
         tasks = trio.lowlevel.current_statistics().tasks_living
-        nursery.start_soon(lambda: serve_lines(theirs, ALICE, router, hosts))
+        nursery.start_soon(lambda: LineHost(theirs, ALICE, router, hosts).serve())
         buffer = b""
         for number in range(COUNT):
             line = mutated(chance)
