@@ -241,8 +241,12 @@ class UrlElicitations:
         requests = peek_object(state.members.get("r"))
         ids = {key: peek_str(id) or "" for key, id in peek_object(state.members.get("i")).items()}
         missing = {key: value for key, value in requests.items() if key not in answers}
+        actions = []
         try:
-            actions = [_action(value, answers[key], upstream.name) for key, value in requests.items() if key in answers]
+            for key in requests.keys() & answers.keys():
+                question = Question(ELICIT, peek_object(peek_object(requests[key]).get("params")), upstream.name, L4)
+                answer = answer_for_upstream(question, answers[key], MODERN)
+                actions.append(peek_str(peek_object(answer).get("action")))
         except RemoteProtocolError as error:
             return error.failure
         own = "o" in state.members
@@ -302,13 +306,3 @@ def page_of(id: str, url: str, message: str, upstream: str, more: Mapping[str, R
 def _in_words(pages: Iterable[Page], upstream: str) -> str:
     lines = "".join(f"- {page.message}: {page.url}\n" for page in pages)
     return f"{upstream} cannot go on before the user has opened this in a browser:\n{lines}Then call it again."
-
-
-def _action(request: Raw, answer: Raw, upstream: str) -> str | None:
-    """Read the answer to an input request of `ask`.
-
-    Raises:
-        RemoteProtocolError: -32602, nothing that can be said.
-    """
-    question = Question(ELICIT, peek_object(peek_object(request).get("params")), upstream, L4)
-    return peek_str(peek_object(answer_for_upstream(question, answer, MODERN)).get("action"))

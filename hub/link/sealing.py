@@ -12,7 +12,6 @@ import os
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -160,11 +159,11 @@ def keys_from_setting(text: Secret) -> Keys:
         raise ConfigError(f"sealing_key: {KEYS}") from None
 
 
-def load_keys(path: Path | None, *, rotate: bool = False) -> Keys:
+def load_keys(path: Path | None) -> Keys:
     """Read the keys in the file `path` (mode 0600), or make the file; one writer at a time.
 
-    One key per line in hex, the current one first. `rotate` puts a new key before it. Without a path the key lives as
-    long as the process. Blocks briefly: for start-up only.
+    One key per line in hex, the current one first; a second one only opens. Without a path the key lives as long as the
+    process. Blocks briefly: for start-up only.
 
     Raises:
         OSError: the file can be neither read nor written.
@@ -172,20 +171,14 @@ def load_keys(path: Path | None, *, rotate: bool = False) -> Keys:
     """
     if path is None:
         return Keys(secrets.token_bytes(KEY_BYTES))
-    keys = None
-    with suppress(FileNotFoundError):
-        keys = _read(path)
-    if rotate or keys is None:
-        keys = Keys(secrets.token_bytes(KEY_BYTES), keys.current if keys else None)
-        replace_private(path, b"".join(key.hex().encode() + b"\n" for key in keys if key is not None))
-    return keys
-
-
-def _read(path: Path) -> Keys:
-    data, found = read_private(path, MAX_FILE_BYTES)
-    if found.st_mode & 0o077:
-        raise ConfigError(f"Others may read the key file {path}: run chmod 600 on it, or delete it")
     try:
+        data, found = read_private(path, MAX_FILE_BYTES)
+        if found.st_mode & 0o077:
+            raise ConfigError(f"Others may read the key file {path}: run chmod 600 on it, or delete it")
         return Keys(*keys_in(data.decode("ascii")))
+    except FileNotFoundError:
+        keys = Keys(secrets.token_bytes(KEY_BYTES))
+        replace_private(path, keys.current.hex().encode() + b"\n")
+        return keys
     except ValueError:
         raise ConfigError(f"The key file {path} is damaged: delete it, a new one is made at the next start") from None

@@ -123,11 +123,6 @@ class ShownProject(Struct):
     reported: trio.Event = field(default_factory=trio.Event)
     """Set once its servers have said what they offer, or took too long; until then its URIs are not claimed."""
 
-    def rules_in(self, common: Rules) -> Rules:
-        """The rules of its view: the user's servers, but for those it hides, then its own."""
-        stay = [rule for rule in common.upstreams if rule.name not in self.hides]
-        return structs.replace(common, upstreams=(*stay, *self.rules))
-
 
 class ShownServers:
     """The servers of the user, and of projects by their views. What differs is shown from the next merge on."""
@@ -192,9 +187,10 @@ class ShownServers:
         catalogs = {EVERYTHING: common}
         for view, project in projects:
             is_settling = not project.reported.is_set()
+            stay = [rule for rule in self.rules.upstreams if rule.name not in project.hides]
             catalogs[view] = yield from merge_in_steps(
                 snapshots,
-                self._now(project.rules_in(self.rules)),
+                self._now(structs.replace(self.rules, upstreams=(*stay, *project.rules))),
                 project.claims,
                 sealer=self._sealer,
                 view=view,

@@ -4,7 +4,7 @@
     question_for_host    the question in the host's revision        else `QuestionRefusal`
     answer_for_upstream  the answer, checked, in the upstream's     else `RemoteProtocolError` (the host's fault) or
                                                                     `QuestionRefusal` (nobody's)
-    declined_reply       the upstream's reply when nobody answers
+    reply_without_answer the upstream's reply when nobody answers
 
 Content that both sides can read passes as it is.
 """

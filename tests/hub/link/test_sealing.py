@@ -85,13 +85,14 @@ def test_the_key_file_is_made_once_and_is_private(tmp_path):
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_rotation_keeps_one_previous_key(tmp_path):
+def test_a_second_line_is_the_previous_key(tmp_path):
     path = tmp_path / "key"
-    first, second = load_keys(path), load_keys(path, rotate=True)
-    third = load_keys(path, rotate=True)
-    assert (second.other, third.other) == (first.current, second.current)
-    assert load_keys(path) == third
-    assert load_keys(tmp_path / "new", rotate=True).other is None
+    first = load_keys(path)
+    assert first.other is None
+    path.write_text("ab" * len(first.current) + "\n" + path.read_text())
+    second = load_keys(path)
+    assert second.other == first.current
+    assert Sealer(second).open("task", Sealer(first).seal("task", b"x")) == b"x"
 
 
 def test_a_key_file_open_to_others_is_refused(tmp_path):
