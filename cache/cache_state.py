@@ -113,11 +113,6 @@ class CacheState:
         own = upstream.snapshot.local or upstream.config.command is not None
         return self.shared is not None and key.tenant is None and not own
 
-    @property
-    def is_store_coherent(self) -> bool:
-        """True if changes that other hubs report reach this hub. True without a store."""
-        return self.shared is None or self.shared.is_coherent
-
     async def look_up(self, flight: Flight) -> Entry | None:
         """Look up the flight's resource in the store, and give the flight a ticket. Raises nothing."""
         assert self.shared is not None, "it was asked whether there is one"

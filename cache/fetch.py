@@ -146,7 +146,6 @@ class Fetches:
     # --- keeping ------------------------------------------------------------------------------------------------------
 
     def _keep_result(self, flight: Flight, reply: Result) -> Entry | None:
-        """Keep a result in memory, if it may be kept; the entry."""
         upstream, key = flight.upstream, flight.key
         pooled = upstream.session_for(flight.caller)
         if pooled is None or (flight.pooled is not None and pooled is not flight.pooled):
@@ -167,6 +166,7 @@ class Fetches:
         abilities = "" if pooled.session.era is Era.LEGACY else key.abilities
         key = structs.replace(key, tenant=pooled.tenant, abilities=abilities)
         shareable = self._state.is_shareable(upstream, key)
-        if shareable and not observed and not self._state.is_store_coherent:
+        store = self._state.shared
+        if shareable and not observed and store is not None and not store.is_coherent:
             return None  # another hub may hear of a change, and could not report it here
         return entry if self._state.keep(key, entry, shareable=shareable) else None

@@ -204,7 +204,6 @@ class ResourceCache:
             return await upstream.call(operation, exchange)
 
     def _substitute(self, key: CacheKey, asked_at: float) -> CachedEntry | None:
-        """The expired entry that may stand in for a failed read."""
         for each in (key, for_everyone(key)):
             cached = self._state.memory.find(each, at=asked_at)
             if cached is not None and not cached.entry.observed and cached.entry.stale_until > asked_at:

@@ -145,7 +145,6 @@ class MainSession:
         self._pooled.close()
 
     def _show(self, found: Mapping[Kind, Listing], problems: list[str]) -> bool:
-        """Show hosts lists that were read; whether that is something new."""
         upstream = self._upstream
         if self._is_loop(join_chains(listing.behind for listing in found.values())):
             return False

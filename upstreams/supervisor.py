@@ -317,7 +317,6 @@ class Supervisor:
         self._announce(generation.upstream)
 
     def _report(self, upstream: ManagedUpstream) -> None:
-        """An upstream has listed what it offers, or failed."""
         name = upstream.name
         candidate = self._candidates.get(name)
         if candidate is None or candidate.upstream is not upstream:
@@ -332,7 +331,6 @@ class Supervisor:
             log.warning("%s keeps running with its old settings: with the new ones it is not ready yet", name)
 
     async def _urge(self, generation: Generation) -> None:
-        """Have a candidate tried again and again, though no call needs it."""
         while not generation.candidacy_over.is_set():
             generation.upstream.availability.want()
             with trio.move_on_after(URGE_S):

@@ -40,9 +40,8 @@ from upstreams.lifecycle import Event, State
 from upstreams.notifications import NotificationSink
 from upstreams.references import ReadReferences, ReferenceValues, read_references
 from upstreams.session import NO_CREDENTIALS, CredentialSource
-from upstreams.sessions.calls import Calls, SessionSelector
+from upstreams.sessions.calls import Calls, LegacySessions, SessionSelector
 from upstreams.sessions.connector import RunSession, SessionConnector, SessionParts
-from upstreams.sessions.dual_era_sessions import LegacySessions
 from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.status_facts import Counts, UpstreamStatus
@@ -127,12 +126,10 @@ class ManagedUpstream:
 
     @property
     def state(self) -> State:
-        """The state of the upstream."""
         return self.availability.state
 
     @property
     def in_flight(self) -> int:
-        """The number of running calls."""
         return self.calls.in_flight
 
     @property
@@ -394,7 +391,6 @@ class ManagedUpstream:
             self._on_change()
 
     def _moved(self) -> None:
-        """A host may have another session than before."""
         self.host_subscriptions.move_all()
 
     def _asked(self, method: str) -> None:
@@ -474,7 +470,6 @@ class ManagedUpstream:
 
     @property
     def _last(self) -> "ManagedUpstream":
-        """The upstream that serves under this name by now."""
         return self if self.successor is None else self.successor._last
 
     # --- for status ---------------------------------------------------------------------------------------------------

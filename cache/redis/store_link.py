@@ -188,7 +188,6 @@ class StoreLink:
                 return connection.fail("messages of hubs do not arrive there")
 
     async def _write(self, connection: "ConnectionPair") -> None:
-        """Write pending invalidations, and publish them."""
         while True:
             await self._wakeup.wait()
             self._wakeup = trio.Event()

@@ -107,7 +107,6 @@ class StartGate:
                 del self._packages[run.key]
 
     def _is_installed(self, run: PackageRun) -> bool:
-        """True if it was installed just now."""
         return trio.current_time() < self._installed.get(run.exact, -inf) + INSTALLED_S
 
     def turn(self, start: Start) -> AbstractAsyncContextManager[None]:

@@ -216,11 +216,6 @@ def _read(path: Path, max_bytes: int) -> dict[str, Any]:
     return {}
 
 
-def is_mended(config: UpstreamConfig, memory: Memory) -> bool:
-    """True if the folder of this server was moved aside since it was connected last."""
-    return memory.get(MENDED, command_key(config)) is not None
-
-
 def forget_mending(config: UpstreamConfig, memory: Memory) -> None:
     """The server is connected."""
     memory.put(MENDED, command_key(config), None)
@@ -239,7 +234,7 @@ async def mend(name: str, config: UpstreamConfig, breakage: Breakage, memory: Me
         error.add_note(remedy)
         return error
 
-    if is_mended(config, memory):
+    if memory.get(MENDED, command_key(config)) is not None:
         remedy = f"remove it and restart the server, or ask the package's author: rm -r {folder}"
         return broken(", again after it was installed anew", remedy)
     if pid := await trio.to_thread.run_sync(user_of, folder):

@@ -109,7 +109,6 @@ class Start:
 
     @property
     def _patience_until(self) -> float:
-        """Until when the package runner counts as being at work."""
         return min(self.begun_at + self._limits.allowance_s, self._busy_at + self._limits.quiet_s)
 
     def spent_s(self, now: float) -> float:

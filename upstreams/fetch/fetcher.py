@@ -165,7 +165,6 @@ class Fetcher:
         return httpx_requests, self._tls()
 
     async def _connect(self, target: FetchTarget, allowed: Allowed, tls: ssl.SSLContext) -> AnyStream:
-        """A connection to where `target` may be asked."""
         try:
             proxy: Proxy | None = proxy_for(self._environ, target.secure, target.host, target.port)
             if proxy is not None:

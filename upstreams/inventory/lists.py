@@ -108,7 +108,6 @@ _decode_page = msgspec.json.Decoder(_Page).decode
 
 
 def _members(page: Raw) -> dict[str, Raw]:
-    """The members of a page that are present; none, if it is no page."""
     try:
         return {name: value for name, value in structs.asdict(_decode_page(page)).items() if value}
     except READ_ERRORS:
@@ -158,7 +157,6 @@ class _Gatherer:
         return peek_str(members.get("nextCursor"))
 
     def _add(self, item: Raw) -> int:
-        """Take one entry; how large it is."""
         size = len(memoryview(item))
         self._seen += 1
         if size > MAX_ENTRY_BYTES:
@@ -186,7 +184,6 @@ class _Gatherer:
         return size
 
     def listing(self, era: mcp.Era) -> Listing:
-        """The list that was gathered."""
         fresh = mcp.Freshness() if era is mcp.Era.LEGACY else mcp.Freshness(self._ttl_ms or 0, self._public)
         entries, begun_at = tuple(self._entries.values()), self._begun_at
         received_at = begun_at if self._received_at is None else self._received_at

@@ -102,7 +102,6 @@ class Mask:
 
     @property
     def _pattern(self) -> re.Pattern[str] | None:
-        """The pattern of what is masked; None: nothing."""
         if self._edition != self._common.edition:
             self._compile()
         return self._compiled
@@ -158,7 +157,6 @@ class Mask:
         return data if masked == text else Raw(masked)
 
     def _string(self, found: re.Match[str]) -> str:
-        """A string of JSON."""
         written = found[0]
         if found["text"] is None:
             return written
@@ -184,7 +182,6 @@ def _spellings(part: str) -> Iterator[str]:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """A value, and the longer words in it."""
     value = value.strip()
     if len(value) >= MIN_CHARS and value.lower() not in PLAIN:
         yield value

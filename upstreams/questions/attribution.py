@@ -15,7 +15,7 @@ What comes on the stream of one request, over HTTP, needs none of this: it belon
 
 from collections.abc import Callable, Collection, Mapping
 from math import inf
-from typing import Final, Protocol, TypeVar
+from typing import Final
 
 import trio
 from msgspec import Raw
@@ -37,27 +37,14 @@ _MORE: Final = ""
 """Stands for all tasks beyond the limits."""
 
 
-class Candidate(Protocol):
-    """A running operation."""
-
-    @property
-    def operation(self) -> Operation: ...
-
-    @property
-    def exchange(self) -> Exchange: ...
-
-
-C = TypeVar("C", bound=Candidate)
-
-
 def owner(
     params: Mapping[str, Raw],
-    running: Collection[C],
+    running: Collection["Running"],
     *,
     exclusive: bool = False,
     alone: bool = False,
     others: Callable[[Program], bool] = lambda program: False,
-) -> C | None:
+) -> "Running | None":
     """The operation that a question with `params` belongs to; None: nobody can tell, or there is none.
 
     `running` in the order of sending. `exclusive`: all of them are one host's, and always were. `alone`: all operations
@@ -78,9 +65,9 @@ def owner(
     return able[-1] if len(hosts) == 1 and not others(able[-1].exchange.caller.program) else None
 
 
-def host_of(candidate: Candidate) -> tuple[Tenant, Program]:
+def host_of(running: "Running") -> tuple[Tenant, Program]:
     """The host of an operation, as far as messages that name no operation are concerned."""
-    caller = candidate.exchange.caller
+    caller = running.exchange.caller
     return caller.tenant, caller.program
 
 
@@ -168,7 +155,6 @@ class RecentCalls:
         return any(whose != program for whose, _ in self._tasks.values())
 
     def _forget(self, now: float) -> None:
-        """Forget the tasks that live no more."""
         self._tasks = {task: found for task, found in self._tasks.items() if now < found[1] + SUSPECT_S}
 
 

@@ -2,6 +2,6 @@
 
 `sharing` (who shares a session, as configured), `pooled_session` (one session from opening to end), `log_level` (what
 it is told), `pool` (which host has which session), `connector` and `reopening_pace` (how sessions are opened, and how
-soon again), `dual_era_sessions` (handshake sessions with servers of both eras), `calls` (finds the session of a call,
-and makes the call over it).
+soon again), `calls` (finds the session of a call, one of the handshake with servers of both eras as well, and makes the
+call over it).
 """

@@ -77,7 +77,6 @@ class Pool:
         return f"<Pool {self.name} {mode} [{len(self)} open, {len(self._opening)} opening]>"
 
     def __len__(self) -> int:
-        """The number of open sessions."""
         return len(self.open_sessions())
 
     def open_sessions(self) -> list[PooledSession]:
@@ -177,13 +176,11 @@ class Pool:
         return is_welcoming(terms_of(self.config, caller.capabilities))
 
     def _find_shared(self, caller: Caller, *, claims: bool = True) -> PooledSession | None:
-        """The open shared session that `caller` may use."""
         if self.sharing is None or self.sharing in EXCLUSIVE:
             return None
         return self._account_session(caller.identity.principal, claims=claims)
 
     def _account_session(self, principal: str, *, claims: bool = True) -> PooledSession | None:
-        """The session that the hosts of an account share."""
         pooled = self._by_account.get(principal) or self.main
         if pooled is None or self._everybody or pooled.principal == principal:
             return pooled
@@ -281,7 +278,6 @@ class Pool:
         del self.extra_sessions[pooled]
 
     def _forget(self, pooled: PooledSession) -> None:
-        """Take the session out of all tables: no call finds it any more."""
         pooled.missed()
         tables: tuple[dict[Any, PooledSession], ...] = (self._by_host, self._by_account, self._opening)
         for table in tables:

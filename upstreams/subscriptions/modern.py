@@ -171,7 +171,6 @@ class ModernSubscriptions:
         self._settle(new)
 
     def _settle(self, stream: Stream) -> None:
-        """Confirm or refuse subscriptions by what the upstream acknowledged."""
         subscriptions = self._subscriptions
         for subscription in subscriptions.in_state(SubscriptionState.WANTED, SubscriptionState.LIVE):
             if subscription.uri not in (stream.confirmed or ()):

@@ -130,7 +130,6 @@ class SessionSubscriptions:
         return subscription
 
     def _need(self, subscription: Subscription) -> None:
-        """Have the upstream asked, unless it knows of the subscription."""
         if subscription.state is SubscriptionState.ENDING and subscription.attempt.over.is_set():
             subscription.attempt = Attempt()
         elif subscription.state is SubscriptionState.REFUSED:
