@@ -82,8 +82,10 @@ def settle_of_import(options: Desk, result: Import, own: Collection[str]) -> tup
     is_asked = options.output.is_attended() and not (options.yes or options.dry_run or options.secrets)
     kept = list(wanted) if options.secrets == "store" else ask_what_to_keep(wanted) if is_asked else []
     left = {name: why_not_kept(variables) for name, variables in unkept(wanted, kept).items()}
-    for name, why in left.items():
-        options.output.note(f"{name} works only in a hub that this shell starts: {why}")
+    for why in dict.fromkeys(left.values()):
+        names = [name for name, each in left.items() if each == why]
+        work = f"work{'s' * (len(names) == 1)} only in a hub that this shell starts"
+        options.output.note(f"{' and '.join(names)} {work}: {why}")
     return kept, left
 
 

@@ -173,9 +173,12 @@ def summarise(result: Import, skipped: list[Skipped], config: HubConfig, output:
         )
     ]
     output.show(Table(("HOST", "SERVER", "WHAT"), printed, shorten=("HOST", "SERVER")))
-    reasons = [f"{row[1]} of {row[0]}: {why}" for row, (*_, why) in zip(printed, rows, strict=True) if why]
+    reasons: dict[str, list[str]] = {}
+    for (title, key, _), (*_, why) in zip(printed, rows, strict=True):
+        if why:
+            reasons.setdefault(why.replace("\n", " "), []).append(f"{key} of {title}")
     if reasons:
-        output.show("", *(reason.replace("\n", " ") for reason in reasons))
+        output.show("", *(f"{', '.join(names)}: {why}" for why, names in reasons.items()))
 
 
 def _remarks(server: Server) -> str:

@@ -1,5 +1,9 @@
 """The questions of a setup. Where nobody can be asked, or `--yes` is given, the defaults are taken."""
 
+import os
+import shlex
+import shutil
+import subprocess
 import sys
 from collections.abc import Collection, Sequence
 
@@ -68,9 +72,21 @@ def write_it(changes: Sequence[Block], output: Output) -> bool:
         if answer in ("n", "no"):
             return False
         if answer == "d":
-            output.progress.show(*changes)
+            _page(changes, output)
         else:
             _say_answers("y or Enter writes it, n changes nothing, d shows the changes")
+
+
+def _page(changes: Sequence[Block], output: Output) -> None:
+    """Show changes in a pager, `less` or that of PAGER, which shows at once what one screen holds; without one as they
+    are."""
+    pager = shlex.split(os.environ.get("PAGER") or "less")
+    program = shutil.which(pager[0]) if pager and sys.stdout.isatty() else None
+    if program is None:
+        output.progress.show(*changes)
+        return
+    shown = output.progress.render(*changes)
+    subprocess.run([program, *pager[1:]], input=shown.encode(), env={"LESS": "FRX", **os.environ}, check=False)
 
 
 def _say_answers(text: str) -> None:

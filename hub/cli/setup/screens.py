@@ -57,7 +57,10 @@ def tried(found: Sequence[ServerVerdict]) -> Iterator[Block]:
     """Each server once: what became of it, and the hosts that have it."""
     hosts: dict[tuple[str, str], list[ServerVerdict]] = {}
     for each in found:
-        hosts.setdefault((each.name or each.key, each.did if each.name else each.host), []).append(each)
+        if each.did == "left" or not each.name:  # the hub's name may be that of another host
+            hosts.setdefault((each.key, each.host), []).append(each)
+        else:
+            hosts.setdefault((each.name, each.did), []).append(each)
     rows: list[list[Cell]] = []
     notes: list[list[Block]] = []
     order = list(STYLES)
@@ -77,9 +80,10 @@ def tried(found: Sequence[ServerVerdict]) -> Iterator[Block]:
 
 def stay(found: Sequence[ServerVerdict], why: Mapping[str, str]) -> Iterator[Block]:
     """The servers that stay with their hosts after all. `why`: by the hub's name."""
-    for name, reason in why.items():
-        titles = listed(list(dict.fromkeys(each.title for each in found if each.name == name)))
-        yield paint(f"{name} stays with {titles}: {reason}", "warning")
+    for reason in dict.fromkeys(why.values()):
+        names = [name for name, each in why.items() if each == reason]
+        titles = listed(list(dict.fromkeys(each.title for each in found if each.name in names)))
+        yield paint(f"{listed(names)} {'stays' if len(names) == 1 else 'stay'} with {titles}: {reason}", "warning")
 
 
 def _short(each: ServerVerdict) -> str:

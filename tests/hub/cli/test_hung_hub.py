@@ -95,6 +95,17 @@ def test_a_hub_that_hangs_is_stopped_in_order_by_force(hung):
     assert hubd(hung, "stop", "--force").stdout == "stopped\n"
 
 
+def test_an_import_does_not_guess_the_files_of_a_hub_that_hangs_and_an_install_needs_them_not(hung):
+    path = Path(hung.env["HOME"], ".kiro", "settings", "mcp.json")
+    path.parent.mkdir(parents=True)
+    path.write_text(text := '{"mcpServers": {"a": {"command": "true"}}}')
+    done = hubd(hung, "import", "kiro", "--yes")
+    assert (done.returncode, path.read_text()) == (69, text)
+    assert "hangs" in done.stderr
+    done = hubd(hung, "install", "kiro")
+    assert (done.returncode, list(json.loads(path.read_text())["mcpServers"])) == (0, ["a", "hub"])
+
+
 def test_a_hub_that_does_not_end_is_killed_with_its_servers(tmp_path, monkeypatch, capsys):
     stays = tmp_path / "pid"
     with running_hub(tmp_path, upstream("bad", {"start": [["fork", str(stays)]]})) as hub:

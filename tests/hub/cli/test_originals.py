@@ -2,6 +2,7 @@
 
 import json
 import stat
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -217,3 +218,14 @@ def test_a_server_that_a_host_still_has_is_removed_without_a_word_of_hosts(home)
     taking = ("import", "--secrets", "keep", "--disable-originals", "--force", "*", "--without-hub")
     hubd(home, *taking, "claude-desktop")
     assert "any longer" not in hubd(home, "remove", "filesystem")
+
+
+def test_a_server_with_a_twin_in_the_hub_was_lost_by_no_host(home):
+    taking = ("import", "--secrets", "keep", "--disable-originals", "--force", "*", "--without-hub")
+    hubd(home, *taking, "claude-desktop")
+    config = home[0] / ".config" / "hubd" / "hubd.toml"
+    taken = tomllib.loads((config.parent / "imported" / "claude-desktop.toml").read_text())["upstreams"]["filesystem"]
+    words = (f"{name} = {json.dumps(taken[name])}" for name in ("command", "args"))
+    config.write_text("\n".join(["[upstreams.twin]", *words, ""]))
+    assert "any longer" not in hubd(home, "remove", "twin")
+    assert "any longer" in " ".join(hubd(home, "remove", "filesystem").split())

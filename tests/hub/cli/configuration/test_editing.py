@@ -318,6 +318,11 @@ def serving(home, tmp_path):
         yield
 
 
+def install(home, host, flag):
+    (entry,) = home.told("install", host, flag)["hosts"]
+    return Path(entry["file"]).read_text()
+
+
 def test_secrets_tokens_and_the_record_of_the_shell_are_of_the_hub_that_runs(home, tmp_path):
     own = 40 * "t"
     uses = "[upstreams.demo]\ncommand = 'true'\nargs = ['${secret:OURS}']\n"
@@ -333,6 +338,9 @@ def test_secrets_tokens_and_the_record_of_the_shell_are_of_the_hub_that_runs(hom
         assert json.loads(home.run("token", "--json")) == {"token": own, "notes": [note]}
         assert json.loads(home.run("token", "new", "laptop", "--profile", "work", "--json"))["notes"][0] == note
         home.run("install", "cursor")
+        each, by_url = (json.loads(install(home, *flags)) for flags in (("kiro", "--each"), ("windsurf", "--http")))
+        assert list(each["mcpServers"]) == ["demo"]
+        assert own in json.dumps(by_url["mcpServers"]["hub"]), "the token of the file that the hub uses"
         assert hub.config.with_name("hubd.env").exists()
         assert not home.file.with_name("hubd.env").exists()
 

@@ -11,8 +11,11 @@ from config.hosts.install import plan_install
 from config.hosts.installed import Records
 from config.hosts.leaving import Leaving
 from config.hosts.originals import taken_out
-from hub.cli.setup import screens
+from hub.cli.render.screen import Screen
+from hub.cli.setup import questions, screens
 from hub.cli.setup.plan import SetupPlan
+from hub.cli.setup.survey import ServerVerdict
+from hub.cli.subcommand import Output
 from tests.support import host_homes
 
 HUB = {"command": "/opt/hubd", "args": ["connect", "--host", "cursor"]}
@@ -85,3 +88,38 @@ def test_directories_of_the_path_that_are_not_recorded_are_said(tmp_path):
         "not recorded of this shell's PATH: /tmp/0, /tmp/1, /tmp/2, /tmp/3, /tmp/4, /tmp/5 and 2 more (temporary)",
         "not recorded of this shell's PATH: bin\\x1b (relative)",
     ]
+
+
+def test_changes_are_paged_on_a_terminal_where_there_is_a_pager(tmp_path, monkeypatch, capsys):
+    (pager := tmp_path / "page").write_text(f"#!/bin/sh\nexec cat > {tmp_path}/$1\n")
+    pager.chmod(0o755)
+    monkeypatch.setenv("PAGER", f"{pager} there")
+    answers = iter(["d", "n"])
+    monkeypatch.setattr("hub.cli.setup.questions.ask", lambda text: next(answers))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert not questions.write_it(["a change", "another"], Output(json=False))
+    assert (tmp_path / "there").read_text() == "a change\nanother\n"
+    monkeypatch.setenv("PAGER", "no-such-pager")
+    answers = iter(["d", ""])
+    assert questions.write_it(["a change"], Output(json=False))
+    assert "a change" in capsys.readouterr().err
+
+
+def test_the_changes_of_the_shells_record_are_shown(make_plan, tmp_path):
+    capture = record(tmp_path, before=b"A=1\n")
+    (_, diff) = screens.diffs(make_plan(servers={"kept": {"command": "kept"}}, without=[], capture=capture))[::-1]
+    assert str(tmp_path / "hubd.env") in diff
+
+
+def test_one_reason_is_said_once(tmp_path):
+    verdicts = [
+        ServerVerdict(host="kiro", title="Kiro", key=key, name=key, did="does not work") for key in ("one", "two")
+    ]
+    said = [str(each) for each in screens.stay(verdicts, {"one": "X is not set", "two": "X is not set"})]
+    assert said == ["one and two stay with Kiro: X is not set"]
+
+
+def test_a_duplicate_that_is_left_has_the_name_of_its_own_host():
+    off = ServerVerdict(host="kiro", title="Kiro", key="mine", name="theirs", did="left", why="disabled there")
+    (table,) = screens.tried([off])
+    assert "mine" in Screen(None).render(table)
