@@ -268,7 +268,7 @@ def test_one_bad_entry_costs_no_other(home):
     assert upstreams["escape"]["env"] == {"A\x1b": "\u202e"}
     assert all(character.isprintable() or character == "\n" for character in file.read_text())
     for name in ("null", "infinite"):
-        assert f"{name} of Cursor: it cannot be written as TOML" in said
+        assert f"{name} of Cursor" in said.partition("it cannot be written as TOML")[0]
     assert "half of Cursor: it holds half a character" in said
     hubd(home, "validate")
 
