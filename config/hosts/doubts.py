@@ -17,7 +17,7 @@ from msgspec import Struct
 from config.errors import quote_toml
 from config.hosts.facts import all_hosts
 from config.hosts.host_servers import Server
-from config.hosts.unwrap import bare, package_of, unwrapped
+from config.hosts.unwrap import bare, package_of, unwrap
 from config.loading.check_access import is_loopback
 from config.settings import UpstreamConfig
 from config.tables.profiles import Profile
@@ -110,7 +110,7 @@ def _operands(values: Mapping[str, Any]) -> frozenset[str]:
 
 def _sites(values: Mapping[str, Any]) -> Iterator[str]:
     """The host of the URL of a server, also behind a program that only passes it on; on this machine with its port."""
-    url = (unwrapped(dict(values)) or values).get("url")
+    url = (unwrap(dict(values)) or values).get("url")
     try:
         parts = urlsplit(url if isinstance(url, str) else "")
         host, port = parts.hostname or "", parts.port
@@ -123,7 +123,7 @@ def _sites(values: Mapping[str, Any]) -> Iterator[str]:
 def _packages(values: Mapping[str, Any]) -> Iterator[str]:
     """The package or image that a server runs, without its version."""
     words = [values.get("command"), *(values.get("args") or ())]
-    if not all(isinstance(word, str) for word in words) or unwrapped(dict(values)) is not None:
+    if not all(isinstance(word, str) for word in words) or unwrap(dict(values)) is not None:
         return
     found = _package([str(word) for word in words])
     if found is not None:
@@ -175,7 +175,7 @@ MAX_LABELS: Final = 64
 MAX_CHARS: Final = 64
 
 
-def mistyped_labels(profiles: Mapping[str, Profile], in_use: Collection[str]) -> Iterator[tuple[str, str]]:
+def doubts_about_labels(profiles: Mapping[str, Profile], in_use: Collection[str]) -> Iterator[tuple[str, str]]:
     """Profiles by name, each with a sentence on one of its labels. `in_use`: labels that hosts have."""
     known = list(all_hosts())
     for name, profile in profiles.items():

@@ -87,7 +87,7 @@ def _fill(template: Any, values: Mapping[str, Any]) -> Any:
     return template
 
 
-def carried(environ: Mapping[str, str], home: Path) -> dict[str, str]:
+def variables_to_carry(environ: Mapping[str, str], home: Path) -> dict[str, str]:
     """The variables that lead a program which has no others to the same hub as `environ` does."""
     found = {}
     known = dict(environ)

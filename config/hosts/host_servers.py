@@ -16,7 +16,7 @@ from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.hosts.facts import Place
 from config.hosts.secret_literals import spots_of
-from config.hosts.unwrap import unwrapped, what_keeps_it
+from config.hosts.unwrap import unwrap, what_keeps_it
 from config.loading.host_entry import SPELLINGS
 from config.loading.host_files import FieldTable, is_hub, servers
 from config.loading.safe_reading import Findings, Problem
@@ -147,7 +147,7 @@ def _server(place: Place, key: str, entry: Any, environ: Mapping[str, str], home
     if "tools" in values:
         notes.append(f"{table.spelled.get('tools', 'tools')}{_TOOLS_KEPT}")
     off = _with_variables_of(table, values, variables)
-    original, behind = identity(values, variables), unwrapped(values)
+    original, behind = identity(values, variables), unwrap(values)
     if behind is not None:
         notes.append(f"is reached at its URL, without {bare_command(values)}")
         values = behind

@@ -16,7 +16,7 @@ from config.editing.beside_main import digest_of
 from config.editing.text import toml
 from config.editing.text.change import EditRefused
 from config.hosts.host_servers import Identity, Server, Skipped, Spot, could_be, identity, is_about_tools, is_unopened
-from config.hosts.secret_literals import NewSecrets, Spots, referring, stored
+from config.hosts.secret_literals import NewSecrets, Spots, refer_to_store, referring
 from config.loading.document import parse
 from config.loading.host_entry import SPELLINGS
 from config.loading.variables import Variables
@@ -127,7 +127,7 @@ class Import:
         """Put references in the places of secrets, in all servers that are taken. They are added to `new`, which keeps
         them."""
         self.taken = [
-            (name, structs.replace(server, values=stored(server.values, name, server.spots(), new)))
+            (name, structs.replace(server, values=refer_to_store(server.values, name, server.spots(), new)))
             for name, server in self.taken
         ]
 
@@ -215,7 +215,7 @@ def _with_references(server: Server, name: str, spots: Spots, own_file: str) -> 
     )
 
 
-def disabled_because(off: str) -> str:
+def say_disabled(off: str) -> str:
     """`disabled: WHY`, or `disabled until SOMETHING`."""
     return f"disabled {off}" if off.startswith("until ") else f"disabled: {off}"
 
@@ -231,7 +231,7 @@ def block(name: str, server: Server) -> str:
         setting: value for setting, value in server.values.items() if value not in ({}, [], None) or setting == "tools"
     }
     if server.off:
-        lines.append(toml.comment_of(f"D{disabled_because(server.off)[1:]}"))
+        lines.append(toml.comment_of(f"D{say_disabled(server.off)[1:]}"))
         lines.append(f"# Then run `hubd enable {name}`.")
         values["disabled"] = True
     order = [*SPELLINGS, "transport"]

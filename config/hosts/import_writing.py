@@ -24,7 +24,7 @@ from config.hosts.host_servers import Identity, Server, identities, survey
 from config.hosts.import_choice import Import, block, identities_in, unfit
 from config.hosts.install import text_at
 from config.hosts.originals import Original
-from config.hosts.secret_literals import opened
+from config.hosts.secret_literals import open_references
 from config.hub_paths import backup_dir, config_file
 from config.loading.all_files import IMPORTED
 from config.loading.assemble import Loaded, load_all
@@ -47,12 +47,12 @@ class Write(Struct, frozen=True):
     """The servers that it no longer starts then."""
 
 
-def imported_dir(named: Path | None) -> Path:
+def import_directory(named: Path | None) -> Path:
     """The directory of imported servers, beside the main file: the named one or the usual one."""
     return Path(os.path.abspath((named or config_file()).expanduser())).parent / IMPORTED
 
 
-def known(config: HubConfig, directory: Path, environ: Mapping[str, str]) -> dict[Identity, str]:
+def names_by_identity(config: HubConfig, directory: Path, environ: Mapping[str, str]) -> dict[Identity, str]:
     """Names of the servers that hubd has already, configured or imported, by identity."""
     found: dict[Identity, str] = {}
     for path in sorted(directory.glob("*.toml")):
@@ -79,7 +79,7 @@ def with_secrets(found: dict[Identity, str]) -> dict[Identity, str]:
     if not any("secret:" in str(each) for each in found):
         return found
     secret = _Secrets(SecretStore.open())
-    return {opened(each, secret): name for each, name in found.items()}
+    return {open_references(each, secret): name for each, name in found.items()}
 
 
 class _Secrets:
@@ -106,7 +106,7 @@ class _Secrets:
             return None
 
 
-def removed(directory: Path) -> set[str]:
+def removals_in(directory: Path) -> set[str]:
     """Marks of servers that `hubd remove` took out of the imported files (`config.editing.beside_main`)."""
     found: set[str] = set()
     for path in directory.glob("*.toml"):
@@ -118,7 +118,7 @@ def removed(directory: Path) -> set[str]:
 # --- what would be written --------------------------------------------------------------------------------------------
 
 
-def imported_files(result: Import, directory: Path, environ: Mapping[str, str]) -> list[Write]:
+def plan_files(result: Import, directory: Path, environ: Mapping[str, str]) -> list[Write]:
     """The files of all hosts that something of the user was taken from; each would be sound. What could not be used is
     given back. Servers of projects have files of their own (`project_write`).
 
@@ -194,7 +194,7 @@ def load_present(named: Path | None, environ: Mapping[str, str]) -> Loaded:
     return structs.replace(found, config=config)
 
 
-def started_anyway(root: Path, machine: Machine) -> tuple[list[str], list[str]]:
+def starts_beside_hub(root: Path, machine: Machine) -> tuple[list[str], list[str]]:
     """Titles of the hosts here that start the servers of a project's `.mcp.json` themselves, beside the hub; and these
     servers. Both are empty if there are none.
     """
@@ -230,7 +230,7 @@ def project_file(project: Path) -> Path:
     return project / PROJECT_FILES[0]
 
 
-def known_in(project: Path, environ: Mapping[str, str]) -> tuple[dict[Identity, str], list[str]]:
+def names_in_project(project: Path, environ: Mapping[str, str]) -> tuple[dict[Identity, str], list[str]]:
     """The servers in the file of a project, by identity, and all their names; none, if it cannot be read."""
     path = project_file(project)
     with suppress(Problem, EditRefused, EditError):

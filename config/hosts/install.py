@@ -32,7 +32,7 @@ from config.hosts.installed import (
     with_facts,
     without_entries,
 )
-from config.hosts.originals import Original, as_before, of_host, out_again, put_back
+from config.hosts.originals import Original, as_before, of_host, out_again, restore
 
 Did = Literal["added", "updated", "unchanged", "removed", "restored", "absent", "refused"]
 
@@ -182,7 +182,7 @@ def _with_originals(
     if whole is not None:
         after, again = out_again(whole, [each for each in originals if each not in back])
         return structs.replace(plan, originals=tuple(again), restored=tuple(back)), after
-    after, still_out = put_back(text, back)
+    after, still_out = restore(text, back)
     restored = tuple(each for each in back if each.key not in still_out)
     return structs.replace(plan, restored=restored, still_out=still_out), after
 

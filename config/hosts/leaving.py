@@ -21,7 +21,7 @@ from config.hosts.import_choice import Import
 from config.hosts.import_writing import Write
 from config.hosts.install import own_program, text_at
 from config.hosts.installed import Records, our_entries
-from config.hosts.originals import Original, is_same_file, taken_out, taken_out_by_program
+from config.hosts.originals import Original, is_same_file, original_of, take_out
 from config.settings import HubConfig
 
 Served = Mapping[str, str]
@@ -183,9 +183,9 @@ def _leave(found: Leaving, server: Server, machine: Machine) -> bool:
     program = None if place.project else own_program(place.host, machine.environ)
     if program is not None:
         command = (program, "mcp", "remove", "-s", "user", key)
-        found.programs.append(RemovalCommand(command, place.path, taken_out_by_program(place, text, key)))
+        found.programs.append(RemovalCommand(command, place.path, original_of(place, text, key)))
         return True
-    after, original = taken_out(place, text, key)
+    after, original = take_out(place, text, key)
     if was is None or at is None:
         found.writes.append(Write(place.path, text, after, place, (original,)))
     else:

@@ -125,13 +125,13 @@ def is_same_file(one: Path, other: Path) -> bool:
 # --- out --------------------------------------------------------------------------------------------------------------
 
 
-def taken_out(place: Place, text: str, key: str) -> tuple[str, Original]:
+def take_out(place: Place, text: str, key: str) -> tuple[str, Original]:
     """`text` without the server `key`, or with it turned off where the host has a setting for that.
 
     Raises:
         EditRefused: that cannot be done for certain.
     """
-    original = taken_out_by_program(place, text, key)
+    original = original_of(place, text, key)
     return _out(text, structs.replace(original, off=place.host.off))
 
 
@@ -147,7 +147,7 @@ def _out(text: str, original: Original) -> tuple[str, Original]:
     return edit.apply(text), structs.replace(original, old=edit.old, new=edit.new, before=before, after=after)
 
 
-def taken_out_by_program(place: Place, text: str, key: str) -> Original:
+def original_of(place: Place, text: str, key: str) -> Original:
     """The same, where a program of the host takes it out.
 
     Raises:
@@ -204,7 +204,7 @@ def out_again(text: str, originals: Sequence[Original]) -> tuple[str, list[Origi
     return text, again
 
 
-def put_back(text: str, originals: Sequence[Original]) -> tuple[str, dict[str, str]]:
+def restore(text: str, originals: Sequence[Original]) -> tuple[str, dict[str, str]]:
     """All, the newest first; why some could not be.
 
     Raises:

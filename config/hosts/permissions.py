@@ -55,7 +55,7 @@ class Rule(Struct, frozen=True):
     upstream: str
 
 
-def affected_rules(
+def find_rules(
     host: KnownHost,
     machine: Machine,
     folders: Iterable[Path],
@@ -71,7 +71,7 @@ def affected_rules(
     found: list[Rule] = []
     for path, kind, rules in _files(host, machine, folders):
         for rule in islice(rules, MAX_RULES):
-            spelled = respelled(rule, names, visible)
+            spelled = respell(rule, names, visible)
             if spelled is not None and not _covers(rules, spelled[0]):
                 found.append(Rule(path, kind, rule, *spelled))
     return sorted(dict.fromkeys(found), key=lambda each: KINDS.index(each.kind))
@@ -83,7 +83,7 @@ def _covers(rules: list[str], new: str) -> bool:
     return any(rule in rules for rule in wider)
 
 
-def respelled(rule: str, names: Mapping[str, Names], visible: Callable[[str, str], str]) -> tuple[str, str] | None:
+def respell(rule: str, names: Mapping[str, Names], visible: Callable[[str, str], str]) -> tuple[str, str] | None:
     """A rule for the same tools through the hub, and the server; None: it is about none of these servers. Pure."""
     server, tool = _split(rule, names)
     if server is None:

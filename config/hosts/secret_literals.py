@@ -135,7 +135,7 @@ def spots_of(values: Mapping[str, Any]) -> Spots:
     return [*found, ("url", "")] if isinstance(url, str) and looks_secret("", url) else found
 
 
-def stored(values: Mapping[str, Any], name: str, spots: Spots, new: NewSecrets) -> dict[str, Any]:
+def refer_to_store(values: Mapping[str, Any], name: str, spots: Spots, new: NewSecrets) -> dict[str, Any]:
     """The settings of the server `name` with references to secrets; the secrets are added to `new`.
 
     A value that holds a reference already stays as it is.
@@ -219,9 +219,9 @@ def _copy(value: Any) -> Any:
     return dict(value) if isinstance(value, dict) else list(value) if isinstance(value, list) else value
 
 
-def opened(value: Any, secret: Callable[[str], str | None]) -> Any:
+def open_references(value: Any, secret: Callable[[str], str | None]) -> Any:
     """`value` with known secrets in the places of references to them, so that it can be compared with what a host has;
     in all strings of tuples."""
     if isinstance(value, str):
         return _USE.sub(lambda found: secret(found[1] or found[2]) or found[0], value) if "secret:" in value else value
-    return tuple(opened(each, secret) for each in value) if isinstance(value, tuple) else value
+    return tuple(open_references(each, secret) for each in value) if isinstance(value, tuple) else value

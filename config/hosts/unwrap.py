@@ -34,7 +34,7 @@ _KNOWN: Final = _SWITCHES | _VALUED - {"--static-oauth-client-info", "--static-o
 _TRANSPORTS: Final = {"sse-only": "sse", "http-only": "http", "http-first": "auto", "sse-first": "auto"}
 
 
-def unwrapped(values: dict[str, Any]) -> dict[str, Any] | None:
+def unwrap(values: dict[str, Any]) -> dict[str, Any] | None:
     """The settings of an upstream that starts such a program, as those of the server behind it; None: it is none."""
     words = [values.get("command"), *(values.get("args") or ())]
     if not all(isinstance(word, str) for word in words):
@@ -60,7 +60,7 @@ def what_keeps_it(values: Mapping[str, Any]) -> str:
     if not all(isinstance(word, str) for word in words):
         return ""
     packaged = _package([str(word) for word in words])
-    if packaged is None or packaged[0] != "mcp-remote" or unwrapped(dict(values)) is not None:
+    if packaged is None or packaged[0] != "mcp-remote" or unwrap(dict(values)) is not None:
         return ""
     return next((word.partition("=")[0] for word in packaged[1] if word.startswith("--") and word not in _KNOWN), "")
 

@@ -102,9 +102,9 @@ def template(name: str) -> str:
 
 def _fill(name: str, command: str, environ: Mapping[str, str]) -> str:
     """A unit of this user, with the variables of the shell that a service would lack."""
-    from config.hosts.entry import carried  # it edits files: commands that only ask the hub do without
+    from config.hosts.entry import variables_to_carry  # it edits files: commands that only ask the hub do without
 
-    passed = carried(environ, Path.home())
+    passed = variables_to_carry(environ, Path.home())
     text = template(name).replace("@HUBD@", _word(command))
     if "HUBD_RUNTIME_DIR" in passed:
         text = text.replace("%t/hubd", _specify(passed["HUBD_RUNTIME_DIR"]))

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 from config import directories
 from config.errors import ConfigError
-from config.hosts.entry import KEY, carried, url_of, variables_of
+from config.hosts.entry import KEY, url_of, variables_of, variables_to_carry
 from config.hosts.host_servers import identities
-from config.hosts.import_writing import started_anyway, with_secrets
+from config.hosts.import_writing import starts_beside_hub, with_secrets
 from config.hosts.installed import is_ours
 from config.loading.check import split_listen
 from config.loading.host_files import command_of
@@ -65,7 +65,7 @@ def double_projects(examined: Examined) -> Iterator[Finding]:
         return
     with suppress(ConfigError, OSError):
         if Trust(examined.trust).load_allowed(root, examined.machine.environ, examined.config) is not None:
-            titles, keys = started_anyway(root, examined.machine)
+            titles, keys = starts_beside_hub(root, examined.machine)
             if not titles:
                 return
             who = f"{join_names(titles)} start{'s' * (len(titles) == 1)}"
@@ -122,8 +122,8 @@ def _entry_by_command(file: HostFile, examined: Examined) -> Iterator[Finding]:
         repair = InstallHub(file.place.host.id)
         yield Finding("entry", "problem", what, "the host has no servers at all", fix, repair=repair)
     theirs, machine = variables_of(file.place.host, file.entry), examined.machine
-    ours = carried(machine.environ, machine.home)
-    led = carried(theirs, machine.home)
+    ours = variables_to_carry(machine.environ, machine.home)
+    led = variables_to_carry(theirs, machine.home)
     if led != ours and not any("$" in value or "{" in value for value in theirs.values()):
         names = ", ".join(sorted(name for name in ours | led if ours.get(name) != led.get(name)))
         what = f"{title}: its entry leads to another hub than this shell's: {names} differ" + "s" * ("," not in names)

@@ -13,7 +13,7 @@ from hub.cli.client.answers import completion, prompt, prompts, result, titles
 from hub.cli.client.arguments import build_arguments, depends_on_schema, split
 from hub.cli.client.connection import CallRefused, HubSession, session
 from hub.cli.client.starting import anyone, once_connected, owns, why_away
-from hub.cli.profiles.session import renamed_by, say_refused_file, session_as, why_refused
+from hub.cli.profiles.session import profile_that_renames, say_refused_file, session_as, why_refused
 from hub.cli.render.screen import Table
 from hub.cli.subcommand import EX_FAILED, Desk, UsageError, as_json, nearest
 from hub.control.errors import ControlFailed
@@ -97,7 +97,7 @@ def _why(refused: "CallRefused", name: str, hub: "HubSession") -> str:
         return message
     if away := why_away(owns(name)):
         return f"{name} cannot be called: {away}"
-    if profile := renamed_by(name):
+    if profile := profile_that_renames(name):
         return f"only the profile {profile} has a tool {name}: `hubd call --profile {profile} {name}`"
     ends = [each for each in known if each.endswith(f"__{name}")]
     meant = f'did you mean "{ends[0]}"?' if len(ends) == 1 else nearest(name, known)

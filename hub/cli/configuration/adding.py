@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from config.errors import ConfigError
-from config.hosts.secret_literals import NewSecrets, spots_of, stored
+from config.hosts.secret_literals import NewSecrets, refer_to_store, spots_of
 from config.names import id_of_url
 from config.secrets.store import SecretStore
 from config.setting import declarations
@@ -227,7 +227,7 @@ def _take_out_secrets(options: Desk, values: dict[str, Any]) -> tuple[dict[str, 
         return values, None
     new = NewSecrets(SecretStore.open())
     keep_in(new, kept)
-    return (stored(values, options.name, spots, new) if spots and chosen == "store" else values), new
+    return (refer_to_store(values, options.name, spots, new) if spots and chosen == "store" else values), new
 
 
 def _pair(text: str, setting: str) -> tuple[str, str]:

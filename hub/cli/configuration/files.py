@@ -14,9 +14,9 @@ from msgspec import structs
 
 from config.effective import ShownSetting, ShownUpstream, hub_settings, lines, show_upstream, upstreams
 from config.errors import ConfigError, Diagnostic
-from config.hosts.doubts import mistyped_labels
+from config.hosts.doubts import doubts_about_labels
 from config.hosts.facts import Machine
-from config.hosts.import_writing import started_anyway
+from config.hosts.import_writing import starts_beside_hub
 from config.hub_paths import trust_path
 from config.json_schema import schema
 from config.loading.all_files import gather
@@ -179,7 +179,7 @@ def _doubts_of_labels(loaded: Loaded) -> list[Diagnostic]:
     if not loaded.files or not any(profile.hosts for profile in config.profiles.values()):
         return []
 
-    doubts = mistyped_labels(config.profiles, {each.label for each in tokens(config.access.tokens)})
+    doubts = doubts_about_labels(config.profiles, {each.label for each in tokens(config.access.tokens)})
     return [Diagnostic(loaded.files[0], None, ("profiles", name, "hosts"), text) for name, text in doubts]
 
 
@@ -207,7 +207,7 @@ def _trust(options: Desk) -> int:
     for line in (*lines((), starts), ""):
         output.say(line)
     _say(project.warnings, output)
-    titles, _ = started_anyway(root, Machine.this())
+    titles, _ = starts_beside_hub(root, Machine.this())
     if titles:
         output.note(
             f"{' and '.join(titles)} start{'s' * (len(titles) == 1)} what .mcp.json names by themselves, "

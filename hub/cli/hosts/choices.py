@@ -15,22 +15,22 @@ from config.errors import EditError
 from config.hosts.doubts import NearDuplicates, near_duplicates
 from config.hosts.facts import Machine, Place, every_user_file, local_place
 from config.hosts.host_servers import Identity, Server, Skipped, folders, survey
-from config.hosts.import_choice import Import, disabled_because
-from config.hosts.import_writing import known_in
+from config.hosts.import_choice import Import, say_disabled
+from config.hosts.import_writing import names_in_project
 from config.hosts.install import text_at
 from config.hosts.installed import Records
 from config.hosts.leaving import has_hub
 from config.secrets.detection import mask_secrets, secrets_in
 from config.settings import HubConfig
 from hub.cli.hosts.changes import below_home
-from hub.cli.hosts.turn import chosen_hosts
+from hub.cli.hosts.turn import choose_hosts
 from hub.cli.render.screen import Table
 from hub.cli.server_watch import ServerOutcome
 from hub.cli.subcommand import Desk, Output, UsageError, ask, nearest
 from hub.wire.printable import printable
 
 
-def named_servers(options: Desk, servers: list[Server], skipped: list[Skipped]) -> tuple[list[Server], list[Skipped]]:
+def choose_named(options: Desk, servers: list[Server], skipped: list[Skipped]) -> tuple[list[Server], list[Skipped]]:
     """The servers that `--server` names, by their host's name or as the hub would call them; all without it.
 
     Raises:
@@ -182,7 +182,7 @@ def summarise(result: Import, skipped: list[Skipped], config: HubConfig, output:
 
 
 def _remarks(server: Server) -> str:
-    return "; ".join((*((disabled_because(server.off),) if server.off else ()), *server.notes))
+    return "; ".join((*((say_disabled(server.off),) if server.off else ()), *server.notes))
 
 
 def say_shared(places: Iterable[Place], output: Output) -> None:
@@ -198,13 +198,13 @@ def say_elsewhere(options: Desk, machine: Machine, known: Mapping[Identity, str]
     """Report servers of single folders in the user's files, put there unasked by hosts; only --project takes these."""
     if options.project is not None:
         return
-    for file in (each for host in chosen_hosts(options, machine) for each in every_user_file(host, machine)):
+    for file in (each for host in choose_hosts(options, machine) for each in every_user_file(host, machine)):
         with suppress(EditError, EditRefused):
             text = text_at(file.path)
             for folder in (each for each in folders(file, text) if each.is_dir()):
                 with suppress(EditRefused):
                     servers, _ = survey(local_place(file, folder), text, machine.environ, machine.home)
-                    there = {*known, *known_in(folder, machine.environ)[0]}
+                    there = {*known, *names_in_project(folder, machine.environ)[0]}
                     keys = [each.key for each in servers if not {each.identity, each.original} & there]
                     if keys:
                         where = below_home(folder, machine.home)

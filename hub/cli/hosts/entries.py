@@ -15,13 +15,13 @@ from msgspec import Struct
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import EditError
-from config.hosts.entry import KEY, carried, http_entry, stdio_entry
+from config.hosts.entry import KEY, http_entry, stdio_entry, variables_to_carry
 from config.hosts.facts import KnownHost, Machine, Place
 from config.hosts.host_servers import Identity, folders, survey
-from config.hosts.import_writing import imported_dir, known
+from config.hosts.import_writing import import_directory, names_by_identity
 from config.hosts.install import text_at
 from config.hosts.originals import Original, of_host
-from config.hosts.permissions import Names, Rule, affected_rules
+from config.hosts.permissions import Names, Rule, find_rules
 from config.hub_paths import token_path
 from config.loading.assemble import load_all
 from config.loading.check import split_listen
@@ -50,7 +50,7 @@ class HostEntries:
         self._machine = machine
         self._hubd = own_command()
         self._door = _door(options.config) if options.http else None
-        self._variables = carried(machine.environ, machine.home)
+        self._variables = variables_to_carry(machine.environ, machine.home)
         self._without_urls: list[str] = []
         self._each = _Servers(options.config, machine) if options.each else None
 
@@ -104,7 +104,7 @@ class _Servers:
         config: HubConfig = load_all(named, os.environ, partly=True).config
         self._machine = machine
         self._names = [name for name, upstream in config.upstreams.items() if not upstream.disabled]
-        self._known: dict[Identity, str] = known(config, imported_dir(named), os.environ)
+        self._known: dict[Identity, str] = names_by_identity(config, import_directory(named), os.environ)
         if not self._names:
             raise UsageError("--each: the hub has no servers yet; `hubd import` or `hubd add` first")
 
@@ -191,7 +191,7 @@ def _rules(place: Place, servers: list[Names], config: HubConfig, machine: Machi
     def visible(prefix: str, tool: str) -> str:
         return visible_name("tool", prefix, tool, config.name_budget)
 
-    return affected_rules(place.host, machine, _folders(place), servers, visible)
+    return find_rules(place.host, machine, _folders(place), servers, visible)
 
 
 def _names(place: Place, config: HubConfig, known: Mapping[tuple[object, ...], str], machine: Machine) -> list[Names]:

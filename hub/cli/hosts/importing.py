@@ -19,13 +19,13 @@ from config.hosts.host_servers import Server, Skipped, survey
 from config.hosts.import_choice import Import, Secrets
 from config.hosts.import_writing import (
     Write,
-    imported_dir,
-    imported_files,
-    known,
-    known_in,
+    import_directory,
     load_present,
+    marks_of_removal,
+    names_by_identity,
+    names_in_project,
+    plan_files,
     project_write,
-    removed,
 )
 from config.hosts.install import text_at
 from config.hosts.installed import Records, our_entries
@@ -40,7 +40,7 @@ from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.shell_variables import keep_in, settle_of_import
 from hub.cli.hosts.changes import below_home
 from hub.cli.hosts.choices import (
-    named_servers,
+    choose_named,
     say_elsewhere,
     say_next,
     say_shared,
@@ -48,9 +48,9 @@ from hub.cli.hosts.choices import (
     settle_near_duplicates,
     summarise,
 )
-from hub.cli.hosts.originals import ImportedOriginals, carry_out_writes, offered, remember_hosts, show_writes
-from hub.cli.hosts.served import tried
-from hub.cli.hosts.turn import chosen_hosts, in_turn, project_of
+from hub.cli.hosts.originals import ImportedOriginals, carry_out_writes, remember_hosts, show_writes, tools_by_server
+from hub.cli.hosts.served import outcomes_in_hub
+from hub.cli.hosts.turn import choose_hosts, in_turn, project_of
 from hub.cli.secret_commands import say_kept
 from hub.cli.setup.probe import probe
 from hub.cli.subcommand import EX_FAILED, Desk, UsageError, add, add_config, agreed, ask
@@ -112,23 +112,23 @@ def add_commands(commands: Any) -> None:
 
 def _import(options: Desk) -> int:
     output = options.output
-    machine, directory = Machine.this(), imported_dir(options.config)
+    machine, directory = Machine.this(), import_directory(options.config)
     present = load_present(options.config, os.environ)
     config, environ = present.config, present.environ
     output.set(dry_run=options.dry_run, files=[], commands=[], notes=output.items("notes"))
     records = Records(install_records_path())
     servers, skipped, code = _survey(options, structs.replace(machine, environ=environ), records)
-    servers, skipped = named_servers(options, servers, skipped)
-    ours = known(config, directory, environ)
-    dropped = set() if options.again else removed(directory)
+    servers, skipped = choose_named(options, servers, skipped)
+    ours = names_by_identity(config, directory, environ)
+    dropped = set() if options.again else marks_of_removal(directory)
     project = project_of(options)
-    there, names = ({}, []) if project is None else known_in(project, environ)
+    there, names = ({}, []) if project is None else names_in_project(project, environ)
 
     own_file = below_home(directory.with_name(OWN_VARIABLES), machine.home)
 
     def take(secrets: Secrets) -> Import:
         taken_names = [*config.upstreams, *names]
-        result = Import(ours | there, taken_names, secrets, dropped, offered(config), own_file)
+        result = Import(ours | there, taken_names, secrets, dropped, tools_by_server(config), own_file)
         for server in servers:
             result.add(server)
         return result
@@ -144,8 +144,8 @@ def _import(options: Desk) -> int:
     if new is not None and stores:
         result.store_literals(new)
 
-    def planned() -> list[Write]:
-        found = imported_files(result, directory, environ)
+    def plan_writes() -> list[Write]:
+        found = plan_files(result, directory, environ)
         if project is not None and (write := project_write(result, project, environ)) is not None:
             found.append(write)
         if new is not None:
@@ -153,7 +153,7 @@ def _import(options: Desk) -> int:
             output.set(secrets=sorted(new.values))
         return found
 
-    writes = planned()
+    writes = plan_writes()
     originals = ImportedOriginals(options, result, config, machine, records, unkept, wanting)
     summarise(result, skipped, config, output)
     say_elsewhere(options, machine, ours, output)
@@ -167,7 +167,7 @@ def _import(options: Desk) -> int:
     if stays := leave_changed(result):
         for each in stays:
             code = output.fail(EX_FAILED, each.sentence)
-        writes = planned()
+        writes = plan_writes()
     if new is not None:
         say_kept(new.keep(), output)
     code = max(code, carry_out_writes(writes, held, output))
@@ -175,7 +175,7 @@ def _import(options: Desk) -> int:
     remember_hosts(result)
     if not options.disable_originals:
         own = [name for name, server in result.taken if server.place.project is None and not server.off]
-        say_tried(result, tried(own, output, main=originals.main), output)
+        say_tried(result, outcomes_in_hub(own, output, main=originals.main), output)
     code = max(code, originals.take_out())
     say_next(options, result, machine, records, output)
     return code
@@ -205,7 +205,7 @@ def _survey(options: Desk, machine: Machine, records: Records) -> tuple[list[Ser
 
 
 def _places(options: Desk, machine: Machine) -> Iterator[Place]:
-    chosen, project = chosen_hosts(options, machine), project_of(options)
+    chosen, project = choose_hosts(options, machine), project_of(options)
     if not chosen and project is None:
         raise UsageError(f"no hosts are found on this machine; known are: {', '.join(all_hosts())}")
     for host in chosen:
@@ -215,7 +215,7 @@ def _places(options: Desk, machine: Machine) -> Iterator[Place]:
         yield from found
     if project is not None:
         seen: set[tuple[Path, tuple[str, ...]]] = set()
-        for host in chosen_hosts(options, machine) if options.hosts else all_hosts().values():
+        for host in choose_hosts(options, machine) if options.hosts else all_hosts().values():
             for place in project_files(host, project, machine):
                 if (place.path, place.kept.root) not in seen:
                     seen.add((place.path, place.kept.root))

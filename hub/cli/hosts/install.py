@@ -14,7 +14,7 @@ from config.editing.text.serverfile import entries
 from config.errors import ConfigError, EditError
 from config.hosts.entry import KEY
 from config.hosts.facts import KnownHost, Machine, Place, all_hosts, is_found, project_place, user_places
-from config.hosts.import_writing import imported_dir, known
+from config.hosts.import_writing import import_directory, names_by_identity
 from config.hosts.install import Plan, own_program, plan_entries, plan_restore, plan_uninstall, text_at
 from config.hosts.installed import Records, our_entries
 from config.hosts.originals import Originals, is_same_file, of_host
@@ -24,7 +24,7 @@ from hub.cli.configuration.environment import record_shell
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.hosts.changes import HostChanges, of_place, originals_of
 from hub.cli.hosts.entries import HostEntries, say_permissions
-from hub.cli.hosts.turn import chosen_hosts, chosen_places, in_turn, project_of
+from hub.cli.hosts.turn import choose_hosts, choose_places, in_turn, project_of
 from hub.cli.render.screen import Table
 from hub.cli.subcommand import Desk, Output, UsageError, add, add_config
 from hub.shim.start_daemon import is_alive
@@ -90,7 +90,7 @@ def _write(options: Desk) -> int:
         originals = originals_of(place)
         return plan_entries(place, entries.of(place, originals), records, program, originals)
 
-    places = chosen_places(options, machine)
+    places = choose_places(options, machine)
     output.set(dry_run=options.dry_run, hosts=[], notes=[])
     changes = HostChanges(options, machine, entries.by_hand)
     changes.add(places, plan)
@@ -107,7 +107,7 @@ def _say_permissions(options: Desk, places: Sequence[Place], machine: Machine) -
     """Report rules of hosts that name tools as they were called without the hub."""
     with suppress(ConfigError):  # without servers there are no names
         config = load_all(options.config, os.environ, partly=True).config
-        servers = known(config, imported_dir(options.config), os.environ)
+        servers = names_by_identity(config, import_directory(options.config), os.environ)
         say_permissions(places, config, servers, machine, options.output)
 
 
@@ -131,7 +131,7 @@ def _uninstall(options: Desk) -> int:
     def rest(place: Place, records: Records) -> Plan:
         return plan_restore(place, originals_of(place))
 
-    places = chosen_places(options, machine)
+    places = choose_places(options, machine)
     changes = HostChanges(options, machine)
     changes.add(places, plan)
     if options.restore_originals:
@@ -165,7 +165,7 @@ def _with_originals(options: Desk, machine: Machine) -> list[Place]:
     project, out = project_of(options), Originals(originals_path())
     places = [
         Place(host, path, f"{host.title} in {project}" if project else host.title, project)
-        for host in chosen_hosts(options, machine)
+        for host in choose_hosts(options, machine)
         for path in out.all()
     ]
     return [place for place in places if out.of(place)]

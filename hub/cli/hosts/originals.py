@@ -25,7 +25,7 @@ from config.hosts.remembered import HadBefore
 from config.hub_paths import config_file, had_before_path, originals_path, state_dir
 from config.settings import HubConfig
 from hub.cli.hosts.changes import host_diff, text_diff
-from hub.cli.hosts.served import reasons, served, status_of
+from hub.cli.hosts.served import find_unserved, reasons, status_of
 from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, nearest, now
 from hub.control.errors import ControlFailed, HubNotRunning
 
@@ -167,7 +167,7 @@ class ImportedOriginals:
             own = [name for name in asked if name not in of_projects]
             projects = {name: of_projects[name] for name in asked if name in of_projects}
             can_start = self._options.config is None
-            return served(own, self._output, main=self.main, can_start=can_start, projects=projects)
+            return find_unserved(own, self._output, main=self.main, can_start=can_start, projects=projects)
         except (HubNotRunning, ControlFailed, UsageError) as error:
             self._output.fail(EX_FAILED, f"nothing was taken out of hosts, since no hub can tell what works: {error}")
             return None
@@ -308,7 +308,7 @@ def remember_hosts(result: Import) -> None:
         HadBefore(had_before_path()).add(result.had)
 
 
-def offered(config: HubConfig) -> dict[str, tuple[str, ...]]:
+def tools_by_server(config: HubConfig) -> dict[str, tuple[str, ...]]:
     """The setting `tools` of each server that the hub has."""
     return {name: upstream.tools for name, upstream in config.upstreams.items()}
 

@@ -15,10 +15,10 @@ from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError
 from config.hosts.facts import Machine, Place, all_hosts, every_user_file
 from config.hosts.host_servers import identities, survey
-from config.hosts.import_writing import imported_dir, known
+from config.hosts.import_writing import import_directory, names_by_identity
 from config.hosts.install import text_at
 from config.hosts.leaving import SIGN_IN
-from config.hosts.originals import Originals, put_back
+from config.hosts.originals import Originals, restore
 from config.hub_paths import originals_path
 from config.loading.assemble import load_all
 from config.settings import HubConfig
@@ -34,7 +34,7 @@ LIMIT_S: Final = 45.0
 """Seconds that a command waits for servers that are not being installed."""
 
 
-def served(
+def find_unserved(
     names: Sequence[str], output: Output, *, main: Path, can_start: bool = True, projects: Mapping[str, Path] = {}
 ) -> dict[str, str]:
     """Of each server the reason why the hub does not serve it; "": it does. If no hub runs one is started, and the
@@ -68,7 +68,7 @@ def _why_not_in(project: Path, name: str, status: Status) -> str:
     return why_not_served(next((row for row in status.upstreams if row.name == name), None))
 
 
-def tried(names: Sequence[str], output: Output, *, main: Path) -> dict[str, ServerOutcome]:
+def outcomes_in_hub(names: Sequence[str], output: Output, *, main: Path) -> dict[str, ServerOutcome]:
     """The outcomes of servers in a hub that runs with this main file: each is waited for a while. Empty: none runs."""
     try:
         with client() as hub:
@@ -143,14 +143,14 @@ def _hosts_that_lost(name: str, named: Path | None) -> list[Place]:
     config = load_all(named, os.environ, partly=True).config
     if _has_a_twin(name, config):
         return []
-    names = known(config, imported_dir(named), os.environ)
+    names = names_by_identity(config, import_directory(named), os.environ)
     lost = []
     for place in _places(machine, out):
         with suppress(EditError, EditRefused):
             text = text_at(place.path)
             if _has(place, text, name, names, machine):
                 return []
-            before, _ = put_back(text, [each for each in out.of(place) if each.is_out(text)])
+            before, _ = restore(text, [each for each in out.of(place) if each.is_out(text)])
             if _has(place, before, name, names, machine):
                 lost.append(place)
     return lost
@@ -167,7 +167,7 @@ def hosts_that_start(name: str) -> list[Place]:
     """The files of hosts that start the server `name` of the hub by themselves, as far as they can be read."""
     machine, found = Machine.this(), []
     try:
-        names = known(load_all(None, os.environ, partly=True).config, imported_dir(None), os.environ)
+        names = names_by_identity(load_all(None, os.environ, partly=True).config, import_directory(None), os.environ)
     except (ConfigError, EditError):
         return []
     for place in (file for host in all_hosts().values() for file in every_user_file(host, machine)):

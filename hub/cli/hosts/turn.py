@@ -25,7 +25,7 @@ from config.hosts.facts import (
     project_place,
     user_places,
 )
-from config.hosts.import_writing import imported_dir
+from config.hosts.import_writing import import_directory
 from config.hub_paths import (
     backup_dir,
     config_file,
@@ -98,7 +98,7 @@ def _wait(descriptor: int, output: Output) -> None:
 
 def _remove_drafts(main: Path | None) -> None:
     """Remove what killed commands have left in the places where files are replaced: it holds secrets of hosts."""
-    machine, hosts, imported = Machine.this(), all_hosts(), imported_dir(main)
+    machine, hosts, imported = Machine.this(), all_hosts(), import_directory(main)
     files: list[Path] = [
         main or config_file(),
         imported.with_name(OWN_VARIABLES),
@@ -111,7 +111,7 @@ def _remove_drafts(main: Path | None) -> None:
         remove_drafts_of(map(str, files), str(backup_dir()), now().timestamp())
 
 
-def chosen_places(options: Desk, machine: Machine) -> list[Place]:
+def choose_places(options: Desk, machine: Machine) -> list[Place]:
     """The files of the named hosts, or of all hosts that are here; each file once.
 
     Raises:
@@ -119,7 +119,7 @@ def chosen_places(options: Desk, machine: Machine) -> list[Place]:
     """
     places: list[Place] = []
     project = project_of(options)
-    for host in chosen_hosts(options, machine):
+    for host in choose_hosts(options, machine):
         if project is not None:
             place = project_place(host, project)
             if place is None and options.hosts:
@@ -149,7 +149,7 @@ def project_of(options: Desk) -> Path | None:
     return project
 
 
-def chosen_hosts(options: Desk, machine: Machine) -> list[KnownHost]:
+def choose_hosts(options: Desk, machine: Machine) -> list[KnownHost]:
     """The named hosts, else all that are here.
 
     Raises:

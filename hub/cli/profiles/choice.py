@@ -48,7 +48,7 @@ class Away(Struct, frozen=True):
         return f"{self.start or f'{self.server}:'}*" if self.server else self.start
 
 
-def shown_by(choice: Choice, tools: Iterable[ToolUse]) -> list[ToolUse]:
+def tools_of_choice(choice: Choice, tools: Iterable[ToolUse]) -> list[ToolUse]:
     """The tools that a choice shows."""
     names = NameChoice(choice.tools)
     return [each for each in tools if each.server in (choice.servers or (each.server,)) and each.name in names]

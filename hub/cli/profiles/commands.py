@@ -9,10 +9,10 @@ from typing import Any, Final
 from config.editing.text import toml
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.profiles.choice import choice_of
-from hub.cli.profiles.evidence import gathered, had_before
+from hub.cli.profiles.evidence import gather_evidence, had_before
 from hub.cli.profiles.removing import remove
 from hub.cli.profiles.screens import comments, profiles, profiles_json
-from hub.cli.profiles.suggestion import suggested
+from hub.cli.profiles.suggestion import suggest
 from hub.cli.profiles.writing import may_change, new_settings, say_arrivals, write
 from hub.cli.subcommand import Desk, Output, Parser, UsageError, add, add_config
 from hub.control.answers import tokens_together
@@ -66,7 +66,7 @@ def _remove(options: Desk) -> int:
 
 
 def _profiles(options: Desk) -> int:
-    evidence = gathered(options)
+    evidence = gather_evidence(options)
     output = options.output
     output.set(**profiles_json(evidence.status, evidence.profiles))
     output.show(*profiles(evidence.status, evidence.profiles))
@@ -77,7 +77,7 @@ def _profiles(options: Desk) -> int:
 
 def _suggest(options: Desk) -> int:
     output = options.output
-    evidence, host = gathered(options), options.host
+    evidence, host = gather_evidence(options), options.host
     evidence.refuse_unknown(host)
     tools = evidence.uses.tools
     if not tools:
@@ -85,7 +85,7 @@ def _suggest(options: Desk) -> int:
         output.say("no server has any tools; `hubd status` shows how they are")
         return EX_OK
     limits = evidence.limits(host)
-    suggestion = suggested(host, evidence.uses, had_before(host), limits)
+    suggestion = suggest(host, evidence.uses, had_before(host), limits)
     taken = [each for each in tools if each.name in set(suggestion.names)]
     name = evidence.profile_of(host)
     kept = evidence.servers_still_starting(name)

@@ -74,13 +74,13 @@ class Evidence(Struct, frozen=True):
         found = self.away(profile) if self.is_open(profile) else ()
         return {each.server: each.start for each in found if each.is_shown}
 
-    def known(self, label: str) -> KnownHost | None:
+    def host_of(self, label: str) -> KnownHost | None:
         """The host that `hubd install` gives this label."""
         return all_hosts().get(label)
 
     def limits(self, label: str) -> Limits:
         """The limits of a host."""
-        known = self.known(label)
+        known = self.host_of(label)
         return Limits() if known is None else Limits(known.tool_limit, known.spare_tokens)
 
     def profile_of(self, label: str) -> str:
@@ -118,7 +118,7 @@ class Evidence(Struct, frozen=True):
         raise UsageError(f"there is no host {label}; {meant}")
 
 
-def gathered(options: Desk) -> Evidence:
+def gather_evidence(options: Desk) -> Evidence:
     """The evidence; a hub is started if need be.
 
     Raises:

@@ -22,7 +22,7 @@ def say_left_out(options: Desk, name: str, values: Mapping[str, Any]) -> None:
         return
     prefix = values.get("prefix", name)
     by_remedy: dict[str, list[str]] = {}
-    for profile, remedy in left_out_by(profiles, name, prefix if isinstance(prefix, str) else name):
+    for profile, remedy in profiles_without(profiles, name, prefix if isinstance(prefix, str) else name):
         by_remedy.setdefault(remedy, []).append(profile)
     for remedy, found in by_remedy.items():
         noun, whose = ("profile", "its") if len(found) == 1 else ("profiles", "their")
@@ -33,7 +33,7 @@ def say_left_out(options: Desk, name: str, values: Mapping[str, Any]) -> None:
         )
 
 
-def left_out_by(profiles: Mapping[str, Profile], name: str, prefix: str) -> Iterator[tuple[str, str]]:
+def profiles_without(profiles: Mapping[str, Profile], name: str, prefix: str) -> Iterator[tuple[str, str]]:
     """The profiles that cannot show a tool of the server `name`, each with what to add to `{whose}` settings. Pure.
 
     `prefix`: what the visible names of its tools begin with; "": nothing, so that nobody knows them yet.

@@ -82,7 +82,7 @@ def pick_list(
                 continue
             mark = "" if each.name in chosen else "#"
             line = f"{mark + each.name:{width}}  {costs[each.name]:>{right}}"
-            what = described(texts.get(each.name, ""), max(LEAST_CHARS, LINE_CHARS - len(line) - 2))
+            what = describe(texts.get(each.name, ""), max(LEAST_CHARS, LINE_CHARS - len(line) - 2))
             lines.append(f"{line}  {what}".rstrip())
         lines.append("")
     if away:
@@ -92,7 +92,7 @@ def pick_list(
     return "\n".join(lines)
 
 
-def described(text: str, most: int) -> str:
+def describe(text: str, most: int) -> str:
     """A description as it fits a line, safe for terminals and editors."""
     line = one_line(printable(text[: 4 * LINE_CHARS], keep="\n\t"), most)
     return _ORDER.sub(r"\1 :", line)
@@ -117,7 +117,7 @@ def _tools(found: Sequence[ToolUse]) -> str:
     return f"{len(found)} {'tool' if len(found) == 1 else 'tools'}"
 
 
-def picked(text: str, tools: Sequence[ToolUse], away: Sequence[Away] = ()) -> Picked:
+def read_list(text: str, tools: Sequence[ToolUse], away: Sequence[Away] = ()) -> Picked:
     """Read the list that somebody has saved."""
     known = {each.name for each in tools if can_be_named(each.name)} | {each.word for each in away}
     found: set[str] = set()

@@ -19,10 +19,10 @@ from config.name_globs import ALL
 from config.tables.profiles import DEFAULT_PROFILE
 from hub.cli.configuration.editor import edit_again, edit_text, editor_command
 from hub.cli.profiles.arrows import Chooser, Row, choose
-from hub.cli.profiles.choice import Away, Choice, can_be_named, choice_of, shown_by
-from hub.cli.profiles.evidence import Evidence, choice_in, gathered, had_before
-from hub.cli.profiles.pick_list import LINE_CHARS, Picked, described, heading, pick_list, picked, state_of
-from hub.cli.profiles.suggestion import suggested
+from hub.cli.profiles.choice import Away, Choice, can_be_named, choice_of, tools_of_choice
+from hub.cli.profiles.evidence import Evidence, choice_in, gather_evidence, had_before
+from hub.cli.profiles.pick_list import LINE_CHARS, Picked, describe, heading, pick_list, read_list, state_of
+from hub.cli.profiles.suggestion import suggest
 from hub.cli.profiles.writing import new_settings, write
 from hub.cli.render.words import about
 from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, agreed, client
@@ -40,7 +40,7 @@ def pick(options: Desk) -> int:
     output = options.output
     at_terminal = not options.edit and _has_arrows(output)
     editor = [] if at_terminal else editor_command(output, BY_HAND)
-    evidence = gathered(options)
+    evidence = gather_evidence(options)
     tools = evidence.uses.tools
     if not tools:
         return output.fail(EX_FAILED, "no server has any tools; `hubd status` shows how they are")
@@ -92,7 +92,7 @@ def _with_arrows(listed: ListToPick, output: Output) -> Picked | None:
 
     texts = listed.texts()
     rows = [
-        Row(each.name, about(each.tokens), described(texts.get(each.name, ""), LINE_CHARS))
+        Row(each.name, about(each.tokens), describe(texts.get(each.name, ""), LINE_CHARS))
         for each in listed.tools
         if can_be_named(each.name)
     ]
@@ -100,7 +100,7 @@ def _with_arrows(listed: ListToPick, output: Output) -> Picked | None:
     chooser = Chooser(rows, listed.chosen)
     if not choose(chooser, lambda: heading(listed.name, listed.hosts, listed.tools, chooser.chosen), output.progress):
         return None
-    return picked("\n".join(each.name for each in rows if each.name in chooser.chosen), listed.tools, listed.away)
+    return read_list("\n".join(each.name for each in rows if each.name in chooser.chosen), listed.tools, listed.away)
 
 
 def _in_editor(options: Desk, evidence: Evidence, listed: ListToPick, editor: list[str]) -> int:
@@ -114,7 +114,7 @@ def _in_editor(options: Desk, evidence: Evidence, listed: ListToPick, editor: li
     main = options.config or config_file()
     try:
         saved = edit_text(editor, copy, main, output)
-        while (found := picked(saved, listed.tools, listed.away)).mistakes:
+        while (found := read_list(saved, listed.tools, listed.away)).mistakes:
             for mistake in found.mistakes:
                 print(f"hubd: {mistake}", file=sys.stderr)
             if not edit_again(output):
@@ -149,7 +149,9 @@ def _write(options: Desk, evidence: Evidence, listed: ListToPick, found: Picked)
     name, hosts, tools = listed.name, listed.hosts, listed.tools
     output.set(profile=name, hosts=list(hosts))
     before = evidence.profiles.get(name)
-    was = set() if before is None else {e.name for e in shown_by(choice_in(before), tools) if can_be_named(e.name)}
+    was = (
+        set() if before is None else {e.name for e in tools_of_choice(choice_in(before), tools) if can_be_named(e.name)}
+    )
     was |= {each.word for each in listed.away if each.is_shown}
     if before is not None and {*found.names, *found.away} == was:
         return _leave(output, f"the profile {name} shows these tools already; nothing was changed")
@@ -228,7 +230,7 @@ def _before(evidence: Evidence, name: str, hosts: Sequence[str]) -> set[str]:
     """The tools that the profile shows now; of a new one those that are suggested for its host, else all."""
     tools = evidence.uses.tools
     if (profile := evidence.profiles.get(name)) is not None:
-        return {each.name for each in shown_by(choice_in(profile), tools)}
+        return {each.name for each in tools_of_choice(choice_in(profile), tools)}
     if not hosts:
         return {each.name for each in tools}
-    return set(suggested(hosts[0], evidence.uses, had_before(hosts[0]), evidence.limits(hosts[0])).names)
+    return set(suggest(hosts[0], evidence.uses, had_before(hosts[0]), evidence.limits(hosts[0])).names)

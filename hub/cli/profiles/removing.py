@@ -46,9 +46,9 @@ def remove(options: Desk) -> int:
         saved = save(draft, "removed", f"removed the profile {name}", output)
     code = reload_hub(saved, output)
     if code == EX_OK and output.member("hub") != "elsewhere":
-        for text in left_with(name, labels, before, status_now(), DEFAULT_PROFILE in profiles):
+        for text in views_without(name, labels, before, status_now(), DEFAULT_PROFILE in profiles):
             output.say(text)
-        for text in named_by(name, before, ways_in(options, [*labels])):
+        for text in names_left(name, before, ways_in(options, [*labels])):
             output.warn(text)
     return code
 
@@ -60,7 +60,7 @@ def _unknown(name: str, known: Sequence[str]) -> str:
     return f"there is no profile {name}; {nearest(name, known) or there}"
 
 
-def left_with(name: str, labels: Sequence[str], before: Status, after: Status, has_default: bool) -> Iterator[str]:
+def views_without(name: str, labels: Sequence[str], before: Status, after: Status, has_default: bool) -> Iterator[str]:
     """The view of the hosts of a profile that is gone. Pure."""
     if name == DEFAULT_PROFILE:
         yield "hosts without a profile of their own are shown all there is"
@@ -86,7 +86,7 @@ def _show(host: HostRow) -> str:
     return f"{how}{host.tools} tools, {about(host.tokens or 0)} tokens"
 
 
-def named_by(name: str, before: Status, ways: HostWays) -> Iterator[str]:
+def names_left(name: str, before: Status, ways: HostWays) -> Iterator[str]:
     """The things that still name a profile that is gone. Pure."""
     for entry in dict.fromkeys(entry for found in ways.entries.values() for entry in found if entry.profile == name):
         yield f"the entry of a host in {entry.path} names {name} and is refused now: `hubd install` writes it anew"

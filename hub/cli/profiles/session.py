@@ -43,7 +43,7 @@ def say_refused_file(output: Output) -> None:
             output.note("the configuration has an error, so the previous one is in use: `hubd validate` says more")
 
 
-def renamed_by(tool: str) -> str:
+def profile_that_renames(tool: str) -> str:
     """The first profile of the running hub that gives a tool the name `tool`; "": none does."""
     return next((name for name, profile in _profiles_of_hub().items() if tool in profile.rename.values()), "")
 

@@ -45,7 +45,7 @@ class Suggestion(Struct, frozen=True):
     by_calls: bool = False
 
 
-def suggested(host: str, uses: ToolUses, had: Mapping[str, Sequence[str]], limits: Limits) -> Suggestion:
+def suggest(host: str, uses: ToolUses, had: Mapping[str, Sequence[str]], limits: Limits) -> Suggestion:
     """The tools that `host`, a label, might need. `had`: the servers that it had, each with its choice of own names of
     tools."""
     calls = {each.name: each.calls.get(host, 0) for each in uses.tools}

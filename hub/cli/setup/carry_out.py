@@ -22,7 +22,7 @@ from hub.cli.hosts.originals import remember_hosts, run_removals, write_each
 from hub.cli.secret_commands import say_kept
 from hub.cli.server_watch import watch
 from hub.cli.setup import running_hub
-from hub.cli.setup.interrupts import Undo, held_back
+from hub.cli.setup.interrupts import Undo, hold_back
 from hub.cli.setup.plan import SetupPlan, plan_installs, what_leaves
 from hub.cli.setup.probe import FAILURES, progress
 from hub.cli.setup.survey import why_not_served
@@ -53,7 +53,7 @@ class CarryOut:
     ) -> None:
         if kind is None or self._reached_hosts:
             return
-        with held_back():
+        with hold_back():
             failures = self._undo.run()
             self.aftermath = "what could be put back is as it was" if failures else "everything is as it was"
             for failure in failures:
@@ -70,7 +70,7 @@ class CarryOut:
         if self._plan.start == "running":
             self._undo.add("the running hub", running_hub.reload)  # once the files are as they were
         self._keep_secrets()
-        with held_back():
+        with hold_back():
             self._write_own_files()
         running_hub.start(self._plan.start, self._options, self._undo)
         with client() as hub:
@@ -93,7 +93,7 @@ class CarryOut:
             KeyboardInterrupt: all of it was done.
             EditError: no host was changed; the end of the `with` block undoes the rest.
         """
-        with held_back():
+        with hold_back():
             remember_hosts(result)
             self._reached_hosts, self.aftermath = True, "everything was written"
             code, changed = self._install(places, records, machine)

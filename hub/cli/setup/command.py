@@ -11,7 +11,14 @@ from config.files import read_file
 from config.hosts.facts import Machine, every_user_file
 from config.hosts.host_servers import Server
 from config.hosts.import_choice import Import
-from config.hosts.import_writing import Write, imported_dir, imported_files, known, load_present, removed
+from config.hosts.import_writing import (
+    Write,
+    import_directory,
+    load_present,
+    marks_of_removal,
+    names_by_identity,
+    plan_files,
+)
 from config.hosts.installed import Records
 from config.hosts.leaving import leave_changed
 from config.hosts.secret_literals import NewSecrets
@@ -20,9 +27,9 @@ from config.loading.all_files import OWN_VARIABLES
 from config.secrets.store import SecretStore
 from hub.cli.hosts.choices import say_elsewhere, say_shared, settle_near_duplicates
 from hub.cli.hosts.entries import say_permissions
-from hub.cli.hosts.originals import offered
+from hub.cli.hosts.originals import tools_by_server
 from hub.cli.hosts.served import reasons
-from hub.cli.hosts.turn import chosen_hosts, in_turn
+from hub.cli.hosts.turn import choose_hosts, in_turn
 from hub.cli.setup import questions, running_hub, screens
 from hub.cli.setup.carry_out import CarryOut
 from hub.cli.setup.interrupts import as_ctrl_c
@@ -34,7 +41,7 @@ from hub.cli.setup.survey import (
     Survey,
     as_left,
     keep_what_works,
-    renamed,
+    rename,
     survey_hosts,
     verdicts,
     without_refused,
@@ -68,7 +75,7 @@ def _setup(options: Desk) -> int:
     journey: _Journey | None = None
     try:
         with as_ctrl_c():
-            chosen_hosts(options, Machine.this())  # one that is unknown is said first
+            choose_hosts(options, Machine.this())  # one that is unknown is said first
             if not (options.yes or options.dry_run or options.output.is_attended()):
                 text = "not a terminal: pass --yes to take the defaults, or --dry-run to see what would be written"
                 raise UsageError(text)
@@ -90,13 +97,13 @@ class _Journey:
         if any("\ud800" <= each <= "\udfff" for each in str(self._machine.home)):
             raise UsageError("the path of the home directory is not UTF-8, so no file can name it: set HOME to another")
         self._records = Records(install_records_path())
-        self._directory = imported_dir(None)
+        self._directory = import_directory(None)
         present = load_present(None, os.environ)
         self._config, self._environ = present.config, present.environ
         self._own_variables = present.own_lines
-        self._known = known(self._config, self._directory, self._environ)
+        self._known = names_by_identity(self._config, self._directory, self._environ)
         self._ours = frozenset(self._known.values())
-        self._removed = removed(self._directory)
+        self._removed = marks_of_removal(self._directory)
         self._work: CarryOut | None = None
         refuse_other_hub(config_file())
 
@@ -110,14 +117,14 @@ class _Journey:
         output, options = self._output, self._options
         output.set(dry_run=options.dry_run, servers=[], hosts=[], files=[], notes=[], undo=screens.UNDO)
         machine = structs.replace(self._machine, environ=self._environ)  # with what `hubd.env` says
-        survey = survey_hosts(chosen_hosts(options, self._machine), machine, self._records)
+        survey = survey_hosts(choose_hosts(options, self._machine), machine, self._records)
         if not survey.places and not survey.unreadable:
             return output.fail(EX_FAILED, "no hosts are found on this machine; name one to set it up anyway")
-        self._show(*screens.found(survey, self._machine.home))
+        self._show(*screens.findings(survey, self._machine.home))
         if not survey.places:
             files = ", ".join(f"{each.place.path}: {each.why}" for each in survey.unreadable)
             return output.fail(EX_FAILED, f"{files}; mend that, then run this again; nothing was changed")
-        hosts = chosen_hosts(options, self._machine)
+        hosts = choose_hosts(options, self._machine)
         say_shared((place for host in hosts for place in every_user_file(host, self._machine)), output)
         survey = without_refused(survey, plan_installs(survey.places, self._machine, self._records))
         result = self._take(survey.servers)
@@ -146,25 +153,25 @@ class _Journey:
 
     def _take(self, servers: list[Server]) -> Import:
         """The import of all these servers, without those that the hub could not use."""
-        result = Import(self._known, self._config.upstreams, "keep", self._removed, offered(self._config))
+        result = Import(self._known, self._config.upstreams, "keep", self._removed, tools_by_server(self._config))
         for server in servers:
             result.add(server)
-        imported_files(result, self._directory, self._environ)
+        plan_files(result, self._directory, self._environ)
         return result
 
     def _try(self, result: Import, survey: Survey) -> list[ServerVerdict]:
         """Try the servers; the verdict on each. What is left in `result` is what the hub is to have."""
         servers = [(name, server) for name, server in result.taken if not server.off]
-        head = f"Trying {screens.counted(len(servers), 'server')}. Nothing is changed yet; Ctrl-C leaves all as it is."
+        head = f"Trying {screens.count_of(len(servers), 'server')}. Nothing is changed yet; Ctrl-C leaves all as it is."
         outcomes = probe(servers, self._output, variables=self._variables(result), head=head)
         found = verdicts(result, survey.skipped, self._ours, outcomes)
-        self._show("", *screens.tried(found))
+        self._show("", *screens.results(found))
         keep_what_works(result, self._ours, outcomes)
         return found
 
     def _variables(self, result: Import) -> bytes:
         """The `hubd.env` that there would be, so that servers are tried with what the hub will give them."""
-        capture, _ = plan_capture(imported_files(result, self._directory, self._environ), self._machine)
+        capture, _ = plan_capture(plan_files(result, self._directory, self._environ), self._machine)
         if capture is not None:
             return capture.after
         return read_file(self._directory.with_name(OWN_VARIABLES), trusted=True) or b""
@@ -177,7 +184,7 @@ class _Journey:
         """
         costs = {each.name: screens.offer(each) for each in found}
         settle_near_duplicates(self._options, result, self._config, costs)
-        found = renamed(found, result)
+        found = rename(found, result)
         self._output.set(servers=[each.as_object() for each in found])
         return found
 
@@ -200,7 +207,7 @@ class _Journey:
         return new
 
     def _import(self, result: Import, new: NewSecrets | None) -> list[Write]:
-        imported = imported_files(result, self._directory, self._environ)
+        imported = plan_files(result, self._directory, self._environ)
         if new is not None:
             new.forget_unused([write.after for write in imported])
             self._output.set(secrets=sorted(new.values))
@@ -215,7 +222,7 @@ class _Journey:
         leaving = what_leaves(result, self._config, self._machine, self._records, served)
         installs = plan_installs(survey.places, self._machine, self._records)
         capture, why = plan_capture(imported, self._machine)
-        for text in [why] if capture is None else screens.left_out(capture, self._machine.environ.get("PATH", "")):
+        for text in [why] if capture is None else screens.omissions(capture, self._machine.environ.get("PATH", "")):
             if text:
                 self._output.note(text)
         return SetupPlan(imported, new, capture, installs, leaving, way)
@@ -252,5 +259,5 @@ class _Journey:
         except UsageError as error:
             return output.fail(EX_FAILED, f"{error}; {work.aftermath}")
         running_hub.say_start(plan.start, output)
-        self._show("", *screens.done(plan, verdicts, served, left, changed))
+        self._show("", *screens.last_lines(plan, verdicts, served, left, changed))
         return max(code, failed)

@@ -37,7 +37,7 @@ class _Interrupts:
             raise KeyboardInterrupt if number == signal.SIGINT else Interrupted
 
     @contextmanager
-    def held_back(self) -> Iterator[None]:
+    def hold_back(self) -> Iterator[None]:
         self._depth += 1
         try:
             yield
@@ -60,25 +60,25 @@ def as_ctrl_c() -> Iterator[None]:
     handler = _Interrupts()
     before: dict[signal.Signals, signal._HANDLER] = {}
     try:
-        with handler.held_back():
+        with handler.hold_back():
             for number in HELD:
                 before[number] = signal.signal(number, handler)
         yield
     finally:
-        with handler.held_back():
+        with handler.hold_back():
             for number, earlier in before.items():
                 signal.signal(number, earlier)
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
+def hold_back() -> Iterator[None]:
     """Hold signals that end the command back until the block is done; within `as_ctrl_c` only.
 
     Raises:
         KeyboardInterrupt: one came meanwhile; the block, and every block around it, was done all the same.
     """
     handler = signal.getsignal(signal.SIGINT)
-    with handler.held_back() if isinstance(handler, _Interrupts) else nullcontext():
+    with handler.hold_back() if isinstance(handler, _Interrupts) else nullcontext():
         yield
 
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from config.editing.beside_main import Capture
 from config.errors import EditError
-from config.hosts.entry import KEY, carried, stdio_entry
+from config.hosts.entry import KEY, stdio_entry, variables_to_carry
 from config.hosts.facts import Machine, Place
 from config.hosts.import_choice import Import
 from config.hosts.import_writing import Write
@@ -57,7 +57,7 @@ class SetupPlan(Struct, frozen=True):
         """The servers that leave the file of a host."""
         return [each.key for each in self._originals(place) if not each.off]
 
-    def turned_off(self, place: Place) -> list[str]:
+    def switches_off(self, place: Place) -> list[str]:
         """The servers that stay in the file of a host, switched off."""
         return [each.key for each in self._originals(place) if each.off]
 
@@ -86,7 +86,7 @@ def upstreams_in(imported: Sequence[Write], machine: Machine) -> dict[str, Upstr
 
 def plan_installs(places: Sequence[Place], machine: Machine, records: Records) -> list[Plan]:
     """Our entry in each file; one that cannot be read is a refusal."""
-    hubd, variables = own_command(), carried(machine.environ, machine.home)
+    hubd, variables = own_command(), variables_to_carry(machine.environ, machine.home)
     found = []
     for place in places:
         installed = records.keys(place.path)

@@ -21,7 +21,7 @@ from config.hosts.import_choice import block
 from config.program import daemon_command
 from hub.cli.render.screen import Block
 from hub.cli.server_watch import ServerOutcome, watch
-from hub.cli.setup.interrupts import held_back
+from hub.cli.setup.interrupts import hold_back
 from hub.cli.setup.temporary_directory import temporary_directory
 from hub.cli.subcommand import Output, UsageError
 from hub.control.client import ControlClient
@@ -140,7 +140,7 @@ def private_hub(configuration: str, variables: bytes = b"") -> Iterator[ControlC
         process = None
         try:
             # Python ignores an interruption that comes within a fork.
-            with (directory / "log").open("wb") as log, held_back():
+            with (directory / "log").open("wb") as log, hold_back():
                 process = _start(directory, log.fileno(), lock)
             with _connect(directory, process) as client:
                 yield client

@@ -12,7 +12,7 @@ from config.hub_paths import backup_dir
 from hub.cli import service_manager
 from hub.cli.background import start_hub
 from hub.cli.service_manager import Service, ServiceError
-from hub.cli.setup.interrupts import Undo, held_back
+from hub.cli.setup.interrupts import Undo, hold_back
 from hub.cli.subcommand import Desk, Output, UsageError, client, now, own_command
 from hub.control.answers import Status
 from hub.control.errors import ControlFailed, HubNotRunning
@@ -113,7 +113,7 @@ def _write_units(found: Service, undo: Undo) -> None:
     known = service_manager.states(found)
     enabled = [unit for unit in found.units if known[unit].get("UnitFileState", "").startswith("enabled")]
     active = [unit for unit in found.units if known[unit].get("ActiveState") == "active"]
-    with held_back():
+    with hold_back():
         if active:
             undo.add("the service that ran", lambda: service_manager.call(found, ("start", *active)))
         undo.add("the service manager", lambda: service_manager.call(found, service_manager.RELOAD))

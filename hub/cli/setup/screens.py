@@ -30,12 +30,12 @@ MOST_DIRECTORIES = 6
 STYLES = {"works": "good", "in the hub": "good", "sign-in needed": "warning", "does not work": "bad", "left": "dim"}
 
 
-def counted(number: int, noun: str) -> str:
+def count_of(number: int, noun: str) -> str:
     """`1 server`, `3 servers`."""
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """`a, b and c`."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
@@ -43,17 +43,17 @@ def listed(names: Sequence[str]) -> str:
 # --- what was found ---------------------------------------------------------------------------------------------------
 
 
-def found(survey: Survey, home: Path) -> Iterator[Block]:
+def findings(survey: Survey, home: Path) -> Iterator[Block]:
     """The hosts, and files that cannot be read."""
-    hosts = counted(len(survey.titles), "host")
-    servers = counted(len(survey.servers), "server")
-    yield f"Found {hosts} with {servers}: {listed(survey.titles)}." if survey.titles else "No host can be changed."
+    hosts = count_of(len(survey.titles), "host")
+    servers = count_of(len(survey.servers), "server")
+    yield f"Found {hosts} with {servers}: {join_names(survey.titles)}." if survey.titles else "No host can be changed."
     for each in survey.unreadable:
         where = below_home(each.place.path, home)
         yield paint(f"{each.place.title}: {where} is left as it is: {each.why}", "warning")
 
 
-def tried(found: Sequence[ServerVerdict]) -> Iterator[Block]:
+def results(found: Sequence[ServerVerdict]) -> Iterator[Block]:
     """Each server once: what became of it, and the hosts that have it."""
     hosts: dict[tuple[str, str], list[ServerVerdict]] = {}
     for each in found:
@@ -82,8 +82,8 @@ def stay(found: Sequence[ServerVerdict], why: Mapping[str, str]) -> Iterator[Blo
     """The servers that stay with their hosts after all. `why`: by the hub's name."""
     for reason in dict.fromkeys(why.values()):
         names = [name for name, each in why.items() if each == reason]
-        titles = listed(list(dict.fromkeys(each.title for each in found if each.name in names)))
-        yield paint(f"{listed(names)} {'stays' if len(names) == 1 else 'stay'} with {titles}: {reason}", "warning")
+        titles = join_names(list(dict.fromkeys(each.title for each in found if each.name in names)))
+        yield paint(f"{join_names(names)} {'stays' if len(names) == 1 else 'stay'} with {titles}: {reason}", "warning")
 
 
 def _short(each: ServerVerdict) -> str:
@@ -119,7 +119,7 @@ def costs(result: Import, verdicts: Sequence[ServerVerdict], places: Sequence[Pl
     if not tools:
         return
     what = "The new ones:" if any(each.did == "in the hub" for each in verdicts) else "Together"
-    yield f"{what} {counted(tools, 'tool')}, {about(tokens)} tokens, for every host."
+    yield f"{what} {count_of(tools, 'tool')}, {about(tokens)} tokens, for every host."
     rows = [HostRow(host=place.host.title, label=place.host.id, tools=tools, tokens=tokens) for place in places]
     if warning := warning_of(rows):
         yield paint(f"{warning}; `hubd tools --cost` shows what is large", "warning")
@@ -132,8 +132,8 @@ def all_changes(plan: SetupPlan, home: Path) -> Iterator[Block]:
     if plan.imported:
         number = sum(_servers_in(write.after) - _servers_in(write.before or "") for write in plan.imported)
         folder = plan.imported[0].path.parent
-        files = counted(len(plan.imported), "file")
-        rows.append(["hubd", f"{below_home(folder, home)}/", f"{counted(number, 'server')}, in {files}"])
+        files = count_of(len(plan.imported), "file")
+        rows.append(["hubd", f"{below_home(folder, home)}/", f"{count_of(number, 'server')}, in {files}"])
     if plan.capture is not None:
         others = [name for name in plan.capture.values if name != "PATH"]
         more = f", {', '.join(others)}" if len(others) < 3 else f" and {len(others)} more"
@@ -142,9 +142,9 @@ def all_changes(plan: SetupPlan, home: Path) -> Iterator[Block]:
         rows.append(["hubd", "hubd secret", ", ".join(plan.secrets.values)])
     for each in plan.installs:
         path = each.place.path
-        out, off = plan.leaves(each.place), plan.turned_off(each.place)
+        out, off = plan.leaves(each.place), plan.switches_off(each.place)
         changes = (["the hub"] if each.changes else []) + [f"without {', '.join(out)}"] * bool(out)
-        changes += [f"{listed(off)} switched off"] * bool(off)
+        changes += [f"{join_names(off)} switched off"] * bool(off)
         if changes:
             rows.append([each.place.title, below_home(path, home), ", ".join(changes)])
     yield paint("What would be written", "bold")
@@ -186,14 +186,14 @@ def _undone(plan: SetupPlan) -> Iterator[Block]:
         yield f"Undone by: {was if plan.capture.before is not None else f'rm {path}'}"
 
 
-def left_out(capture: Capture, path: str) -> list[str]:
+def omissions(capture: Capture, path: str) -> list[str]:
     """The directories of this shell's PATH that are not recorded, a sentence for each reason."""
     reasons: dict[str, list[str]] = {}
     for name, why in capture.left_out.items():
         if "/" in name or name in path.split(":"):
             reasons.setdefault(why, []).append(printable(name))
     return [
-        f"not recorded of this shell's PATH: {listed([*names[:MOST_DIRECTORIES], *_more(names)])} ({why})"
+        f"not recorded of this shell's PATH: {join_names([*names[:MOST_DIRECTORIES], *_more(names)])} ({why})"
         for why, names in reasons.items()
     ]
 
@@ -239,22 +239,23 @@ def all_is_well(
     works = sum(state in UP for state in states.values())
     others = [name for name, state in states.items() if state not in (*UP, "disabled") and name not in sign_ins]
     staying = sum(each.stays for each in verdicts)
-    text = f"nothing to change. {counted(works, 'server')} through the hub{_staying(staying)}."
+    text = f"nothing to change. {count_of(works, 'server')} through the hub{_staying(staying)}."
     is_well = not (others or sign_ins)
     yield paint(f"All is well: {text}" if is_well else f"There is {text}", "good" if is_well else "warning")
     if sign_ins:
-        yield f"Sign-in needed: {listed([*sign_ins])}; run {listed([f'`{command}`' for command in sign_ins.values()])}."
+        commands = join_names([f"`{command}`" for command in sign_ins.values()])
+        yield f"Sign-in needed: {join_names([*sign_ins])}; run {commands}."
     if others:
-        yield f"Not connected: {listed(others)}; `hubd status` says why."
+        yield f"Not connected: {join_names(others)}; `hubd status` says why."
 
 
 def _staying(number: int) -> str:
     if not number:
         return ""
-    return f"; {counted(number, 'server')} {'stays with its host' if number == 1 else 'stay with their hosts'}"
+    return f"; {count_of(number, 'server')} {'stays with its host' if number == 1 else 'stay with their hosts'}"
 
 
-def done(
+def last_lines(
     plan: SetupPlan,
     verdicts: Sequence[ServerVerdict],
     served: Mapping[str, str],
@@ -264,7 +265,7 @@ def done(
     """The last lines."""
     works = sum(not why for why in served.values())
     staying = sum(each.stays for each in verdicts) + len(left.stays)
-    yield paint(f"Done: {counted(works, 'server')} through the hub{_staying(staying)}.", "good")
+    yield paint(f"Done: {count_of(works, 'server')} through the hub{_staying(staying)}.", "good")
     for stays in left.stays:
         if stays.kind != "changed":  # which is said as a failure
             yield paint(f"  {_say_kept(stays)}", "warning")

@@ -204,7 +204,7 @@ def leave(result: Import, found: Sequence[ServerVerdict], why: Mapping[str, str]
     ]
 
 
-def renamed(found: Sequence[ServerVerdict], result: Import) -> list[ServerVerdict]:
+def rename(found: Sequence[ServerVerdict], result: Import) -> list[ServerVerdict]:
     """The verdicts, with the names under which the hub has the servers after some were merged."""
     names = {(server.place.host.id, server.place.title, server.key): name for name, server in result.known}
     return [structs.replace(each, name=names.get((each.host, each.title, each.key), each.name)) for each in found]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from config.hosts.entry import carried
+from config.hosts.entry import variables_to_carry
 
 HOME = Path("/home/me")
 USUAL = f"/run/user/{os.getuid()}"
@@ -28,5 +28,5 @@ USUAL = f"/run/user/{os.getuid()}"
     ],
 )
 def test_only_what_leads_elsewhere_is_carried(environ, found):
-    assert carried(environ, HOME) == found
-    assert carried(found, HOME) == found, "by these alone the same hub is found"
+    assert variables_to_carry(environ, HOME) == found
+    assert variables_to_carry(found, HOME) == found, "by these alone the same hub is found"

@@ -12,11 +12,11 @@ from config.hosts.entry import KEY, stdio_entry
 from config.hosts.facts import Machine, Place, all_hosts, every_user_file, project_files
 from config.hosts.host_servers import identities, survey
 from config.hosts.import_choice import Import, block, identities_in
-from config.hosts.import_writing import known as known_servers
+from config.hosts.import_writing import names_by_identity as known_servers
 from config.hosts.installed import Records
 from config.hosts.leaving import leave_changed, leaving
 from config.hosts.remembered import HadBefore
-from config.hosts.unwrap import package_of, unwrapped
+from config.hosts.unwrap import package_of, unwrap
 from config.loading.assemble import load_all
 from config.loading.variables import Variables
 from config.name_globs import ALL
@@ -481,7 +481,7 @@ def test_servers_with_secrets_are_left_out(machine):
 )
 def test_programs_in_between(words, expected):
     command, *args = words.split()
-    found = unwrapped({"command": command, "args": args, "env": {"T": "secret"}})
+    found = unwrap({"command": command, "args": args, "env": {"T": "secret"}})
     assert found == expected
 
 

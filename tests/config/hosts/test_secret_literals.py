@@ -3,7 +3,7 @@
 import pytest
 
 from config.errors import EditError
-from config.hosts.secret_literals import NewSecrets, opened, spots_of, stored
+from config.hosts.secret_literals import NewSecrets, open_references, refer_to_store, spots_of
 from config.secrets.keyring import KeyringRefused, NoKeyring
 from config.secrets.store import SecretStore
 
@@ -25,7 +25,7 @@ def store(tmp_path):
 def moved(store, values, name="my-server"):
     new = NewSecrets(store)
     return (
-        stored(values, name, spots_of(values), new),
+        refer_to_store(values, name, spots_of(values), new),
         {name: value.reveal() for name, value in new.values.items()},
         new,
     )
@@ -96,7 +96,7 @@ def test_a_store_that_cannot_be_used_says_so_before_anything_is_written(store):
 def test_references_are_compared_by_what_they_stand_for():
     secrets = {"A": "one"}
     given = ("command", "x", ("${secret:A}", "\0secret:ab:A\0", "$${secret:A}", "${secret:B}"), frozenset({"E"}))
-    assert opened(given, secrets.get) == (
+    assert open_references(given, secrets.get) == (
         "command",
         "x",
         ("one", "one", "$${secret:A}", "${secret:B}"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from config.hosts.entry import carried
+from config.hosts.entry import variables_to_carry
 from tests.support import host_commands
 from tests.support.host_commands import contents, hubd, told
 from tests.support.host_homes import HOMES
@@ -132,7 +132,7 @@ def test_claude_code_s_own_program_changes_its_file(home, tmp_path):
     *words, entry = (tmp_path / "calls").read_text().splitlines()
     assert words == ["mcp", "add-json", "-s", "user", "hub"]
     started = {"type": "stdio", "command": str(HUBD), "args": ["connect", "--host", "claude-code"]}
-    assert json.loads(entry) == started | {"env": carried(home[1], home[0])}
+    assert json.loads(entry) == started | {"env": variables_to_carry(home[1], home[0])}
     assert contents(home)["claude-code"] == before
 
     path = home[0] / HOMES["claude-code"].path

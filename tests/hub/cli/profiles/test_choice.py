@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.name_globs import problem_of
-from hub.cli.profiles.choice import Choice, can_be_named, choice_of, shown_by, with_unknown
+from hub.cli.profiles.choice import Choice, can_be_named, choice_of, tools_of_choice, with_unknown
 from hub.control.answers import ToolUse
 
 pytestmark = pytest.mark.covers("EP-10")
@@ -50,7 +50,7 @@ def test_a_prefix_that_another_server_has_too_is_not_used():
 
 
 def test_nothing():
-    assert shown_by(choice_of((), FILES), FILES) == []
+    assert tools_of_choice(choice_of((), FILES), FILES) == []
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_what_was_said_of_servers_that_are_not_here_stays(before, chosen, after)
 @given(st.sets(st.sampled_from([each.name for each in FILES]), min_size=1))
 def test_what_is_chosen_is_what_is_shown(chosen):
     choice = choice_of(chosen, FILES)
-    assert {each.name for each in shown_by(choice, FILES)} == chosen
+    assert {each.name for each in tools_of_choice(choice, FILES)} == chosen
     assert problem_of(choice.tools) == ""
 
 
@@ -82,10 +82,10 @@ def test_leaving_one_tool_out_drops_no_server_that_is_away():
     all_names = {each.name for each in FILES}
     few = choice_of(all_names - {"files__delete"}, FILES, ["db"], {"db": "db__"})
     assert few == Choice((), ("!files__delete",))
-    assert shown_by(few, tools(db="query"))
+    assert tools_of_choice(few, tools(db="query"))
     many = choice_of({"files__read"}, FILES, ["db", "prompts"], {"db": "db__"})
     assert many == Choice(("files", "db", "prompts"), ("files__read", "db__*"))
-    assert shown_by(many, tools(db="query"))
+    assert tools_of_choice(many, tools(db="query"))
     bare = choice_of({"files__read"}, FILES, ["db"], {"db": ""})
     assert bare == Choice(("files", "db"), ("!files__write", "!files__move", "!files__delete"))
     assert choice_of(all_names, FILES, ["db"], {"db": "db__"}) == Choice()
@@ -112,7 +112,9 @@ def test_a_name_that_would_mean_something_else_is_never_written(name):
     assert choice_of({name, "read"}, odd) == Choice(("bare",), ("read",))
     assert choice_of({"read", "write"}, odd) == Choice(("bare",))
     rest = {each.name for each in odd} - {"files__delete"}
-    assert name not in {each.name for each in shown_by(choice_of(rest - {"write"}, odd, ["db"], {"db": ""}), odd)}
+    assert name not in {
+        each.name for each in tools_of_choice(choice_of(rest - {"write"}, odd, ["db"], {"db": ""}), odd)
+    }
     alone = [ToolUse(name=name, server="bare", tokens=1), *FILES]
     assert choice_of({each.name for each in FILES}, alone) == Choice()
     assert choice_of({"mail__send"}, alone) == Choice(("mail", "bare"))

@@ -1,7 +1,7 @@
 """Profiles that leave a new server out."""
 
 from config.tables.profiles import Profile
-from hub.cli.profiles.left_out import left_out_by
+from hub.cli.profiles.left_out import profiles_without
 from tests.hub.cli.configuration.test_editing import Home
 
 
@@ -12,15 +12,15 @@ def test_what_is_to_be_added():
         "both": Profile(servers=("files",), tools=("files__*",)),
         "there": Profile(servers=("time",)),
     }
-    assert list(left_out_by(profiles, "time", "time")) == [
+    assert list(profiles_without(profiles, "time", "time")) == [
         ("some", '"time" to {whose} `servers`'),
         ("both", '"time" to {whose} `servers` and "time__*" to {whose} `tools`'),
     ]
-    assert dict(left_out_by(profiles, "time", "")) == {
+    assert dict(profiles_without(profiles, "time", "")) == {
         "some": '"time" to {whose} `servers`',
         "both": '"time" to {whose} `servers`',
     }
-    assert dict(left_out_by(profiles, "time", "t"))["both"].endswith('"t__*" to {whose} `tools`')
+    assert dict(profiles_without(profiles, "time", "t"))["both"].endswith('"t__*" to {whose} `tools`')
 
 
 def test_what_hubd_add_says_of_them(tmp_path):

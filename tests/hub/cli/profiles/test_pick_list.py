@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hub.cli.profiles.choice import Away
-from hub.cli.profiles.pick_list import Picked, pick_list, picked
+from hub.cli.profiles.pick_list import Picked, pick_list, read_list
 from hub.control.answers import ToolUse
 
 pytestmark = pytest.mark.covers("EP-10")
@@ -34,8 +34,8 @@ def test_one_line_a_tool():
 
 
 def test_read_again_it_is_what_was_chosen():
-    assert picked(LIST, TOOLS).names == ("files__read", "time__now")
-    assert picked(LIST, TOOLS).mistakes == ()
+    assert read_list(LIST, TOOLS).names == ("files__read", "time__now")
+    assert read_list(LIST, TOOLS).mistakes == ()
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_read_again_it_is_what_was_chosen():
     ],
 )
 def test_what_is_chosen(text, names):
-    assert picked(text, TOOLS).names == names
-    assert picked(text, TOOLS).mistakes == ()
+    assert read_list(text, TOOLS).names == names
+    assert read_list(text, TOOLS).mistakes == ()
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_what_is_chosen(text, names):
     ],
 )
 def test_a_list_without_a_tool_is_meant_where_one_is_left_out_by_its_line(text, left_out):
-    assert picked(text, TOOLS).left_out is left_out
+    assert read_list(text, TOOLS).left_out is left_out
 
 
 def test_whose_the_list_is():
@@ -76,18 +76,18 @@ def test_whose_the_list_is():
 
 
 def test_a_line_that_names_no_tool_is_a_mistake():
-    assert picked("files__raed  ~280\nq!\n", TOOLS).mistakes == (
+    assert read_list("files__raed  ~280\nq!\n", TOOLS).mistakes == (
         'line 1: there is no tool files__raed; did you mean "files__read"?',
         "line 2: there is no tool q!; each line begins with the name of a tool",
     )
-    many = picked("\n".join(["what"] * 1000), TOOLS)
+    many = read_list("\n".join(["what"] * 1000), TOOLS)
     assert len(many.mistakes) == 6
     assert many.mistakes[-1] == "995 more lines name no tool"
 
 
 @given(st.text(max_size=200))
 def test_anything_can_be_saved(text):
-    picked(text, TOOLS)
+    read_list(text, TOOLS)
 
 
 @pytest.mark.parametrize("name", ["*", "!x", "my tool", "#hash", "read file", "x" * 5_000, "two\nlines"])
@@ -97,11 +97,11 @@ def test_a_tool_that_cannot_be_named_is_a_comment(name):
     (line,) = [each for each in text.splitlines() if "cannot be chosen" in each]
     assert line.startswith("# ")
     assert len(line) < 220
-    assert picked(text, tools).names == ("read", "write")
-    assert picked(text, tools).mistakes == ()
-    none = picked(text.replace("\nread", "\n#read").replace("\nwrite", "\n#write"), tools)
+    assert read_list(text, tools).names == ("read", "write")
+    assert read_list(text, tools).mistakes == ()
+    none = read_list(text.replace("\nread", "\n#read").replace("\nwrite", "\n#write"), tools)
     assert (none.names, none.left_out, none.mistakes) == ((), True, ())
-    assert picked(line, tools) == Picked()
+    assert read_list(line, tools) == Picked()
 
 
 AWAY = [Away("db", "db__", "failed", True), Away("bare", "", "unauthorized", True), Away("", "old__find", "", True)]
@@ -115,8 +115,8 @@ def test_what_is_not_connected_has_lines_that_can_be_left_out():
         "#bare:*  bare is waiting for a sign-in\n"
         "old__find  not here now; the profile names it\n"
     )
-    assert picked(text, TOOLS, AWAY) == Picked(("time__now",), ("db__*", "old__find"))
-    assert picked("#db__*", TOOLS, AWAY) == Picked(left_out=True)
+    assert read_list(text, TOOLS, AWAY) == Picked(("time__now",), ("db__*", "old__find"))
+    assert read_list("#db__*", TOOLS, AWAY) == Picked(left_out=True)
 
 
 @pytest.mark.parametrize(

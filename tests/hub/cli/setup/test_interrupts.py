@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from hub.cli.setup.interrupts import HELD, Interrupted, as_ctrl_c, held_back
+from hub.cli.setup.interrupts import HELD, Interrupted, as_ctrl_c, hold_back
 
 
 @pytest.fixture(autouse=True)
@@ -28,8 +28,8 @@ def test_a_signal_ends_the_block_as_ctrl_c_does(number):
 
 
 def done_as_a_whole(number, done):
-    with as_ctrl_c(), held_back():
-        with held_back():
+    with as_ctrl_c(), hold_back():
+        with hold_back():
             signal.raise_signal(number)
             done.append("inner")
         done.append("outer")
@@ -44,7 +44,7 @@ def test_blocks_within_each_other_are_done_before_it_counts(number):
 
 
 def failing(number):
-    with held_back():
+    with hold_back():
         signal.raise_signal(number)
         raise ValueError("own")
 
@@ -53,7 +53,7 @@ def test_an_error_of_the_block_counts_more_and_nothing_is_left_of_the_signal():
     with as_ctrl_c():
         with pytest.raises(ValueError, match="own"):
             failing(signal.SIGTERM)
-        with held_back():
+        with hold_back():
             pass
 
 

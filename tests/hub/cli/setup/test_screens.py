@@ -10,7 +10,7 @@ from config.hosts.import_writing import Write
 from config.hosts.install import plan_install
 from config.hosts.installed import Records
 from config.hosts.leaving import Leaving
-from config.hosts.originals import taken_out
+from config.hosts.originals import take_out
 from hub.cli.render.screen import Screen
 from hub.cli.setup import questions, screens
 from hub.cli.setup.plan import SetupPlan
@@ -29,7 +29,7 @@ def make_plan(tmp_path):
         (place,) = user_places(all_hosts()["cursor"], Machine(tmp_path, {}))
         text, originals = path.read_text(), []
         for key in without:
-            text, original = taken_out(place, text, key)
+            text, original = take_out(place, text, key)
             originals.append(original)
         write = Write(path, path.read_text(), text, place, tuple(originals))
         installed = plan_install(place, HUB, Records(tmp_path / "installed.json"))
@@ -83,7 +83,7 @@ def test_what_concerns_no_host_is_not_undone_by_leaving_all_of_them(tmp_path, ma
 def test_directories_of_the_path_that_are_not_recorded_are_said(tmp_path):
     temporary = [f"/tmp/{number}" for number in range(8)]
     reasons = {**dict.fromkeys(temporary, "temporary"), "bin\x1b": "relative", "TOKEN": "it looks like a secret"}
-    said = screens.left_out(record(tmp_path, None, reasons), "/bin:bin\x1b:/tmp/0")
+    said = screens.omissions(record(tmp_path, None, reasons), "/bin:bin\x1b:/tmp/0")
     assert said == [
         "not recorded of this shell's PATH: /tmp/0, /tmp/1, /tmp/2, /tmp/3, /tmp/4, /tmp/5 and 2 more (temporary)",
         "not recorded of this shell's PATH: bin\\x1b (relative)",
@@ -121,5 +121,5 @@ def test_one_reason_is_said_once(tmp_path):
 
 def test_a_duplicate_that_is_left_has_the_name_of_its_own_host():
     off = ServerVerdict(host="kiro", title="Kiro", key="mine", name="theirs", did="left", why="disabled there")
-    (table,) = screens.tried([off])
+    (table,) = screens.results([off])
     assert "mine" in Screen(None).render(table)
