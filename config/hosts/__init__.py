@@ -1,7 +1,7 @@
 """The hosts of this machine, and what hubd reads and writes in their files. Nothing here runs while the hub serves.
 
-Read in this order: `facts` with `hosts.toml` (which hosts there are, and where their files lie), `entry` (how ours
-looks in them), `installed` (which entries are ours, and the text with or without them), `install` (the writing, by
+Read in this order: `facts` with `hosts.toml` (which hosts there are, and where their files lie), `installed` (how our
+entry looks in them, which entries are ours, and the text with or without them), `install` (the writing, by
 programs of hosts that change their files themselves, too), `host_servers` (the servers a file holds, and when two of
 them are one), `unwrap` (programs that only pass on a remote server), `import_choice` (servers of hosts become
 upstreams), `secret_literals` (secrets in them, and references in their places), `import_writing` (an import as a

@@ -21,9 +21,9 @@ from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import EditError
 from config.files import read_file, refuse_place, remove_file, replace_file
-from config.hosts.entry import KEY
 from config.hosts.facts import KnownHost, Place
 from config.hosts.installed import (
+    KEY,
     Record,
     Records,
     facts_of_first,

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Final
 
 from config import directories
-from config.hosts.entry import url_of
+from config.hosts.installed import url_of
 from config.loading.check import split_listen
 from config.loading.safe_reading import read_private
 from config.tables.profiles import DEFAULT_PROFILE
 from hub.cli.checks.evidence import Examined, Finding, about, join_names
 from hub.cli.render.costs import over_limit, remedy_of
 from hub.cli.render.words import telling_line
-from hub.cli.setup.temporary_directory import PREFIX
+from hub.cli.setup.probe import PREFIX
 from hub.control.answers import Status
 from hub.control.sign_ins import SignInTrial
 from hub.daemon.banner import ADVICE, ROOT

@@ -11,10 +11,9 @@ from urllib.parse import urlsplit
 
 from config import directories
 from config.errors import ConfigError
-from config.hosts.entry import KEY, url_of, variables_of, variables_to_carry
 from config.hosts.host_servers import identities
 from config.hosts.import_writing import starts_beside_hub, with_secrets
-from config.hosts.installed import is_ours
+from config.hosts.installed import KEY, is_ours, url_of, variables_of, variables_to_carry
 from config.loading.check import split_listen
 from config.loading.host_files import command_of
 from config.projects import Trust, find_project

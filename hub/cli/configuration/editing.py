@@ -20,7 +20,7 @@ from config.secrets.detection import secrets_in
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.saving import reload_hub, save, say_problems, show
 from hub.cli.hosts.served import hosts_that_lost, say_lost
-from hub.cli.profiles.left_out import say_left_out
+from hub.cli.profiles.choice import say_left_out
 from hub.cli.secret_commands import say_kept, say_unused, secrets_of
 from hub.cli.sign_in.commands import offer_sign_in
 from hub.cli.subcommand import EX_FAILED, Desk, add, add_config, add_no_wait

@@ -15,11 +15,11 @@ from msgspec import Struct
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import EditError
-from config.hosts.entry import KEY, http_entry, stdio_entry, variables_to_carry
 from config.hosts.facts import KnownHost, Machine, Place
 from config.hosts.host_servers import Identity, folders, survey
 from config.hosts.import_writing import import_directory, names_by_identity
 from config.hosts.install import text_at
+from config.hosts.installed import KEY, http_entry, stdio_entry, variables_to_carry
 from config.hosts.originals import Original, of_host
 from config.hosts.permissions import Names, Rule, find_rules
 from config.hub_paths import token_path

@@ -1,21 +1,28 @@
 """`hubd profiles`: what each profile shows. `hubd profile suggest HOST`: a profile for a host, to paste or to write.
 `hubd profile remove NAME`."""
 
-from collections.abc import Sequence
-from os import EX_OK
+import os
+from collections.abc import Iterator, Sequence
+from os import EX_CONFIG, EX_OK
 from textwrap import wrap
 from typing import Any, Final
 
+from config.editing.draft import Draft
 from config.editing.text import toml
+from config.files import locked
+from config.hosts.facts import hosts_that_list_once
+from config.hub_paths import state_dir
+from config.tables.profiles import DEFAULT_PROFILE
 from hub.cli.configuration.main_file import on_main_file
+from hub.cli.configuration.saving import reload_hub, save, say_problems, show
 from hub.cli.profiles.choice import choice_of
-from hub.cli.profiles.evidence import gather_evidence, had_before
-from hub.cli.profiles.removing import remove
+from hub.cli.profiles.evidence import gather_evidence, had_before, suggest
 from hub.cli.profiles.screens import comments, profiles, profiles_json
-from hub.cli.profiles.suggestion import suggest
-from hub.cli.profiles.writing import may_change, new_settings, say_arrivals, write
-from hub.cli.subcommand import Desk, Output, Parser, UsageError, add, add_config
-from hub.control.answers import tokens_together
+from hub.cli.profiles.ways_in import HostWays, ways_in
+from hub.cli.profiles.writing import may_change, new_settings, say_arrivals, status_now, write
+from hub.cli.render.words import about
+from hub.cli.subcommand import Desk, Output, Parser, UsageError, add, add_config, nearest
+from hub.control.answers import HostRow, Status, tokens_together
 
 MEMBERS: Final = """\
   profile, hosts   its name, and the labels of its hosts
@@ -59,10 +66,6 @@ def add_commands(commands: Any) -> None:
 def _usage(parser: Parser) -> int:
     text = "say what to do: hubd profile suggest HOST, or hubd profile remove NAME; `hubd profiles` lists them"
     raise UsageError(text, parser.format_usage())
-
-
-def _remove(options: Desk) -> int:
-    return remove(options)
 
 
 def _profiles(options: Desk) -> int:
@@ -138,3 +141,81 @@ def _print(output: Output, name: str, settings: dict[str, Any], said: Sequence[s
     output.note(f"to write it into hubd.toml: hubd profile suggest {host} --write")
     output.note(f"to choose yourself: hubd tools --pick {name}")
     return EX_OK
+
+
+def _remove(options: Desk) -> int:
+    """Remove it, and say what its hosts are shown; the exit code.
+
+    Raises:
+        UsageError: there is no such profile.
+        EditError: it cannot be edited for certain.
+    """
+
+    output = options.output
+    name = options.name
+    profiles = options.loaded.config.profiles
+    if name not in profiles:
+        raise UsageError(_unknown(name, sorted(profiles)))
+    labels = profiles[name].hosts
+    before = status_now()
+    output.set(profile=name, hosts=list(labels))
+    with locked(state_dir()):
+        draft = Draft(options.config, os.environ)
+        draft.remove_profile(name)
+        if problems := draft.problems():
+            say_problems(problems, output)
+            text = "that would be no configuration a hub can use; nothing was changed"
+            return output.fail(EX_CONFIG, text)
+        if options.dry_run:
+            show(draft, "removed", output)
+            return EX_OK
+        saved = save(draft, "removed", f"removed the profile {name}", output)
+    code = reload_hub(saved, output)
+    if code == EX_OK and output.member("hub") != "elsewhere":
+        for text in views_without(name, labels, before, status_now(), DEFAULT_PROFILE in profiles):
+            output.say(text)
+        for text in names_left(name, before, ways_in(options, [*labels])):
+            output.warn(text)
+    return code
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    if name == DEFAULT_PROFILE:
+        return "the profile default is not configured, so it shows all there is already; there is nothing to remove"
+    there = f"there are: {', '.join(known)}" if known else "hubd.toml has none"
+    return f"there is no profile {name}; {nearest(name, known) or there}"
+
+
+def views_without(name: str, labels: Sequence[str], before: Status, after: Status, has_default: bool) -> Iterator[str]:
+    """The view of the hosts of a profile that is gone. Pure."""
+    if name == DEFAULT_PROFILE:
+        yield "hosts without a profile of their own are shown all there is"
+    elif labels:
+        whose = f"{', '.join(labels[:10])}{f' and {len(labels) - 10} more' if len(labels) > 10 else ''}"
+        what = "the profile default" if has_default else "all there is"
+        yield f"{whose}: shown {what} now{_extent(labels, after)}"
+    else:
+        yield "it listed no label of a host"
+    once = hosts_that_list_once()
+    for label in dict.fromkeys(each.label for each in before.hosts if each.profile == name and each.label in once):
+        yield f"restart {label}: it asks for its tools only when it starts"
+
+
+def _extent(labels: Sequence[str], after: Status) -> str:
+    """The extent of the view of the attached ones, where it is the same for all."""
+    found = {_show(each) for each in after.hosts if each.label in labels and each.tools is not None}
+    return f" ({found.pop()})" if len(found) == 1 else ""
+
+
+def _show(host: HostRow) -> str:
+    how = "in search mode: " if host.search else ""
+    return f"{how}{host.tools} tools, {about(host.tokens or 0)} tokens"
+
+
+def names_left(name: str, before: Status, ways: HostWays) -> Iterator[str]:
+    """The things that still name a profile that is gone. Pure."""
+    for entry in dict.fromkeys(entry for found in ways.entries.values() for entry in found if entry.profile == name):
+        yield f"the entry of a host in {entry.path} names {name} and is refused now: `hubd install` writes it anew"
+    for token in dict.fromkeys(each.name for each in ways.tokens if each.profile == name):
+        remedy = f"`hubd token revoke {token}`, or have a profile {name} again"
+        yield f"the token {token} opens {name} and nothing else, so its host is shown nothing now: {remedy}"

@@ -1,8 +1,15 @@
-"""The knowledge of tools, hosts and profiles: of the running hub, its configuration, and what earlier imports noted."""
+"""The knowledge of tools, hosts and profiles: of the running hub, its configuration, and what earlier imports noted;
+and the tools that a host might need by it (`suggest`, pure).
 
-from collections.abc import Mapping
+These are what the host called in the last days, if it called enough to tell; else what it called nevertheless, and the
+servers that it had itself before an import, with its own choice of their tools, or else all servers. The smallest
+server comes first, up to what the host takes.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from types import MappingProxyType
+from typing import Final
 
 from msgspec import Struct
 
@@ -11,15 +18,98 @@ from config.hosts.facts import KnownHost, all_hosts
 from config.hosts.remembered import HadBefore
 from config.hub_paths import had_before_path
 from config.loading.check_profiles import OWN_LABEL
-from config.name_globs import ALL, union
+from config.name_globs import ALL, NameChoice, union
 from config.tables.profiles import DEFAULT_PROFILE, Profile
 from hub.catalog.names import name_id
 from hub.cli.client.connection import session
 from hub.cli.profiles.choice import Away, Choice, is_known, leaves_out_only
-from hub.cli.profiles.suggestion import Limits
+from hub.cli.render.words import about
 from hub.cli.subcommand import Desk, UsageError, client, nearest
-from hub.control.answers import Status, ToolUses
+from hub.control.answers import Status, ToolUse, ToolUses, tokens_together
 from hub.control.methods import STATUS, TOOL_USE
+
+MIN_CALLS: Final = 20
+"""Calls of a host that tell what it needs."""
+
+
+class Limits(Struct, frozen=True):
+    """The limits of a host."""
+
+    tools: int | None = None
+    """None: no limit is known."""
+    tokens: int | None = None
+
+    def hold(self, found: Sequence[ToolUse]) -> bool:
+        """True if so many tools are not too many."""
+        too_many = self.tools is not None and len(found) > self.tools
+        return not too_many and (self.tokens is None or tokens_together(found) <= self.tokens)
+
+    def __str__(self) -> str:
+        told = [] if self.tools is None else [f"{self.tools} tools"]
+        return " and ".join([*told, *([] if self.tokens is None else [f"{about(self.tokens)} tokens of tools"])])
+
+
+class Suggestion(Struct, frozen=True):
+    """A choice of tools for one host."""
+
+    names: tuple[str, ...]
+    """Visible names, in the order of the list."""
+    why: str
+    """The kind of tools they are, as a phrase."""
+    by_calls: bool = False
+
+
+def suggest(host: str, uses: ToolUses, had: Mapping[str, Sequence[str]], limits: Limits) -> Suggestion:
+    """The tools that `host`, a label, might need. `had`: the servers that it had, each with its choice of own names of
+    tools."""
+    calls = {each.name: each.calls.get(host, 0) for each in uses.tools}
+    total = sum(calls.values())
+    by_calls = sorted((each for each in uses.tools if calls[each.name]), key=lambda each: -calls[each.name])
+    called = _as_many(by_calls, limits)
+    if total >= MIN_CALLS:
+        names = _in_order(called, uses.tools)
+        return Suggestion(names, f"what it called in the last {uses.days} days ({total} calls)", by_calls=True)
+    own = {name: globs for name, globs in had.items() if any(each.server == name for each in uses.tools)}
+    whose = "the servers that it had before hubd" if own else "all servers"
+    choices = {name: NameChoice(globs) for name, globs in own.items()}
+    chosen = [each for each in uses.tools if not own or each.tool in choices.get(each.server, ()) or each in called]
+    fitting = _smallest_servers(chosen, limits, called)
+    cut = "" if len(fitting) == len(chosen) else ", the smallest first"
+    if not fitting and chosen:
+        fitting, cut = _as_many(_by_size(chosen)[0], limits), ", of the smallest as many tools as it takes"
+    few = f"what it called ({total} so far), and " if called else ""
+    return Suggestion(_in_order(fitting, uses.tools), f"{few}{whose}{cut}")
+
+
+def _by_size(chosen: Iterable[ToolUse]) -> list[list[ToolUse]]:
+    servers: dict[str, list[ToolUse]] = {}
+    for each in chosen:
+        servers.setdefault(each.server, []).append(each)
+    return sorted(servers.values(), key=lambda found: (len(found), tokens_together(found)))
+
+
+def _smallest_servers(chosen: Iterable[ToolUse], limits: Limits, called: Sequence[ToolUse]) -> list[ToolUse]:
+    """The tools that were `called`, and those of as many whole servers as fit beside them, the smallest first."""
+    found = list(called)
+    for server in _by_size(chosen):
+        more = [each for each in server if each not in called]
+        if limits.hold([*found, *more]):
+            found += more
+    return found
+
+
+def _as_many(chosen: Sequence[ToolUse], limits: Limits) -> list[ToolUse]:
+    """The first of these tools, as many as fit."""
+    found: list[ToolUse] = []
+    for each in chosen:
+        if limits.hold([*found, each]):
+            found.append(each)
+    return found
+
+
+def _in_order(found: Iterable[ToolUse], tools: Iterable[ToolUse]) -> tuple[str, ...]:
+    names = {each.name for each in found}
+    return tuple(each.name for each in tools if each.name in names)
 
 
 class Evidence(Struct, frozen=True):

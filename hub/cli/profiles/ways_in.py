@@ -1,10 +1,14 @@
-"""The ways by which hosts reach the hub, as far as they are written down: entries in files of hosts, and tokens."""
+"""The ways by which hosts reach the hub, as far as they are written down: entries in files of hosts, and tokens; and
+how hosts come to be shown a profile by them, in sentences for whoever has written it (`arrivals`, pure).
+
+A host is shown the profile that its token names, else the one that its entry names, else the one that lists its label.
+"""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -12,17 +16,20 @@ from msgspec import Struct
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError
-from config.hosts.entry import url_of
-from config.hosts.facts import Machine, all_hosts, every_user_file
+from config.hosts.facts import KnownHost, Machine, all_hosts, every_user_file
 from config.hosts.install import text_at
-from config.hosts.installed import Records, our_entries
+from config.hosts.installed import Records, our_entries, url_of
 from config.hub_paths import install_records_path, tokens_path
 from config.loading.assemble import load_all
+from config.loading.check_profiles import OWN_LABEL
 from config.loading.host_files import command_of
 from config.secrets.state_file import StateUnreadable
 from config.tables.access import AccessToken
+from config.tables.profiles import DEFAULT_PROFILE
 from hub.catalog.view import PROFILE_MARK
+from hub.cli.render.costs import find_known
 from hub.cli.subcommand import Desk
+from hub.control.answers import HostRow, Status
 from hub.downstream.access.host_tokens import TOKENS
 
 
@@ -117,3 +124,116 @@ def tokens(configured: "Sequence[AccessToken]") -> Iterator[TokenWay]:
             yield TokenWay(name, kept.host or name, kept.profile)
     for each in configured:
         yield TokenWay(each.name, each.host or each.name, each.profile)
+
+
+MAX_SAID: Final = 6
+"""Hosts of which something is said; of further ones, only how many there are."""
+
+
+def arrivals(
+    name: str,
+    labels: Sequence[str],
+    status: Status,
+    ways: HostWays,
+    hosts: Mapping[str, KnownHost],
+    *,
+    changed: bool = True,
+) -> list[str]:
+    """The sentences about the hosts of the profile `name`, which lists these labels. `hosts`: those that are known,
+    by label; `changed`: the profile has just been written."""
+    found = [] if labels or name == DEFAULT_PROFILE else [_without_labels(name, status)]
+    found += [text for label in labels for text in _of_label(name, label, status, ways, hosts)]
+    if changed:
+        attached = dict.fromkeys(each.label for each in status.hosts if each.profile == name)
+        titles = [hosts[label].title for label in attached if label in hosts and hosts[label].lists_once]
+        found += [f"restart {title}: it asks for its tools only when it starts" for title in titles]
+    if len(found) > MAX_SAID:
+        found[MAX_SAID:] = [f"and {len(found) - MAX_SAID} more hosts of it are not shown it now: see `hubd profiles`"]
+    return found
+
+
+def _without_labels(name: str, status: Status) -> str:
+    """The way in which a profile without labels gets a host."""
+    named = [each for each in status.hosts if each.profile == name]
+    if named:
+        return f"it is shown to {_say_attached(len(named))} whose entry or token names it, and lists no label of a host"
+    labels = sorted({each.label for each in status.hosts if each.label not in ("", OWN_LABEL)})
+    example = f", such as {labels[0]}" if labels else ""
+    return (
+        f"no host is shown it yet: list labels of hosts{example} as `hosts` of [profiles.{name}] (`hubd edit`), or "
+        f"have the entry of a host name it: `hubd connect --profile {name}`, or the URL /mcp/~{name}"
+    )
+
+
+def _say_attached(number: int) -> str:
+    return "the attached host" if number == 1 else f"the {number} attached hosts"
+
+
+def _of_label(name: str, label: str, status: Status, ways: HostWays, hosts: Mapping[str, KnownHost]) -> Iterator[str]:
+    title = hosts[label].title if label in hosts else label
+    attached = [each for each in status.hosts if each.label == label]
+    yield from dict.fromkeys(text for each in attached if (text := _why_other_view(name, title, each)))
+    if not attached:
+        yield from _when_detached(name, label, title, status, ways, known=label in hosts)
+
+
+def _why_other_view(name: str, title: str, row: HostRow) -> str:
+    """The reason why an attached host is not shown the profile that lists its label; "": it is."""
+    if row.profile == name:
+        return ""
+    if row.profile and row.profile != DEFAULT_PROFILE:
+        return (
+            f"{title} is shown the profile {row.profile} all the same: its token or its entry names that (`--profile`, "
+            f"or the URL /mcp/~{row.profile}), which counts more than its label"
+        )
+    if row.endpoint.startswith("/mcp/") and not row.endpoint.startswith(("/mcp/@", "/mcp/~")):
+        return f"{title} has opened {row.endpoint}, one server alone, and no profile chooses from that"
+    return ""
+
+
+def _when_detached(name: str, label: str, title: str, status: Status, ways: HostWays, *, known: bool) -> Iterator[str]:
+    """The way in which a host without an attached one comes to be shown the profile."""
+    for row in status.hosts:
+        if row.label != label and row.profile != name and (found := find_known(row)) is not None and found.id == label:
+            has = f"has the label {row.label}" if row.label else "has no label"
+            yield (
+                f"{title} is attached and {has}, so it is not shown {name}: its entry needs `--host {label}` (`hubd "
+                f"install {label}` writes it), `--profile {name}`, or the URL /mcp/~{name}"
+            )
+            return
+    tokens = [each for each in ways.tokens if each.label == label]
+    entries = ways.entries.get(label, ())
+    said = [_when_entry_starts(name, label, title, each) for each in entries]
+    for token in tokens:
+        if token.profile and token.profile != name:
+            said.append(f"the token {token.name} opens the profile {token.profile} and nothing else, whatever lists it")
+        else:
+            how = f"with its token {token.name} it will be shown the profile {name} when it comes"
+            said.append(f"{title} is not attached now; {how}")
+    if said:
+        yield from dict.fromkeys(said)
+    elif known:
+        yield f"{title} does not have the hub yet, and is shown {name} once it has: `hubd install {label}`"
+    else:
+        yield (
+            f"no host of the label {label} is attached: one with the entry `hubd connect --host {label}` is shown "
+            f"{name}, and so is the URL /mcp/~{name}"
+        )
+
+
+def _when_entry_starts(name: str, label: str, title: str, entry: WrittenEntry) -> str:
+    if entry.profile == name or (entry.label == label and not entry.profile and not entry.server):
+        return f"{title} is not attached now; it will be shown the profile {name} when it starts"
+    if entry.profile:
+        how = f"its URL, /mcp/~{entry.profile}" if entry.opens_url else f"`--profile {entry.profile}`"
+        return f"{title} will be shown the profile {entry.profile}: its entry in {entry.path} names that by {how}"
+    if entry.server:
+        whole = f"`hubd install {label}` gives it one for all"
+        return f"the entry of {title} in {entry.path} is for one server, and no profile chooses from that: {whole}"
+    if entry.opens_url:
+        return (
+            f"the entry of {title} in {entry.path} opens the hub's URL, which has no label: end it with /mcp/~{name}, "
+            f"or run `hubd install {label}`"
+        )
+    has = f"has the label {entry.label}" if entry.label else "has no label"
+    return f"the entry of {title} in {entry.path} {has}: `hubd install {label}` gives it this one"

@@ -31,9 +31,8 @@ from hub.cli.hosts.originals import tools_by_server
 from hub.cli.hosts.served import reasons
 from hub.cli.hosts.turn import choose_hosts, in_turn
 from hub.cli.setup import questions, running_hub, screens
-from hub.cli.setup.carry_out import CarryOut
+from hub.cli.setup.carry_out import CarryOut, SetupPlan, plan_capture, plan_installs, upstreams_in, what_leaves
 from hub.cli.setup.interrupts import as_ctrl_c
-from hub.cli.setup.plan import SetupPlan, plan_capture, plan_installs, upstreams_in, what_leaves
 from hub.cli.setup.probe import probe
 from hub.cli.setup.running_hub import Way, refuse_other_hub
 from hub.cli.setup.survey import (

@@ -19,7 +19,7 @@ from hub.cli.render.costs import warning_of
 from hub.cli.render.screen import Block, Cell, Table, paint
 from hub.cli.render.words import about
 from hub.cli.server_watch import UP
-from hub.cli.setup.plan import SetupPlan
+from hub.cli.setup.carry_out import SetupPlan
 from hub.cli.setup.survey import ServerVerdict, Survey
 from hub.control.answers import HostRow
 from hub.wire.printable import printable

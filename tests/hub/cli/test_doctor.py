@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from config.editing.text import serverfile
-from config.hosts.entry import KEY, http_entry, stdio_entry
 from config.hosts.facts import Machine, all_hosts
+from config.hosts.installed import KEY, http_entry, stdio_entry
 from config.projects import Trust, load_project
 from config.settings import HubConfig
 from hub.cli.checks import all as checks

@@ -39,9 +39,9 @@ sys.exit(main(["setup", "--no-service"]))
 just before it begins is acted on when it ends."""
 SEARCHING = {
     "its own configuration": "config.loading.assemble.load_all",
-    "hosts": "hub.cli.hosts.turn.chosen_hosts",
+    "hosts": "hub.cli.hosts.turn.choose_hosts",
     "the servers of a host": "config.hosts.host_servers.survey",
-    "what is imported already": "config.hosts.import_writing.imported_files",
+    "what is imported already": "config.hosts.import_writing.plan_files",
 }
 """What it reads before it tries anything, and by which function."""
 

@@ -13,7 +13,7 @@ from config.hosts.leaving import Leaving
 from config.hosts.originals import take_out
 from hub.cli.render.screen import Screen
 from hub.cli.setup import questions, screens
-from hub.cli.setup.plan import SetupPlan
+from hub.cli.setup.carry_out import SetupPlan
 from hub.cli.setup.survey import ServerVerdict
 from hub.cli.subcommand import Output
 from tests.support import host_homes

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from config.hosts.facts import all_hosts
-from hub.cli.profiles.arrival import MAX_SAID, arrivals
-from hub.cli.profiles.ways_in import HostWays, TokenWay, WrittenEntry, entry_of
+from hub.cli.profiles.ways_in import MAX_SAID, HostWays, TokenWay, WrittenEntry, arrivals, entry_of
 from hub.control.answers import HostRow, Status
 
 pytestmark = pytest.mark.covers("EP-10")

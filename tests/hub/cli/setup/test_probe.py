@@ -8,11 +8,11 @@ import tempfile
 
 import pytest
 
-from hub.cli.setup.temporary_directory import LOCK, PREFIX, temporary_directory
+from hub.cli.setup.probe import LOCK, PREFIX, temporary_directory
 
 KILLED = """\
 import os, sys
-from hub.cli.setup.temporary_directory import temporary_directory
+from hub.cli.setup.probe import temporary_directory
 with temporary_directory() as (directory, lock):
     (directory / "state").mkdir()
     print(directory, flush=True)
@@ -23,14 +23,14 @@ with temporary_directory() as (directory, lock):
 @pytest.fixture(autouse=True)
 def place(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr("hub.cli.setup.temporary_directory.LONGEST_PLACE", 4096)
+    monkeypatch.setattr("hub.cli.setup.probe.LONGEST_PLACE", 4096)
     return tmp_path
 
 
 def left_over(place):
     """The directory of a setup that was killed, which `alive` would be."""
     code = f"import tempfile; tempfile.tempdir = {str(place)!r}\n"
-    code += "import hub.cli.setup.temporary_directory as it; it.LONGEST_PLACE = 4096\n" + KILLED
+    code += "import hub.cli.setup.probe as it; it.LONGEST_PLACE = 4096\n" + KILLED
     return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
@@ -99,6 +99,6 @@ def test_that_of_another_user_stays(place, monkeypatch):
     directory.mkdir(mode=0o700)
     (directory / LOCK).touch()
     uid = os.geteuid()
-    monkeypatch.setattr("hub.cli.setup.temporary_directory.os.geteuid", lambda: uid + 1)
+    monkeypatch.setattr("hub.cli.setup.probe.os.geteuid", lambda: uid + 1)
     with temporary_directory():
         assert directory.exists()
