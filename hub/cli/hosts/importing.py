@@ -21,11 +21,11 @@ from config.hosts.import_writing import (
     Write,
     import_directory,
     load_present,
-    marks_of_removal,
     names_by_identity,
     names_in_project,
     plan_files,
     project_write,
+    removals_in,
 )
 from config.hosts.install import text_at
 from config.hosts.installed import Records, our_entries
@@ -120,7 +120,7 @@ def _import(options: Desk) -> int:
     servers, skipped, code = _survey(options, structs.replace(machine, environ=environ), records)
     servers, skipped = choose_named(options, servers, skipped)
     ours = names_by_identity(config, directory, environ)
-    dropped = set() if options.again else marks_of_removal(directory)
+    dropped = set() if options.again else removals_in(directory)
     project = project_of(options)
     there, names = ({}, []) if project is None else names_in_project(project, environ)
 

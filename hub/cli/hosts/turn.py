@@ -1,8 +1,8 @@
 """Hosts and files that a command is about, and its turn: one command at a time moves servers between hosts and the hub.
 
 What such a command plans holds only as long as no other one writes: they decide by the same files of hosts, records and
-names of secrets. `config.files.locked` is for the moments in which any command writes, the turn is around it, from the
-plan to the end. The lock is the kernel's, so that it ends with the process, however that ends.
+names of secrets. `config.files.lock_edits` is for the moments in which any command writes, the turn is around it, from
+the plan to the end. The lock is the kernel's, so that it ends with the process, however that ends.
 """
 
 import fcntl

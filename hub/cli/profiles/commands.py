@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from config.editing.draft import Draft
 from config.editing.text import toml
-from config.files import locked
+from config.files import lock_edits
 from config.hosts.facts import hosts_that_list_once
 from config.hub_paths import state_dir
 from config.tables.profiles import DEFAULT_PROFILE
@@ -159,7 +159,7 @@ def _remove(options: Desk) -> int:
     labels = profiles[name].hosts
     before = status_now()
     output.set(profile=name, hosts=list(labels))
-    with locked(state_dir()):
+    with lock_edits(state_dir()):
         draft = Draft(options.config, os.environ)
         draft.remove_profile(name)
         if problems := draft.problems():

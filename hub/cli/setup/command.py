@@ -15,9 +15,9 @@ from config.hosts.import_writing import (
     Write,
     import_directory,
     load_present,
-    marks_of_removal,
     names_by_identity,
     plan_files,
+    removals_in,
 )
 from config.hosts.installed import Records
 from config.hosts.leaving import leave_changed
@@ -102,7 +102,7 @@ class _Journey:
         self._own_variables = present.own_lines
         self._known = names_by_identity(self._config, self._directory, self._environ)
         self._ours = frozenset(self._known.values())
-        self._removed = marks_of_removal(self._directory)
+        self._removed = removals_in(self._directory)
         self._work: CarryOut | None = None
         refuse_other_hub(config_file())
 
