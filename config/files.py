@@ -272,17 +272,12 @@ def _prune(name: str, directory: int) -> None:
 
 def _backups_of(name: str, directory: int) -> list[str]:
     """The names of the backups of one file, the oldest first; those of `a.json.2` are none of `a.json`."""
-    start = f"{name}."
-    return sorted(
-        each for each in os.listdir(directory) if each.startswith(start) and _is_stamp(each.removeprefix(start))
-    )
-
-
-def _is_stamp(text: str) -> bool:
-    try:
-        return f"{datetime.strptime(text, STAMP):{STAMP}}" == text
-    except ValueError:
-        return False
+    found = []
+    for each in os.listdir(directory):
+        with suppress(ValueError):
+            if each == f"{name}.{datetime.strptime(each.removeprefix(f'{name}.'), STAMP):{STAMP}}":
+                found.append(each)
+    return sorted(found)
 
 
 def write_new(new: str, data: bytes, directory: int, *, like: str | None = None, mode: int = 0o7777) -> None:
@@ -306,17 +301,10 @@ def _be_like(descriptor: int, like: str, directory: int, mode: int) -> None:
         if (found.st_uid, found.st_gid) != (ours.st_uid, ours.st_gid):
             os.fchown(descriptor, found.st_uid, found.st_gid)
         if sys.platform == "linux":
-            for name in _names_of_attributes(model):
-                with suppress(OSError):  # not all may be set by everybody
-                    os.setxattr(descriptor, name, os.getxattr(model, name))
+            with suppress(OSError):  # the file system has none
+                for name in os.listxattr(model):
+                    with suppress(OSError):  # not all may be set by everybody
+                        os.setxattr(descriptor, name, os.getxattr(model, name))
         os.fchmod(descriptor, stat.S_IMODE(found.st_mode) & mode)
     finally:
         os.close(model)
-
-
-def _names_of_attributes(descriptor: int) -> list[str]:
-    """Names of the extended attributes of an open file; none, where the file system has none."""
-    try:
-        return os.listxattr(descriptor)
-    except OSError:
-        return []

@@ -77,11 +77,11 @@ def passing(environ: Mapping[str, str], patterns: Patterns = ()) -> Passing:
         if matching is None or value.startswith("()"):  # the definition of a function
             continue
         if matching is False:
-            if _build_in().match(name):
+            if _compile(PASSED).match(name):
                 withheld[name] = "pattern"
-        elif name in patterns or _always().match(name):
+        elif name in patterns or _compile(ALWAYS).match(name):
             by_name[name] = value
-        elif _hubs_own().match(name) or (name == _STATE_OF_UNIT[0] and _STATE_OF_UNIT[1] in environ):
+        elif _compile(HUBS_OWN).match(name) or (name == _STATE_OF_UNIT[0] and _STATE_OF_UNIT[1] in environ):
             withheld[name] = "own"
         elif looks_secret(name, value):
             withheld[name] = "secret"
@@ -96,24 +96,12 @@ def _is_named(name: str, patterns: Patterns) -> bool | None:
         takes_out = pattern.startswith("!")
         if _compile((pattern[takes_out:],)).match(name):
             return not takes_out
-    return True if _build_in().match(name) else None
+    return True if _compile(PASSED).match(name) else None
 
 
 @cache
 def _compile(patterns: Patterns) -> re.Pattern[str]:
     return re.compile("|".join(map(translate, patterns)))
-
-
-def _build_in() -> re.Pattern[str]:
-    return _compile(PASSED)
-
-
-def _always() -> re.Pattern[str]:
-    return _compile(ALWAYS)
-
-
-def _hubs_own() -> re.Pattern[str]:
-    return _compile(HUBS_OWN)
 
 
 def mistakes(patterns: Patterns) -> Iterator[str]:

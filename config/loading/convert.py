@@ -6,7 +6,7 @@ mapping in its errors.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from functools import partial
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin
@@ -36,20 +36,26 @@ def convert_known(values: dict[str, Any], type: type[T], findings: Findings, pla
     values = _select_known(values, type, findings, place)
     for setting, declared in declarations(type).items():
         value = values.get(setting)
+        below = partial(_place_below, place, setting)
         if declared.rows is not None and isinstance(value, list):
-            values[setting] = list(_rows(value, setting, declared.rows, findings, place))
+            numbered = ((str(number), row) for number, row in enumerate(value))
+            rows = _tables(numbered, declared.rows, findings, below, "expected a table")
+            values[setting] = [row for _, row in rows]
         if not isinstance(value, dict):
             continue
         if declared.table is not None:
-            below = partial(_place_below, place, setting)
             values[setting], _ = convert_known(value, declared.table, findings, below)
         elif declared.rows is not None:
-            findings.wrong(place((setting,)), f"is a list of tables; {_rows_advice(setting, type)}")
+            above = next((f"{table}." for table, its in tables(HubConfig).items() if its is type), "")
+            findings.wrong(place((setting,)), f"is a list of tables; write [[{above}{setting}]]")
             del values[setting]
         elif declared.named is not None:
-            values[setting] = dict(_tables_by_name(value, setting, declared.named, findings, place))
+            expected = f"expected a table: write [{setting}.NAME] above this"
+            values[setting] = dict(_tables(value.items(), declared.named, findings, below, expected))
         elif declared.holds_secrets:
-            values[setting] = _texts(value, (setting,), findings, place)
+            for name in [name for name, text in value.items() if not isinstance(text, str)]:
+                findings.wrong(below((name,)), "expected text in quotes")
+            values[setting] = {name: text for name, text in value.items() if isinstance(text, str)}
     try:
         return values, convert(values, type)
     except msgspec.ValidationError:
@@ -60,33 +66,16 @@ def convert_known(values: dict[str, Any], type: type[T], findings: Findings, pla
     return values, convert(values, type)
 
 
-def _rows(
-    rows: list[Any], setting: str, type: type[Struct], findings: Findings, place: Place
-) -> Iterator[dict[str, Any]]:
-    """The tables of a list, each with the values that fit. An entry that is no table is among the findings."""
-    for number, row in enumerate(rows):
-        below = partial(_place_below, partial(_place_below, place, setting), str(number))
-        if isinstance(row, dict):
-            yield convert_known(row, type, findings, below)[0]
-        else:
-            findings.wrong(below(()), "expected a table")
-
-
-def _tables_by_name(
-    tables: dict[str, Any], setting: str, type: type[Struct], findings: Findings, place: Place
+def _tables(
+    tables: Iterable[tuple[str, Any]], type: type[Struct], findings: Findings, place: Place, expected: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The tables by name, each with the values that fit. What is no table is among the findings."""
-    for name, table in tables.items():
-        below = partial(_place_below, partial(_place_below, place, setting), name)
+    """The tables by name or number, each with the values that fit. What is no table is among the findings."""
+    for key, table in tables:
+        below = partial(_place_below, place, key)
         if isinstance(table, dict):
-            yield name, convert_known(table, type, findings, below)[0]
+            yield key, convert_known(table, type, findings, below)[0]
         else:
-            findings.wrong(below(()), f"expected a table: write [{setting}.NAME] above this")
-
-
-def _rows_advice(setting: str, type: type[Struct]) -> str:
-    above = next((f"{table}." for table, below in tables(HubConfig).items() if below is type), "")
-    return f"write [[{above}{setting}]]"
+            findings.wrong(below(()), expected)
 
 
 def _place_below(place: Place, setting: str, keys: Keys) -> Keys:
@@ -172,13 +161,6 @@ def nearest(key: str, type: type[Struct]) -> list[str]:
     """The setting that is probably meant by an unknown key, if any."""
     instead = [name for name, declared in declarations(type).items() if key in declared.setting.instead_of]
     return instead or get_close_matches(key, list(declarations(type)), 1)
-
-
-def _texts(values: dict[str, Any], path: Keys, findings: Findings, place: Place) -> dict[str, Any]:
-    for name, value in values.items():
-        if not isinstance(value, str):
-            findings.wrong(place((*path, name)), "expected text in quotes")
-    return {name: value for name, value in values.items() if isinstance(value, str)}
 
 
 # --- what msgspec says ------------------------------------------------------------------------------------------------

@@ -204,7 +204,10 @@ def _resolve(values: Mapping[str, Any], type: type[Struct], above: Keys, source:
                 if declared.setting.path and found[name]:
                     found[name] = str(source.path.parent / os.path.expanduser(found[name]))
         elif declared.holds_secrets and isinstance(value, dict):
-            found[name] = dict(_resolvable(value, source))
+            found[name] = {}
+            for key, text in value.items():
+                with suppress(Unresolved):  # told of each server that it is meant for
+                    found[name][key] = source.variables.expand_for_server(text) if isinstance(text, str) else text
     return found
 
 
@@ -232,13 +235,6 @@ def _resolve_deeply(values: Mapping[str, Any], keys: Keys, source: Source) -> It
         source.given[keys] = given
     if unread:
         source.unread[keys] = unread
-
-
-def _resolvable(values: Mapping[str, Any], source: Source) -> Iterator[tuple[str, Any]]:
-    """Those of `values` that can be resolved. What cannot is told of each server that it is meant for."""
-    for name, value in values.items():
-        with suppress(Unresolved):
-            yield name, source.variables.expand_for_server(value) if isinstance(value, str) else value
 
 
 def _expand(value: Any, path: Keys, source: Source, table: FieldTable) -> Any:

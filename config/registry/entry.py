@@ -153,14 +153,10 @@ def _pieces(slot: Slot, answers: Answers) -> Iterator[list[Piece]]:
         return  # optional, and nothing was said
     keys = {asked.variable: asked.key for asked in slot.asked}
     turns = max((len(answers.values[key]) for key in keys.values()), default=1) if slot.repeated else 1
+    fixed = {name: Piece(value) for name, value in slot.fixed}
     for turn in range(turns):
-        yield fill_template(template, lambda name, turn=turn: _value(slot, name, keys, answers, turn))  # type: ignore[misc]
-
-
-def _value(slot: Slot, name: str, keys: dict[str, str], answers: Answers, turn: int) -> Piece | None:
-    if name in keys:
-        return answers.piece(keys[name], turn)
-    return next((Piece(value) for known, value in slot.fixed if known == name), None)
+        pieces = {name: answers.piece(key, turn) for name, key in keys.items()}
+        yield fill_template(template, {**fixed, **pieces}.get)
 
 
 def words_of(slot: Slot, answers: Answers) -> list[str]:
@@ -182,13 +178,11 @@ def _show(slot: Slot) -> str:
     keys = {asked.variable: asked.key for asked in slot.asked}
     if slot.template is None:
         return keys[""].upper()
-    return "".join(piece.text for piece in fill_template(slot.template, lambda name: _show_value(slot, name, keys)))
-
-
-def _show_value(slot: Slot, name: str, keys: dict[str, str]) -> Piece | None:
-    if name in keys:
-        return Piece(keys[name].upper())
-    return next((Piece(value) for known, value in slot.fixed if known == name), None)
+    pieces = {
+        **{name: Piece(value) for name, value in slot.fixed},
+        **{name: Piece(keys[name].upper()) for name in keys},
+    }
+    return "".join(piece.text for piece in fill_template(slot.template, pieces.get))
 
 
 def _show_words(slot: Slot) -> list[str]:

@@ -121,16 +121,16 @@ def insert(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
     """
     node = _scan(text, path)
     if node is None:
-        new = render({**_nest(path, key, value)}, "  ", newline(text)) + newline(text)
+        new = render(nest(path, key, value), "  ", newline(text)) + newline(text)
         return Edit(len(text), "", new)
     unit = _unit(text, node)
     for number, name in enumerate(path):
         _require_object(node, path[:number])
         member = _member(node, name)
         if member is None:
-            return _append(text, node, name, _nest(path[number + 1 :], key, value), unit)
+            return _append(text, node, name, nest(path[number + 1 :], key, value), unit)
         if member.node.value is None:
-            return _fill(text, member, _nest(path[number + 1 :], key, value), unit)
+            return _fill(text, member, nest(path[number + 1 :], key, value), unit)
         node = member.node
     _require_object(node, path)
     if _member(node, key) is not None:
@@ -228,7 +228,8 @@ def _member(node: Node, key: str) -> Member | None:
     return found[0] if found else None
 
 
-def _nest(path: Sequence[str], key: str, value: Any) -> dict[str, Any]:
+def nest(path: Sequence[str], key: str, value: Any) -> dict[str, Any]:
+    """The objects on the way to a member, with nothing but that."""
     nested = {key: value}
     for name in reversed(path):
         nested = {name: nested}

@@ -99,10 +99,7 @@ def snippet(shape: Shape, key: str, value: dict[str, Any]) -> str:
         return yaml.render(shape.root, key, value, listed=shape.listed)
     if shape.format == "toml":
         return toml.render(shape.root, key, value)
-    nested: dict[str, Any] = {key: value}
-    for name in reversed(shape.root):
-        nested = {name: nested}
-    return jsonc.render(nested, "  ")
+    return jsonc.render(jsonc.nest(shape.root, key, value), "  ")
 
 
 def without(shape: Shape, document: Any, key: str) -> Any:
