@@ -105,14 +105,6 @@ class Memory:
         else:
             self.problem = ""
 
-    def fetch(self, path: Path) -> bytes:
-        """The content of the file.
-
-        Raises:
-            OSError: it cannot be read, is no file of the hub's own, or is far larger than one ever becomes.
-        """
-        return read_private(path, MAX_BYTES).data
-
     def _failed(self, error: Exception) -> None:
         self._changed = True
         problem = f"cannot save {self._path}: {error}"
@@ -122,7 +114,7 @@ class Memory:
 
     def _read(self, path: Path) -> None:
         try:
-            data = self.fetch(path)
+            data = read_private(path, MAX_BYTES).data
         except FileNotFoundError:
             return
         except OSError as error:

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from config.editing.text.change import Edit, EditRefused
 from config.environment.own_file import NotReadable, in_block, outside, with_block
-from config.environment.recording import recording
+from config.environment.passing import recording
 from config.errors import EditError
 from config.files import read_file, replace_file
 from config.loading.all_files import OWN_VARIABLES

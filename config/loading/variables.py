@@ -154,7 +154,8 @@ class Variables:
         if inner.startswith(("secret:", "credential:", "cmd:")):
             raise Unresolved(f"`${{{inner}}}` counts only in the settings of servers: write ${{file:path}} here")
         if inner.startswith("file:"):
-            given.append(text := self._file(inner.removeprefix("file:")))
+            name = inner.removeprefix("file:")
+            given.append(text := self._text(name, f"${{file:{name}}}").rstrip("\r\n"))
             return text
         if inner in self._provided and inner not in self.environ:
             return self._provided[inner]
@@ -166,7 +167,7 @@ class Variables:
         if default is not None and not value:
             return default
         if value is None:
-            name = found["name"]
+            name = str(found["name"])
             keep = f"run `hubd secret set {name}`, " if forms == SERVER_FORMS else ""
             raise Missing(
                 f"the variable {name} is not set: {keep}set it in the environment of hubd, or in hubd.env beside "
@@ -175,24 +176,16 @@ class Variables:
         given.append(value)
         return value
 
-    def _file(self, name: str) -> str:
-        text = self._text(name, f"${{file:{name}}}")
-        return text.rstrip("\r\n")
-
     def env_file(self, name: str) -> dict[str, str]:
-        """The variables of a file of KEY=VALUE lines; `name` may hold references itself.
+        """The variables of a file of KEY=VALUE lines. Raises: as `assignments`."""
+        return {each.name: each.value for each in self.assignments(name)}
+
+    def assignments(self, name: str) -> list[Assignment]:
+        """The lines of a file of KEY=VALUE lines; `name` may hold references itself.
 
         Raises:
             Missing: it cannot be read.
             Unresolved: a line is not of that form.
-        """
-        return {each.name: each.value for each in self.assignments(name)}
-
-    def assignments(self, name: str) -> list[Assignment]:
-        """As `env_file`, with the lines.
-
-        Raises:
-            Missing, Unresolved: as there.
         """
         name = self.expand(name)
         try:

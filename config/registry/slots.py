@@ -160,15 +160,11 @@ def _slot(
             secret=template.variables[variable].is_secret or template.is_secret,
             typed=variable == typed_name,
         )
-        for variable in names_in(template.value, _open(template.variables))
+        for variable in names_in(template.value, template.variables)
+        if template.variables[variable].value is None  # the publisher fixed none
     ]
     fixed = tuple((known, each.value) for known, each in template.variables.items() if each.value is not None)
     return Slot(place=place, name=name, template=template.value, asked=tuple(asked_of), fixed=fixed, repeated=repeated)
-
-
-def _open(variables: Mapping[str, Input]) -> dict[str, Input]:
-    """Those that are asked: the publisher fixed no value."""
-    return {name: each for name, each in variables.items() if each.value is None}
 
 
 def _mount_source(template: str) -> str:

@@ -6,7 +6,7 @@
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -104,13 +104,15 @@ def _of_package(package: Package, engine: str) -> Way:
         known = {each.name for each in variables}
         variables += [each for each in more if each.name not in known]
     for each in variables:
-        fixed = each.value is not None or each.default is not None or any(_is_each_fixed(each))
-        refuse_variable(each.name, fixed=fixed)
+        parts = (each, *each.variables.values())
+        refuse_variable(each.name, fixed=any(part.value is not None or part.default is not None for part in parts))
     if len({each.name for each in variables}) < len(variables):
         raise NotRunnable("it sets a variable twice")
     slots = slots_of(mounts, package.package_arguments, variables)
     if kind == "npm":
-        _refuse_runtime_of_npx(package)
+        for word in _words(package.runtime_arguments, "npx"):
+            if word not in ("-y", "--yes"):
+                raise refuse_option("npx", word)
         return Way(kind=kind, command=("npx", "-y", npm_package(package)), slots=slots)
     if kind == "pypi":
         return Way(kind=kind, command=("uvx", *_from_of_uvx(package)), slots=slots)
@@ -144,10 +146,6 @@ def _refuse_unseen_texts(templates: Sequence[ArgumentTemplate]) -> None:
             refuse_unseen(variable, "the name of a variable")
 
 
-def _is_each_fixed(template: ArgumentTemplate) -> Iterator[bool]:
-    return (each.value is not None or each.default is not None for each in template.variables.values())
-
-
 # --- what runners are asked for ---------------------------------------------------------------------------------------
 
 
@@ -164,12 +162,6 @@ def _words(arguments: Sequence[Argument], runner: str) -> list[str]:
         words = [each.name, each.value or ""] if each.type == "named" else [each.value or ""]
         found += [word for word in words if word]
     return found
-
-
-def _refuse_runtime_of_npx(package: Package) -> None:
-    for word in _words(package.runtime_arguments, "npx"):
-        if word not in ("-y", "--yes"):
-            raise refuse_option("npx", word)
 
 
 def _from_of_uvx(package: Package) -> list[str]:

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from config.editing.beside_main import Capture, capture, environment_file, write_capture
 from config.effective import ShownEnvironment, ShownVariable, show_environment
-from config.environment.recording import why_not_unasked
+from config.environment.passing import why_not_unasked
 from config.errors import ConfigError, EditError
 from config.files import lock_edits
 from config.hub_paths import backup_dir, config_file, state_dir

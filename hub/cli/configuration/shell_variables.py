@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from config.environment.recording import only_in_shell
+from config.environment.passing import only_in_shell
 from config.hosts.import_choice import Import
 from config.hosts.secret_literals import NewSecrets
 from config.loading.all_files import gather
