@@ -52,11 +52,8 @@ def authorization_url(
     resource: str = "",
     extra: Mapping[str, str],
 ) -> str:
-    """The URL to open at `endpoint`. `resource` "": it is not sent. `extra`: parameters of the configuration.
-
-    Raises:
-        OAuthProblem: a parameter of the configuration is none of its business, or the URL is none to open.
-    """
+    """The URL to open at `endpoint`. `resource` "": it is not sent. `extra`: parameters of the configuration. Raises
+    OAuthProblem: a parameter of the configuration is none of its business, or the URL is none to open."""
     scopes = scope.split(" ") if scope else []
     wanted = {
         "response_type": "code",
@@ -141,11 +138,7 @@ class RedirectUri(NamedTuple):
 
 
 def parse_redirect(uri: str) -> RedirectUri:
-    """Read a redirect URI.
-
-    Raises:
-        OAuthProblem: it is none that a browser could come back to.
-    """
+    """Read a redirect URI. Raises OAuthProblem: it is none that a browser could come back to."""
     problem = OAuthProblem(f"redirect_uri: {uri!r} is no loopback http address with a port, nor an https one")
     try:
         parts = urlsplit(uri)

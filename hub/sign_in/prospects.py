@@ -104,11 +104,8 @@ class Prospects:
         return self.find(upstream, principal) or Prospect(self._now(), target_of(config))
 
     async def discover(self, upstream: str, config: UpstreamConfig, principal: str, *, anew: bool = False) -> Discovery:
-        """Find out what a sign-in begins with, which a person waits for. `anew`: whatever is known.
-
-        Raises:
-            OAuthProblem, OAuthUnavailable: as `Servers`.
-        """
+        """Find out what a sign-in begins with, which a person waits for. `anew`: whatever is known. Raises
+        OAuthProblem, OAuthUnavailable: as `Servers`."""
         async with self._turn(upstream, principal):
             known = None if anew else self.find(upstream, principal)
             if known is not None and known.discovery is not None:
@@ -214,11 +211,8 @@ def join_scopes(*scopes: str) -> str:
 
 
 def check_scope(upstream: str, config: UpstreamConfig, scope: str) -> None:
-    """Check the scopes that a person has named.
-
-    Raises:
-        OAuthProblem: they are none, or `max_scopes` does not permit all of them.
-    """
+    """Check the scopes that a person has named. Raises OAuthProblem: they are none, or `max_scopes` does not permit all
+    of them."""
     wanted = readable_scopes(scope)
     if scope.strip(" ") and not wanted:
         raise OAuthProblem(

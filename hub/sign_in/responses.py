@@ -61,11 +61,8 @@ def is_navigation(headers: Mapping[str, str]) -> bool:
 
 
 def read_query(query: str) -> dict[str, str]:
-    """The parameters of a query, each of which is there once.
-
-    Raises:
-        BadResponse: one is there twice, is too long, or is no text.
-    """
+    """The parameters of a query, each of which is there once. Raises BadResponse: one is there twice, is too long, or
+    is no text."""
     if len(query) > MAX_QUERY_BYTES or query.count("&") >= MAX_PARAMETERS:
         raise BadResponse("The address is too long")
     found: dict[str, str] = {}
@@ -91,11 +88,8 @@ def _text(part: str, *, is_shown: bool = False) -> str:
 
 
 def judge(parameters: Mapping[str, str], server: AuthorizationServer) -> str:
-    """The code in a response to a request to `server`.
-
-    Raises:
-        RefusedResponse: it has none, or does not come from the authorization server that was asked.
-    """
+    """The code in a response to a request to `server`. Raises RefusedResponse: it has none, or does not come from the
+    authorization server that was asked."""
     issuer = parameters.get("iss")
     if issuer is None and server.sends_issuer:
         raise RefusedResponse(
@@ -123,11 +117,8 @@ def _say(issuer: str, error: str, description: str) -> str:
 
 
 def read_pasted(line: str) -> tuple[str, dict[str, str]]:
-    """The path and the parameters of an address that a person copied out of a browser.
-
-    Raises:
-        BadResponse: it is no such address; the text says what is.
-    """
+    """The path and the parameters of an address that a person copied out of a browser. Raises BadResponse: it is no
+    such address; the text says what is."""
     address = line.strip().strip("<>\"'")
     wanted = "Paste the whole address of the page that did not load; it begins with http and holds code= and state="
     if len(address) > MAX_QUERY_BYTES + 1024:
@@ -205,11 +196,7 @@ class Responses:
         return outcome
 
     async def _redeem(self, record: SignInRecord, code: str) -> Grant:
-        """Get the tokens for a code.
-
-        Raises:
-            OAuthProblem, OAuthUnavailable: as `Servers`.
-        """
+        """Get the tokens for a code. Raises OAuthProblem, OAuthUnavailable: as `Servers`."""
         ticket = record.ticket
         config = self._around.upstream(ticket.upstream)
         if config is None or config.url is None:

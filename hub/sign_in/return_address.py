@@ -67,11 +67,8 @@ class ReturnAddresses:
     async def choose(
         self, upstream: str, config: UpstreamConfig, server: AuthorizationServer, for_s: float
     ) -> RedirectUri:
-        """The redirect URI for a sign-in at `server`, where the hub listens from now on.
-
-        Raises:
-            OAuthProblem: there is none, or another program has its port.
-        """
+        """The redirect URI for a sign-in at `server`, where the hub listens from now on. Raises OAuthProblem: there is
+        none, or another program has its port."""
         configured = config.oauth.redirect_uri or self._around.config().oauth.redirect_uri
         if configured:
             if not server.sends_issuer:
@@ -83,11 +80,8 @@ class ReturnAddresses:
         return await self._listen_at_kept(number, for_s)
 
     async def expect(self, config: UpstreamConfig, server: AuthorizationServer) -> str:
-        """The redirect URI that a sign-in at `server` would use. Nothing listens there for that.
-
-        Raises:
-            OAuthProblem: there is none.
-        """
+        """The redirect URI that a sign-in at `server` would use. Nothing listens there for that. Raises OAuthProblem:
+        there is none."""
         if configured := config.oauth.redirect_uri or self._around.config().oauth.redirect_uri:
             return configured
         base = self._lasting_base()
@@ -151,11 +145,8 @@ class ReturnAddresses:
             raise OAuthProblem(NO_PORT) from None
 
     def listen_at(self, uri: str, for_s: float) -> RedirectUri:
-        """Listen at this redirect URI, exactly.
-
-        Raises:
-            OAuthProblem: another program has its port, or it is none that can be listened at.
-        """
+        """Listen at this redirect URI, exactly. Raises OAuthProblem: another program has its port, or it is none that
+        can be listened at."""
         redirect = parse_redirect(uri)
         if not redirect.is_loopback:
             return redirect
@@ -200,11 +191,8 @@ class CallbackListeners:
         self._open: dict[tuple[str, int], _Listener] = {}
 
     def listen(self, redirect: RedirectUri, missing: Iterable[tuple[str, int]], for_s: float) -> None:
-        """Listen at the `missing` addresses of a redirect URI, or go on doing so, for so long.
-
-        Raises:
-            PortTaken: one of them cannot be had; then there is none.
-        """
+        """Listen at the `missing` addresses of a redirect URI, or go on doing so, for so long. Raises PortTaken: one of
+        them cannot be had; then there is none."""
         until = trio.current_time() + for_s
         new: list[_Listener] = []
         try:
@@ -250,8 +238,6 @@ class CallbackListeners:
 
 
 class _Listener:
-    """One address."""
-
     def __init__(self, address: tuple[str, int], found: socket.socket) -> None:
         self.address = address
         self.socket = found
@@ -288,11 +274,7 @@ class _Listener:
 
 
 def bind(host: str, port: int) -> socket.socket | None:
-    """A listening socket; None: this machine has no such address.
-
-    Raises:
-        PortTaken: another program has it.
-    """
+    """A listening socket; None: this machine has no such address. Raises PortTaken: another program has it."""
     found = None
     try:
         found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)

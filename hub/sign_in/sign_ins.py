@@ -156,11 +156,8 @@ class SignIns:
         by_program: bool = False,
     ) -> Begun:
         """Begin a sign-in at a terminal; the person there has agreed to what is unusual if `yes`. `by_program`: a
-        program of a host or a server may have asked, so only the person's own browser can end it.
-
-        Raises:
-            HubError: it cannot begin; the text says why.
-        """
+        program of a host or a server may have asked, so only the person's own browser can end it. Raises HubError: it
+        cannot begin; the text says why."""
         config = self._load_configured(upstream)
         url = config.url or ""
         try:
@@ -200,11 +197,8 @@ class SignIns:
         )
 
     async def trial(self, upstream: str) -> SignInTrial:
-        """The prospects of a sign-in of the owner's; nothing is registered, and nobody is asked to sign in.
-
-        Raises:
-            HubError: no sign-in is made there.
-        """
+        """The prospects of a sign-in of the owner's; nothing is registered, and nobody is asked to sign in. Raises
+        HubError: no sign-in is made there."""
         config = self._load_configured(upstream)
         credential = self._around.accounts.find(upstream, OWNER)
         challenge = Challenge() if credential is None else credential.challenge
@@ -261,11 +255,8 @@ class SignIns:
         )
 
     async def finish(self, address: str) -> SignInOutcome:
-        """Carry on with the address of a page that did not load, which a person has copied.
-
-        Raises:
-            HubError: it belongs to no sign-in of this hub; those that are on their way go on.
-        """
+        """Carry on with the address of a page that did not load, which a person has copied. Raises HubError: it belongs
+        to no sign-in of this hub; those that are on their way go on."""
         try:
             path, parameters = read_pasted(address)
         except BadResponse as error:

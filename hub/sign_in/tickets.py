@@ -26,11 +26,9 @@ from upstreams.oauth.registration import ClientWish
 
 TICKET_S: Final = 3600.0
 RECORD_S: Final = 600.0
-DONE_S: Final = 600.0
 MAX_TICKETS: Final = 256
 MAX_RECORDS: Final = 64
 PER_TICKET: Final = 3
-MAX_DONE: Final = 64
 ASKED_PER_HOUR: Final = 3
 """Sign-ins at one upstream that hosts may ask for."""
 MAX_INVITATIONS: Final = 16
@@ -160,7 +158,6 @@ class Tickets:
         self._of: Recent[tuple[str, str], Ticket] = Recent(MAX_TICKETS)
         self._asked: Recent[tuple[str, str], deque[float]] = Recent(MAX_TICKETS)
         self._records: Recent[bytes, SignInRecord] = Recent(MAX_RECORDS)
-        self._done: Recent[str, tuple[float, SignInOutcome, str]] = Recent(MAX_DONE)
         self._unanswered: Recent[tuple[str, str], bool] = Recent(MAX_TICKETS)
 
     def __repr__(self) -> str:
@@ -260,19 +257,6 @@ class Tickets:
         self._records.pop(record.state, None)
         if record in record.ticket.records:
             record.ticket.records.remove(record)
-
-    # --- what a browser is shown at the end
-
-    def keep_outcome(self, outcome: SignInOutcome, again: str = "") -> str:
-        """Keep an outcome to be shown; the id of its page. `again`: where the sign-in may be tried once more."""
-        id = _id()
-        self._done.put(id, (self._now() + DONE_S, outcome, again))
-        return id
-
-    def find_outcome(self, id: str) -> tuple[SignInOutcome, str] | None:
-        """The outcome of this id, and where to try again."""
-        ends_at, outcome, again = self._done.get(id, (0.0, None, ""))
-        return None if outcome is None or ends_at <= self._now() else (outcome, again)
 
 
 def state_hash(state: str) -> bytes:

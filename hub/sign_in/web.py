@@ -14,8 +14,11 @@ import time
 from typing import Final
 
 import msgspec
+import trio
 
+from hub.control.sign_ins import SignInOutcome
 from hub.link.hub_errors import HubError
+from hub.link.recent import Recent
 from hub.net.http_server import HttpRequest, HttpResponse
 from hub.sign_in.authorization_url import host_of
 from hub.sign_in.browser_end import LOOPBACK_HOST, Who, is_forwarded, is_from_here
@@ -32,6 +35,8 @@ DONE: Final = "/oauth/done/"
 DOCUMENT: Final = "/oauth/client.json"
 COOKIE: Final = "__Host-hubd-signin"
 COOKIE_S: Final = 600
+DONE_S: Final = 600.0
+MAX_DONE: Final = 64
 NO_SUCH_SIGN_IN: Final = (
     'This hub did not begin this sign-in, or it is over. If you began it with "hubd auth" on another machine, paste'
     " this page's address into that terminal. If somebody sent you here, close it: its address opens your account."
@@ -51,6 +56,8 @@ class Browsers:
     def __init__(self, sign_ins: SignIns, around: Surroundings) -> None:
         self._sign_ins = sign_ins
         self._around = around
+        self._done_with: Recent[str, tuple[float, SignInOutcome, str]] = Recent(MAX_DONE)
+        """Outcomes to be shown, until when, and where the sign-in may be tried once more; by the id of the page."""
 
     async def handle(self, request: HttpRequest, response: HttpResponse) -> None:
         """Answer one request; the connection is not used again."""
@@ -155,7 +162,8 @@ class Browsers:
             return
         outcome = await self._sign_ins.responses.use(record, parameters)
         again = "" if outcome.state == "signed_in" or is_shown else f"{BEGIN}{record.invitation.id}"
-        done = self._sign_ins.tickets.keep_outcome(outcome, again)
+        done = secrets.token_urlsafe()
+        self._done_with.put(done, (trio.current_time() + DONE_S, outcome, again))
         gone = (_cookie_field("", 0),) if record.cookie else ()
         _show(response, 303, b"", (("Location", f"{DONE}{done}"), *gone))
 
@@ -184,11 +192,10 @@ class Browsers:
     # --- the rest -----------------------------------------------------------------------------------------------------
 
     def _done(self, response: HttpResponse, id: str) -> None:
-        found = self._sign_ins.tickets.find_outcome(id)
-        if found is None:
+        ends_at, outcome, again = self._done_with.get(id, (0.0, None, ""))
+        if outcome is None or ends_at <= trio.current_time():
             _tell(response, 404, "Over", "There is nothing here any more. You can close this page.")
             return
-        outcome, again = found
         title = (
             f"Signed in for {outcome.upstream or IDENTITY_PROVIDER}"
             if outcome.state == "signed_in"
@@ -199,7 +206,6 @@ class Browsers:
         _show(response, 200, page(title, (outcome.text, last), (again, "Try again") if again else None))
 
     def _document(self, response: HttpResponse) -> None:
-        """The client metadata document of a hub that has a public address of its own."""
         base = self._sign_ins.addresses.proxy_origin()
         if base is None:
             _tell(response, 404, "Nothing here", "This hub publishes no document about itself.")
@@ -222,7 +228,6 @@ def _came_to(request: HttpRequest, record: SignInRecord) -> bool:
 
 
 def _ask(invitation: Invitation) -> str:
-    """A sentence on who asked, and when."""
     return f"{invitation.by} asked for it at {time.strftime('%H:%M', time.localtime(invitation.asked_at))}."
 
 

@@ -113,11 +113,7 @@ def registration(hub: OAuthConfig, redirect_uri: str, method: str, scope: str = 
 
 
 def read_registration(answer: dict[str, Any] | None, issuer: str, redirect_uri: str, method: str) -> OAuthClient:
-    """The client that a successful answer describes.
-
-    Raises:
-        BadRegistration: it cannot be used.
-    """
+    """The client that a successful answer describes. Raises BadRegistration: it cannot be used."""
     if answer is None:
         raise BadRegistration("answers with something that is no JSON object")
     client_id = answer.get("client_id")

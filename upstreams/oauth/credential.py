@@ -266,11 +266,8 @@ class UpstreamCredential(CredentialState):
         return self._renewer
 
     async def _look(self, *, again: bool = False) -> None:
-        """Read the grant that is kept. `again`: perhaps another process has one by now.
-
-        Raises:
-            UpstreamUnresolved: the key cannot be had now.
-        """
+        """Read the grant that is kept. `again`: perhaps another process has one by now. Raises UpstreamUnresolved: the
+        key cannot be had now."""
         async with self._looking:
             if self._has_looked and (not again or (self.grant is not None and self.phase != "needed")):
                 return

@@ -202,11 +202,8 @@ def _refusal(answer: Fetched) -> str:
 def client_of_settings(
     server: AuthorizationServer, settings: UpstreamOAuth, redirect_uri: str, upstream: str
 ) -> OAuthClient:
-    """The client that the operator registered.
-
-    Raises:
-        OAuthProblem: a setting is missing without which it is not to be used.
-    """
+    """The client that the operator registered. Raises OAuthProblem: a setting is missing without which it is not to be
+    used."""
     for setting, value in (("client_secret", settings.client_secret), ("private_key", settings.private_key)):
         if value is not None and not settings.issuer:
             issuer = quote_toml(show_url(server.issuer))

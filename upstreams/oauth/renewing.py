@@ -92,11 +92,7 @@ class Renewer:
 
     async def find_kept(self) -> tuple[Grant | None, str]:
         """The grant that is kept, if it is good for the upstream as it is configured now; and what a person should
-        know: why there is one that cannot be used.
-
-        Raises:
-            KeyLocked: the key cannot be had now.
-        """
+        know: why there is one that cannot be used. Raises KeyLocked: the key cannot be had now."""
         account = self.account
         try:
             grant = await trio.to_thread.run_sync(lambda: self.shared.store().find(account.upstream, account.principal))
@@ -236,7 +232,6 @@ class _Renewal(Struct):
         return RenewalOutcome("tokens", new, is_kept=is_kept)
 
     async def _end(self, grant: Grant | None, problem: OAuthProblem, *, was_begun: bool) -> RenewalOutcome:
-        """The outcome if the token endpoint refuses."""
         verdict, account = judge(problem), self.renewer.account
         if grant is None or not account.by_person:
             await self._finish()

@@ -166,11 +166,8 @@ class Proof(Struct, frozen=True):
 
 
 def proof_of(client: OAuthClient, settings: UpstreamOAuth, *, audience: str, now: float) -> Proof:
-    """The proof of `client`. `audience` is whom a signed statement is for; `now` wall time.
-
-    Raises:
-        OAuthProblem: the secret or the key is missing, or the key cannot be used.
-    """
+    """The proof of `client`. `audience` is whom a signed statement is for; `now` wall time. Raises OAuthProblem: the
+    secret or the key is missing, or the key cannot be used."""
     method, id = client.token_auth, ("client_id", client.client_id)
     if method == "none":
         return Proof((id,))
@@ -204,11 +201,8 @@ def with_settings(client: OAuthClient, settings: UpstreamOAuth) -> OAuthClient:
 
 
 def client_assertion(client_id: str, audience: str, settings: UpstreamOAuth, *, now: float) -> str:
-    """A JWT in which `client_id` says to `audience` who it is, good for a minute from wall time `now`.
-
-    Raises:
-        OAuthProblem: there is no private key, or it cannot be used.
-    """
+    """A JWT in which `client_id` says to `audience` who it is, good for a minute from wall time `now`. Raises
+    OAuthProblem: there is no private key, or it cannot be used."""
     if settings.private_key is None:
         raise OAuthProblem("there is no private_key for private_key_jwt; set it beside client_id")
     header: dict[str, object] = {"alg": settings.signing_alg, "typ": "JWT"}

@@ -89,11 +89,8 @@ def read_token_answer(answer: Fetched, *, now: float, where: str = "the authoriz
 
 
 def read_id_jag(answer: Fetched, *, now: float, where: str) -> str:
-    """The statement that a token exchange gave (RFC 8693 2.2.1), an identity assertion for another server.
-
-    Raises:
-        TokenRefused, OAuthUnavailable: as `read_token_answer`.
-    """
+    """The statement that a token exchange gave (RFC 8693 2.2.1), an identity assertion for another server. Raises
+    TokenRefused, OAuthUnavailable: as `read_token_answer`."""
     members = _accept(answer, now, where)
     token, kind = members.get("access_token"), members.get("issued_token_type")
     if kind != ID_JAG or not (isinstance(token, str) and _VISIBLE.fullmatch(token)):
@@ -182,11 +179,8 @@ def lasts(id_token: Secret, wall: float) -> bool:
 
 
 def check_id_token(id_token: Secret | None, issuer: str, client_id: str, nonce: str, wall: float) -> None:
-    """Check that an ID token is the answer to the request with `nonce` (3.1.3.7).
-
-    Raises:
-        OAuthProblem: there is none, or it is for somebody else or from another time.
-    """
+    """Check that an ID token is the answer to the request with `nonce` (3.1.3.7). Raises OAuthProblem: there is none,
+    or it is for somebody else or from another time."""
     if id_token is None:
         raise OAuthProblem(f"{issuer} gave no ID token; the hub needs one to sign in elsewhere")
     try:

@@ -87,10 +87,8 @@ async def discover(peer: Peer) -> ServerFacts | None:
 async def find_modern(ask: Callable[[str], Awaitable[Reply | None]]) -> ServerFacts | None:
     """Put `server/discover` by `ask`, which is given the revision to do it in and returns None for no answer.
 
-    None: not a modern server, or one with no modern revision in common.
-
-    Raises:
-        HubError: a modern server that cannot be used; or as `ask`.
+    None: not a modern server, or one with no modern revision in common. Raises HubError: a modern server that cannot be
+    used; or as `ask`.
     """
     reply = await ask(mcp.MODERN)
     if isinstance(reply, Failure) and reply.code in mcp.MODERN_ERRORS:

@@ -137,7 +137,6 @@ class SessionFrame:
                 await check()
 
     async def _ping(self) -> None:
-        """Ping once; note it if there is no answer in time."""
         sent_at = trio.current_time()
         with trio.move_on_after(PING_ANSWER_S):
             await self._send_ping()

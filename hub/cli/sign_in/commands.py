@@ -154,11 +154,8 @@ def why_no_browser() -> str:
 
 
 def sign_in(wishes: Wishes, output: Output) -> int:
-    """Carry out a sign-in, and say what came of it and of the server; the exit code.
-
-    Raises:
-        HubNotRunning, ControlFailed, NotUnderstood: as `converse`.
-    """
+    """Carry out a sign-in, and say what came of it and of the server; the exit code. Raises HubNotRunning,
+    ControlFailed, NotUnderstood: as `converse`."""
     try:
         with client() as hub:
             return _end(converse(hub, wishes, output), output, is_wanted=not wishes.within_s)
@@ -170,11 +167,7 @@ def sign_in(wishes: Wishes, output: Output) -> int:
 
 def offer_sign_in(found: Collection[ServerOutcome], output: Output) -> int | None:
     """Ask whoever sits at the terminal to sign in at the one server that wants it; the exit code of that. None: nobody
-    was asked, or wants to.
-
-    Raises:
-        HubNotRunning, ControlFailed, NotUnderstood: as `converse`.
-    """
+    was asked, or wants to. Raises HubNotRunning, ControlFailed, NotUnderstood: as `converse`."""
     wanting = [each for each in found if each.sign_in]
     if len(wanting) != 1 or not output.is_attended():
         return None
@@ -187,7 +180,6 @@ def offer_sign_in(found: Collection[ServerOutcome], output: Output) -> int | Non
 
 
 def _finish(options: Desk) -> int:
-    """Hand the address on standard input to the hub, which waits for it."""
     line = "" if sys.stdin is None else read_line(sys.stdin, MAX_ADDRESS_CHARS).strip()
     if not line:
         raise UsageError("standard input has no line with the address of the page that did not load")
@@ -215,7 +207,6 @@ def _end(outcome: SignInOutcome, output: Output, *, is_wanted: bool = False) -> 
 
 
 def _with_server(name: str, said: str, output: Output) -> int:
-    """Wait until the server is connected, and say so."""
     with client() as hub:
         (found,) = watch(hub, [name], output).values()
     output.set(server=found.as_object())
@@ -276,11 +267,8 @@ SCHEME: Final = "Bearer "
 
 
 def ask_token(name: str, output: Output) -> int:
-    """Ask for the token of the server `name`, keep it, and have the server connected with it; the exit code.
-
-    Raises:
-        EditError: it cannot be kept, or the file with the server cannot be edited.
-    """
+    """Ask for the token of the server `name`, keep it, and have the server connected with it; the exit code. Raises
+    EditError: it cannot be kept, or the file with the server cannot be edited."""
     output.say(f"{name} wants a token and has no sign-in; whoever runs it has tokens for you.")
     try:
         token = getpass("its token (it is not shown): ").strip().removeprefix(SCHEME).strip()

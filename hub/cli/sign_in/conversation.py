@@ -229,11 +229,8 @@ def forwarding(port: int, environ: Mapping[str, str]) -> str:
 
 
 def _wait(hub: ControlClient, wishes: Wishes, step: SignInStep, pasted: PastedLines, output: Output) -> SignInOutcome:
-    """The outcome: of the browser that came back, or of an address that was pasted.
-
-    Raises:
-        HubNotRunning: the hub has stopped.
-    """
+    """The outcome: of the browser that came back, or of an address that was pasted. Raises HubNotRunning: the hub has
+    stopped."""
     began = now_s()
     until = began + step.expires_s + PATIENCE_S
     while True:

@@ -102,7 +102,6 @@ async def _resource(fetch: Fetcher, terms: Terms, challenge: Challenge) -> Prote
 
 
 def _issuer(terms: Terms, resource: ProtectedResource | None, preferred: Collection[str]) -> str:
-    """The authorization server to sign in at."""
     if terms.settings.issuer or resource is None:
         return terms.settings.issuer
     servers = resource.authorization_servers
@@ -141,11 +140,8 @@ async def _legacy_server(fetch: Fetcher, terms: Terms) -> AuthorizationServer:
 
 
 async def _refuse_absent(fetch: Fetcher, terms: Terms, server: AuthorizationServer) -> None:
-    """Refuse a server that describes nothing, and has no page to sign in on where 2025-03-26 has it.
-
-    Raises:
-        NoSignIn: it has none, and nothing that is configured says that it has.
-    """
+    """Refuse a server that describes nothing, and has no page to sign in on where 2025-03-26 has it. Raises NoSignIn:
+    it has none, and nothing that is configured says that it has."""
     settings = terms.settings
     if settings.client_id or settings.resource or settings.grant != "authorization_code":
         return

@@ -69,11 +69,7 @@ def is_resource_document(document: dict[str, Any]) -> bool:
 
 
 def read_resource(document: dict[str, Any], place: str, terms: Terms) -> ProtectedResource:
-    """The protected resource that a document at `place` describes.
-
-    Raises:
-        OAuthProblem: it describes another one.
-    """
+    """The protected resource that a document at `place` describes. Raises OAuthProblem: it describes another one."""
     named = document.get("resource")
     identifier, is_wider = _identifier(named if isinstance(named, str) else None, place, terms)
     servers = document.get("authorization_servers")
@@ -121,11 +117,7 @@ def is_server_document(document: dict[str, Any]) -> bool:
 
 
 def check_issuer(issuer: str, terms: Terms) -> Address:
-    """The parts of an issuer that may be asked.
-
-    Raises:
-        OAuthProblem: it is none.
-    """
+    """The parts of an issuer that may be asked. Raises OAuthProblem: it is none."""
     address = terms.sound(issuer)
     if address is None or "?" in issuer:
         subject = show_url(issuer) if address else "The issuer"
@@ -140,9 +132,7 @@ def read_server(document: dict[str, Any], issuer: str, terms: Terms, *, is_promi
     """The authorization server that a document describes, which has to be `issuer`.
 
     `is_promise`: the document is where only the issuer can put one, so that its promise of `iss` can be relied on.
-
-    Raises:
-        OAuthProblem: it is another one, or one at which the hub cannot sign in.
+    Raises OAuthProblem: it is another one, or one at which the hub cannot sign in.
     """
     settings = terms.settings
     found = document["issuer"]

@@ -38,11 +38,8 @@ class NotKept(OAuthProblem):
 
 
 def make_private(folder: Path) -> None:
-    """Make `folder` (0700), and those above it, if they are missing.
-
-    Raises:
-        NotKept: it is not this user's alone, or cannot be made.
-    """
+    """Make `folder` (0700), and those above it, if they are missing. Raises NotKept: it is not this user's alone, or
+    cannot be made."""
     if not folder.parent.exists():
         make_private(folder.parent)  # `makedirs` gives them the mode that the umask leaves
     try:
@@ -52,11 +49,8 @@ def make_private(folder: Path) -> None:
 
 
 def read_file(path: Path) -> bytes | None:
-    """The content of a file; None if there is none.
-
-    Raises:
-        NotKept: it is a link, another user's, others may read it, or it cannot be read.
-    """
+    """The content of a file; None if there is none. Raises NotKept: it is a link, another user's, others may read it,
+    or it cannot be read."""
     try:
         data, found = read_private(path, MAX_FILE_BYTES)
     except FileNotFoundError:
@@ -71,11 +65,8 @@ def read_file(path: Path) -> bytes | None:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Let the file (0600) hold `data`. It is on disk when this returns; until then it is as it was.
-
-    Raises:
-        NotKept: it cannot be written.
-    """
+    """Let the file (0600) hold `data`. It is on disk when this returns; until then it is as it was. Raises NotKept: it
+    cannot be written."""
     make_private(path.parent)
     try:
         replace_private(path, data, sync_name=True)
@@ -92,11 +83,7 @@ def move_aside(path: Path) -> Path:
 
 
 def remove_file(path: Path) -> None:
-    """Remove the file, if it is there.
-
-    Raises:
-        NotKept: it cannot be removed.
-    """
+    """Remove the file, if it is there. Raises NotKept: it cannot be removed."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -123,11 +110,8 @@ class HeldLock:
         return int(text) if text.isdigit() else None
 
     def begin(self, generation: int) -> None:
-        """Note that the renewal of a generation begins; on disk when this returns. Blocks.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Note that the renewal of a generation begins; on disk when this returns. Blocks. Raises OSError: it cannot be
+        written."""
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, b"%d\n" % generation, 0)
         os.fdatasync(self._descriptor) if hasattr(os, "fdatasync") else os.fsync(self._descriptor)
@@ -161,11 +145,7 @@ async def hold_lock(path: Path, *, patience_s: float = PATIENCE_S) -> AsyncItera
 
 
 def open_lock(path: Path) -> int:
-    """The descriptor of a file to be locked, which is made if it is missing.
-
-    Raises:
-        NotKept: it cannot be opened.
-    """
+    """The descriptor of a file to be locked, which is made if it is missing. Raises NotKept: it cannot be opened."""
     make_private(path.parent)
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

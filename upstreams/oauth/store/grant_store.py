@@ -140,11 +140,8 @@ class GrantStore:
             raise CannotOpen(key.upstream) from None
 
     def find(self, upstream: str, principal: str) -> Grant | None:
-        """The current grant of a principal at an upstream: that of the latest sign-in; None: there is none.
-
-        Raises:
-            CannotOpen: as `load`.
-        """
+        """The current grant of a principal at an upstream: that of the latest sign-in; None: there is none. Raises
+        CannotOpen: as `load`."""
         mine = self._files_of(upstream, principal) or self._files_of(upstream, principal, ".json.unreadable")
         if not mine:
             return None

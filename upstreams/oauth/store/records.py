@@ -142,11 +142,7 @@ def encode_client(upstream: str, client: OAuthClient, seal: Seal) -> bytes:
 
 
 def read_plain(data: bytes, type: type[File]) -> File:
-    """The plain part of a file.
-
-    Raises:
-        UnreadableRecord, OtherVersion: as their names say.
-    """
+    """The plain part of a file. Raises UnreadableRecord, OtherVersion: as their names say."""
     try:
         if msgspec.json.decode(data, type=_Version).version != VERSION:
             raise OtherVersion

@@ -124,11 +124,8 @@ class AnswerStream:
         return data
 
     async def response(self, id: int, on_message: OnMessage) -> Reply | None:
-        """Read on to the response to request `id`; None: the stream ended without.
-
-        Raises:
-            UpstreamLost, UpstreamProtocolError, ResultTooLarge: as `receive`, or an event is not a message.
-        """
+        """Read on to the response to request `id`; None: the stream ended without. Raises UpstreamLost,
+        UpstreamProtocolError, ResultTooLarge: as `receive`, or an event is not a message."""
         while (events := await self.receive()) is not None:
             for kind, data in events:
                 if kind != "message":
@@ -161,11 +158,8 @@ def stream_headers(headers: bytes, last_id: str = "") -> bytes:
 
 
 def pick(data: bytes, id: int, on_message: OnMessage, name: str) -> Reply | None:
-    """The response to request `id`, if a message is that; all else goes to `on_message`.
-
-    Raises:
-        UpstreamProtocolError: not a message, or a response to another request.
-    """
+    """The response to request `id`, if a message is that; all else goes to `on_message`. Raises UpstreamProtocolError:
+    not a message, or a response to another request."""
     try:
         message: Message = decode(data, strict=False)
     except RemoteProtocolError as error:

@@ -122,11 +122,7 @@ class HttpReply:
                 self.hold(0)
 
     async def receive(self) -> bytes:
-        """The next piece of the body; empty at its end.
-
-        Raises:
-            UpstreamLost, UpstreamProtocolError: as `read`.
-        """
+        """The next piece of the body; empty at its end. Raises UpstreamLost, UpstreamProtocolError: as `read`."""
         while not self._done:
             data, self._rest = self._rest, b""
             if not data and self._remaining != 0:
@@ -152,11 +148,8 @@ class HttpReply:
             self.hold(0)
 
     def hold(self, size: int) -> None:
-        """Count `size` bytes of this answer, those beyond `FREE_BYTES`, in place of what was counted before.
-
-        Raises:
-            Overloaded: there is no room; the connection is closed and nothing is counted.
-        """
+        """Count `size` bytes of this answer, those beyond `FREE_BYTES`, in place of what was counted before. Raises
+        Overloaded: there is no room; the connection is closed and nothing is counted."""
         account, name = self._client.account, self._client.name
         if account is None:
             return
@@ -223,10 +216,8 @@ class HttpClient:
         `renewed_headers` gives others when these are refused (401), `credential` an Authorization that may change with
         each request: what was refused is then sent once more.
 
-        `connect_s`: how long it may take to connect. `account` counts answers while they are read.
-
-        Raises:
-            ValueError: a header that cannot be sent; the text does not repeat its value.
+        `connect_s`: how long it may take to connect. `account` counts answers while they are read. Raises ValueError: a
+        header that cannot be sent; the text does not repeat its value.
         """
         self.name = name
         self.url = url

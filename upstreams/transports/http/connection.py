@@ -72,11 +72,8 @@ class Url(Struct, frozen=True):
 
 
 def parse_url(text: str) -> Url:
-    """Take an http or https URL apart.
-
-    Raises:
-        ValueError: anything else, or user info in it; the text does not repeat the URL.
-    """
+    """Take an http or https URL apart. Raises ValueError: anything else, or user info in it; the text does not repeat
+    the URL."""
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("not an http:// or https:// URL")
@@ -91,11 +88,8 @@ def parse_url(text: str) -> Url:
 
 
 def on_its_way(url: Url, environ: Mapping[str, str]) -> Url:
-    """`url` with the proxy that `environ` has for it, if any.
-
-    Raises:
-        ProxyUnusable: the variable that counts names none.
-    """
+    """`url` with the proxy that `environ` has for it, if any. Raises ProxyUnusable: the variable that counts names
+    none."""
     proxy = proxy_for(environ, url.secure, url.host, url.port)
     return url if proxy is None else replace(url, proxy=proxy)
 
@@ -134,11 +128,8 @@ class ClientConnection:
         self.expires_at = float("inf")
 
     async def send(self, data: bytes) -> None:
-        """Send a whole request; when it cannot, whatever was answered in the meantime can still be read.
-
-        Raises:
-            Died: not one byte was taken.
-        """
+        """Send a whole request; when it cannot, whatever was answered in the meantime can still be read. Raises Died:
+        not one byte was taken."""
         if self._fd is None:
             try:
                 with trio.fail_after(STALL_S):

@@ -83,11 +83,8 @@ async def run_http_session(
 async def find_session(
     poster: Poster, config: UpstreamConfig, events: SessionEvents, memory: Memory, terms: SessionTerms
 ) -> Found:
-    """A session in what the server speaks, to be run; what that is will be remembered.
-
-    Raises:
-        HubError: there is no way to it, or it speaks nothing that is known.
-    """
+    """A session in what the server speaks, to be run; what that is will be remembered. Raises HubError: there is no way
+    to it, or it speaks nothing that is known."""
     name, key = poster.name, config_key(config)
 
     async def find_as_modern() -> ModernHttp | None:

@@ -68,10 +68,7 @@ class Poster:
     ) -> None:
         """Post a message that is not answered on this connection; `target` in place of the client's own.
 
-        `resend`: it may be sent twice.
-
-        Raises:
-            HubError: as `post`, or it was not accepted.
+        `resend`: it may be sent twice. Raises HubError: as `post`, or it was not accepted.
         """
         with await self.post(headers, body, target=target, resend=resend) as reply:
             if not 200 <= reply.status < 300:
@@ -98,11 +95,8 @@ class Poster:
         return reply
 
     async def read(self, reply: HttpReply, id: int, on_message: OnMessage) -> Reply:
-        """The response to request `id`. A stream that ends without it is an error.
-
-        Raises:
-            HubError: as `judge_refusal`, or the answer is not a response to this request.
-        """
+        """The response to request `id`. A stream that ends without it is an error. Raises HubError: as `judge_refusal`,
+        or the answer is not a response to this request."""
         if reply.status != 200:
             return await self.judge_refusal(reply, id)
         if reply.content_type == JSON:
@@ -125,11 +119,8 @@ class Poster:
         return response
 
     def answer_stream(self, reply: HttpReply) -> AnswerStream:
-        """The event stream that `reply` must be.
-
-        Raises:
-            UpstreamProtocolError: it is something else, a web page for instance.
-        """
+        """The event stream that `reply` must be. Raises UpstreamProtocolError: it is something else, a web page for
+        instance."""
         if reply.content_type != EVENTS:
             raise self.error(
                 f"{self.name} answered status {reply.status} with a body that is neither JSON nor an event stream; "

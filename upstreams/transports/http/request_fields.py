@@ -66,11 +66,8 @@ class RequestFields:
         return prefix
 
     async def refresh(self, credential: Credential) -> None:
-        """Show what `credential` has now. To be awaited before a request if that may differ.
-
-        Raises:
-            HubError: as `Credential.renew`.
-        """
+        """Show what `credential` has now. To be awaited before a request if that may differ. Raises HubError: as
+        `Credential.renew`."""
         if credential.due <= trio.current_time():
             await credential.renew()
         if credential.authorization is not self.shown:
@@ -80,11 +77,8 @@ class RequestFields:
         self, status: int, answer: Mapping[str, str], sent: tuple[Mapping[str, str], str], body: bytes, *, again: bool
     ) -> bool:
         """True if there are other lines to send in place of those that the server refused in `answer`. `again`: it
-        refused for the second time.
-
-        Raises:
-            UpstreamUnauthorized, HubError: as `Credential.refused`; there will be none without a person.
-        """
+        refused for the second time. Raises UpstreamUnauthorized, HubError: as `Credential.refused`; there will be none
+        without a person."""
         credential, (shown_headers, shown) = self.credential, sent
         challenges = (answer["www-authenticate"],) if "www-authenticate" in answer else ()
         if status == 403:  # perhaps it may pass with more scopes (RFC 6750 3.1)

@@ -35,11 +35,8 @@ class ResponseHead(Struct, frozen=True):
 
 
 def head_end(data: bytes) -> int:
-    """The end of the head at the beginning of `data`, blank line included; 0 while it is incomplete.
-
-    Raises:
-        MalformedResponse: it never will be a good head.
-    """
+    """The end of the head at the beginning of `data`, blank line included; 0 while it is incomplete. Raises
+    MalformedResponse: it never will be a good head."""
     at = data.find(b"\r\n\r\n", 0, MAX_HEAD_BYTES)
     if at >= 0:
         return at + 4
@@ -58,11 +55,8 @@ def is_informational(data: bytes) -> bool:
 
 
 def read_response(data: bytes) -> tuple[ResponseHead, int]:
-    """The head of a response, for `HeadParser`, and its Content-Length (0 if there is none).
-
-    Raises:
-        MalformedResponse: not a response, or one with two readings.
-    """
+    """The head of a response, for `HeadParser`, and its Content-Length (0 if there is none). Raises MalformedResponse:
+    not a response, or one with two readings."""
     _check_raw(data)
     parser = h11.Connection(h11.CLIENT)
     try:
@@ -122,11 +116,8 @@ class ResponseChunks:
         self.complete = False
 
     def feed(self, data: bytes) -> bytes:
-        """Decode `data`, not empty, to bytes of the body. Sets `complete` at its end.
-
-        Raises:
-            MalformedResponse: bad framing, or something behind the end.
-        """
+        """Decode `data`, not empty, to bytes of the body. Sets `complete` at its end. Raises MalformedResponse: bad
+        framing, or something behind the end."""
         self._parser.receive_data(data)
         parts: list[bytes] = []
         chunks = 0

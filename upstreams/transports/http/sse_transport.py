@@ -236,7 +236,6 @@ class SseSession(PeerSession):
 
 
 async def _endpoint(poster: Poster, stream: AnswerStream) -> str:
-    """The target for POSTs, from the first event."""
     events: list[tuple[str, bytes]] | None = []
     with trio.move_on_after(ENDPOINT_S):
         while events is not None and not events:

@@ -157,11 +157,8 @@ class StreamableSession(SessionFrame):
             self._checking = False
 
     async def probe(self) -> None:
-        """Ask something that a server of any use answers; end the session if it says that it has none.
-
-        Raises:
-            UpstreamUnavailable, UpstreamUnauthorized: there is no way to it.
-        """
+        """Ask something that a server of any use answers; end the session if it says that it has none. Raises
+        UpstreamUnavailable, UpstreamUnauthorized: there is no way to it."""
         with suppress(UpstreamProtocolError, UpstreamLost, Overloaded), trio.move_on_after(PROBE_S):
             await self.request(DISCOVER, {})
 

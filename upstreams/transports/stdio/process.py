@@ -69,11 +69,7 @@ class Child:
         mask: Callable[[str], str] = str,
     ) -> None:
         """Start it. `hear` is called with every line of its stderr, printable and without secrets, and its pid; `mask`
-        takes out those that `config` does not say.
-
-        Raises:
-            UpstreamUnavailable: it cannot be started.
-        """
+        takes out those that `config` does not say. Raises UpstreamUnavailable: it cannot be started."""
         assert config.command is not None
         self.name = name
         number = next(_numbers)
@@ -258,11 +254,8 @@ _REASONS: Final = {
 
 
 def _descriptors(popen: subprocess.Popen[bytes]) -> tuple[int, list[int]]:
-    """A pidfd of a process, and its pipes, large and no longer in the hands of `popen`; all of them or none.
-
-    Raises:
-        OSError: there are too many descriptors.
-    """
+    """A pidfd of a process, and its pipes, large and no longer in the hands of `popen`; all of them or none. Raises
+    OSError: there are too many descriptors."""
     made: list[int] = []
     try:
         made.append(os.pidfd_open(popen.pid))

@@ -79,7 +79,6 @@ class StdioSession(PeerSession):
             await self._run_process(Era.LEGACY, started)
 
     async def _run_process(self, expected: Era | None, started: Callable[[Session], None]) -> None:
-        """Run one process, from its start to its end."""
         child = Child(self._config, self.name, self._environ, self._said, self.terms.mask)
         at_work = None if self._package_run is None else self.events.at_work
         self._patience = Patience(self._config.timeouts.start, at_work)

@@ -118,7 +118,6 @@ class StderrLog:
 
 
 def _line(line: bytes) -> bytes:
-    """The part of a line that is kept."""
     return line.strip(b"\r")[:STDERR_LINE_CHARS]
 
 
