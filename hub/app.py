@@ -33,9 +33,9 @@ from hub.link.sealing import Sealer
 from hub.link.tool_usage import ToolUsage
 from hub.linux.machine import BootClock
 from hub.projects.profile_hosts import ProfileHosts, SearchHosts, load_modes
-from hub.projects.project_files import TrustedProjects
 from hub.projects.projects import Projects
 from hub.projects.running_servers import RunningServers, rules_of
+from hub.projects.workplaces import TrustedProjects
 from hub.routing.host_exchange import ProgressUpkeep
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog

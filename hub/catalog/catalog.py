@@ -3,6 +3,9 @@
 Made by `hub.catalog.merging` of the upstreams' snapshots, or by `hub.catalog.profiles` of another catalogue; a change
 anywhere makes a new one. The entries of one upstream are kept in its `UpstreamEntries`, which are taken over while its
 snapshot is the same; they are encoded when a list is first asked for, once per revision of hosts.
+
+A name that two upstreams show belongs to the first one, and the other's entry is hidden. Former names, bare names for
+user interfaces, and the tools for signing in lead to their owners, too, where no entry has the name.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,11 +16,10 @@ from hashlib import sha256
 from msgspec import Raw, Struct
 
 from config.tables.profiles import Profile
-from hub.catalog.entries import NOTHING, Route, UpstreamEntries, VisibleEntry
+from hub.catalog.entries import NAME_KINDS, NOTHING, Route, UpstreamEntries, VisibleEntry
 from hub.catalog.instructions import ServerWords, instructions, offer_of
 from hub.catalog.list_result import Cursors, ListFreshness, Ttl, freshness_of, list_result
-from hub.catalog.name_table import NameTable
-from hub.catalog.names import Rules
+from hub.catalog.names import Rules, quote_some
 from hub.catalog.profiles.unmatched import ProfileDoubts
 from hub.catalog.rewrite import Change, identity
 from hub.catalog.search.index import SearchIndex
@@ -27,9 +29,83 @@ from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View
 from hub.link.sealing import Sealer
 from hub.wire.declarations import EXPERIMENTAL, join_chains, read_chain
+from hub.wire.http.mcp_headers import Mirror
 from hub.wire.jsonrpc import encode
 from hub.wire.mcp import Kind
 from upstreams.inventory.offered import in_full
+
+
+class NameTable:
+    """The way from each visible name or URI to its owner. Never changes. `warnings` are sentences for the operator."""
+
+    def __init__(self, parts: Sequence[UpstreamEntries], chosen_from: "NameTable | None" = None) -> None:
+        """`chosen_from`: the table of the view that a profile chose `parts` from, which has told its own warnings."""
+        self._parts = tuple(parts)
+        self._routes: dict[Kind, dict[str, Route]] = {}
+        self._hidden: dict[tuple[Kind, str], frozenset[str]] = {}
+        """By kind and upstream: visible names that an earlier upstream has already."""
+        self._told = {} if chosen_from is None else chosen_from._hidden
+        self.warnings = tuple(warning for kind in Kind for warning in self._lay_out(kind))
+        self._mirrors: dict[str, tuple[Mirror, ...]] = {}
+        for part in reversed(self._parts):  # of one name, the first one's
+            self._mirrors.update(part.mirrors)
+
+    def route(self, kind: Kind, visible: str) -> Route | None:
+        """The upstream whose entry is listed as `visible`, or was under a former name of the upstream."""
+        return self._routes[kind].get(visible)
+
+    def mirrors(self, visible: str) -> tuple[Mirror, ...]:
+        """The arguments of a tool that a modern host repeats in headers."""
+        return self._mirrors.get(visible, ())
+
+    def names_left_out(self, kind: Kind, upstream: str) -> frozenset[str]:
+        """Visible names of an upstream's entries that are not listed."""
+        return self._hidden.get((kind, upstream), NOTHING)
+
+    def entries_of(self, kind: Kind, part: UpstreamEntries, *, ui: bool) -> Sequence[VisibleEntry]:
+        """The entries of an upstream that are listed, for hosts with or without user interfaces."""
+        return part.entries(kind, ui=ui, hidden=self.names_left_out(kind, part.name))
+
+    def without(self, tools: Mapping[str, frozenset[str]]) -> "NameTable":
+        """The same, but that these tools are not listed, by upstream; they can be called."""
+        found = copy(self)
+        found._hidden = dict(self._hidden)
+        for upstream, names in tools.items():
+            found._hidden[Kind.TOOL, upstream] = self.names_left_out(Kind.TOOL, upstream) | names
+        return found
+
+    def _lay_out(self, kind: Kind) -> Iterator[str]:
+        """Fill the table of `kind`. A name that two upstreams show belongs to the first; yields warnings about that,
+        but for names that were told."""
+        routes = self._routes[kind] = {}
+        for part in self._parts:
+            taken = frozenset(routes.keys() & part.routes[kind].keys())
+            routes.update((name, route) for name, route in part.routes[kind].items() if name not in taken)
+            if taken:
+                self._hidden[kind, part.name] = taken
+            if (new := taken - self._told.get((kind, part.name), NOTHING)) and kind in NAME_KINDS:
+                yield f"{part.name}: left out, because an earlier upstream has the name: {quote_some(sorted(new))}"
+        for part in self._parts:
+            for name, route in part.former(kind).items():
+                routes.setdefault(name, route)
+        if kind is Kind.TOOL:
+            yield from self._lay_out_apps(routes)
+            for part in self._parts:
+                for name, route in part.route_of_sign_in.items():
+                    routes.setdefault(name, route)
+
+    def _lay_out_apps(self, routes: dict[str, Route]) -> Iterator[str]:
+        """Let user interfaces reach their tools by bare names, but for names that are taken."""
+        for part in self._parts:
+            names = {each.visible for each in part.apps}
+            if taken := names & routes.keys():
+                self._hidden[Kind.TOOL, part.name] = self.names_left_out(Kind.TOOL, part.name) | taken
+            if new := taken - self._told.get((Kind.TOOL, part.name), NOTHING):
+                yield (
+                    f"{part.name}: its user interfaces cannot call these tools here, because another has the name: "
+                    f"{quote_some(sorted(new))}; use the endpoint /mcp/{part.name}"
+                )
+            routes.update((name, part.route_of(Kind.TOOL, name)) for name in names - taken)
 
 
 class Making(Struct, frozen=True):
@@ -46,10 +122,8 @@ class Making(Struct, frozen=True):
 
 
 class Catalog:
-    """Snapshot of what one view shows. Never changes, but for what it remembers in order to answer faster.
-
-    `warnings` are sentences for the operator.
-    """
+    """Snapshot of what one view shows. Never changes, but for what it remembers in order to answer faster. `warnings`
+    are sentences for the operator."""
 
     def __init__(
         self,
@@ -91,8 +165,6 @@ class Catalog:
         counts = ", ".join(f"{sum(len(part.shown[kind]) for part in self.parts)} {kind.value}" for kind in Kind)
         return f"<Catalog {self.view.name or 'of ' + str(len(self.parts))}: {counts}>"
 
-    # --- the way back ---
-
     def route(self, kind: Kind, visible: str) -> Route | None:
         """The upstream whose entry is listed as `visible`, or was under a former name of the upstream."""
         return self.names.route(kind, visible)
@@ -110,10 +182,8 @@ class Catalog:
         return [Route(name, original) for name, original in self._claims.resolve(uri) if name in present]
 
     def emitter(self, upstream: str, asked: str | None = None) -> Change:
-        """The change that makes URIs in a result of `upstream` visible ones: for `localise`.
-
-        The URI that a read `asked` for comes back in just that form.
-        """
+        """The change that makes URIs in a result of `upstream` visible ones: for `localise`. The URI that a read
+        `asked` for comes back in just that form."""
         if self.view.server:
             return identity
         if asked is not None:
@@ -124,8 +194,6 @@ class Catalog:
     def untagger(self, upstream: str) -> Change:
         """The change that makes visible URIs in arguments the upstream's own: for `untag_arguments`."""
         return identity if self.view.server else partial(self._claims.untag, upstream)
-
-    # --- lists ---
 
     def page(
         self,
@@ -184,8 +252,6 @@ class Catalog:
         own = [(self._own, self._own.shown)] if self._own is not None and kind is Kind.TOOL else []
         return [*own, *((part, self.names.entries_of(kind, part, ui=ui)) for part in self.parts)]
 
-    # --- search mode ---
-
     def in_search_mode(self, view: View, always: Collection[str]) -> "Catalog":
         """The catalogue of `view`: the same, but of its tools those for finding and calling the others are listed, and
         the `always` ones. All can be called."""
@@ -223,8 +289,6 @@ class Catalog:
         """True if some tool says that it only reads, and is believed."""
         trusted = (shown for part, shown in self.findable() if part.rule.trusted)
         return any(only_reads(each.fields) for shown in trusted for each in shown)
-
-    # --- the rest ---
 
     @property
     def always(self) -> frozenset[str]:
@@ -273,8 +337,7 @@ class Catalog:
         return self._instructions
 
     def _words(self) -> Iterator[ServerWords]:
-        """The words about each server that offers something, or says something; in a profile, of those of which it
-        shows something."""
+        """The words about each server that offers or says something; in a profile, if it shows something of it."""
         tools = {part.name: len(shown) for part, shown in self.findable()}
         for part in self.parts:
             counts = {kind: len(part.shown[kind]) for kind in Kind} | {Kind.TOOL: tools[part.name]}

@@ -10,9 +10,8 @@ from typing import Any
 
 from msgspec import structs
 
-from hub.catalog.catalog import Catalog, Making
+from hub.catalog.catalog import Catalog, Making, NameTable
 from hub.catalog.entries import UpstreamEntries
-from hub.catalog.name_table import NameTable
 from hub.catalog.names import Rules
 from hub.catalog.profiles.choice import ProfileRules
 from hub.catalog.profiles.chosen_entries import ChosenEntries, choose_part, rename_parts

@@ -26,7 +26,7 @@ from hub.fleet.ownership import PublishedFacts
 from hub.link.sealing import Keys, Signer, derive_keys, keys_from_setting, load_keys
 from hub.linux import orphans
 from hub.linux.machine import current_time
-from hub.projects.project_files import TrustedProjects
+from hub.projects.workplaces import TrustedProjects
 from upstreams.inventory.last_known import LastKnown
 
 if TYPE_CHECKING:

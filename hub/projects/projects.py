@@ -1,7 +1,7 @@
 """Projects: hosts that work in one see its servers beside the user's own.
 
 Which project a host is at work in is said by the user (`hubd connect --project`), else by the first of its roots, else
-by its shim (the working directory; `hub.projects.host_roots`). Of a project nothing counts until the user has allowed
+by its shim (the working directory; `hub.projects.workplaces`). Of a project nothing counts until the user has allowed
 its content (`config.projects`). Its servers run once for all hosts there, beside the common ones and under names of
 their own:
 
@@ -29,9 +29,8 @@ from hub.control.answers import ProjectRow
 from hub.downstream.hosts import Host
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.waiting import DirtyFlag
-from hub.projects.host_roots import Roots
-from hub.projects.project_files import FolderReadings, TrustedProjects, is_name
 from hub.projects.running_servers import RunningServers, rule_of
+from hub.projects.workplaces import FolderReadings, Roots, TrustedProjects, is_name
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.subscriptions import Subscriptions

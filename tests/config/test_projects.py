@@ -13,7 +13,7 @@ from config.loading.safe_reading import MAX_PROJECT_BYTES
 from config.projects import Trust, find_project, load_project, read_folder
 from config.setting import Secret
 from config.settings import HubConfig, UpstreamConfig
-from hub.projects.project_files import TrustedProjects
+from hub.projects.workplaces import TrustedProjects
 
 HOME = Path("/nowhere/home")
 

@@ -24,7 +24,7 @@ from hub.downstream.lines import connection
 from hub.downstream.lines.connection import LineHost as Attached
 from hub.link.interface import Identity
 from hub.link.sealing import Sealer, Signer
-from hub.projects.project_files import TrustedProjects
+from hub.projects.workplaces import TrustedProjects
 from hub.shim.pump import AGAIN_S
 from hub.shim.replay import Replay
 from hub.wire.mcp import UNDERSTOOD, Era

@@ -30,7 +30,7 @@ from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.lines import connection
 from hub.link.interface import Identity
 from hub.link.sealing import Sealer
-from hub.projects.project_files import TrustedProjects
+from hub.projects.workplaces import TrustedProjects
 from hub.wire.http.mcp_headers import encode_header
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import (

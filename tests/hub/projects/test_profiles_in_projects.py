@@ -12,7 +12,7 @@ from config.settings import HubConfig
 from config.tables.profiles import Profile
 from hub.catalog.view import profile_view, project_view
 from hub.link.interface import Identity
-from hub.projects.project_files import TrustedProjects
+from hub.projects.workplaces import TrustedProjects
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house

@@ -15,11 +15,9 @@ from config.projects import Trust, load_project
 from config.settings import HubConfig, Timeouts, UpstreamConfig
 from hub.catalog.view import project_view
 from hub.link.interface import Identity
-from hub.projects import project_files as workplaces
-from hub.projects import projects
-from hub.projects.host_roots import ROOTS_ANSWER_S, first_directory
-from hub.projects.project_files import TrustedProjects
+from hub.projects import projects, workplaces
 from hub.projects.projects import LINGER_S
+from hub.projects.workplaces import ROOTS_ANSWER_S, TrustedProjects, first_directory
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream
