@@ -2,13 +2,14 @@
 
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from os import EX_OK
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec import structs
 
 from config import directories
 from config.editing.draft import Draft
@@ -17,7 +18,7 @@ from config.files import lock_edits
 from config.hosts.facts import Machine
 from config.hub_paths import state_dir
 from config.saved_state import Memory
-from hub.cli.checks.all import findings
+from hub.cli.checks import daemons, environment, hosts, servers, stores
 from hub.cli.checks.evidence import (
     Examined,
     Finding,
@@ -26,7 +27,10 @@ from hub.cli.checks.evidence import (
     RecordShell,
     Restrict,
     WriteCommand,
+    about,
     examine,
+    join_names,
+    unreadable,
 )
 from hub.cli.checks.shown_token import findings_on
 from hub.cli.configuration.saving import reload_hub, save
@@ -233,3 +237,64 @@ def _run(words: Sequence[str], output: Output) -> None:
         output.fail(EX_FAILED, f"not fixed: {shown}: {done.stderr.strip()}")
     else:
         output.say(f"fixed by {shown}: {done.stdout.strip() or done.stderr.strip()}")
+
+
+# --- all checks -------------------------------------------------------------------------------------------------------
+
+CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
+    servers.configuration,
+    servers.same_server_twice,
+    servers.commands,
+    servers.working_directories,
+    environment.last_words,
+    environment.this_shell,
+    environment.of_this_shell_only,
+    servers.addresses,
+    servers.roots,
+    stores.store,
+    stores.same_names,
+    hosts.entries,
+    hosts.double_imports,
+    hosts.double_projects,
+    daemons.daemon,
+    daemons.limits,
+    daemons.search_mode,
+    daemons.profiles,
+    daemons.root,
+    daemons.upstreams,
+    daemons.other_daemons,
+    daemons.stale_sockets,
+    daemons.leftovers,
+    servers.open_files,
+    hosts.several_principals,
+    stores.secret_files,
+    stores.unreadable_files,
+)
+
+
+def findings(examined: Examined, *, strict: bool = False) -> list[Finding]:
+    """The findings of all checks, the worst first. A failed server is left out if another check found the cause.
+
+    `strict`: with advice on what works.
+    """
+    found: list[Finding] = []
+    for check in (*CHECKS, *([servers.packages_to_pin] if strict else [])):
+        try:
+            found.extend(check(examined))
+        except OSError as error:  # a file that may not be read; the other checks go on
+            found.append(unreadable(error.filename or check.__name__, error.strerror or str(error)))
+    causes = (each for each in found if each.level == "problem" and each.check != "upstream")
+    explained = {name for each in causes for name in each.names}
+    found = [rest for each in found if (rest := _without_explained(each, explained)) is not None]
+    return sorted(found, key=lambda finding: ("problem", "warning", "note").index(finding.level))
+
+
+def _without_explained(finding: Finding, explained: set[str]) -> Finding | None:
+    """A finding without the servers whose cause another one tells; None: nothing is left of it."""
+    if finding.check != "upstream" or explained.isdisjoint(finding.names):
+        return finding
+    rest = [name for name in finding.names if name not in explained]
+    if not rest:
+        return None
+    what = f"{join_names(rest)}: {finding.what.rpartition(': ')[2]}"
+    return structs.replace(finding, what=what, **about(rest))

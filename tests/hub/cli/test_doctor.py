@@ -22,10 +22,9 @@ from config.hosts.facts import Machine, all_hosts
 from config.hosts.installed import KEY, http_entry, stdio_entry
 from config.projects import Trust, load_project
 from config.settings import HubConfig
-from hub.cli.checks import all as checks
 from hub.cli.checks import daemons, hosts, servers, stores
 from hub.cli.checks.evidence import Examined, Finding, Restrict, examine
-from hub.cli.doctor import findings_blocks, repair
+from hub.cli.doctor import CHECKS, findings, findings_blocks, repair
 from hub.cli.render.screen import Screen
 from hub.control.answers import Status
 from hub.control.client import ControlClient
@@ -114,7 +113,7 @@ def test_nothing_wrong_nothing_found(case):
     entry = stdio_entry(all_hosts()["cursor"], str(case.hubd))
     case.host("cursor", json.dumps({"mcpServers": {KEY: entry}}))
     machine_wide = (daemons.leftovers, daemons.other_daemons)
-    assert [finding for check in checks.CHECKS if check not in machine_wide for finding in case.found(check)] == []
+    assert [finding for check in CHECKS if check not in machine_wide for finding in case.found(check)] == []
 
 
 # --- the configuration ------------------------------------------------------------------------------------------------
@@ -433,7 +432,7 @@ def test_hosts_that_are_shown_more_than_they_take(case):
     found = case.one(daemons.limits)
     assert (found.level, found.what) == ("warning", "windsurf is shown 101 tools and takes 100")
     assert "run `hubd profile suggest windsurf`" in found.fix
-    assert found in checks.findings(case.examined())
+    assert found in findings(case.examined())
     case.status["hosts"][0]["tools"] = 100
     assert case.found(daemons.limits) == []
 
@@ -445,7 +444,7 @@ def test_hosts_that_find_tools_by_searching(case):
     found = case.one(daemons.search_mode)
     assert (found.level, found.what) == ("note", "windsurf finds tools by searching (search mode)")
     assert found.why == "there are more tools than such a host takes"
-    assert found in checks.findings(case.examined())
+    assert found in findings(case.examined())
     case.status["profiles"] = [{"name": "small", "search": "on"}, {"name": "other"}]
     case.status["hosts"] = [{"label": "cline", "search": True, "profile": "small"}, *rows]
     by_profile, by_number = case.found(daemons.search_mode)
@@ -460,7 +459,7 @@ def test_profiles_that_name_what_is_not_there(case):
     case.status = {"version": "1", "profiles": [{"name": "coding", "warnings": [told]}, {"name": "other"}]}
     found = case.one(daemons.profiles)
     assert (found.level, found.what) == ("warning", told)
-    assert found in checks.findings(case.examined())
+    assert found in findings(case.examined())
     case.status["profiles"] = []
     assert case.found(daemons.profiles) == []
 
@@ -548,7 +547,7 @@ def test_one_fault_is_found_once(case):
     case.toml('[upstreams.a]\ncommand = "no-such-program"\n[upstreams.b]\ncommand = "sh"\n')
     lost = [{"name": name, "state": "failed", "last_error": "x"} for name in ("a", "b")]
     case.status = {"version": "1", "upstreams": lost}
-    found = [each.what for each in checks.findings(case.examined()) if each.level == "problem"]
+    found = [each.what for each in findings(case.examined()) if each.level == "problem"]
     assert len(found) == 2
     assert "no-such-program is not found" in found[0]
     assert found[1] == "b: failed"
@@ -643,7 +642,7 @@ def test_each_file_that_cannot_be_read_is_one_finding_and_the_rest_is_looked_at(
     (case.home / "installed.json").mkdir()
     for name in ("token", "keys"):
         (state / name).symlink_to("elsewhere")
-    found = checks.findings(case.examined())
+    found = findings(case.examined())
     unread = [each for each in found if each.check == "unreadable"]
     names = [str(case.home / "installed.json"), str(state / "token"), str(state / "keys")]
     assert [each.what for each in unread] == [f"{name} cannot be read" for name in names]
@@ -665,12 +664,8 @@ def test_what_a_check_may_not_look_at_ends_no_other(case, monkeypatch):
         raise PermissionError(13, "Permission denied", "/secret/place")
 
     made = Finding("c", "note", "after", "", "")
-    monkeypatch.setattr(checks, "CHECKS", (refused, lambda _: iter([made])))
-    assert [each.what for each in checks.findings(case.examined())] == [
-        "/secret/place cannot be read",
-        "before",
-        "after",
-    ]
+    monkeypatch.setattr("hub.cli.doctor.CHECKS", (refused, lambda _: iter([made])))
+    assert [each.what for each in findings(case.examined())] == ["/secret/place cannot be read", "before", "after"]
 
 
 @pytest.mark.parametrize("at", ["is_found", "_places"])
@@ -691,8 +686,8 @@ def test_hosts_that_may_not_be_looked_for(case, monkeypatch, at):
 def test_the_worst_comes_first(case, monkeypatch):
     levels = ["note", "problem", "warning", "problem"]
     made = [Finding("c", level, str(at), "", "") for at, level in enumerate(levels)]
-    monkeypatch.setattr(checks, "CHECKS", (lambda _: iter(made),))
-    assert [each.what for each in checks.findings(case.examined())] == ["1", "3", "2", "0"]
+    monkeypatch.setattr("hub.cli.doctor.CHECKS", (lambda _: iter(made),))
+    assert [each.what for each in findings(case.examined())] == ["1", "3", "2", "0"]
 
 
 # --- one finding per cause --------------------------------------------------------------------------------------------
@@ -739,7 +734,7 @@ def unconnected(monkeypatch):
 
 def about_servers(case, *, strict=False):
     machine_wide = {"root", "orphan"}
-    found = checks.findings(case.examined(), strict=strict)
+    found = findings(case.examined(), strict=strict)
     return [each for each in found if each.check not in machine_wide and "another hub" not in each.what]
 
 

@@ -6,8 +6,8 @@ from config.environment.own_file import with_block
 from config.hosts.facts import Machine
 from config.loading.assemble import load_all
 from hub.cli.checks import environment, servers
-from hub.cli.checks.all import findings
 from hub.cli.checks.evidence import Examined
+from hub.cli.doctor import findings
 from hub.control.methods import STATUS, read
 
 BUNDLE = environment.BUNDLES[0]
