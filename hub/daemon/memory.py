@@ -52,20 +52,15 @@ async def keep_trim(budget: Budget, running: Callable[[], int]) -> None:
         budget.when_released(before + WORTH_BYTES, enough.set)
         await enough.wait()
         with trio.move_on_after(LOOK_S):
-            await _wait_quiet(budget, running)
+            seen = -1
+            while budget.used or running() or seen != budget.released:  # nothing is freed, held or running for a while
+                seen = budget.released
+                await trio.sleep(QUIET_S)
         if is_worthwhile(budget, before):
             before = budget.released
             began = trio.current_time()
             await trio.to_thread.run_sync(trim, 0, abandon_on_cancel=True)
             log.debug("returned memory to the system in %.3f s", trio.current_time() - began)
-
-
-async def _wait_quiet(budget: Budget, running: Callable[[], int]) -> None:
-    """Wait until nothing was freed, held or running for a while."""
-    seen = -1
-    while budget.used or running() or seen != budget.released:
-        seen = budget.released
-        await trio.sleep(QUIET_S)
 
 
 def is_worthwhile(budget: Budget, before: int) -> bool:

@@ -158,7 +158,10 @@ class Endpoint:
         if isinstance(identity, EarlyReply):
             response.reply(identity.status, identity.body, identity.headers)
             return None
-        view = self._view_at(request.path)
+        path = request.path
+        view = EVERYTHING if path == "/mcp" else None
+        if path.startswith("/mcp/"):
+            view = self._router.find_view(path.removeprefix("/mcp/"))
         if view is None or not opens(identity, view):  # with the same words, or a token tells which profiles there are
             response.reply(404, nothing_here(identity.profile, is_own=request.path == f"/mcp/~{identity.profile}"))
             return None
@@ -176,12 +179,6 @@ class Endpoint:
             if is_batch(request.body):
                 return Inbound(request, response, identity, view)
             raise RequestRefused(400, error.failure, id=error.id) from None
-
-    def _view_at(self, path: str) -> View | None:
-        """The view that a path names; None: there is none."""
-        if path == "/mcp":
-            return EVERYTHING
-        return self._router.find_view(path.removeprefix("/mcp/")) if path.startswith("/mcp/") else None
 
     def _view_of(self, inbound: Inbound) -> View:
         """The view that the host of a request of no session is shown now: that of its profile, if it has one."""

@@ -128,22 +128,18 @@ class HttpSession(Host):
     async def restore(self, router: Router) -> None:
         """Show the host its project, subscribe again to all URIs, and tell which lists may have changed meanwhile."""
         with self._restoring:
-            await self._return()
+            if self.returning is not None and self.hosts.workplaces is not None:
+                try:
+                    with trio.move_on_after(RETURN_S):
+                        await self.hosts.workplaces.arrived(self, is_back=True)
+                finally:
+                    self.returning.set()
+                    self.returning = None
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._tell_differences, router)
                 await router.settled.wait()
                 for uri in self._watched:
                     nursery.start_soon(self._subscribe_again, uri, router)
-
-    async def _return(self) -> None:
-        if self.returning is None or self.hosts.workplaces is None:
-            return
-        try:
-            with trio.move_on_after(RETURN_S):
-                await self.hosts.workplaces.arrived(self, is_back=True)
-        finally:
-            self.returning.set()
-            self.returning = None
 
     async def returned(self) -> None:
         """Wait until the host of a revived session is shown the project that it worked in, or cannot be."""

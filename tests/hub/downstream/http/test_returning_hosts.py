@@ -29,9 +29,9 @@ class Shop:
         self.ready.set()
         endpoint.hosts.follow(self)
 
-    async def arrived(self, host): ...
-
-    async def returned(self, host):
+    async def arrived(self, host, *, is_back=False):
+        if not is_back:
+            return
         assert host.workplace == SHOP
         await self.ready.wait()
         if self.allowed:
