@@ -4,6 +4,7 @@ import contextlib
 import http.server
 import json
 import os
+import re
 import shlex
 import sys
 import threading
@@ -17,6 +18,8 @@ from hub.control.answers import Status, UpstreamRow
 from tests.support.commands import run_hubd
 from tests.support.processes import HUBD, own_directories, running
 
+CONNECTED = r"connected, 1 tool(, ~13 tokens)?\n"
+"""Tokens are counted a moment later, which a busy machine may take longer for than a command waits."""
 SCRIPTED = Path(__file__).parents[2] / "support" / "scripted.py"
 
 
@@ -132,8 +135,8 @@ def test_enable_restart_and_edit_say_whether_it_works(home, tmp_path):
     spent.touch()
     dies_later = good(once=str(spent), start=[["stderr", TRACE], ["exit", 1]])
     home.run("add", "x", "--disabled", "--", *dies_later)
-    assert home.run("enable", "x").endswith("x: connected, 1 tool, ~13 tokens\n")
-    assert home.run("restart", "x") == "restarting x\nx: connected, 1 tool, ~13 tokens\n"
+    assert re.search(rf"x: {CONNECTED}$", home.run("enable", "x"))
+    assert re.fullmatch(rf"restarting x\nx: {CONNECTED}", home.run("restart", "x"))
     spent.unlink()
     said = home.run("restart", "x", code=1)
     assert "No module named 'nowhere'" in said
@@ -151,7 +154,7 @@ def test_enable_restart_and_edit_say_whether_it_works(home, tmp_path):
     words = json.dumps(good()[1:])
     edited.write_text(edited.read_text().replace("args = []", f"args = {words}"))
     said = home.run("edit", VISUAL=f"cp {shlex.quote(str(edited))}")
-    assert said.endswith("new: connected, 1 tool, ~13 tokens\n"), "only those that were edited are waited for"
+    assert re.search(rf"\nnew: {CONNECTED}$", said), "only those that were edited are waited for"
 
 
 @pytest.mark.covers("FH-6")
