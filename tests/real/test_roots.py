@@ -15,6 +15,12 @@ def said(answer):
     return answer["content"][0]["text"]
 
 
+def is_told(host, folder):
+    """True once the server has the folder: on a busy machine it may take a first call before it asks for roots."""
+    calls = (said(host.tell("call", "files__list_allowed_directories")) for _ in range(100))
+    return any(answer.endswith(str(folder)) for answer in calls)
+
+
 @pytest.fixture
 def folders(tmp_path):
     made = [tmp_path / "one", tmp_path / "two"]
@@ -40,7 +46,7 @@ def hosts(tmp_path, folders):
 @pytest.mark.covers("G-11")
 def test_servers_that_ask_for_roots_get_those_of_each_host(hosts, folders):
     for host, folder in zip(hosts, folders, strict=True):
-        assert said(host.tell("call", "files__list_allowed_directories")).endswith(str(folder))
+        assert is_told(host, folder)
     refused = said(hosts[0].tell("call", "old__roots_aside"))
     assert 'it is given no roots; with roots = "host" it is given those of each host' in refused
     for host, folder in zip(hosts, folders, strict=True):
