@@ -53,7 +53,7 @@ async def checks(directory: Path) -> dict[str, Work]:
         access = Access(port=80, hosts=["hub"], token=OWN, others=credentials)
         first = access.check(request)
         if not isinstance(first, Identity):
-            await first.decide()
+            await first()
         assert isinstance(access.check(request), Identity), name
         found[name] = partial(access.check, request)
     return found

@@ -119,4 +119,4 @@ async def test_facts_that_cannot_be_read_stop_no_renewal_and_no_sign_in(tmp_path
         parts._spawn(sign_in)
         await signed_in.wait()
         nursery.cancel_scope.cancel()
-    assert "facts.lock: Is a directory" in caplog.text
+    assert "facts.lock cannot be opened: Is a directory" in caplog.text
