@@ -61,7 +61,7 @@ class ImportedOriginals:
         self._forced: frozenset[str] = frozenset()
         if options.disable_originals:
             self._forced = self._names_by_force()
-            self._refuse_damage()
+            Originals(originals_path())  # one that is damaged is refused before anything is changed
         elif options.force:
             raise UsageError("--force belongs to --disable-originals")
 
@@ -75,9 +75,6 @@ class ImportedOriginals:
                 raise UsageError(f"--force: these hosts have no server {pattern}; {hint}")
             found |= names
         return frozenset(found)
-
-    def _refuse_damage(self) -> None:
-        Originals(originals_path())
 
     def files(self) -> list[str]:
         """The files of hosts that change if the hub serves everything."""

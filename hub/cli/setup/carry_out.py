@@ -118,18 +118,6 @@ def plan_installs(places: Sequence[Place], machine: Machine, records: Records) -
     return found
 
 
-def what_leaves(
-    result: Import, config: HubConfig, machine: Machine, records: Records, served: Served, *, without_hub: bool = True
-) -> Leaving:
-    """The servers that hosts stop starting. `served`: why the hub does not serve a server, "": it does; `without_hub`:
-    hosts count that do not have the hub yet.
-
-    Raises:
-        EditError: a file cannot be read.
-    """
-    return leaving(result, config, machine, records, served=served, without_hub=without_hub)
-
-
 LIMIT_S = 60.0
 """Seconds that the hub has to connect servers that are installed already."""
 
@@ -198,7 +186,7 @@ class CarryOut:
             remember_hosts(result)
             self._reached_hosts, self.aftermath = True, "everything was written"
             code, changed = self._install(places, records, machine)
-            left = what_leaves(result, config, machine, records, served, without_hub=False)
+            left = leaving(result, config, machine, records, served=served)
             code = max(code, self._take_out(left, machine, changed))
         for each in left.stays:
             if each.kind == "changed":

@@ -20,7 +20,7 @@ from config.hosts.import_writing import (
     removals_in,
 )
 from config.hosts.installed import Records
-from config.hosts.leaving import leave_changed
+from config.hosts.leaving import leave_changed, leaving
 from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import config_file, install_records_path
 from config.loading.all_files import OWN_VARIABLES
@@ -31,7 +31,7 @@ from hub.cli.hosts.originals import tools_by_server
 from hub.cli.hosts.served import reasons
 from hub.cli.hosts.turn import choose_hosts, in_turn
 from hub.cli.setup import questions, running_hub, screens
-from hub.cli.setup.carry_out import CarryOut, SetupPlan, plan_capture, plan_installs, upstreams_in, what_leaves
+from hub.cli.setup.carry_out import CarryOut, SetupPlan, plan_capture, plan_installs, upstreams_in
 from hub.cli.setup.interrupts import as_ctrl_c
 from hub.cli.setup.probe import probe
 from hub.cli.setup.running_hub import Way, refuse_other_hub
@@ -218,13 +218,13 @@ class _Journey:
         served = dict.fromkeys(names, "")
         if (status := running_hub.status()) is not None:
             served |= reasons([name for name in served if name in self._ours], status)
-        leaving = what_leaves(result, self._config, self._machine, self._records, served)
+        leaves = leaving(result, self._config, self._machine, self._records, served=served, without_hub=True)
         installs = plan_installs(survey.places, self._machine, self._records)
         capture, why = plan_capture(imported, self._machine)
         for text in [why] if capture is None else screens.omissions(capture, self._machine.environ.get("PATH", "")):
             if text:
                 self._output.note(text)
-        return SetupPlan(imported, new, capture, installs, leaving, way)
+        return SetupPlan(imported, new, capture, installs, leaves, way)
 
     def _say_rest(self, plan: SetupPlan, result: Import, survey: Survey) -> None:
         """Report what setup leaves to the user: rules of hosts that name tools, and servers of single folders."""

@@ -142,7 +142,8 @@ def private_hub(configuration: str, variables: bytes = b"") -> Iterator[ControlC
         for name in ("run", "state"):
             (directory / name).mkdir(mode=0o700)
         for name, data in (("hubd.toml", configuration.encode()), ("hubd.env", variables)):
-            _write_private(directory / name, data)
+            with open(os.open(directory / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(data)
         process = None
         try:
             # Python ignores an interruption that comes within a fork.
@@ -153,11 +154,6 @@ def private_hub(configuration: str, variables: bytes = b"") -> Iterator[ControlC
         finally:
             if process is not None:
                 _stop(process)
-
-
-def _write_private(path: Path, data: bytes) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(data)
 
 
 def environment(directory: Path, environ: Mapping[str, str]) -> dict[str, str]:
@@ -212,14 +208,9 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         process.kill()
         process.wait()
-        _end_what_is_left()
+        kill_orphans()  # the servers of a hub that was killed: nothing else would end them before the next hub starts
     if interrupted:
         raise KeyboardInterrupt
-
-
-def _end_what_is_left() -> None:
-    """End the servers of a hub that was killed: nothing else would before the next hub starts."""
-    kill_orphans()
 
 
 PREFIX: Final = "hubd-setup-"
