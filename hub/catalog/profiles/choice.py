@@ -35,12 +35,6 @@ class HostLimits(Struct, frozen=True):
     tokens: int | None = None
     """About how many tokens of tools; None: any number."""
 
-    def are_passed(self, tools: int, tokens: int, share: float = 1.0) -> bool:
-        """True if there are more tools, or tokens of them, than this share of the limits."""
-        return (self.tools is not None and tools > share * self.tools) or (
-            self.tokens is not None and tokens > share * self.tokens
-        )
-
 
 class SearchModes:
     """The search mode of each host, by its label and what it would be shown.
@@ -97,7 +91,9 @@ class SearchModes:
         if limits is None or not self.is_open(view, label):
             return None
         was_on = key in self._on
-        if limits.are_passed(tools, tokens, OFF_AT if was_on else 1.0) == was_on:
+        share = OFF_AT if was_on else 1.0
+        sizes = ((tools, limits.tools), (tokens, limits.tokens))
+        if any(most is not None and size > share * most for size, most in sizes) == was_on:
             return None
         if was_on:
             self._on.discard(key)
