@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from config.diff import Difference, difference
 from config.environment.own_file import CurrentEnvironment
-from config.errors import ConfigError
+from config.errors import ConfigError, Diagnostic
 from config.loading.all_files import OWN_VARIABLES
 from config.loading.assemble import Loaded
 from config.watching import Watcher
@@ -157,16 +157,16 @@ class Reloader:
 
     def reasons_left_out(self) -> dict[str, str]:
         """Upstreams that the files name and the hub leaves out, each with the reason."""
-        diagnostics = self.loaded.unresolved
         own = self.loaded.files[0].with_name(OWN_VARIABLES) if self.loaded.files else OWN_VARIABLES
-        reasons: dict[str, list[str]] = {}
-        for diagnostic in diagnostics:
-            reasons.setdefault(diagnostic.unresolved, []).append(str(diagnostic))
-        return {
-            name: f"{'; '.join(texts)}. Once it is there{f', in {own} for instance,' * ('variable' in texts[0])} "
-            "the server is started within seconds."
-            for name, texts in reasons.items()
-        }
+        reasons: dict[str, list[Diagnostic]] = {}
+        for diagnostic in self.loaded.unresolved:
+            reasons.setdefault(diagnostic.unresolved, []).append(diagnostic)
+        told = {}
+        for name, found in reasons.items():
+            where = f", in {own} for instance," if found[0].text.startswith("the variable") else ""
+            lacking = "; ".join(map(str, found))
+            told[name] = f"{lacking}. Once it is there{where} the server is started within seconds."
+        return told
 
     # --- one reload ---------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import trio
 from msgspec import structs
 
 from config.errors import ConfigError
-from config.loading.assemble import Loaded
+from config.loading.assemble import Loaded, load_all
 from config.settings import HubConfig
 from hub.daemon.reload import Reloader
 
@@ -196,3 +196,13 @@ async def test_what_files_say_in_the_end_counts_also_if_they_were_read_in_betwee
                 assert stage.applied[-1] == size
             nursery.cancel_scope.cancel()
     assert stage.applied == [2, 1]
+
+
+async def test_a_variable_that_lacks_belongs_into_hubd_env_and_a_file_does_not(tmp_path):
+    main = tmp_path / "hubd.toml"
+    b = "[upstreams.b]\nurl = 'http://x'\nheaders = { X = '${file:none}' }\n"
+    main.write_text(f"[upstreams.a]\nurl = '${{NOT_SET}}'\n{b}")
+    async with staged(load_all(main, {}, partly=True)) as stage:
+        reasons = stage.reloader.reasons_left_out()
+    assert f"Once it is there, in {tmp_path / 'hubd.env'} for instance, the server" in reasons["a"]
+    assert "Once it is there the server" in reasons["b"]
