@@ -37,7 +37,7 @@ checks() {
 }
 
 tests() { # a marker expression, pytest arguments
-    local workers=$(($(nproc) < 4 ? $(nproc) + 1 : 4))
+    local workers=$(($(nproc) < 3 ? $(nproc) + 2 : 4))
     step "$bin/pytest" -n "$workers" --dist loadgroup --no-loadscope-reorder -m "$1 and not alone" "${@:2}"
     step "$bin/pytest" -m "$1 and alone" $(grep -rl --include="test_*.py" "mark\.alone" tests) "${@:2}"
 }
