@@ -6,8 +6,8 @@
 `renewing`    one renewal, among all processes, and the end of a sign-in; `obtaining`: the ways to the next token
 `discovery`   which authorization server, and what it can do
 `registration` the client id by which that one knows the hub; `client_metadata`: how the hub describes itself (pure)
-`token_endpoint` one request there, one answer; `client_proof`: how the hub proves its client id; `tokens`: what an
-              answer means, and the grant that it makes (both pure)
+`token_endpoint` one request there, one answer, and how the hub proves its client id; `tokens` (pure): what an answer
+              means, and the grant that it makes
 `store`       what is kept, sealed; `model`: all that as facts; `parts`: what all credentials share
 
 A hub loads `accounts` and `credential` with the first upstream that has a URL, `renewing` and what is below it when one
