@@ -324,7 +324,7 @@ class Demo:
         try:
             return tool(self, call, msgspec.convert(call.object("arguments"), kind))
         except msgspec.ValidationError as error:
-            return mistake(f"{name} cannot do that: {error}")
+            return mistake(NEEDS.get(name, f"{name} cannot do that: {error}"))
 
     def _add(self, call: Call, given: Summands) -> Json:
         total = given.a + given.b
@@ -332,7 +332,7 @@ class Demo:
 
     def _fail(self, call: Call, given: NoArguments) -> Json:
         self._log(call, "error", "the tool fail was called, so it failed")
-        return mistake("This tool always fails, so that you can see how failures look. NoArguments is broken.")
+        return mistake("This tool always fails, so that you can see how failures look. Nothing is broken.")
 
     def _touch(self, call: Call, given: NoArguments) -> Json:
         self._touched += 1
@@ -358,6 +358,12 @@ class Demo:
             self._reply(call, text_result(f"Counted down from {start}. Lift-off!"))
 
 
+NEEDS: Final = {
+    "echo": "echo needs text, a string",
+    "add": "add needs a and b, two numbers",
+    "countdown": "countdown takes from (a whole number, 1 to 100) and pause_s (seconds, 0 to 10)",
+}
+"""What is said of other arguments."""
 TOOL_METHODS: Final[dict[str, tuple[type, Callable[[Demo, Call, Any], Json | None]]]] = {
     "echo": (Text, lambda demo, call, given: text_result(given.text)),
     "add": (Summands, Demo._add),
