@@ -2,8 +2,8 @@
 
     look up in the shared store, and subscribe, at the same time
       |--- found ---->  kept in memory; given to all hosts that wait
-      `--- read ----->  given to all hosts that wait; kept in memory and put into the store, if cacheable
-                        (`cacheability`) and not stale meanwhile
+      `--- read ----->  given to all hosts that wait; kept in memory and put into the store, if it may be
+                        (`entry`) and is not stale meanwhile
 
 Each read is a task of its own, which no waiting host can end alone (`flight`).
 """

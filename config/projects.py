@@ -33,6 +33,12 @@ from config.loading.safe_reading import MAX_OWN_BYTES, Content, Keys, Problem, f
 from config.loading.safe_reading import PROJECT_FILES as PROJECT_FILES
 from config.settings import HubConfig, UpstreamConfig
 
+log = logging.getLogger("hubd.config")
+
+FORMAT: Final = 1
+LACKING: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors that say nothing about a file: this process, or the machine, lacks something for a moment."""
+
 
 class Folder(Struct, frozen=True):
     """The project files of one folder as they were found, not looked into."""
@@ -162,12 +168,6 @@ def _digest(root: Path, content: Mapping[Path, bytes]) -> str:
 
 def _is_below(path: Path, root: Path) -> bool:
     return Path(os.path.realpath(path)).is_relative_to(root) or Path(os.path.normpath(path)).is_relative_to(root)
-
-
-log = logging.getLogger("hubd.config")
-FORMAT: Final = 1
-LACKING: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Errors that say nothing about a file: this process, or the machine, lacks something for a moment."""
 
 
 class _File(msgspec.Struct, frozen=True):

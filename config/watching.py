@@ -35,6 +35,20 @@ MAX_LINKS: Final = 40
 Lookouts = dict[str, tuple[int, int]]
 """Directories to watch, and which they are."""
 
+log = logging.getLogger("hubd.config")
+
+STEP_MS: Final = 100
+"""Milliseconds between looks for events. A second look that finds no more ends the waiting."""
+QUIET_S: Final = 60.0
+"""Once nothing has happened for so long, the loop waits for the kernel: the library wakes for every look."""
+DEBOUNCE_MS: Final = 250
+"""Milliseconds to wait at most until events cease."""
+POLL_S: Final = 30.0
+POLL_ALONE_S: Final = 2.0
+"""Seconds between polls if nothing can be watched."""
+LOOKS_ALONE: Final = 30
+"""Polls after which watching is tried again."""
+
 
 def inspect(files: Iterable[Path], directories: Iterable[Path]) -> tuple[bytes, Lookouts]:
     """A digest of all there is to read, and where to watch for changes of it."""
@@ -110,21 +124,6 @@ def _key(directory: str) -> tuple[int, int] | None:
         return None
     watchable = stat.S_ISDIR(facts.st_mode) and os.access(directory, os.R_OK | os.X_OK)
     return (facts.st_dev, facts.st_ino) if watchable else None
-
-
-log = logging.getLogger("hubd.config")
-
-STEP_MS: Final = 100
-"""Milliseconds between looks for events. A second look that finds no more ends the waiting."""
-QUIET_S: Final = 60.0
-"""Once nothing has happened for so long, the loop waits for the kernel: the library wakes for every look."""
-DEBOUNCE_MS: Final = 250
-"""Milliseconds to wait at most until events cease."""
-POLL_S: Final = 30.0
-POLL_ALONE_S: Final = 2.0
-"""Seconds between polls if nothing can be watched."""
-LOOKS_ALONE: Final = 30
-"""Polls after which watching is tried again."""
 
 
 class Watcher:

@@ -6,7 +6,7 @@ the meaning they have there, and programs that only pass on a remote server are 
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from config.loading.safe_reading import Findings, Problem
 from config.loading.variables import Missing, Unresolved, Variables
 from config.name_globs import ALL
 from config.names import is_reserved, is_server_id, short_id
+from config.references import texts_in
 from config.settings import HubConfig
 
 _TOOLS_KEPT: Final = " is kept: hubd offers no other tools of it"
@@ -212,7 +213,7 @@ def _with_variables_of(table: FieldTable, values: dict[str, Any], variables: Var
 
 
 def _why_unresolved(values: Mapping[str, Any], variables: Variables) -> str:
-    for text in _strings([values.get(name) for name in SPELLINGS]):
+    for text in texts_in([values.get(name) for name in SPELLINGS]):
         try:
             variables.expand(text)
         except Missing:
@@ -223,17 +224,6 @@ def _why_unresolved(values: Mapping[str, Any], variables: Variables) -> str:
         except Unresolved as error:
             return str(error)
     return ""
-
-
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _strings(each)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _strings(each)
 
 
 def identity(values: Mapping[str, Any], variables: Variables) -> Identity:
@@ -259,7 +249,7 @@ def _of_url(url: str, headers: Mapping[str, str]) -> Identity:
 
 def is_unopened(hub: Identity) -> bool:
     """True if a value in it is a reference that could not be opened."""
-    return any(map(_REFERENCE.search, _strings(hub)))
+    return any(map(_REFERENCE.search, texts_in(hub)))
 
 
 def could_be(hub: Any, host: Any) -> bool:

@@ -112,7 +112,7 @@ class Originals(Remembered[list[Original]]):
 
 
 def of_host(place: Place, originals: Iterable[Original]) -> list[Original]:
-    """Those of one host, and of the user or one project."""
+    """The originals of one host, and of the user or one project."""
     project = place.project and str(place.project)
     return [each for each in originals if each.host == place.host.id and each.project == project]
 

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def map_in_steps(look_at: Callable[[S], T], entries: Sequence[S]) -> Generator[int, None, list[T]]:
-    """What `look_at` makes of each entry, with a pause after each full step."""
+    """The values that `look_at` makes of the entries, with a pause after each full step."""
     found: list[T] = []
     for at in range(0, len(entries), STEP):
         found += map(look_at, entries[at : at + STEP])

@@ -29,7 +29,7 @@ from hub.cli.checks.evidence import (
     WriteCommand,
     about,
     examine,
-    join_names,
+    join_few,
     unreadable,
 )
 from hub.cli.checks.shown_token import findings_on
@@ -163,7 +163,7 @@ def words_of_hub() -> tuple[dict[str, str], list[str]]:
 
 
 def texts_of_unresolved(here: Sequence[Diagnostic], hub: Mapping[str, str]) -> Iterator[str]:
-    """What is unresolved in this shell, and what in the running hub, as sentences."""
+    """Sentences about servers that are unresolved, in this shell and in the running hub."""
     for each in here:
         yield f"{each}; a hub that this shell starts leaves out {each.unresolved}"
     for name, why in hub.items():
@@ -296,5 +296,5 @@ def _without_explained(finding: Finding, explained: set[str]) -> Finding | None:
     rest = [name for name in finding.names if name not in explained]
     if not rest:
         return None
-    what = f"{join_names(rest)}: {finding.what.rpartition(': ')[2]}"
+    what = f"{join_few(rest)}: {finding.what.rpartition(': ')[2]}"
     return structs.replace(finding, what=what, **about(rest))

@@ -19,7 +19,7 @@ def now_s() -> float:
 
 
 def readable(descriptors: Sequence[int], limit_s: float | None = None) -> list[int]:
-    """Those of the descriptors that can be read, once there is one; [] after `limit_s` seconds.
+    """Descriptors that can be read, once there is one; [] after `limit_s` seconds.
 
     Raises:
         KeyboardInterrupt: Ctrl-C.

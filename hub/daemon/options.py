@@ -40,8 +40,8 @@ class FixedReferences:
         self._patience_s = START_PATIENCE_S
 
     def fill(self, loaded: Loaded) -> Loaded:
-        """What was loaded, with the values of these references in their places. An argument without a value has its
-        tool left out, and there is a warning."""
+        """The loaded configuration with the values of these references in their places. An argument without a value
+        has its tool left out, and there is a warning."""
         patience_s, self._patience_s = self._patience_s, PATIENCE_S
         profiles = loaded.config.profiles
         references = references_in_profiles(profiles)

@@ -181,7 +181,7 @@ class SignInRequests:
         return SignedOut(tuple(done))
 
     async def _credential(self, upstream: str, config: UpstreamConfig, principal: str) -> "UpstreamCredential | None":
-        """That of a principal at an upstream; "": at the company's identity provider."""
+        """The credential of a principal at an upstream; "": at the company's identity provider."""
         if not upstream:
             return self._parts.accounts.idp(principal)
         return await self._parts.credential(upstream, config, principal)

@@ -27,6 +27,14 @@ from upstreams.lifecycle import State
 NO_LABEL = ""
 """Of a host for which nothing but its profile decides."""
 
+log = logging.getLogger("hubd.host")
+
+SECTION: Final = "search"
+"""Of the memory: the hosts in search mode, each with its view."""
+MAX_KEPT: Final = 1_000
+Asked = tuple[View, str, str]
+"""A host for which it is decided: its place, its label, and the profile that it named."""
+
 
 class ProfileHosts:
     """The attached hosts by profile."""
@@ -121,14 +129,6 @@ class ProfileHosts:
 
 def _settings(profiles: Mapping[str, Profile]) -> dict[str, str]:
     return {name: profile.search for name, profile in profiles.items()}
-
-
-log = logging.getLogger("hubd.host")
-SECTION: Final = "search"
-"""Of the memory: the hosts in search mode, each with its view."""
-MAX_KEPT: Final = 1_000
-Asked = tuple[View, str, str]
-"""A host for which it is decided: its place, its label, and the profile that it named."""
 
 
 class SearchHosts:

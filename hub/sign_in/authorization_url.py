@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from config.tables.oauth import OWN_PARAMETERS
 from hub.wire.questions.page_urls import MAX_OPENED_CHARS, is_openable
+from upstreams.oauth.client_metadata import CALLBACK
 from upstreams.oauth.model import OAuthProblem
 
 SECRET_BYTES: Final = 32
@@ -92,7 +93,6 @@ def host_of(url: str) -> str:
         return url
 
 
-CALLBACK: Final = "/oauth/callback"
 WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}
 _PATH = re.compile(r"/[!-~]*", re.A)
 

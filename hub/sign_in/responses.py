@@ -34,6 +34,11 @@ MAX_DESCRIPTION: Final = 200
 SHOWN: Final = frozenset({"error", "error_description"})
 """Parameters that are only shown, and made printable for that; in others a control character is a trick."""
 
+log = logging.getLogger("hubd")
+
+STALE_CLIENT: Final = frozenset({"invalid_client", "unauthorized_client"})
+"""Errors of servers that know the hub no more: it registers anew."""
+
 
 class BadResponse(Exception):
     """A response that says nothing: it belongs to no sign-in of this hub, or cannot be read in one way only."""
@@ -133,12 +138,6 @@ def read_pasted(line: str) -> tuple[str, dict[str, str]]:
     if "state" not in parameters:
         raise BadResponse(wanted)
     return parts.path, parameters
-
-
-log = logging.getLogger("hubd")
-
-STALE_CLIENT: Final = frozenset({"invalid_client", "unauthorized_client"})
-"""Errors of servers that know the hub no more: it registers anew."""
 
 
 class Responses:

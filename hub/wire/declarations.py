@@ -1,5 +1,5 @@
-"""What peers declare: revisions and capabilities in the handshake of 2024-11-05 to 2025-11-25, capabilities of hosts as
-the hub declares them to upstreams, and the hubs behind a hub.
+"""Declarations of peers: revisions and capabilities in the handshake of 2024-11-05 to 2025-11-25, capabilities of hosts
+as the hub declares them to upstreams, and the hubs behind a hub.
 
 A legacy conversation opens with `initialize`, in which the client proposes a revision and declares its capabilities;
 the server answers with the revision it will speak; the client sends `notifications/initialized`, and from then on

@@ -244,7 +244,8 @@ class CredentialState:
         return self.failure(self.problem, None if self.has_moved else self.held_until - now)
 
     def check_usable(self, now: float) -> None:
-        """
+        """Check that the token can be used.
+
         Raises:
             UpstreamUnauthorized: there is no token that lasts.
         """

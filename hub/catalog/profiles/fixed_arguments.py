@@ -133,7 +133,7 @@ MAX_JUDGED_BYTES: Final = 16 << 10
 
 
 def _small(value: Raw | None) -> Any:
-    """What a member of a schema says; None: it is not there, or not worth the time."""
+    """The value of a member of a schema; None: it is not there, or not worth the time."""
     if value is None or len(bytes(value)) > MAX_JUDGED_BYTES:
         return None
     try:

@@ -174,7 +174,7 @@ _FIRST: Final = 1e6
 
 
 def near_names(name: str, known: Iterable[str], most: int = 3) -> list[str]:
-    """Those of `known` that are most like `name`, which nobody has: a slip of the pen; none, if all are unlike.
+    """The names among `known` that are most like `name`, which nobody has: a slip of the pen; [], if all are unlike.
 
     By the letters and the pairs of letters that both have: some 10 us for each.
     """

@@ -13,7 +13,7 @@ from config.hosts.installed import url_of
 from config.loading.check import split_listen
 from config.loading.safe_reading import read_private
 from config.tables.profiles import DEFAULT_PROFILE
-from hub.cli.checks.evidence import Examined, Finding, about, join_names
+from hub.cli.checks.evidence import Examined, Finding, about, join_few
 from hub.cli.render.costs import over_limit, remedy_of
 from hub.cli.render.words import telling_line
 from hub.cli.setup.probe import PREFIX
@@ -167,7 +167,7 @@ def upstreams(examined: Examined) -> Iterator[Finding]:
         else:
             why = reasons[one] if one else f"each {why}"
             fix = f"see `hubd logs {one or 'NAME'}`, fix the cause, then {again}"
-        yield Finding("upstream", "problem", f"{join_names(names)}: {what}", why, fix, **about(names))
+        yield Finding("upstream", "problem", f"{join_few(names)}: {what}", why, fix, **about(names))
 
 
 def _sign_in_problem(trial: SignInTrial) -> Finding:

@@ -13,7 +13,7 @@ from config.editing.beside_main import capture, environment_file
 from config.environment.passing import CERTIFICATES, PROXIES, passing
 from config.errors import EditError
 from config.settings import UpstreamConfig
-from hub.cli.checks.evidence import Examined, Finding, KeepVariables, RecordShell, about, join_names
+from hub.cli.checks.evidence import Examined, Finding, KeepVariables, RecordShell, about, join_few
 from hub.cli.configuration.shell_variables import only_here_of_hub
 from hub.control.answers import UpstreamRow
 
@@ -100,7 +100,7 @@ def last_words(examined: Examined) -> Iterator[Finding]:
                 break
     for (what, why, fix), names in found.items():
         then = f"then run `hubd restart {names[0] if len(names) == 1 else 'NAME'}`"
-        yield Finding("environment", "problem", f"{join_names(names)}: {what}", why, f"{fix}; {then}", **about(names))
+        yield Finding("environment", "problem", f"{join_few(names)}: {what}", why, f"{fix}; {then}", **about(names))
 
 
 def _remedy(cause: _Cause, row: UpstreamRow, config: UpstreamConfig, examined: Examined) -> tuple[str, str] | None:
@@ -188,15 +188,15 @@ def this_shell(examined: Examined) -> Iterator[Finding]:
     matters = [name for name in differing if any(fnmatchcase(name, each) for each in (*CERTIFICATES, *PROXIES))]
     if planned.recorded is None:
         if matters and any(each.command for _, each in examined.upstreams()):
-            what = f"{join_names(matters)} of this shell {'are' if len(matters) > 1 else 'is'} recorded nowhere"
+            what = f"{join_few(matters)} of this shell {'are' if len(matters) > 1 else 'is'} recorded nowhere"
             why = "a hub that a host starts has not got it, and servers may reach nothing"
             yield Finding("environment", "note", what, why, CAPTURE, repair=RecordShell())
         return
     missing = _directories(planned.values) - _directories(given)
     if not differing and not missing:
         return
-    parts = [f"its PATH lacks {join_names(sorted(missing))}"] if missing else []
-    parts += [f"{join_names(differing)} differ{'s' * (len(differing) == 1)}"] if differing else []
+    parts = [f"its PATH lacks {join_few(sorted(missing))}"] if missing else []
+    parts += [f"{join_few(differing)} differ{'s' * (len(differing) == 1)}"] if differing else []
     what = f"{path} was recorded from another shell than this: {'; '.join(parts)}"
     why = "servers get what was recorded, whoever starts the hub"
     fix = f"{CAPTURE} if this shell is right; else nothing"
@@ -212,7 +212,7 @@ def of_this_shell_only(examined: Examined) -> Iterator[Finding]:
     except EditError:  # which is told where secrets are read
         return
     for variable, names in found.items():
-        what = f"{join_names(names)}: {variable} is set in this shell only"
+        what = f"{join_few(names)}: {variable} is set in this shell only"
         why = "a hub that a host or a service starts has not got it"
         fix = f"{CAPTURE}, which asks whether to keep it, or `hubd secret set {variable}`"
         yield Finding("environment", "warning", what, why, fix, **about(names), repair=KeepVariables())

@@ -19,6 +19,7 @@ from config.loading.assemble import Loaded, load_all
 from config.loading.safe_reading import read_private
 from config.settings import HubConfig, UpstreamConfig
 from hub.cli.hosts.served import why_not_served
+from hub.cli.render.words import join_names
 from hub.control.answers import Status, UpstreamRow
 from hub.control.sign_ins import SignInTrial
 
@@ -92,12 +93,9 @@ def about(names: Sequence[str]) -> dict[str, Any]:
     return {"server": names[0] if len(names) == 1 else "", "names": tuple(names)}
 
 
-def join_names(names: Sequence[str], most: int = MOST_NAMES) -> str:
-    """Names in a sentence: "a, b and c"."""
-    if len(names) > most:
-        return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
+def join_few(names: Sequence[str], most: int = MOST_NAMES) -> str:
+    """Names in the line of a finding."""
+    return join_names(names, most)
 
 
 def readable_by_others(path: Path, mode: int, holds: str) -> Finding:

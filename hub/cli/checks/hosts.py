@@ -19,7 +19,7 @@ from config.loading.host_files import command_of
 from config.projects import Trust, find_project
 from config.secrets.state_file import StateUnreadable
 from config.settings import HubConfig
-from hub.cli.checks.evidence import GUI_PATH, Examined, Finding, HostFile, InstallHub, about, join_names
+from hub.cli.checks.evidence import GUI_PATH, Examined, Finding, HostFile, InstallHub, about, join_few
 from hub.downstream.access.host_tokens import TOKENS, hash_of
 from hub.downstream.access.resource_metadata import resource_of, shows_token, ways_in
 from hub.link.interface import OWNER
@@ -45,8 +45,8 @@ def double_imports(examined: Examined) -> Iterator[Finding]:
         ((file, key, name),) = double
         what, it = f'{file.place.title} starts "{key}" itself, and the hub has it as {name}', "it runs"
     else:
-        start = f"{join_names(list(places.values()))} start{'s' * (len(places) == 1)}"
-        what = f"{start} what the hub has, too: {join_names(names)}"
+        start = f"{join_few(list(places.values()))} start{'s' * (len(places) == 1)}"
+        what = f"{start} what the hub has, too: {join_few(names)}"
         it = "it runs" if len(names) == 1 else "each runs"
     why = f"{it} twice" if len(places) == 1 else f"{it} more than once"
     if having & places.keys():
@@ -67,8 +67,8 @@ def double_projects(examined: Examined) -> Iterator[Finding]:
             titles, keys = starts_beside_hub(root, examined.machine)
             if not titles:
                 return
-            who = f"{join_names(titles)} start{'s' * (len(titles) == 1)}"
-            what = f"{who} {join_names(keys)} of {root}/.mcp.json, and so may the hub"
+            who = f"{join_few(titles)} start{'s' * (len(titles) == 1)}"
+            what = f"{who} {join_few(keys)} of {root}/.mcp.json, and so may the hub"
             why = "what both start runs twice, and such a host sees each of its tools twice"
             fix = (
                 f"move it to {root}/.hubd.toml, which is for hubd alone, or run `hubd untrust {shlex.quote(str(root))}`"
@@ -103,7 +103,7 @@ def entries(examined: Examined) -> Iterator[Finding]:
             yield from _entry_by_url(file, examined)
     if without:
         one = len(without) == 1
-        what = f"{join_names(list(without))} {'does' if one else 'do'} not have the hub"
+        what = f"{join_few(list(without))} {'does' if one else 'do'} not have the hub"
         why = f"{'it' if one else 'they'} cannot reach any server of the hub"
         yield Finding("entry", "warning", what, why, f"run `hubd install {' '.join(dict.fromkeys(without.values()))}`")
 
@@ -168,7 +168,7 @@ def several_principals(examined: Examined) -> Iterator[Finding]:
     """Others than the owner who may come over HTTP: there are no rules yet of what each may use."""
     others = _others(examined.config)
     if others:
-        what = f"beside the hub's owner {join_names(others)} may come over HTTP"
+        what = f"beside the hub's owner {join_few(others)} may come over HTTP"
         why = "whoever is let in may use every server, with what the hub is signed in at: there are no rules yet"
         fix = "let in only whom you would give all of it; `required_scopes`, and `clients` of an issuer, narrow that"
         yield Finding("principals", "note", what, why, fix)

@@ -30,7 +30,7 @@ from hub.cli.checks.evidence import (
     Restrict,
     WriteCommand,
     about,
-    join_names,
+    join_few,
     readable_by_others,
 )
 
@@ -69,7 +69,7 @@ def same_server_twice(examined: Examined) -> Iterator[Finding]:
         seen.setdefault(one, []).append(name)
     for names in seen.values():
         if len(names) > 1:
-            what = f"{join_names(names)} are the same server"
+            what = f"{join_few(names)} are the same server"
             why = f"it runs {'twice' if len(names) == 2 else f'{len(names)} times'}, and hosts see its tools as often"
             fix = f"run {' and '.join(f'`hubd disable {name}`' for name in names[1:])}, or `hubd remove` in its place"
             yield Finding("twice", "warning", what, why, fix, **about(names))
@@ -108,7 +108,7 @@ def commands(examined: Examined) -> Iterator[Finding]:
 
 
 def _about_command(cause: str, command: str, found: str, names: list[str]) -> Finding:
-    what, it = f"{join_names(names)}: the command {command}", "the server" if len(names) == 1 else "these servers"
+    what, it = f"{join_few(names)}: the command {command}", "the server" if len(names) == 1 else "these servers"
     if cause == "not executable":
         is_file = os.path.isfile(command)
         fix = f"run `chmod +x {shlex.quote(command)}`" if is_file else "name the program in it"
@@ -161,7 +161,7 @@ def packages_to_pin(examined: Examined) -> Iterator[Finding]:
         ((name, (package, pinned)),) = found.items()
         what, why = f"{name}: {package} is not pinned", "each start runs its latest release, even a compromised one"
     else:
-        what = f"{len(found)} packages are not pinned: {join_names([package for package, _ in found.values()])}"
+        what = f"{len(found)} packages are not pinned: {join_few([package for package, _ in found.values()])}"
         why = "each start runs their latest releases, even a compromised one"
         pinned = next(iter(found.values()))[1] + " and the like"
     yield Finding("version", "warning", what, why, f"write {pinned} in args", **about(list(found)))
@@ -205,7 +205,7 @@ def addresses(examined: Examined) -> Iterator[Finding]:
             address = f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}"
             unreached.setdefault((address, reason), []).append(name)
     for (address, reason), names in unreached.items():
-        what = f"{join_names(names)}: {address} cannot be reached"
+        what = f"{join_few(names)}: {address} cannot be reached"
         fix = "start that server, or correct its url; a proxy is not tried"
         yield Finding("url", "problem", what, reason, fix, **about(names))
 
@@ -254,7 +254,7 @@ def roots(examined: Examined) -> Iterator[Finding]:
         and (row.mode in ("shared", "singleton") or (row.name in configured and configured[row.name].roots == "none"))
     ]
     if without:
-        what = f"{join_names(without)} asked for the roots of a host, and got none"
+        what = f"{join_few(without)} asked for the roots of a host, and got none"
         why = "a server that learns by roots where its host works does not learn it"
         fix = 'set roots = "host" there, and each host has a session with its own roots'
         yield Finding("roots", "warning", what, why, fix, **about(without))

@@ -21,7 +21,7 @@ from config.loading.check import split_listen
 from config.loading.safe_reading import read_private
 from config.settings import HubConfig
 from config.tables.access import AccessIssuer
-from hub.cli.checks.evidence import Finding, join_names
+from hub.cli.checks.evidence import Finding, join_few
 from hub.cli.subcommand import UsageError, now
 from hub.downstream.access.claims import Unfit, Verdict, lacking, read_jwt
 from hub.downstream.access.host_tokens import PREFIX
@@ -115,7 +115,7 @@ class Judge:
             return _refuse(jwt.why, "have the authorization server make one as RFC 9068 says")
         settings = next((each for each in self._config.access.issuers if each.issuer == jwt.issuer), None)
         if settings is None:
-            known = join_names([each.issuer for each in self._config.access.issuers])
+            known = join_few([each.issuer for each in self._config.access.issuers])
             fix = "get a token from there, or write that issuer below [[access.issuers]], to the letter"
             return _refuse(f"it says that its issuer is {_show(jwt.issuer)}, and the hub knows {known}", fix)
         issuer = self._issuer(settings)
@@ -142,16 +142,16 @@ class Judge:
             return _refuse(verdict.why, f"get another one from {settings.issuer}, or correct what it says there")
         place = self._place(verdict, settings)
         if place is None:
-            whom = join_names([_show(each) for each in sorted(verdict.audiences)], 4)
+            whom = join_few([_show(each) for each in sorted(verdict.audiences)], 4)
             fix = f"ask {settings.issuer} for one for the resource {self._metadata.resource}, to the letter"
             fix += "; where it knows no resources, set `audiences` below [[access.issuers]]"
             return _refuse(f"it is for {whom} (`aud`), and not for this hub, {self._metadata.resource}", fix)
         required = self._config.access.required_scopes
         if lacking(required, verdict.scopes):
             missing = [each for each in required if lacking((each,), verdict.scopes)]
-            has = join_names([_show(each) for each in sorted(verdict.scopes)]) if verdict.scopes else "none"
+            has = join_few([_show(each) for each in sorted(verdict.scopes)]) if verdict.scopes else "none"
             return _refuse(
-                f"it lacks the scope {join_names(missing)} of required_scopes; it has {has}",
+                f"it lacks the scope {join_few(missing)} of required_scopes; it has {has}",
                 f"ask {settings.issuer} for a token with it",
                 status=403,
             )

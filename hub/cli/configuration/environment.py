@@ -209,7 +209,7 @@ def capture_unasked(named: Path | None, more: Mapping[str, UpstreamConfig] | Non
 
 def record_shell(named: Path | None, output: Output) -> None:
     """Record the environment of this shell, for a command that puts the hub in place, unless that would take something
-    away. What it did is said in one line; that it could not is a note. `named`: as of `unasked_capture`.
+    away. What it did is said in one line; that it could not is a note. `named`: as of `capture_unasked`.
     """
     try:
         with lock_edits(state_dir()):

@@ -71,6 +71,13 @@ def unkept(variables: Mapping[str, list[str]], kept: Collection[str]) -> dict[st
     return found
 
 
+def _choose(wanted: Mapping[str, list[str]], options: Desk, *, is_asked: bool) -> list[str]:
+    """The variables to keep: all with `--secrets store`, else those that somebody says yes to."""
+    if options.secrets == "store":
+        return list(wanted)
+    return ask_what_to_keep(wanted) if is_asked else []
+
+
 def settle_of_import(options: Desk, result: Import, own: Collection[str]) -> tuple[list[str], dict[str, str]]:
     """The variables that an import keeps: all with `--secrets store`, else those that somebody says yes to; and of
     the servers that lack one then why they must stay with their hosts, which is said. `own`: as of `only_here`.
@@ -80,7 +87,7 @@ def settle_of_import(options: Desk, result: Import, own: Collection[str]) -> tup
     """
     wanted = only_here([(name, each.values) for name, each in (*result.taken, *result.known) if not each.off], own)
     is_asked = options.output.is_attended() and not (options.yes or options.dry_run or options.secrets)
-    kept = list(wanted) if options.secrets == "store" else ask_what_to_keep(wanted) if is_asked else []
+    kept = _choose(wanted, options, is_asked=is_asked)
     left = {name: why_not_kept(variables) for name, variables in unkept(wanted, kept).items()}
     for why in dict.fromkeys(left.values()):
         names = [name for name, each in left.items() if each == why]
@@ -97,7 +104,7 @@ def settle_of_new(options: Desk, values: Mapping[str, Any]) -> list[str]:
     """
     wanted = only_here([(options.name, values)], gather(options.config, os.environ).own_lines)
     is_asked = options.secrets is None and options.output.is_attended()
-    kept = list(wanted) if options.secrets == "store" else ask_what_to_keep(wanted) if is_asked else []
+    kept = _choose(wanted, options, is_asked=is_asked)
     for names in unkept(wanted, kept).values():
         options.output.note(why_not_kept(names))
     return kept

@@ -6,7 +6,7 @@ server and why, and what is left to do.
 
 import os
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -25,6 +25,7 @@ from config.settings import HubConfig
 from hub.cli.hosts.changes import below_home
 from hub.cli.hosts.turn import choose_hosts
 from hub.cli.render.screen import Table
+from hub.cli.render.words import join_names
 from hub.cli.server_watch import ServerOutcome
 from hub.cli.subcommand import Desk, Output, UsageError, ask, nearest
 from hub.wire.printable import printable
@@ -64,7 +65,7 @@ def settle_near_duplicates(options: Desk, result: Import, config: HubConfig, cos
     for group in groups:
         output.append("near_duplicates", {"names": list(group.names), "why": group.why})
         if options.yes or options.dry_run or not output.is_attended():
-            output.note(f"{_join_names(group.names)} are probably the same ({group.why}); all are kept")
+            output.note(f"{join_names(group.names)} are probably the same ({group.why}); all are kept")
         else:
             for name, kept in keep_which(group, config, output, costs).items():
                 result.merge(name, kept)
@@ -110,7 +111,7 @@ def _difference(name: str, group: NearDuplicates) -> str:
     alone = [key for key in own if key not in others]
     unlike = [key for key in own if any(key in table and table[key] != own[key] for table in settings.values())]
     found = (("also sets", alone), ("has another value of", unlike))
-    texts = [f"{does} {_join_names(keys)}" for does, keys in found if keys]
+    texts = [f"{does} {join_names(keys)}" for does, keys in found if keys]
     return ", and ".join(texts)
 
 
@@ -129,11 +130,6 @@ def _brief(values: Mapping[str, Any]) -> str:
     words = [str(values.get("command")), *map(str, values.get("args") or ())]
     text = str(values["url"]) if values.get("url") else shlex.join(words)
     return mask_secrets(text, list(secrets_in(dict(values))))
-
-
-def _join_names(names: Sequence[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def summarise(result: Import, skipped: list[Skipped], config: HubConfig, output: Output) -> None:

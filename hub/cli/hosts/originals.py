@@ -137,10 +137,10 @@ class ImportedOriginals:
         """As if the hub served everything."""
         return dict.fromkeys(candidates(self._result, self._forced), "")
 
-    def _ask(self) -> list[str]:
+    def _names_to_serve(self) -> list[str]:
         """The servers that need to be served: not those that stay for another reason."""
-        plan, hoped = self._plan(self._hope()), self._hope()
-        stay = {(each.place.path, each.place.kept.root, each.key) for each in plan.stays}
+        hoped = self._hope()
+        stay = {(each.place.path, each.place.kept.root, each.key) for each in self._plan(hoped).stays}
         leave = {
             name
             for name, server in (*self._result.taken, *self._result.known)
@@ -160,7 +160,7 @@ class ImportedOriginals:
     def _ask_what_is_served(self) -> dict[str, str] | None:
         """Of each server whether the hub serves it; None: that cannot be told, and was said."""
         try:
-            asked, of_projects = self._ask(), self._of_projects()
+            asked, of_projects = self._names_to_serve(), self._of_projects()
             own = [name for name in asked if name not in of_projects]
             projects = {name: of_projects[name] for name in asked if name in of_projects}
             can_start = self._options.config is None

@@ -97,7 +97,7 @@ def entry_of(path: Path, entry: Any) -> WrittenEntry:
 
 
 def _behind_mcp(url: str) -> str:
-    """What names a part of the hub in a URL; "": nothing does."""
+    """The part of the hub that a URL names; "": the whole."""
     try:
         path = urlsplit(url).path.rstrip("/")
     except ValueError:

@@ -35,6 +35,13 @@ def about(count: int) -> str:
     return f"~{round(count, -digits):,}".replace(",", " ")
 
 
+def join_names(names: Sequence[str], most: int = 0) -> str:
+    """Names in a sentence: `a, b and c`; of more than `most`, unless that is 0, the first and the number of others."""
+    if 0 < most < len(names):
+        names = [*names[: most - 1], f"{len(names) - most + 1} more"]
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
 def times(number: int) -> str:
     """`once`, `3 times`."""
     return "once" if number == 1 else f"{number} times"

@@ -17,7 +17,7 @@ from config.hub_paths import backup_dir
 from hub.cli.hosts.changes import below_home, configuration_diff, host_diff, text_diff
 from hub.cli.render.costs import warning_of
 from hub.cli.render.screen import Block, Cell, Table, paint
-from hub.cli.render.words import about
+from hub.cli.render.words import about, join_names
 from hub.cli.server_watch import UP
 from hub.cli.setup.carry_out import SetupPlan
 from hub.cli.setup.survey import ServerVerdict, Survey
@@ -33,11 +33,6 @@ STYLES = {"works": "good", "in the hub": "good", "sign-in needed": "warning", "d
 def count_of(number: int, noun: str) -> str:
     """`1 server`, `3 servers`."""
     return f"{number} {noun}{'s' * (number != 1)}"
-
-
-def join_names(names: Sequence[str]) -> str:
-    """`a, b and c`."""
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 # --- what was found ---------------------------------------------------------------------------------------------------

@@ -27,6 +27,27 @@ from upstreams.fetch.model import Allowed
 if TYPE_CHECKING:
     from upstreams.fetch.fetcher import Fetcher
 
+log = logging.getLogger("hubd")
+
+MAX_KEYS: Final = 64
+MIN_RSA_BITS: Final = 2048
+MAX_RSA_BITS: Final = 8192
+"""Larger ones would take long to verify with."""
+MAX_SIGNATURE: Final = 1024
+ALGORITHMS: Final[Mapping[str, tuple[str, str | None]]] = {
+    "ES256": ("EC", "P-256"),
+    "ES384": ("EC", "P-384"),
+    "ES512": ("EC", "P-521"),
+    **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", None)),
+    "EdDSA": ("OKP", "Ed25519"),
+}
+"""The algorithms that can be accepted, with the type and the curve of their keys. No other is ever tried."""
+KEYS_S: Final = 900.0
+UNKNOWN_S: Final = 60.0
+KEEP_S: Final = 86400.0
+READ_S: Final = 5.0
+ASK_S: Final = 2.0
+
 
 class CannotAsk(Exception):
     """An issuer cannot be asked now, or says nothing that helps. The text says why, without secrets."""
@@ -89,19 +110,6 @@ def _url(document: dict[str, Any], name: str) -> str:
     return value if isinstance(value, str) and len(value) <= 2048 else ""
 
 
-MAX_KEYS: Final = 64
-MIN_RSA_BITS: Final = 2048
-MAX_RSA_BITS: Final = 8192
-"""Larger ones would take long to verify with."""
-MAX_SIGNATURE: Final = 1024
-ALGORITHMS: Final[Mapping[str, tuple[str, str | None]]] = {
-    "ES256": ("EC", "P-256"),
-    "ES384": ("EC", "P-384"),
-    "ES512": ("EC", "P-521"),
-    **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", None)),
-    "EdDSA": ("OKP", "Ed25519"),
-}
-"""The algorithms that can be accepted, with the type and the curve of their keys. No other is ever tried."""
 _B64: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -181,14 +189,6 @@ def is_signed(token: Jwt, key: SigningKey) -> bool:
         return JWSRegistry.algorithms[token.algorithm].verify(token.signed, token.signature, key.key)
     except (JoseError, ValueError, TypeError):
         return False
-
-
-log = logging.getLogger("hubd")
-KEYS_S: Final = 900.0
-UNKNOWN_S: Final = 60.0
-KEEP_S: Final = 86400.0
-READ_S: Final = 5.0
-ASK_S: Final = 2.0
 
 
 class Issuer:

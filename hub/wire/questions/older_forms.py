@@ -1,4 +1,4 @@
-"""What older revisions have fewer words for: forms of elicitations, and content of sampling messages, rewritten.
+"""Forms of elicitations and content of sampling messages, rewritten for older revisions that have fewer words.
 
 2025-06-18 knows strings, numbers, booleans and plain enums in forms. Options with titles become `enum` and `enumNames`;
 a choice of several options becomes one boolean per option, named `field::option`. In the answer the booleans become a

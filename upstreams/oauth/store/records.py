@@ -170,7 +170,7 @@ def open_grant(plain: GrantFile, seal: Seal) -> Grant:
 
 
 def open_client(plain: ClientFile, seal: Seal) -> OAuthClient:
-    """The client of a file. Raises as `opened_grant`."""
+    """The client of a file. Raises as `open_grant`."""
     return _client(plain.client, _open(plain, seal).client_secret)
 
 

@@ -207,8 +207,8 @@ class LegacyHttp(StreamableSession):
             await self._resume(stream, server_session)
 
     async def _resume(self, stream: AnswerStream, server_session: ServerSession) -> None:
-        """Wait as the server asked, then come back for the rest. Raises UpstreamLost: the server has nothing to resume.
-        Wait as the server asked, then come back for the rest. Raises UpstreamLost: the server has nothing to resume."""
+        """Wait as the server asked, then come back for the rest. Raises UpstreamLost: the server has nothing to
+        resume."""
         for _ in range(RESUMPTIONS):
             await trio.sleep(stream.retry_s)
             try:
