@@ -1,7 +1,6 @@
 """Secrets of sign-ins and of hosts: where they may be, and where they are never found."""
 
 import json
-import os
 import sys
 import threading
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from hub.control.methods import CACHE, ENVIRONMENT, LOGS, SIGN_IN_STATUS, STATUS
 from tests.support.oauth.liar_resource import answer
 from tests.support.oauth.rig import walk_to_the_end
 from tests.support.signing_hub import age, signing_hub
+from tests.support.written import written
 
 CHILD = f"\n[upstreams.child]\ncommand = {json.dumps(sys.executable)}\nargs = ['-I', '-m', 'upstreams.demo']\n"
 
@@ -36,11 +36,7 @@ def environments(hub):
 
 def files(directory):
     """All that the hub has written."""
-    for top, _, names in os.walk(directory):
-        for name in names:
-            path = Path(top, name)
-            if path.is_file() and "oauth-" not in name:
-                yield path, path.read_bytes()
+    return ((path, data) for path, data in written(directory) if "oauth-" not in path.name)
 
 
 @pytest.mark.covers("SEC-61", "SEC-42")

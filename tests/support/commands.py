@@ -146,7 +146,8 @@ class Fork:
     def send_signal(self, number: int) -> None:
         """Send it a signal, unless it has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it has ended, and its code has not come yet
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         """Send it SIGTERM, unless it has ended."""

@@ -10,6 +10,7 @@ import pytest
 from tests.support.attached import INITIALIZE, Host, hubd
 from tests.support.looking import servers, until, until_connected
 from tests.support.processes import running_hub
+from tests.support.written import written
 
 FROM_FILE, FROM_VARIABLE, LATER = 'f1le-s3cret "quoted"', "v4riable-s3cret", "l4ter-s3cret"
 TELLTALE = r"""
@@ -79,7 +80,8 @@ def everything_shown(hub, tmp_path):
     commands = (["status"], ["status", "--json"], ["logs", "-n", "500"], ["logs", "hub", "-n", "500"], ["doctor"])
     commands += (["profiles"], ["tools", "--profile", "bare"], ["config", "--effective"], ["reload"])
     texts = [hubd(hub, *command) for command in commands]
-    kept = [path.read_text(errors="replace") for path in Path(hub.env["XDG_STATE_HOME"]).rglob("*.json")]
+    state = written(Path(hub.env["XDG_STATE_HOME"]))
+    kept = [data.decode(errors="replace") for path, data in state if path.suffix == ".json"]
     return "\n".join([*(done.stdout + done.stderr for done in texts), (tmp_path / "hubd.log").read_text(), *kept])
 
 

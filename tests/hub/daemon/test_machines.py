@@ -12,6 +12,7 @@ from tests.support.commands import run_hubd
 from tests.support.oauth import liar_machines
 from tests.support.oauth.rig import walk_to_the_end
 from tests.support.processes import free_port, running_hub
+from tests.support.written import written
 
 ITSELF = """[upstreams.notes]
 url = "{url}"
@@ -72,7 +73,7 @@ def test_a_person_signs_in_at_the_identity_provider_once(oauth, tmp_path):
         assert states == {"": "good", "notes": "good"}
     assert grants(idp) == ["authorization_code", "token-exchange"]
     assert grants(liar) == ["jwt-bearer"]
-    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.suffix == ".json")
+    kept = b"".join(data for path, data in written(tmp_path) if path.suffix == ".json")
     assert not [secret for secret in (*idp.secrets(), *liar.secrets()) if secret.encode() in kept]
     with running_hub(tmp_path, text, listen=listen) as hub:
         until_connected(hub)

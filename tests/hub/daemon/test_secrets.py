@@ -13,6 +13,7 @@ import pytest
 from tests.support.commands import run_hubd
 from tests.support.looking import servers as servers_of
 from tests.support.processes import running_hub
+from tests.support.written import written
 
 CANARY = "s3cret-canary-0123456789"
 OTHER = "other-canary-9876543210"
@@ -93,8 +94,8 @@ def test_a_server_waits_for_its_secret_and_a_changed_one_restarts_its_servers_on
         assert "my token is ***" in told[-1]
         told += [(tmp_path / "hubd.log").read_text(), (tmp_path / "hubd.toml").read_text()]
         told += [path.read_bytes().decode(errors="replace") for path in _processes(hub.process.pid)]
-        kept = [path for path in state.rglob("*") if path.is_file() and path.name != "secrets.json"]
-        told += [path.read_bytes().decode(errors="replace") for path in kept]
+        kept = [data for path, data in written(state) if path.name != "secrets.json"]
+        told += [data.decode(errors="replace") for data in kept]
         assert not [text for text in told if CANARY in text or OTHER in text]
 
 

@@ -17,6 +17,7 @@ from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, MODERN, VERSION_KEY
 from tests.support.attached import children, hubd, upstream
 from tests.support.oauth.rig import OAuthRig
 from tests.support.processes import ROOT, running_hub
+from tests.support.written import written
 
 HUB = "https://hub.example.com/mcp"
 SERVER = ROOT / "tests" / "support" / "shared_server.py"
@@ -260,9 +261,9 @@ def test_their_tokens_are_found_nowhere(world):
     said = [hubd(world.hub, *words) for words in (["status", "--json"], ["logs", "hub"], ["config"], ["doctor"])]
     found = [f"{each.stdout}{each.stderr}".encode() for each in said]
     home = world.hub.config.parent
-    files = [path for path in home.rglob("*") if path.is_file() and path != world.hub.config]
+    files = dict(written(home))
     assert home / "hubd.log" in files
-    found += [path.read_bytes() for path in files]
+    found += [data for path, data in files.items() if path != world.hub.config]
     found += [Path(f"/proc/{child.pid}/environ").read_bytes() for child in children(world.hub)]
     for name, token in world.tokens.items():
         secret = max(token.split("."), key=len).encode()
