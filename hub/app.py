@@ -34,7 +34,6 @@ from hub.link.tool_usage import ToolUsage
 from hub.linux.machine import BootClock
 from hub.projects.profile_hosts import ProfileHosts, SearchHosts, load_modes
 from hub.projects.projects import Projects
-from hub.projects.running_servers import RunningServers, rules_of
 from hub.projects.workplaces import TrustedProjects
 from hub.routing.host_exchange import ProgressUpkeep
 from hub.routing.list_updates import ListUpdates
@@ -43,6 +42,7 @@ from hub.routing.log_levels import LogLevels
 from hub.routing.resource_reads import ResourceReads
 from hub.routing.router import Router
 from hub.routing.subscriptions import Subscriptions
+from hub.running_servers import RunningServers, rules_of
 from upstreams.inventory.last_known import LastKnown
 from upstreams.journal.redact import CommonSecrets
 from upstreams.references import read_references

@@ -22,9 +22,9 @@ from msgspec import Raw, Struct
 
 from hub.bridge.input_rounds import MAX_AT_ONCE, MAX_ROUNDS, Crossing, InputRefused
 from hub.bridge.request_state import Binding, RequestState, RequestStates, encode_input_request, input_required
+from hub.link.bounded_dict import BoundedDict
 from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError, UpstreamUnauthorized
 from hub.link.interface import Caller, Upstream
-from hub.link.recent import Recent
 from hub.link.waiting import MAX_ID_CHARS
 from hub.wire.declarations import URL, elicitation_modes
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, peek_array, peek_object, peek_str, raw
@@ -56,7 +56,7 @@ class PageVisits:
     """Visits in progress: which conversations were given which visit ids. Bounded: the oldest are forgotten."""
 
     def __init__(self) -> None:
-        self._begun: Recent[str, Recent[int, None]] = Recent(MAX_VISITS)
+        self._begun: BoundedDict[str, BoundedDict[int, None]] = BoundedDict(MAX_VISITS)
 
     def __repr__(self) -> str:
         return f"<PageVisits [{len(self._begun)} begun]>"
@@ -73,7 +73,7 @@ class PageVisits:
         if len(theirs) > MAX_ID_CHARS:
             return
         id = elicitation_id(upstream, theirs)
-        conversations: Recent[int, None] = self._begun.get(id) or Recent(MAX_SENT)
+        conversations: BoundedDict[int, None] = self._begun.get(id) or BoundedDict(MAX_SENT)
         conversations.put(conversation, None)
         self._begun.put(id, conversations)
 

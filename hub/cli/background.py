@@ -16,8 +16,8 @@ from config.hub_paths import control_path, runtime_dir
 from hub.cli.service_manager import ServiceError, call, refusal, user_service
 from hub.cli.subcommand import Output, UsageError, own_command
 from hub.control.errors import HubHangs, HubNotRunning
-from hub.control.hub_process import LOCK, PROBE_S, QUIET_S, pid_in_lock, refuse_hung
-from hub.control.waits import readable
+from hub.control.hang_probe import LOCK, PROBE_S, QUIET_S, pid_in_lock, refuse_hung
+from hub.control.interruptible_wait import readable
 from hub.linux.orphans import kill_orphans
 from hub.linux.peer_credentials import peer_pid
 from hub.linux.processes import hold, read_stat, signal_process

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 from hub.cli.parser import Commands
 from hub.cli.subcommand import Desk, Parser, add
-from hub.control.waits import now_s
+from hub.control.interruptible_wait import now_s
 from hub.wire.printable import printable
 
 PATIENCE_S: Final = 0.3

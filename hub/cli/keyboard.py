@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, TextIO
 
-from hub.control.waits import SLICE_S, readable
+from hub.control.interruptible_wait import SLICE_S, readable
 
 ESCAPE: Final = "\x1b"
 ARROWS: Final[Mapping[str, str]] = {

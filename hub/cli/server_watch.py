@@ -16,8 +16,8 @@ from hub.cli.render.words import about, duration, last_words
 from hub.cli.subcommand import EX_FAILED, Output
 from hub.control.answers import UpstreamRow
 from hub.control.client import ControlClient
+from hub.control.interruptible_wait import now_s
 from hub.control.methods import STATUS
-from hub.control.waits import now_s
 from hub.wire.printable import printable
 
 LIMIT_S: Final = 10.0

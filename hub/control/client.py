@@ -14,9 +14,9 @@ from typing import Any, Final, TypeVar, cast
 from msgspec import ValidationError
 
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NothingListens, NotUnderstood
-from hub.control.hub_process import QUIET_S, connect_within, pid_in_lock, refuse_hung
+from hub.control.hang_probe import QUIET_S, connect_within, pid_in_lock, refuse_hung
+from hub.control.interruptible_wait import now_s, readable
 from hub.control.methods import LOGS, STOP, Method, read
-from hub.control.waits import now_s, readable
 from hub.linux.peer_credentials import ForeignPeer, refuse_foreign_hub
 from hub.linux.processes import hold
 

@@ -43,9 +43,9 @@ from hub.control.methods import LOG_LINES
 from hub.daemon.banner import is_root
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.logs import OWN_NAME, FaultCounter
+from hub.daemon.loop_stalls import LoopWatchdog
 from hub.daemon.reload import Reloader
 from hub.daemon.sign_in_requests import SignInRequests
-from hub.daemon.watchdog import LoopWatchdog
 from hub.downstream.request_pipeline import serve
 from hub.downstream.running_requests import StatelessHost
 from hub.link.hub_errors import UpstreamUnavailable

@@ -27,15 +27,15 @@ from hub.control.server import serve_control
 from hub.daemon import logs, systemd
 from hub.daemon.api import DaemonApi
 from hub.daemon.banner import announce
+from hub.daemon.before_start import wall
 from hub.daemon.binding import CannotListen
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.http_routes import pages
+from hub.daemon.loop_stalls import LoopWatchdog
 from hub.daemon.memory import calm_collector, keep_trim
 from hub.daemon.reload import Reloader
-from hub.daemon.setup import wall
 from hub.daemon.sign_in_parts import SignInParts
 from hub.daemon.sign_in_requests import SignInRequests
-from hub.daemon.watchdog import LoopWatchdog
 from hub.downstream.lines.server import LineServer
 from hub.link.fault_isolation import keep_going
 from hub.linux.limits import keep_large_blocks

@@ -16,9 +16,9 @@ from config.hub_paths import token_path, tokens_path
 from config.loading.check import split_listen
 from config.settings import HubConfig
 from hub.app import Hub
+from hub.daemon.before_start import wall
 from hub.daemon.binding import CannotListen, listen_tcp
 from hub.daemon.http_routes import Pages, public_reply, route
-from hub.daemon.setup import wall
 from hub.downstream.access.access import Access, Credentials, ProxiedPersons
 from hub.downstream.access.host_tokens import check_token, read_or_make_token
 from hub.downstream.access.named_tokens import NamedTokens

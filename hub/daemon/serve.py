@@ -29,12 +29,7 @@ from hub.app import Hub
 from hub.catalog.view import EVERYTHING, profile_view
 from hub.daemon import logs, systemd
 from hub.daemon.banner import ADVICE, ROOT, is_root
-from hub.daemon.binding import Bound, CannotListen, bind
-from hub.daemon.daemon import Daemon, obey, receive
-from hub.daemon.http_listener import HttpListener
-from hub.daemon.options import FixedReferences, ServeOptions, check, configuration, refuse_profile
-from hub.daemon.reload import Reloader
-from hub.daemon.setup import (
+from hub.daemon.before_start import (
     keys_for,
     kill_orphans,
     last_known,
@@ -44,8 +39,13 @@ from hub.daemon.setup import (
     store_for,
     wall,
 )
+from hub.daemon.binding import Bound, CannotListen, bind
+from hub.daemon.daemon import Daemon, obey, receive
+from hub.daemon.http_listener import HttpListener
+from hub.daemon.loop_stalls import LoopWatchdog
+from hub.daemon.options import FixedReferences, ServeOptions, check, configuration, refuse_profile
+from hub.daemon.reload import Reloader
 from hub.daemon.sign_in_parts import SignInParts
-from hub.daemon.watchdog import LoopWatchdog
 from hub.downstream.lines.connection import LineHost
 from hub.link.fault_isolation import keep_going
 from hub.link.interface import OWNER, Identity

@@ -24,7 +24,7 @@ from hub.app import WALL, Hub
 from hub.daemon.binding import is_met_at
 from hub.daemon.http_listener import HttpListener
 from hub.link.fault_isolation import run_isolated
-from hub.link.loading import load
+from hub.link.module_loading import load
 from hub.link.sealing import Keys, keys_from_setting
 from hub.net.http_server import HttpRequest, HttpResponse
 

@@ -27,8 +27,8 @@ from cache.interfaces import Directory, StoreUnreachable
 from hub.bridge.request_state import RequestStates, state_of
 from hub.bridge.tasks.task_handles import MAX_TOLD, TaskHandles
 from hub.fleet.membership import TRIES, Membership, Registration
+from hub.link.bounded_dict import BoundedDict
 from hub.link.fault_isolation import FaultLog, keep_going
-from hub.link.recent import Recent
 from hub.link.waiting import DirtyFlag
 from hub.wire.jsonrpc import RemoteProtocolError, Request, peek_object, peek_str
 from hub.wire.mcp import LISTEN, TASKS_CANCEL, TASKS_GET, TASKS_UPDATE
@@ -50,7 +50,7 @@ class PublishedFacts:
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
-        self._unwritten: Recent[str, bytes] = Recent(MAX_FACTS)
+        self._unwritten: BoundedDict[str, bytes] = BoundedDict(MAX_FACTS)
         self._news = DirtyFlag()
         self._faults = FaultLog(log, "telling other hubs of sessions")
 

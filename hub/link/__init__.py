@@ -5,9 +5,9 @@ hub's own), `channel` (whole messages to and from one peer, and bytes written wi
 in lines), `peer` (requests over a channel, each matched to its answer). Limits: `budget` (memory shared by all peers),
 `rates` (token buckets, pauses between attempts, the pace of reading). Tasks: `fault_isolation` (a task that fails is
 started again), `waiting` (a flag, a bell, a promise and visits to wait for), `autosave` (state saved in the
-background), `loading` (modules, in a thread). Besides: `recent` (a dict that forgets its oldest entry), `sealing`
-(texts that only this hub can read or change), `lease` (how long somebody is let in), and `tool_usage` (how often tools
-are called).
+background), `module_loading` (imports in a thread). Besides: `bounded_dict` (it forgets its oldest entry), `sealing`
+(texts that only this hub can read or change), `credential_lease` (how long somebody is let in), `tool_usage` (how often
+tools are called).
 
 Writing never waits and never interleaves; a caller that gave up leaves nothing behind; no message reaches anyone but
 the request it answers.

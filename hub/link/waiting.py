@@ -6,7 +6,7 @@ from typing import Final, Generic, TypeVar
 
 import trio
 
-from hub.link.recent import Recent
+from hub.link.bounded_dict import BoundedDict
 
 
 class DirtyFlag:
@@ -83,7 +83,7 @@ class Elicitations:
 
     def __init__(self, tell: Callable[[str], None] = lambda id: None) -> None:
         self._tell = tell
-        self._done: Recent[str, None] = Recent(MAX_KEPT)
+        self._done: BoundedDict[str, None] = BoundedDict(MAX_KEPT)
         self._waiting: dict[trio.Event, set[str]] = {}
         """By the event of whoever waits: the ids that are not done yet."""
 

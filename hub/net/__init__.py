@@ -1,6 +1,7 @@
 """Sockets and HTTP/1.1; nothing of MCP.
 
 `acceptor` accepts connections for every listener, and has the unix sockets and the daemon's lock. `http_server` serves
-HTTP connections (`connection_limits` has the state of all, and decides which one is closed when there are too many): a
-`stranger` until it has passed the guard, then an `http_connection`. `http_message` has requests and responses.
+HTTP connections: an `unadmitted_connection` until it has passed the guard, then an `http_connection`.
+`connection_limits` has the state of all, and decides which one is closed when there are too many. `http_message` has
+requests and responses.
 """

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple, Protocol
 import trio
 from msgspec import Struct
 
+from hub.link.credential_lease import Lease
 from hub.link.hub_errors import Executed, Overloaded
 from hub.link.interface import Identity
-from hub.link.lease import Lease
 from hub.wire.jsonrpc import Failure, encode_response, raw
 from hub.wire.mcp import INTERNAL_ERROR
 

@@ -3,8 +3,8 @@
     serve -- accept, one task per listener
       |-- watch_hangups     one epoll set for all connections: which peer has closed its side
       |-- upkeep            deadlines, comments on silent streams, the Date header: once a second, or when due
-      `-- connections       one task for each that has passed the guard (`http_connection`; `stranger` for the others);
-                            the rest of writes that met a full socket
+      `-- connections       one task for each that has passed the guard (`http_connection`), none for any other
+                            (`unadmitted_connection`); the rest of writes that met a full socket
 
 A handler gets a whole `HttpRequest` and an `HttpResponse`; it answers with one `reply`, or opens a stream of
 server-sent events and writes to it. Requests of one connection are handled one at a time, in order.
@@ -27,7 +27,7 @@ from hub.link.fault_isolation import keep_going
 from hub.net.acceptor import Acceptor, share_of_descriptors, waiting
 from hub.net.connection_limits import Crowd, Guard, Handler, ServerState
 from hub.net.http_message import EarlyReply, HttpLimits, HttpRequest, HttpResponse
-from hub.net.stranger import Stranger
+from hub.net.unadmitted_connection import UnadmittedConnection
 from hub.wire.http.sse import KEEP_ALIVE
 
 __all__ = ["EarlyReply", "Guard", "Handler", "HttpLimits", "HttpRequest", "HttpResponse", "HttpServer"]
@@ -145,7 +145,7 @@ class HttpServer:
     def _start_connection(self, stream: trio.SocketStream, shared: ServerState) -> None:
         if shared.asleep is not None:
             shared.wake()
-        Stranger(stream, shared)
+        UnadmittedConnection(stream, shared)
 
     # --- watching over them -------------------------------------------------------------------------------------------
 

@@ -29,11 +29,11 @@ from hub.control.answers import ProjectRow
 from hub.downstream.hosts import Host
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.waiting import DirtyFlag
-from hub.projects.running_servers import RunningServers, rule_of
 from hub.projects.workplaces import FolderReadings, Roots, TrustedProjects, is_name
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.subscriptions import Subscriptions
+from hub.running_servers import RunningServers, rule_of
 from hub.wire.jsonrpc import encode_notification
 from hub.wire.mcp import LIST_CHANGED
 from upstreams.supervisor import Supervisor

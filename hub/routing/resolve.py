@@ -13,8 +13,8 @@ from msgspec import Raw
 from hub.catalog.catalog import Catalog
 from hub.catalog.entries import Route
 from hub.catalog.view import EVERYTHING, View
+from hub.link.bounded_dict import BoundedDict
 from hub.link.interface import Caller
-from hub.link.recent import Recent
 from hub.routing.host_exchange import HostExchange
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
@@ -33,9 +33,9 @@ class Resolver:
     def __init__(self, live: LiveCatalog, lists: ListUpdates) -> None:
         self._live = live
         self._lists = lists
-        self._used_apps: Recent[tuple[str, str], float] = Recent(MAX_USED)
+        self._used_apps: BoundedDict[tuple[str, str], float] = BoundedDict(MAX_USED)
         """Times when principals used user interfaces of upstreams: one that reads `ui://x` means its own server's."""
-        self._removed: Recent[tuple[View, str], str] = Recent(MAX_REMOVED)
+        self._removed: BoundedDict[tuple[View, str], str] = BoundedDict(MAX_REMOVED)
         """Upstreams that were removed lately, by their view and the server id that begins their names."""
 
     def removed(self, name: str, sid: str, view: View) -> None:

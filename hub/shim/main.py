@@ -7,7 +7,7 @@ msgspec, no argparse, json, socket, pathlib or typing.
     shim      the command line, and the line that says who the host is (`hub.downstream.lines.server` reads it)
     pump      the loop: host, hub, and what to do when the hub is gone
     replay    the requests that a new hub gets again, and the errors that the host gets for all others
-    pipes     the two directions of bytes | envelope: ids and methods of lines
+    pipes     the two directions of bytes | mini_jsonrpc: ids and methods of lines
     hub_search  the way to the next hub, whether one hangs | start_daemon: connects, and starts it
 """
 

@@ -9,7 +9,7 @@ behind; except lines of more than a megabyte, which are not held in memory.
 import _socket
 import os
 
-from hub.shim.envelope import EDGE
+from hub.shim.mini_jsonrpc import EDGE
 from hub.shim.replay import Replay
 
 CHUNK_BYTES, LARGE_CHUNK_BYTES = 1 << 16, 1 << 18

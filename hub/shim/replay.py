@@ -18,7 +18,7 @@ Lists are said to have changed only where they differ, if both hubs say digests 
 A line is remembered once the hub has received all of it; before that it cannot have acted upon it.
 """
 
-from hub.shim.envelope import (
+from hub.shim.mini_jsonrpc import (
     Id,
     as_id,
     as_object,

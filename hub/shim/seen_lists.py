@@ -7,7 +7,7 @@ who asks for a list meanwhile may have got another one than will be compared, an
 A hub that does not promise digests has all lists announced.
 """
 
-from hub.shim.envelope import notification
+from hub.shim.mini_jsonrpc import notification
 from hub.wire.vocabulary import LIST_FLAGS
 
 LIST_CHANGES = {notification(method): flag for flag, method in LIST_FLAGS.items()}

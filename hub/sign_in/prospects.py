@@ -13,7 +13,7 @@ import trio
 from msgspec import Struct, structs
 
 from config.settings import UpstreamConfig
-from hub.link.recent import Recent
+from hub.link.bounded_dict import BoundedDict
 from hub.sign_in.servers import Surroundings
 from hub.sign_in.tickets import Target, target_of
 from upstreams.oauth.discovery.challenge import permit_scopes, readable_scopes
@@ -74,8 +74,8 @@ class Prospects:
     def __init__(self, around: Surroundings, now: Callable[[], float]) -> None:
         self._around = around
         self._now = now
-        self._known: Recent[tuple[str, str], Prospect] = Recent(MAX_PROSPECTS)
-        self._turns: Recent[tuple[str, str], trio.Lock] = Recent(MAX_PROSPECTS)
+        self._known: BoundedDict[tuple[str, str], Prospect] = BoundedDict(MAX_PROSPECTS)
+        self._turns: BoundedDict[tuple[str, str], trio.Lock] = BoundedDict(MAX_PROSPECTS)
 
     def find(self, upstream: str, principal: str) -> Prospect | None:
         """The prospect that was found within the last minute, for the settings of now; a failure, for longer if a

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from config.settings import UpstreamConfig
 from config.tables.oauth import UpstreamOAuth
 from hub.control.sign_ins import SignInOutcome
-from hub.link.recent import Recent
+from hub.link.bounded_dict import BoundedDict
 from hub.sign_in.authorization_url import RedirectUri
 from upstreams.oauth.model import IDENTITY_PROVIDER, Discovery, OAuthClient
 from upstreams.oauth.registration import ClientWish
@@ -155,10 +155,10 @@ class Tickets:
     def __init__(self, now: Callable[[], float], wall: Callable[[], float]) -> None:
         self._now = now
         self._wall = wall
-        self._of: Recent[tuple[str, str], Ticket] = Recent(MAX_TICKETS)
-        self._asked: Recent[tuple[str, str], deque[float]] = Recent(MAX_TICKETS)
-        self._records: Recent[bytes, SignInRecord] = Recent(MAX_RECORDS)
-        self._unanswered: Recent[tuple[str, str], bool] = Recent(MAX_TICKETS)
+        self._of: BoundedDict[tuple[str, str], Ticket] = BoundedDict(MAX_TICKETS)
+        self._asked: BoundedDict[tuple[str, str], deque[float]] = BoundedDict(MAX_TICKETS)
+        self._records: BoundedDict[bytes, SignInRecord] = BoundedDict(MAX_RECORDS)
+        self._unanswered: BoundedDict[tuple[str, str], bool] = BoundedDict(MAX_TICKETS)
 
     def __repr__(self) -> str:
         return f"<Tickets [{len(self._of)} wanted, {len(self._records)} on their way]>"

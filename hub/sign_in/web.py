@@ -17,8 +17,8 @@ import msgspec
 import trio
 
 from hub.control.sign_ins import SignInOutcome
+from hub.link.bounded_dict import BoundedDict
 from hub.link.hub_errors import HubError
-from hub.link.recent import Recent
 from hub.net.http_server import HttpRequest, HttpResponse
 from hub.sign_in.authorization_url import host_of
 from hub.sign_in.browser_end import LOOPBACK_HOST, Who, is_forwarded, is_from_here
@@ -56,7 +56,7 @@ class Browsers:
     def __init__(self, sign_ins: SignIns, around: Surroundings) -> None:
         self._sign_ins = sign_ins
         self._around = around
-        self._done_with: Recent[str, tuple[float, SignInOutcome, str]] = Recent(MAX_DONE)
+        self._done_with: BoundedDict[str, tuple[float, SignInOutcome, str]] = BoundedDict(MAX_DONE)
         """Outcomes to be shown, until when, and where the sign-in may be tried once more; by the id of the page."""
 
     async def handle(self, request: HttpRequest, response: HttpResponse) -> None:

@@ -18,7 +18,7 @@ import trio
 
 from config.setting import Secret
 from config.tables.access import AccessConfig, AccessIssuer, AccessToken, Introspection
-from hub.daemon.setup import wall
+from hub.daemon.before_start import wall
 from hub.downstream.access.access import Access, Credentials
 from hub.downstream.access.issued_tokens import IssuedTokens
 from hub.downstream.access.named_tokens import NamedTokens

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnresolved, without_frames
-from hub.link.loading import load
+from hub.link.module_loading import load
 from hub.link.waiting import Promise
 from upstreams.oauth.discovery.challenge import parse_challenges
 from upstreams.oauth.model import (

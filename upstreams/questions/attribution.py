@@ -20,8 +20,8 @@ from typing import Final
 import trio
 from msgspec import Raw
 
+from hub.link.bounded_dict import BoundedDict
 from hub.link.interface import Exchange, Identity, Operation, Program, Tenant
-from hub.link.recent import Recent
 from hub.wire.jsonrpc import Reply, Result, peek_object, peek_str
 from hub.wire.mcp import MAY_ASK, RELATED_TASK_KEY, TASKS_CANCEL, TASKS_RESULT
 from hub.wire.request_meta import read_number
@@ -214,7 +214,7 @@ class TaskTokens:
     """Task tokens of one session; the oldest are forgotten."""
 
     def __init__(self) -> None:
-        self._tokens: Recent[str, int] = Recent(MAX_TOKENS)
+        self._tokens: BoundedDict[str, int] = BoundedDict(MAX_TOKENS)
         """By the upstream's id of the task."""
         self._waiting: dict[int, Running] = {}
 

@@ -25,9 +25,9 @@ from msgspec import Raw
 from config.diff import config_key
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
+from hub.link.bounded_dict import BoundedDict
 from hub.link.hub_errors import Overloaded, UpstreamUnavailable
 from hub.link.interface import OWNER, Caller, Tenant
-from hub.link.recent import Recent
 from hub.wire.declarations import detach_all
 from hub.wire.mcp import LIST_ROOTS, Era
 from upstreams.sessions.pooled_session import PooledSession
@@ -69,7 +69,7 @@ class Pool:
         """Sessions that are being opened, by their owner; no call finds them yet."""
         self._asks_roots = False
         """The upstream has asked for roots."""
-        self._departed: Recent[Tenant, None] = Recent(MAX_GONE)
+        self._departed: BoundedDict[Tenant, None] = BoundedDict(MAX_GONE)
         self._level: str | None = None
 
     def __repr__(self) -> str:

@@ -18,9 +18,9 @@ from typing import Final, Protocol
 
 import trio
 
+from hub.link.bounded_dict import BoundedDict
 from hub.link.hub_errors import HubError
 from hub.link.interface import Exchange, Program
-from hub.link.recent import Recent
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import INVALID_PARAMS, Kind
 from hub.wire.uri_parents import parents
@@ -134,9 +134,9 @@ class Fanout:
     """Fan-out of one session."""
 
     def __init__(self) -> None:
-        self._strays: Recent[str, None] = Recent(MAX_STRAYS)
+        self._strays: BoundedDict[str, None] = BoundedDict(MAX_STRAYS)
         """Resources that changed lately under a URI nobody had asked for: parts of what the only host subscribed to."""
-        self._let_go: Recent[str, float] = Recent(MAX_LET_GO)
+        self._let_go: BoundedDict[str, float] = BoundedDict(MAX_LET_GO)
         """Resources that were observed till lately, and until when the upstream may speak of them for that reason."""
 
     def __repr__(self) -> str:

@@ -11,10 +11,10 @@ from msgspec import Raw
 
 from hub.bridge.parking.phases import ParkedState
 from hub.bridge.request_state import Binding
+from hub.link.bounded_dict import BoundedDict
 from hub.link.budget import Account
 from hub.link.interface import Caller, Exchange, Tenant
 from hub.link.peer import UPSTREAM_CANCEL_S, last_words
-from hub.link.recent import Recent
 from hub.wire.jsonrpc import Reply, Request, Result, detach
 from hub.wire.mcp import LIST_ROOTS, MAX_DECLARED_BYTES
 from hub.wire.questions.question import (
@@ -158,7 +158,7 @@ class KnownRoots:
     """
 
     def __init__(self) -> None:
-        self._known: Recent[Tenant | str, tuple[Raw, float]] = Recent(MAX_ROOTS)
+        self._known: BoundedDict[Tenant | str, tuple[Raw, float]] = BoundedDict(MAX_ROOTS)
         """Answers, each with its expiry, by host or by the id of a call."""
 
     def __len__(self) -> int:

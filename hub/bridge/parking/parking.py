@@ -28,11 +28,11 @@ from hub.bridge.request_state import (
     bind,
     input_required,
 )
+from hub.link.bounded_dict import BoundedDict
 from hub.link.budget import Budget
 from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import Draining, Executed, HubError, UpstreamLost, without_frames
 from hub.link.interface import Exchange, HostEnd, Interim, Tenant
-from hub.link.recent import Recent
 from hub.wire.jsonrpc import Reply, Request, Result, peek_str
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.questions.question import Question, QuestionRefusal
@@ -86,7 +86,7 @@ class ParkedCalls:
         self._running = 0
         self._calls: dict[str, ParkedCall] = {}
         """Running calls that have asked, by id."""
-        self._tombstones: Recent[str, tuple[str, float]] = Recent(MAX_TOMBSTONES)
+        self._tombstones: BoundedDict[str, tuple[str, float]] = BoundedDict(MAX_TOMBSTONES)
         """The reason why the call of an id is gone, and until when that is remembered."""
         self.roots = KnownRoots()
 

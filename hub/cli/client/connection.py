@@ -14,7 +14,7 @@ from hub.cli.background import connect_or_start
 from hub.cli.client.questions import Terminal
 from hub.cli.subcommand import Desk
 from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
-from hub.control.waits import readable
+from hub.control.interruptible_wait import readable
 from hub.wire.mcp import HUBD_VERSION, L4
 from hub.wire.vocabulary import METHOD_NOT_FOUND
 

@@ -15,8 +15,8 @@ from hub.cli.render.words import duration
 from hub.cli.server_watch import PAUSE_S, is_starting
 from hub.cli.subcommand import UsageError, ask_hub
 from hub.control.answers import Status, UpstreamRow
+from hub.control.interruptible_wait import now_s
 from hub.control.methods import STATUS
-from hub.control.waits import now_s
 from hub.wire.printable import printable
 
 Result = TypeVar("Result")

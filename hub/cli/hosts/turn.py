@@ -38,7 +38,7 @@ from config.hub_paths import (
 from config.leftovers import remove_drafts_of
 from config.loading.all_files import OWN_VARIABLES
 from hub.cli.subcommand import Command, Desk, Output, UsageError, nearest, now
-from hub.control.waits import now_s
+from hub.control.interruptible_wait import now_s
 
 PATIENCE_S: Final = 3.0
 """Seconds to wait for another command: one that sits at a question may do so for hours."""

@@ -32,7 +32,7 @@ from hub.cli.setup.interrupts import hold_back
 from hub.cli.subcommand import Output, UsageError
 from hub.control.client import ControlClient
 from hub.control.errors import HubNotRunning
-from hub.control.waits import now_s
+from hub.control.interruptible_wait import now_s
 from hub.linux.limits import die_with_parent
 from hub.linux.orphans import kill_orphans
 

@@ -19,9 +19,9 @@ from hub.cli.sign_in.browser import open_browser, why_elsewhere
 from hub.cli.subcommand import Output, agreed, client
 from hub.control.client import ControlClient
 from hub.control.errors import ControlFailed, HubNotRunning
+from hub.control.interruptible_wait import now_s, readable
 from hub.control.methods import SIGN_IN, SIGN_IN_FINISH
 from hub.control.sign_ins import SignInOutcome, SignInStep
-from hub.control.waits import now_s, readable
 
 PATIENCE_S: Final = 60.0
 """Seconds after the end of a sign-in that the hub may take to say so."""

@@ -26,9 +26,9 @@ from config.tables.access import AccessConfig
 from hub.downstream.access.claims import Jwt, Unfit, Unsigned, Verdict, lacking, read_jwt
 from hub.downstream.access.issuer import CannotAsk, Issuer
 from hub.downstream.access.resource_metadata import NOT_NOW, ResourceMetadata, missing_scopes, sign_in
+from hub.link.credential_lease import Lease
 from hub.link.fault_isolation import keep_going
 from hub.link.interface import Identity
-from hub.link.lease import Lease
 from hub.link.rates import TokenBucket
 from hub.net.http_message import EarlyReply, HttpRequest, Undecided
 

@@ -13,7 +13,7 @@ from hub.cli.client.connection import hub_session
 from hub.cli.client.questions import Terminal
 from hub.cli.keyboard import keys, read_line
 from hub.control.client import ControlClient
-from hub.control.waits import readable
+from hub.control.interruptible_wait import readable
 from hub.net.acceptor import bind_unix
 
 TICK = threading.Event()

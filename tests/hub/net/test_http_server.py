@@ -20,7 +20,7 @@ from hub.net.connection_limits import ANSWER_EVERY_S, ANSWERED_TOGETHER, AT_ONCE
 from hub.net.http_connection import Connection
 from hub.net.http_message import EarlyReply
 from hub.net.http_server import BURST, FEW, WAKE, HttpLimits, HttpServer
-from hub.net.stranger import Stranger
+from hub.net.unadmitted_connection import UnadmittedConnection
 from tests.support.http_client import allow, echo, get, post, serving
 from tests.support.steps import wakes_within
 
@@ -888,7 +888,9 @@ async def test_a_newcomer_does_not_go_for_those_that_drip():
 async def test_a_crowd_that_drips_wakes_some_at_a_time(monkeypatch):
     read = []
     receive = os.read
-    monkeypatch.setattr("hub.net.stranger.os.read", lambda fd, size: (read.append(fd), receive(fd, size))[1])
+    monkeypatch.setattr(
+        "hub.net.unadmitted_connection.os.read", lambda fd, size: (read.append(fd), receive(fd, size))[1]
+    )
     steps = []
 
     class Steps(trio.abc.Instrument):
@@ -910,8 +912,8 @@ async def test_a_crowd_that_drips_wakes_some_at_a_time(monkeypatch):
 @pytest.mark.covers("F-H-11")
 async def test_a_crowd_that_is_too_late_ends_some_at_a_time(autojump_clock, monkeypatch):
     ended = []
-    expire = Stranger.expire
-    monkeypatch.setattr(Stranger, "expire", lambda self: (ended.append(self), expire(self)))
+    expire = UnadmittedConnection.expire
+    monkeypatch.setattr(UnadmittedConnection, "expire", lambda self: (ended.append(self), expire(self)))
     steps = []
 
     class Steps(trio.abc.Instrument):

@@ -317,7 +317,7 @@ def test_it_imports_nothing_heavy():
         "hub.linux",
         "hub.linux.peer_credentials",
         "hub.shim",
-        "hub.shim.envelope",
+        "hub.shim.mini_jsonrpc",
         "hub.shim.hub_search",
         "hub.shim.main",
         "hub.shim.pipes",

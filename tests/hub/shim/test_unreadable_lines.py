@@ -9,7 +9,7 @@ import pytest
 
 ALONE = """
 import sys
-from hub.shim.envelope import ends, first_id, members, params_of, parse
+from hub.shim.mini_jsonrpc import ends, first_id, members, params_of, parse
 assert "json" not in sys.modules
 
 def read(line):

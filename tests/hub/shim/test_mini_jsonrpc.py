@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.shim.envelope import (
+from hub.shim.mini_jsonrpc import (
     LARGE_BYTES,
     SMALL_BYTES,
     as_id,

@@ -39,7 +39,7 @@ from hub.wire.http.request_head import HttpRefusal, head_end
 BYTES: Final = HANGUPS | select.EPOLLIN
 
 
-class Stranger(OpenConnection):
+class UnadmittedConnection(OpenConnection):
     """A connection that has not passed the guard."""
 
     __slots__ = ("_dropped", "_heeds", "_is_leaving", "_searched")
@@ -60,7 +60,7 @@ class Stranger(OpenConnection):
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "leaving" if self._is_leaving else "reading" if self._heeds else "waiting"
-        return f"<Stranger {self.fd} {state}>"
+        return f"<UnadmittedConnection {self.fd} {state}>"
 
     def stirred(self, event: int) -> None:
         """Handle an epoll event: the peer has sent something, or hung up."""

@@ -1,10 +1,10 @@
 """The oldest entry is forgotten; one that is put again is the newest."""
 
-from hub.link.recent import Recent
+from hub.link.bounded_dict import BoundedDict
 
 
 def test_the_oldest_is_forgotten():
-    recent: Recent[str, int] = Recent(2)
+    recent: BoundedDict[str, int] = BoundedDict(2)
     for key in "abca":
         recent.put(key, ord(key))
     assert recent == {"c": ord("c"), "a": ord("a")}

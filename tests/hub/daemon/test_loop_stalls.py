@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from hub.daemon.watchdog import LoopWatchdog
+from hub.daemon.loop_stalls import LoopWatchdog
 
 
 @pytest.mark.covers("F-D-12")
@@ -21,7 +21,7 @@ async def test_a_loop_that_stands_still_is_noticed_and_named(nursery, caplog):
             stand_still()
     [record] = caplog.records
     assert re.search(
-        r"blocked for \d\.\d\d s, .*: stand_still \(tests/hub/daemon/test_watchdog\.py:\d+\)", record.getMessage()
+        r"blocked for \d\.\d\d s, .*: stand_still \(tests/hub/daemon/test_loop_stalls\.py:\d+\)", record.getMessage()
     )
     facts = watch.status()
     assert facts.blocked == watch.times

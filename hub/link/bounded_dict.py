@@ -6,7 +6,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Recent(dict[K, V], Generic[K, V]):
+class BoundedDict(dict[K, V], Generic[K, V]):
     """At most `most` entries, if they are written by `put`."""
 
     __slots__ = ("_most",)
