@@ -58,7 +58,7 @@ class Credential(Protocol):
         Cancellation: the renewal goes on for others who wait.
         """
 
-    async def refused(self, shown: str, challenges: Sequence[str]) -> bool:
+    async def replace_refused(self, shown: str, challenges: Sequence[str]) -> bool:
         """The server has refused (401) a request that showed `shown`; `challenges` are the values of its
         `WWW-Authenticate` fields. True: the request is to be sent once more with `authorization` as it is now.
 
@@ -66,7 +66,7 @@ class Credential(Protocol):
             UpstreamUnauthorized, HubError: as `renew`.
         """
 
-    async def lacks_scope(self, shown: str, challenges: Sequence[str], operation: str) -> bool:
+    async def widen_scope(self, shown: str, challenges: Sequence[str], operation: str) -> bool:
         """The server has refused (403, `insufficient_scope`) an `operation`, a tool's name for instance. True: another
         `authorization` with the scopes that it wants is there, and the request is to be sent once more.
 

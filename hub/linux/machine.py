@@ -21,6 +21,8 @@ WHOLE_RANGE: Final = ["0", "0", "4294967295"]
 LATE_S: Final = 2.0
 STEP_S: Final = 1.0
 _ID_PATH: Final = Path("/proc/sys/kernel/random/boot_id")
+MOUNTS: Final = Path("/proc/self/mountinfo")
+MACHINE_ID: Final = Path("/etc/machine-id")
 
 
 def current_time() -> float:
@@ -113,12 +115,26 @@ def has_all_users(proc: Path = Path("/proc")) -> bool:
         return False
 
 
-def kind_of_mount(mountinfo: str, device: int) -> str:
-    """The type of the file system with the number `device`, by `/proc/self/mountinfo`; "": it is not there."""
+def file_system_of(path: Path) -> str:
+    """The type of the file system that `path` is on; "": nobody can say."""
+    try:
+        device = os.stat(path).st_dev
+        mounts = MOUNTS.read_text(errors="replace")
+    except OSError:
+        return ""
     number = f"{os.major(device)}:{os.minor(device)}"
-    for line in mountinfo.splitlines():
+    for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
         fields = before.split()
         if len(fields) > 2 and fields[2] == number and after:
             return after.split()[0]
     return ""
+
+
+def name_of_machine() -> str:
+    """The text that this machine alone has, which is not to be shown (machine-id(5)); else its host name."""
+    try:
+        id = MACHINE_ID.read_text(errors="replace").strip()
+    except OSError:
+        id = ""
+    return id or os.uname().nodename

@@ -1,13 +1,18 @@
 """Processes as the kernel knows them: `/proc` (proc_pid_stat(5)), and pidfds."""
 
+import fcntl
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 PROC: Final = Path("/proc")
+PIPE_BYTES: Final = 1 << 20
+"""The size of a pipe to or from a child."""
+F_SETPIPE_SZ: Final = 1031
 
 
 class Process(NamedTuple):
@@ -107,3 +112,25 @@ def signal_process(pidfd: int, number: int) -> None:
         OSError: it has ended, or is another user's.
     """
     signal.pidfd_send_signal(pidfd, number)
+
+
+def take_descriptors(popen: subprocess.Popen[bytes]) -> tuple[int, list[int]]:
+    """A pidfd of a process, and its pipes, large and no longer in the hands of `popen`; all of them or none.
+
+    Raises:
+        OSError: there are too many descriptors.
+    """
+    pipes = [pipe for pipe in (popen.stdin, popen.stdout, popen.stderr) if pipe is not None]
+    made: list[int] = []
+    try:
+        made.append(os.pidfd_open(popen.pid))
+        made += (os.dup(pipe.fileno()) for pipe in pipes)
+    except OSError:
+        for descriptor in made:
+            os.close(descriptor)
+        raise
+    for pipe, descriptor in zip(pipes, made[1:], strict=True):
+        pipe.close()
+        with suppress(OSError):  # the user's budget for large pipes is spent
+            fcntl.fcntl(descriptor, F_SETPIPE_SZ, PIPE_BYTES)
+    return made[0], made[1:]

@@ -28,7 +28,7 @@ from upstreams.oauth.model import (
     same_issuer,
 )
 from upstreams.oauth.store.grant_store import CannotOpen
-from upstreams.oauth.tokens import origin_of
+from upstreams.oauth.token_answers import origin_of
 
 FRESH_S: Final = 60.0
 """Time for which what was found out ahead is used."""
@@ -158,7 +158,7 @@ class Prospects:
         ask = self._around.accounts.ask
         if same_issuer(config.oauth.issuer, issuer):
             return ""
-        if await ask(lambda store: store.facts.is_agreed(upstream, principal, issuer)):
+        if await ask(lambda store: store.notes.is_agreed(upstream, principal, issuer)):
             return ""
         if grant is not None and not same_issuer(grant.key.issuer, issuer):
             return (

@@ -179,7 +179,7 @@ class Responses:
             await self._around.accounts.keep(grant)
             if ticket.agreed == grant.key.issuer:
                 yes = ticket.upstream, ticket.principal, ticket.agreed
-                await self._around.accounts.ask(lambda store: store.facts.agree(*yes))
+                await self._around.accounts.ask(lambda store: store.notes.agree(*yes))
         except RefusedResponse as error:
             self._learn(ticket, error.code)
             outcome = self._failure(record, str(error), "denied" if error.code == "access_denied" else "failed")

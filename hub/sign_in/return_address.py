@@ -25,7 +25,7 @@ from hub.sign_in.authorization_url import RedirectUri, base_url, callback_at, pa
 from hub.sign_in.servers import Surroundings
 from upstreams.oauth.client_metadata import CALLBACK
 from upstreams.oauth.model import AuthorizationServer, OAuthProblem
-from upstreams.oauth.store.facts import FactsFile
+from upstreams.oauth.store.sign_in_notes import SignInNotes
 
 PROXIED: Final = "proxy/"
 """Principals that a trusted proxy has named begin so."""
@@ -87,15 +87,15 @@ class ReturnAddresses:
             return configured
         base = self._lasting_base()
         if base is None:
-            port = await self._ask(lambda facts: facts.port())
+            port = await self._ask(lambda notes: notes.port())
             base = base_url("127.0.0.1", port or await self._pick_port())
         return callback_at(base, await self._number(server))
 
-    async def _ask(self, question: Callable[[FactsFile], R]) -> R:
-        return await self._around.accounts.ask(lambda store: question(store.facts))
+    async def _ask(self, question: Callable[[SignInNotes], R]) -> R:
+        return await self._around.accounts.ask(lambda store: question(store.notes))
 
     async def _number(self, server: AuthorizationServer) -> int:
-        return 0 if server.sends_issuer else await self._ask(lambda facts: facts.redirect_number(server.issuer))
+        return 0 if server.sends_issuer else await self._ask(lambda notes: notes.redirect_number(server.issuer))
 
     async def _pick_port(self) -> int:
         """A port of 127.0.0.1 that is free, which is kept from now on."""
@@ -107,7 +107,7 @@ class ReturnAddresses:
             raise OAuthProblem(NO_PORT)
         with found:
             port = int(found.getsockname()[1])
-        await self._ask(lambda facts: facts.keep_port(port))
+        await self._ask(lambda notes: notes.keep_port(port))
         return port
 
     def _lasting_base(self) -> str | None:
@@ -121,7 +121,7 @@ class ReturnAddresses:
 
     async def _claim(self, uri: str, issuer: str) -> None:
         """Let one issuer alone use a redirect URI: none of them says who sends an answer."""
-        before = await self._ask(lambda facts: facts.only_for(uri, issuer))
+        before = await self._ask(lambda notes: notes.only_for(uri, issuer))
         if before != issuer:
             raise OAuthProblem(
                 f"{uri} is the redirect_uri for {before}, and neither that nor {issuer} says who sends an answer, so it"
@@ -137,7 +137,7 @@ class ReturnAddresses:
             self.listeners.listen(redirect, redirect.addresses, for_s)
             return redirect
 
-        if known := await self._ask(lambda facts: facts.port()):
+        if known := await self._ask(lambda notes: notes.port()):
             with suppress(PortTaken):
                 return listen(known)
         try:

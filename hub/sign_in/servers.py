@@ -14,11 +14,11 @@ from hub.sign_in.tickets import SignInRecord
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.oauth.accounts import Accounts
 from upstreams.oauth.client_metadata import client_document
+from upstreams.oauth.client_search import ClientSearch, ClientWish
 from upstreams.oauth.discovery.discover import discover, discover_issuer
 from upstreams.oauth.model import Challenge, Discovery, Grant, GrantKey, OAuthClient
-from upstreams.oauth.registration import ClientSearch, ClientWish
+from upstreams.oauth.token_answers import check_id_token, first_grant
 from upstreams.oauth.token_endpoint import TokenEndpoint
-from upstreams.oauth.tokens import check_id_token, first_grant
 
 
 class Servers:

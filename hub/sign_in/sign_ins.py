@@ -26,9 +26,9 @@ from hub.sign_in.responses import BadResponse, Responses, read_pasted
 from hub.sign_in.return_address import ReturnAddresses
 from hub.sign_in.servers import Surroundings
 from hub.sign_in.tickets import RECORD_S, Invitation, SignInRecord, Ticket, Tickets, state_hash, target_of
+from upstreams.oauth.client_search import ClientWish
 from upstreams.oauth.discovery.discover import choose_scopes
 from upstreams.oauth.model import Challenge, NoSignIn, OAuthProblem, OAuthUnavailable
-from upstreams.oauth.registration import ClientWish
 
 LOOK_S: Final = 5.0
 """Time that a host's call waits for what a sign-in would begin with."""

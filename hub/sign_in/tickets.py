@@ -21,8 +21,8 @@ from config.tables.oauth import UpstreamOAuth
 from hub.control.sign_ins import SignInOutcome
 from hub.link.bounded_dict import BoundedDict
 from hub.sign_in.authorization_url import RedirectUri
+from upstreams.oauth.client_search import ClientWish
 from upstreams.oauth.model import IDENTITY_PROVIDER, Discovery, OAuthClient
-from upstreams.oauth.registration import ClientWish
 
 TICKET_S: Final = 3600.0
 RECORD_S: Final = 600.0

@@ -22,7 +22,7 @@ from upstreams.oauth.client_metadata import BadRegistration, read_registration
 from upstreams.oauth.discovery.challenge import fits, is_scope, parse_challenges
 from upstreams.oauth.discovery.discover import discover
 from upstreams.oauth.model import Challenge, OAuthProblem, OAuthUnavailable
-from upstreams.oauth.tokens import (
+from upstreams.oauth.token_answers import (
     LONGEST_LIFE_S,
     LONGEST_PAUSE_S,
     check_id_token,

@@ -13,8 +13,8 @@ from tests.support.processes import free_port
 from tests.support.signing_hub import age, grant_of, signing_hub
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.oauth.discovery.discover import allowance_for
+from upstreams.oauth.token_answers import TokenRefused, next_grant
 from upstreams.oauth.token_endpoint import TokenEndpoint
-from upstreams.oauth.tokens import TokenRefused, next_grant
 
 SERVERS = {
     "oidc-provider": lambda oauth: oauth.oidc_provider(),

@@ -26,7 +26,7 @@ from upstreams.oauth.model import AuthorizationServer, Grant, GrantKey, OAuthCli
 from upstreams.oauth.store.folder import HeldLock
 from upstreams.oauth.store.grant_store import GrantStore
 from upstreams.oauth.store.seal import KeySeal
-from upstreams.oauth.tokens import origin_of
+from upstreams.oauth.token_answers import origin_of
 
 WALL = 1_700_000_000.0
 LIFE_S = 100.0

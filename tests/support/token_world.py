@@ -17,7 +17,7 @@ from upstreams.oauth.accounts import Accounts
 from upstreams.oauth.model import AuthorizationServer, Grant, GrantKey, OAuthClient
 from upstreams.oauth.store.grant_store import GrantStore
 from upstreams.oauth.store.seal import KeySeal
-from upstreams.oauth.tokens import origin_of
+from upstreams.oauth.token_answers import origin_of
 
 ISSUER = "https://id.example"
 URL = "https://notes.example/mcp"

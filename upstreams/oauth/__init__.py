@@ -1,13 +1,13 @@
 """Signing in at upstreams by OAuth: the hub as client of authorization servers, once for all hosts.
 
 `accounts`    all credentials of a hub
-`credential`  what sessions with one upstream show, and what becomes of a refusal; `state` (pure) below it: the token,
-              when it is renewed, and what hosts are told
+`credential`  what sessions with one upstream show, and what becomes of a refusal; `credential_state` (pure) below it:
+              the token, when it is renewed, and what hosts are told
 `renewing`    one renewal, among all processes, and the end of a sign-in; `obtaining`: the ways to the next token
 `discovery`   which authorization server, and what it can do
-`registration` the client id by which that one knows the hub; `client_metadata`: how the hub describes itself (pure)
-`token_endpoint` one request there, one answer, and how the hub proves its client id; `tokens` (pure): what an answer
-              means, and the grant that it makes
+`client_search` the client id by which that one knows the hub; `client_metadata`: how the hub describes itself (pure)
+`token_endpoint` one request there, one answer, and how the hub proves its client id; `token_answers` (pure): what an
+              answer means, and the grant that it makes
 `store`       what is kept, sealed; `model`: all that as facts; `parts`: what all credentials share
 
 A hub loads `accounts` and `credential` with the first upstream that has a URL, `renewing` and what is below it when one

@@ -1,8 +1,8 @@
 """The credential of one upstream and principal: what sessions show, and when it is replaced.
 
-`renew` is awaited before a request, `refused` after a 401, `lacks_scope` after a 403. Whatever must be asked for is
-asked once for all that wait, in a task that none of them owns; `renewing` does it. Here it is decided what becomes of
-those who wait.
+`renew` is awaited before a request, `replace_refused` after a 401, `widen_scope` after a 403. Whatever must be asked
+for is asked once for all that wait, in a task that none of them owns; `renewing` does it. Here it is decided what
+becomes of those who wait.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,6 +14,7 @@ import trio
 from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnresolved, without_frames
 from hub.link.module_loading import load
 from hub.link.waiting import Promise
+from upstreams.oauth.credential_state import HOLD_S, CredentialState, sign_in_of
 from upstreams.oauth.discovery.challenge import parse_challenges
 from upstreams.oauth.model import (
     AccountRow,
@@ -25,8 +26,7 @@ from upstreams.oauth.model import (
     sign_in_command,
 )
 from upstreams.oauth.parts import Shared
-from upstreams.oauth.state import HOLD_S, CredentialState, sign_in_of
-from upstreams.oauth.tokens import is_for, lasts
+from upstreams.oauth.token_answers import is_for, lasts
 
 if TYPE_CHECKING:
     from upstreams.oauth.renewing import LoggedOut, Renewer
@@ -104,7 +104,7 @@ class UpstreamCredential(CredentialState):
             self.note("ended", self.problem or self.sentence_to_sign_in())
             self.check_usable(self._now())
 
-    async def refused(self, shown: str, challenges: Sequence[str]) -> bool:
+    async def replace_refused(self, shown: str, challenges: Sequence[str]) -> bool:
         """The upstream refused (401) a request that showed `shown`. As the protocol."""
         await self._load()
         self.challenge = parse_challenges(challenges)
@@ -131,7 +131,7 @@ class UpstreamCredential(CredentialState):
         await self._renew(refused=shown)
         return self.authorization != shown
 
-    async def lacks_scope(self, shown: str, challenges: Sequence[str], operation: str) -> bool:
+    async def widen_scope(self, shown: str, challenges: Sequence[str], operation: str) -> bool:
         """The upstream wants more scopes (403) for `operation`. As the protocol."""
         await self._load()
         self.challenge = parse_challenges(challenges)

@@ -151,7 +151,7 @@ class Grant(Struct, frozen=True, kw_only=True):
     sends_resource: bool = True
     """`resource` goes with token requests, too."""
     origin: str = ""
-    """Scheme, host and port of the upstream (`tokens.origin_of`); the tokens are sent nowhere else. "": the
+    """Scheme, host and port of the upstream (`token_answers.origin_of`); the tokens are sent nowhere else. "": the
     origin of the resource."""
     id_token: Secret | None = None
     """Who signed in, for an identity provider that vouches for people at other servers; else None."""

@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from upstreams.oauth.client_search import client_of_settings
 from upstreams.oauth.discovery.discover import allowance_for, discover, discover_issuer
 from upstreams.oauth.model import (
     AuthorizationServer,
@@ -16,9 +17,8 @@ from upstreams.oauth.model import (
     settings_of,
 )
 from upstreams.oauth.parts import Shared
-from upstreams.oauth.registration import client_of_settings
+from upstreams.oauth.token_answers import TokenRefused, first_grant, next_grant
 from upstreams.oauth.token_endpoint import TokenEndpoint, with_settings
-from upstreams.oauth.tokens import TokenRefused, first_grant, next_grant
 
 
 class Obtaining:

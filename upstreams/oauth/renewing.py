@@ -14,6 +14,7 @@ import trio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from upstreams.oauth.credential_state import RenewalOutcome, sign_in_needed, time_until_due_s
 from upstreams.oauth.discovery.discover import discover
 from upstreams.oauth.model import (
     IDENTITY_PROVIDER,
@@ -28,10 +29,9 @@ from upstreams.oauth.model import (
 )
 from upstreams.oauth.obtaining import Obtaining
 from upstreams.oauth.parts import Shared
-from upstreams.oauth.state import RenewalOutcome, sign_in_needed, time_until_due_s
 from upstreams.oauth.store.folder import HeldLock, NotKept
 from upstreams.oauth.store.grant_store import GrantStore
-from upstreams.oauth.tokens import TokenRefused, is_for
+from upstreams.oauth.token_answers import TokenRefused, is_for
 
 log = logging.getLogger(__name__)
 

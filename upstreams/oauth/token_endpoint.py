@@ -30,7 +30,7 @@ from upstreams.oauth.model import (
     TokenAnswer,
     same_issuer,
 )
-from upstreams.oauth.tokens import ID_JAG, read_id_jag, read_token_answer
+from upstreams.oauth.token_answers import ID_JAG, read_id_jag, read_token_answer
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes

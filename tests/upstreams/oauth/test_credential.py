@@ -19,7 +19,7 @@ async def test_without_a_grant_requests_go_without_a_token(tmp_path, autojump_cl
         assert (credential.authorization, credential.due, credential.state) == ("", inf, "none")
         await credential.renew()
         with pytest.raises(UpstreamUnauthorized, match='needs you to sign in; run "hubd auth notes"'):
-            await credential.refused("", ['Bearer scope="read"'])
+            await credential.replace_refused("", ['Bearer scope="read"'])
         assert credential.state == "needed"
         assert credential.asks_person
         assert credential.challenge.scope == "read"
@@ -60,9 +60,9 @@ async def test_fifty_refused_calls_lead_to_one_renewal(tmp_path, autojump_clock)
         credential = world.credential()
         credential.signed_in(await world.accounts.keep(world.grant()))
         await trio.sleep(60)
-        assert await together(50, lambda: credential.refused("Bearer a1", [])) == [True] * 50
+        assert await together(50, lambda: credential.replace_refused("Bearer a1", [])) == [True] * 50
         assert world.server.count == 1
-        assert await credential.refused("Bearer a1", [])  # it was for the generation before
+        assert await credential.replace_refused("Bearer a1", [])  # it was for the generation before
         assert world.server.count == 1
         assert world.store.load(KEY).refresh_token.reveal() == "r1"  # no new one came
 
@@ -119,7 +119,7 @@ async def test_a_grant_that_is_gone_is_used_while_its_token_lasts(tmp_path, auto
             await credential.renew()
         assert raised.value.retry_after_ms is None
         with pytest.raises(UpstreamUnauthorized):
-            await credential.refused("Bearer a1", [])
+            await credential.replace_refused("Bearer a1", [])
         assert world.server.count == 1
 
 
@@ -232,7 +232,7 @@ async def test_a_server_that_cannot_answer_is_asked_again_with_growing_pauses(tm
             await credential.renew()
         assert raised.value.retry_after_ms == pytest.approx(12_000)
         with pytest.raises(UpstreamUnauthorized):
-            await credential.refused("Bearer a1", [])
+            await credential.replace_refused("Bearer a1", [])
         assert world.server.count == 6
 
 

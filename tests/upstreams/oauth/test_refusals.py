@@ -31,8 +31,8 @@ async def signed_in(world, credential=None, *, after_s=60, **changes):
 async def test_a_fresh_token_is_refused_and_nothing_is_tried_for_a_minute(tmp_path, autojump_clock):
     async with running(tmp_path, tokens("a2"), tokens("a3")) as world:
         credential = await signed_in(world)
-        assert await credential.refused("Bearer a1", [])
-        errors = await together(50, lambda: credential.refused("Bearer a2", []))
+        assert await credential.replace_refused("Bearer a1", [])
+        errors = await together(50, lambda: credential.replace_refused("Bearer a2", []))
         text = (
             f"notes refuses (401) the token that {ISSUER} has just given for it; perhaps it is for another audience. "
             "Nothing is tried for 60 s."
@@ -52,19 +52,19 @@ async def test_a_fresh_token_is_refused_and_nothing_is_tried_for_a_minute(tmp_pa
 async def test_a_young_token_that_is_over_is_renewed_when_it_is_refused(tmp_path, autojump_clock):
     async with running(tmp_path, tokens("a2", expires_in=5), tokens("a3")) as world:
         credential = await signed_in(world)
-        assert await credential.refused("Bearer a1", [])
+        assert await credential.replace_refused("Bearer a1", [])
         await trio.sleep(5)  # it was sent in time, and arrived too late
-        assert await credential.refused("Bearer a2", [])
+        assert await credential.replace_refused("Bearer a2", [])
         assert (credential.authorization, credential.state, world.looks) == ("Bearer a3", "good", 0)
 
 
 async def test_the_upstream_has_moved_to_another_authorization_server(tmp_path, autojump_clock):
     async with running(tmp_path, tokens("a2")) as world:
         credential = await signed_in(world)
-        assert await credential.refused("Bearer a1", [])
+        assert await credential.replace_refused("Bearer a1", [])
         world.issuer = "https://b.example"
         with pytest.raises(UpstreamUnauthorized) as raised:
-            await credential.refused("Bearer a2", [])
+            await credential.replace_refused("Bearer a2", [])
         assert str(raised.value) == (
             f"notes now names https://b.example as its authorization server; until now it was {ISSUER}. "
             'If you expect that, run "hubd auth notes" in a terminal.'
@@ -79,7 +79,7 @@ async def test_the_look_fails(tmp_path, autojump_clock):
         credential = await signed_in(world, after_s=0)
         world.issuer = ""
         with pytest.raises(UpstreamUnauthorized, match="has just given"):
-            await credential.refused("Bearer a1", [])
+            await credential.replace_refused("Bearer a1", [])
         assert world.server.count == 0
 
 
@@ -88,7 +88,7 @@ async def test_a_token_without_refresh_token_is_refused(tmp_path, autojump_clock
         credential = await signed_in(world, refresh_token=None)
         await credential.renew()
         with pytest.raises(UpstreamUnauthorized, match=f"needs you to sign in at {ISSUER}"):
-            await credential.refused("Bearer a1", [])
+            await credential.replace_refused("Bearer a1", [])
         assert (credential.state, world.server.count) == ("needed", 0)
         with pytest.raises(UpstreamUnauthorized):
             await credential.renew()
@@ -105,7 +105,7 @@ async def test_a_token_whose_end_nobody_knows_is_used_until_it_is_refused(tmp_pa
         await trio.sleep(80_000)
         await credential.renew()
         assert world.server.count == 0
-        assert await credential.refused("Bearer a1", [])
+        assert await credential.replace_refused("Bearer a1", [])
         assert (credential.authorization, credential.due) == ("Bearer a2", inf)
 
 
@@ -198,7 +198,7 @@ async def test_what_cannot_be_opened_needs_a_sign_in(tmp_path, autojump_clock):
         text = 'What hubd knew of your sign-in at notes cannot be opened (another key); run "hubd auth notes".'
         assert credential.problem == text
         with pytest.raises(UpstreamUnauthorized) as raised:
-            await credential.refused("", [])
+            await credential.replace_refused("", [])
         assert str(raised.value) == text
 
 
@@ -241,17 +241,17 @@ async def test_more_scopes_are_asked_of_a_person_twice_an_operation(tmp_path, au
         credential = await signed_in(world)
         for number in (1, 2):
             with pytest.raises(UpstreamUnauthorized, match="wants the scopes write for save; run"):
-                await credential.lacks_scope(credential.authorization, WRITE, "save")
+                await credential.widen_scope(credential.authorization, WRITE, "save")
             assert credential.wanted_scope == "read write"
             assert credential.asks_person
             assert credential.state == "good"
             credential.signed_in(world.grant(access_token=Secret(f"b{number}")))  # which did not ask for it
             assert not credential.asks_person
-        assert await credential.lacks_scope("Bearer a1", WRITE, "save")  # it was for the token before
+        assert await credential.widen_scope("Bearer a1", WRITE, "save")  # it was for the token before
         with pytest.raises(UpstreamUnauthorized, match="refuses save: it wants the scopes write"):
-            await credential.lacks_scope("Bearer b2", WRITE, "save")
+            await credential.widen_scope("Bearer b2", WRITE, "save")
         with pytest.raises(UpstreamUnauthorized, match="for delete; run"):
-            await credential.lacks_scope("Bearer b2", WRITE, "delete")
+            await credential.widen_scope("Bearer b2", WRITE, "delete")
         assert world.server.count == 0  # no 403 is answered by a renewal
 
 
@@ -259,14 +259,14 @@ async def test_a_sign_in_that_gave_less_is_not_asked_for_again(tmp_path, autojum
     async with running(tmp_path, tokens("a2")) as world:
         credential = await signed_in(world, asked_scope="read write", scope="read")
         with pytest.raises(UpstreamUnauthorized, match="does not give them"):
-            await credential.lacks_scope("Bearer a1", WRITE, "save")
+            await credential.widen_scope("Bearer a1", WRITE, "save")
 
 
 async def test_scopes_that_the_operator_forbids(tmp_path, autojump_clock):
     async with running(tmp_path, tokens("a2")) as world:
         credential = await signed_in(world, world.credential(max_scopes=("read",)))
         with pytest.raises(UpstreamUnauthorized, match="does not give them"):
-            await credential.lacks_scope("Bearer a1", WRITE, "save")
+            await credential.widen_scope("Bearer a1", WRITE, "save")
 
 
 # --- without a person -------------------------------------------------------------------------------------------------
@@ -278,18 +278,18 @@ async def test_client_credentials(tmp_path, autojump_clock):
     async with running(tmp_path, tokens("m1"), tokens("m2"), tokens("m3", scope="read write")) as world:
         credential = world.credential(**MACHINE)
         assert (credential.authorization, credential.due) == ("", inf)
-        assert await together(20, lambda: credential.refused("", [])) == [True] * 20
+        assert await together(20, lambda: credential.replace_refused("", [])) == [True] * 20
         assert (world.server.count, world.looks, credential.authorization) == (1, 1, "Bearer m1")
         asked = {"grant_type": "client_credentials", "scope": "read", "resource": URL, "client_id": "m"}
         assert world.server.asked[0] == asked
         await trio.sleep(3400)
         await credential.renew()
         assert credential.authorization == "Bearer m2"
-        assert await credential.lacks_scope("Bearer m2", WRITE, "save")
+        assert await credential.widen_scope("Bearer m2", WRITE, "save")
         assert world.server.asked[2]["scope"] == "read write"
         assert credential.authorization == "Bearer m3"
         with pytest.raises(UpstreamUnauthorized, match="does not give"):
-            await credential.lacks_scope("Bearer m3", WRITE, "save")
+            await credential.widen_scope("Bearer m3", WRITE, "save")
         assert world.store.load(KEY).generation == 3
         assert not credential.asks_person
         world.accounts = world.new_accounts()
@@ -302,10 +302,10 @@ async def test_client_credentials_that_are_wrong(tmp_path, autojump_clock):
     async with running(tmp_path, error("invalid_client", 401)) as world:
         credential = world.credential(**MACHINE)
         with pytest.raises(UpstreamUnauthorized, match=r"correct them below \[upstreams\.notes\.oauth\]"):
-            await credential.refused("", [])
+            await credential.replace_refused("", [])
         assert not credential.asks_person
         with pytest.raises(UpstreamUnauthorized):
-            await credential.refused("", [])
+            await credential.replace_refused("", [])
         assert world.server.count == 1  # not at once again
 
 
@@ -313,7 +313,7 @@ async def test_client_credentials_without_an_issuer(tmp_path, autojump_clock):
     async with running(tmp_path, tokens()) as world:
         credential = world.credential(**{**MACHINE, "issuer": ""})
         with pytest.raises(UpstreamUnauthorized, match="needs issuer and client_id"):
-            await credential.refused("", [])
+            await credential.replace_refused("", [])
         assert (world.server.count, world.looks) == (0, 0)
 
 
@@ -327,7 +327,7 @@ async def test_a_signed_statement_is_for_the_issuer_and_once_for_the_endpoint(tm
     async with running(tmp_path, error("invalid_client", 401), tokens("m1")) as world:
         settings = {**MACHINE, "client_secret": None, "private_key": Secret(key.decode())}
         credential = world.credential(**settings)
-        assert await credential.refused("", [])
+        assert await credential.replace_refused("", [])
         told = [
             json.loads(urlsafe_b64decode(asked["client_assertion"].split(".")[1] + "=="))["aud"]
             for asked in world.server.asked
@@ -344,7 +344,7 @@ async def test_the_identity_provider_vouches(tmp_path, autojump_clock):
         settings = {**MACHINE, "grant": "id_jag"}
         credential = world.credential(**settings)
         with pytest.raises(UpstreamUnauthorized, match='run "hubd auth --idp"'):
-            await credential.refused("", [])
+            await credential.replace_refused("", [])
         at_idp = replace(SERVER, issuer="https://idp.example", token_endpoint="https://idp.example/token")
         client = replace(PUBLIC, issuer=idp.issuer, client_id="i", kind="configured", token_auth="client_secret_post")
         key = replace(KEY, issuer="https://idp.example", resource="", upstream="")
@@ -352,7 +352,7 @@ async def test_the_identity_provider_vouches(tmp_path, autojump_clock):
             world.grant(key=key, server=at_idp, client=client, id_token=Secret("i.d.t"), sends_resource=False)
         )
         await trio.sleep(61)
-        assert await credential.refused("", [])
+        assert await credential.replace_refused("", [])
         assert world.server.urls == ["https://idp.example/token", f"{ISSUER}/token"]
         first, second = world.server.asked
         assert (first["subject_token"], first["audience"], first["client_secret"]) == ("i.d.t", ISSUER, "s")
@@ -413,7 +413,7 @@ async def test_logging_out(tmp_path, autojump_clock, revocation, revoked, why):
         again = await credential.logout(forget=True)
         assert (again.was_signed_in, again.revoked, again.forgot_client) == (False, None, True)
         with pytest.raises(UpstreamUnauthorized):
-            await credential.refused("", [])
+            await credential.replace_refused("", [])
 
 
 async def test_logging_out_waits_five_seconds_for_the_server(tmp_path, autojump_clock):
@@ -459,7 +459,7 @@ async def test_the_secret_for_another_issuer_is_not_shown_to_the_one_before(tmp_
         await credential.renew()
         assert (credential.authorization, credential.grant) == ("", None), "the token of the issuer before"
         with pytest.raises(UpstreamUnauthorized, match="needs you to sign in"):
-            await credential.refused("", [])
+            await credential.replace_refused("", [])
         await trio.sleep(3600)
         await credential.renew()
         await credential.logout()
@@ -497,7 +497,7 @@ async def test_a_renewal_that_comes_late_does_not_take_the_place_of_a_new_sign_i
         credential = await signed_in(world)
         world.server.gate = trio.Event()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(credential.refused, "Bearer a1", [])
+            nursery.start_soon(credential.replace_refused, "Bearer a1", [])
             await world.server.arrived.wait()
             elsewhere = replace(KEY, issuer="https://b.example")
             new = world.grant(key=elsewhere, access_token=Secret("new"))
@@ -509,7 +509,7 @@ async def test_a_renewal_that_comes_late_does_not_take_the_place_of_a_new_sign_i
         world.server.arrived = trio.Event()
         await trio.sleep(60)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(credential.refused, "Bearer new", [])
+            nursery.start_soon(credential.replace_refused, "Bearer new", [])
             await world.server.arrived.wait()
             credential.signed_in(await world.accounts.keep(world.grant(access_token=Secret("newest"))))
             world.server.gate.set()

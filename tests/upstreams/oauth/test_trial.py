@@ -8,9 +8,9 @@ from config.setting import Secret
 from config.tables.oauth import OAuthConfig, UpstreamOAuth
 from tests.support.scripted_web import ScriptedWeb, timed_out
 from upstreams.oauth.client_metadata import PATH, client_document
+from upstreams.oauth.client_search import ClientSearch, check_client_document
 from upstreams.oauth.discovery.discover import discover
 from upstreams.oauth.model import Challenge, OAuthProblem
-from upstreams.oauth.registration import ClientSearch, check_client_document
 
 URL = "https://notes.example/mcp"
 PLACE = "https://notes.example/.well-known/oauth-protected-resource/mcp"

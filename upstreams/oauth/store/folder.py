@@ -20,7 +20,7 @@ import trio
 from config.directories import NotPrivate, private_dir
 from config.files import replace_private
 from config.loading.safe_reading import read_private
-from hub.linux.machine import kind_of_mount
+from hub.linux.machine import file_system_of, name_of_machine
 from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
 
 MAX_FILE_BYTES: Final = 512 << 10
@@ -29,8 +29,7 @@ PATIENCE_S: Final = 60.0
 """Longer than any holder needs, who gives up a request after some seconds."""
 MAX_MARK: Final = 20
 SHARED: Final = frozenset({"nfs", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "9p"})
-MOUNTS: Final = Path("/proc/self/mountinfo")
-MACHINE_ID: Final = Path("/etc/machine-id")
+"""File systems that several machines may have."""
 
 
 class NotKept(OAuthProblem):
@@ -169,19 +168,10 @@ def _try(path: Path) -> int | None:
     return None
 
 
-def store_folder(state: Path, *, mounts: Path = MOUNTS, machine_id: Path = MACHINE_ID) -> Path:
-    """The folder below the state directory. Blocks briefly."""
+def store_folder(state: Path) -> Path:
+    """The folder below the state directory: one for each machine, if several share that. Blocks briefly."""
     folder = state / "oauth"
-    try:
-        device = os.stat(state).st_dev
-        is_shared = kind_of_mount(mounts.read_text(errors="replace"), device) in SHARED
-    except OSError:
-        is_shared = False
-    if not is_shared:
+    if file_system_of(state) not in SHARED:
         return folder
-    try:
-        id = machine_id.read_text(errors="replace").strip()
-    except OSError:
-        id = ""
-    name = sha256(f"hubd oauth\0{id or os.uname().nodename}".encode())  # the id is not to be shown (machine-id(5))
+    name = sha256(f"hubd oauth\0{name_of_machine()}".encode())
     return folder / f"machine-{name.hexdigest()[:12]}"

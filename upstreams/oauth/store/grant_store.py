@@ -26,7 +26,6 @@ from upstreams.oauth.model import (
     sign_in_command,
 )
 from upstreams.oauth.store import records
-from upstreams.oauth.store.facts import FactsFile
 from upstreams.oauth.store.folder import (
     HeldLock,
     NotKept,
@@ -38,6 +37,7 @@ from upstreams.oauth.store.folder import (
     write_file,
 )
 from upstreams.oauth.store.seal import Seal
+from upstreams.oauth.store.sign_in_notes import SignInNotes
 
 log = logging.getLogger(__name__)
 PLACES: Final = {
@@ -107,7 +107,7 @@ class GrantStore:
     def __init__(self, folder: Path, seal: Seal) -> None:
         self.folder = folder
         self.clients = Clients(folder / "clients", seal)
-        self.facts = FactsFile(folder)
+        self.notes = SignInNotes(folder)
         self._seal = seal
         self._grants = folder / "grants"
         self._passed_over: set[Path] = set()
@@ -210,7 +210,7 @@ class GrantStore:
         """Forget what was kept for upstreams that have not been configured for 30 days; their names. `now` is wall
         time. To be called at each start."""
         kept = [each.file.grant_key for each in self.grants()]
-        gone = self.facts.long_removed({key.upstream for key in kept}, configured, now) if kept else []
+        gone = self.notes.long_removed({key.upstream for key in kept}, configured, now) if kept else []
         for key in kept:
             if key.upstream in gone:
                 self.delete(key)
@@ -263,7 +263,7 @@ def _aside(path: Path) -> Path:
 
 
 class Clients:
-    """The files below `clients`; `registration` knows this as its client store. All but `turn` blocks.
+    """The files below `clients`. All but `turn` blocks.
 
     Raises:
         NotKept: a file must not be read, or cannot be written.

@@ -77,15 +77,14 @@ class RequestFields:
         self, status: int, answer: Mapping[str, str], sent: tuple[Mapping[str, str], str], body: bytes, *, again: bool
     ) -> bool:
         """True if there are other lines to send in place of those that the server refused in `answer`. `again`: it
-        refused for the second time. Raises UpstreamUnauthorized, HubError: as `Credential.refused`; there will be none
-        without a person."""
+        refused for the second time. Raises UpstreamUnauthorized, HubError: as `Credential.replace_refused`."""
         credential, (shown_headers, shown) = self.credential, sent
         challenges = (answer["www-authenticate"],) if "www-authenticate" in answer else ()
         if status == 403:  # perhaps it may pass with more scopes (RFC 6750 3.1)
             if credential is None or not any("insufficient_scope" in each.lower() for each in challenges):
                 return False
-            return await credential.lacks_scope(shown, challenges, _operation(body))
-        if credential is not None and await credential.refused(shown, challenges):
+            return await credential.widen_scope(shown, challenges, _operation(body))
+        if credential is not None and await credential.replace_refused(shown, challenges):
             return True
         if self._renewed_headers is None or again:
             return False

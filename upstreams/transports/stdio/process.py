@@ -3,13 +3,12 @@
     stdin closed --2 s--> TERM to the group --3 s--> KILL to the group, and to descendants that left it
 
 Spawned by `subprocess.Popen` on the main thread, without a parent-death signal: trio's own spawning thread ends after
-ten idle seconds, and such children with it. Linux only: the exit is awaited on a pidfd, and descendants are
+ten idle seconds, and such children with it. The exit is awaited on a pidfd (`hub.linux.processes`), and descendants are
 known by the mark in their environment; `orphans` finds them, also those of hubs that died.
 """
 
 import contextlib
 import errno
-import fcntl
 import itertools
 import logging
 import os
@@ -29,6 +28,7 @@ from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.rates import TokenBucket
 from hub.linux.limits import limit_child, refuse_last_descriptors
 from hub.linux.orphans import MARKER, THIS_HUB, kill_marked, mark_of, waited_for
+from hub.linux.processes import take_descriptors
 from upstreams.journal.redact import Mask
 from upstreams.transports.stdio.stderr import StderrLog
 
@@ -41,8 +41,6 @@ KILL_GRACE_S: Final = 5.0
 ABANDON_S: Final = 1.0
 """Time that the hub may stand still for the end of a process that it could not even watch."""
 LAST_OUTPUT_S: Final = 0.1
-PIPE_BYTES: Final = 1 << 20
-F_SETPIPE_SZ: Final = 1031
 UMASK: Final = 0o077
 
 STDERR_READ_BYTES: Final = 1 << 16
@@ -95,7 +93,7 @@ class Child:
         waited_for.add(self.pid)
         limit_child(self.pid)
         try:
-            self._pidfd, pipes = _descriptors(self._popen)
+            self._pidfd, pipes = take_descriptors(self._popen)
         except OSError as error:
             self._abandon()
             raise UpstreamUnavailable(cannot_start(name, config, error), upstream=name) from None
@@ -251,26 +249,6 @@ _REASONS: Final = {
     errno.EAGAIN: "would be more processes than this user may have (ulimit -u); it is tried again",
     errno.ENOMEM: "was not executed, since there is no memory left; it is tried again",
 }
-
-
-def _descriptors(popen: subprocess.Popen[bytes]) -> tuple[int, list[int]]:
-    """A pidfd of a process, and its pipes, large and no longer in the hands of `popen`; all of them or none. Raises
-    OSError: there are too many descriptors."""
-    made: list[int] = []
-    try:
-        made.append(os.pidfd_open(popen.pid))
-        pipes = (popen.stdin, popen.stdout, popen.stderr)
-        made += (os.dup(pipe.fileno()) for pipe in pipes if pipe is not None)
-    except OSError:
-        for descriptor in made:
-            os.close(descriptor)
-        raise
-    for pipe, descriptor in zip(pipes, made[1:], strict=True):
-        if pipe is not None:
-            pipe.close()
-        with contextlib.suppress(OSError):  # the user's budget for large pipes is spent
-            fcntl.fcntl(descriptor, F_SETPIPE_SZ, PIPE_BYTES)
-    return made[0], made[1:]
 
 
 async def _discard(stream: trio.abc.ReceiveStream) -> None:

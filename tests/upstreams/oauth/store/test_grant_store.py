@@ -12,12 +12,13 @@ from msgspec.structs import replace
 
 from config.setting import Secret
 from hub.link.sealing import Keys
+from hub.linux import machine
 from tests.support.token_world import ISSUER, KEY, PUBLIC, SEALING, START, URL
 from upstreams.oauth.model import Grant
 from upstreams.oauth.store.folder import NotKept, store_folder
 from upstreams.oauth.store.grant_store import CannotOpen, GrantStore, SealedElsewhere
 from upstreams.oauth.store.seal import KeyLocked, KeySeal
-from upstreams.oauth.tokens import is_for, origin_of
+from upstreams.oauth.token_answers import is_for, origin_of
 
 
 def store_at(tmp_path, keys=SEALING, source="keys"):
@@ -298,23 +299,23 @@ async def test_only_one_has_a_lock(tmp_path):
     assert stat.S_IMODE(lock.stat().st_mode) == 0o600
 
 
-def test_small_facts(tmp_path):
-    facts = store_at(tmp_path).facts
-    assert [facts.redirect_number(issuer) for issuer in ("a", "b", "a", "c")] == [1, 2, 1, 3]
-    assert facts.port() is None
-    facts.keep_port(4711)
-    assert facts.port() == 4711
-    assert not facts.is_agreed("notes", "local", "a")
-    facts.agree("notes", "local", "a")
-    assert facts.is_agreed("notes", "local", "a")
-    assert not facts.is_agreed("notes", "other", "a")
-    assert [facts.only_for(uri, issuer) for uri, issuer in ("xa", "xb", "yb", "xa")] == ["a", "a", "b", "a"]
-    assert store_at(tmp_path).facts.only_for("x", "b") == "a", "the next run knows it, too"
+def test_notes_between_sign_ins(tmp_path):
+    notes = store_at(tmp_path).notes
+    assert [notes.redirect_number(issuer) for issuer in ("a", "b", "a", "c")] == [1, 2, 1, 3]
+    assert notes.port() is None
+    notes.keep_port(4711)
+    assert notes.port() == 4711
+    assert not notes.is_agreed("notes", "local", "a")
+    notes.agree("notes", "local", "a")
+    assert notes.is_agreed("notes", "local", "a")
+    assert not notes.is_agreed("notes", "other", "a")
+    assert [notes.only_for(uri, issuer) for uri, issuer in ("xa", "xb", "yb", "xa")] == ["a", "a", "b", "a"]
+    assert store_at(tmp_path).notes.only_for("x", "b") == "a", "the next run knows it, too"
     for number in range(300):
-        facts.only_for(f"uri-{number}", "a")
+        notes.only_for(f"uri-{number}", "a")
     assert len(json.loads((tmp_path / "oauth" / "facts.json").read_bytes())["only_for"]) == 256
     (tmp_path / "oauth" / "facts.json").write_text("{")
-    assert facts.redirect_number("c") == 1
+    assert notes.redirect_number("c") == 1
 
 
 def test_a_start_with_a_clock_years_ahead_removes_no_grants(tmp_path):
@@ -346,9 +347,11 @@ def test_grants_of_upstreams_that_are_gone_are_kept_for_thirty_days(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "is_apart"), [("ext4", False), ("nfs4", True), ("nfs", True), ("cifs", True), ("9p", True), ("", False)]
 )
-def test_each_machine_has_its_own_folder_where_homes_are_shared(tmp_path, kind, is_apart):
+def test_each_machine_has_its_own_folder_where_homes_are_shared(tmp_path, monkeypatch, kind, is_apart):
     device = os.stat(tmp_path).st_dev
     mounts, id = tmp_path / "mounts", tmp_path / "machine-id"
+    monkeypatch.setattr(machine, "MOUNTS", mounts)
+    monkeypatch.setattr(machine, "MACHINE_ID", id)
     mounts.write_text(
         f"22 1 0:5 / /proc rw - proc proc rw\n29 1 {os.major(device)}:{os.minor(device)} / /home rw,relatime "
         f"shared:1 - {kind} server:/home rw\n"
@@ -356,11 +359,11 @@ def test_each_machine_has_its_own_folder_where_homes_are_shared(tmp_path, kind, 
         else "nonsense\n"
     )
     id.write_text("0123456789abcdef\n")
-    folder = store_folder(tmp_path, mounts=mounts, machine_id=id)
+    folder = store_folder(tmp_path)
     assert folder.parent == (tmp_path / "oauth" if is_apart else tmp_path)
     assert "0123456789" not in str(folder)
     id.write_text("another\n")
-    assert (store_folder(tmp_path, mounts=mounts, machine_id=id) != folder) is is_apart
+    assert (store_folder(tmp_path) != folder) is is_apart
 
 
 @pytest.mark.parametrize(

@@ -35,14 +35,14 @@ class Wallet:
         self._next()
         self.due = inf
 
-    async def refused(self, shown: str, challenges: Sequence[str]) -> bool:
+    async def replace_refused(self, shown: str, challenges: Sequence[str]) -> bool:
         await trio.lowlevel.checkpoint()
         self.told.append((shown, *challenges))
         if shown == self.authorization:  # nobody got another one meanwhile
             self._next()
         return True
 
-    async def lacks_scope(self, shown: str, challenges: Sequence[str], operation: str) -> bool:
+    async def widen_scope(self, shown: str, challenges: Sequence[str], operation: str) -> bool:
         self.told.append((operation, *challenges))
         if not self._left:
             raise UpstreamDenied("notes lets nobody write", upstream="notes")

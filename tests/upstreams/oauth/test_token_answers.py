@@ -14,7 +14,14 @@ from config.setting import Secret
 from tests.support.token_world import START, answer, error, tokens
 from upstreams.fetch.model import Fetched
 from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
-from upstreams.oauth.tokens import LONGEST_LIFE_S, TokenRefused, check_id_token, lasts, read_id_jag, read_token_answer
+from upstreams.oauth.token_answers import (
+    LONGEST_LIFE_S,
+    TokenRefused,
+    check_id_token,
+    lasts,
+    read_id_jag,
+    read_token_answer,
+)
 
 ISSUER = "https://idp.example"
 GOOD = {"iss": ISSUER, "aud": "hub", "nonce": "n", "exp": 1300}

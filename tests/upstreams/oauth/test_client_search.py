@@ -9,6 +9,7 @@ from config.tables.oauth import OAuthConfig, UpstreamOAuth
 from tests.support.scripted_web import ScriptedWeb, json_answer, timed_out
 from tests.upstreams.oauth.memory_clients import MemoryClients
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed
+from upstreams.oauth.client_search import ClientSearch, ClientWish
 from upstreams.oauth.model import (
     AuthorizationServer,
     Discovery,
@@ -17,7 +18,6 @@ from upstreams.oauth.model import (
     OAuthUnavailable,
     ProtectedResource,
 )
-from upstreams.oauth.registration import ClientSearch, ClientWish
 
 ID = "https://id.example"
 REDIRECT = "http://127.0.0.1:8765/oauth/callback"

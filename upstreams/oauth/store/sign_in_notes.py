@@ -49,7 +49,7 @@ class _File(Struct, frozen=True, kw_only=True):
     """Wall time of the latest start, to a day."""
 
 
-class FactsFile:
+class SignInNotes:
     """The file, read and replaced under a lock. All methods block briefly, and raise NotKept if it cannot be used."""
 
     def __init__(self, folder: Path) -> None:
