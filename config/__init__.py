@@ -4,11 +4,10 @@ Read `settings` first, which declares every setting (of `setting` parts, with th
 profiles). `loading` makes one `HubConfig` of all files, with `errors`, `names` and `name_globs` (names that a
 setting chooses); `registry` makes entries of what registries say. `environment` decides which variables servers get.
 `watching` notices changes, `diff` says what a change means, and which upstreams are the same server.
-`effective` and `json_schema` show settings. `projects` deals with files of projects and which of them the user allows,
+`show` shows settings. `projects` deals with files of projects and which of them the user allows,
 `editing` with ours, `hosts` with those of hosts. `secrets` keeps and detects secrets, `references` says how texts name
-them and puts their values in place. Below: `child_output` (runs a
-program), `directories`, `hub_paths`, `files` (replaces a file, with a backup), `saved_state` (lasts between runs),
-`leftovers` (of a killed run), `program` (the path of our own command).
+them and puts their values in place. Below: `directories`, `hub_paths`, `files` (replaces a file, with a backup),
+`saved_state` (lasts between runs), `own_program` (the path of our own command).
 
 What always holds: a `HubConfig` was checked as a whole or does not exist; all mistakes are one `ConfigError`, which
 names file, line, key and remedy; a secret is a `Secret` from the moment it is read.

@@ -5,27 +5,39 @@ too, those of other programs and `hubd.toml` alike. What is to be written is the
 that nothing is lost: the file must still be what the caller read, a copy of it goes to the backups (0600, since such
 files hold secrets), and the new one takes its place in one rename, with the same mode and owner, behind whatever links
 lead there.
+
+What is new is written to the draft `NAME.HEX.new`, which is renamed. A hub or command that is killed in between leaves
+it behind, under a name that nobody uses again: in a crash loop drafts would fill the disk. `remove_drafts` and
+`remove_drafts_of` remove them.
 """
 
 import fcntl
 import os
+import re
 import secrets
 import stat
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from config.directories import make_dirs, refuse_foreign_dir, refuse_foreign_place
 from config.errors import EditError
-from config.loading.safe_reading import Problem, is_foreign, read_plain, refuse_foreign
+from config.loading.safe_reading import MAX_BYTES, Problem, is_foreign, read_plain, refuse_foreign
 
-MAX_BYTES: Final = 16 << 20
 KEPT: Final = 10
 """Backups of one file: the oldest, which is the file as it was before hubd, and the latest ones."""
 STAMP: Final = "%Y%m%dT%H%M%S.%f"
+OLD_S: Final = 60
+"""A younger draft may be one that another process of hubd is just writing."""
+MOST_LOOKED_AT: Final = 10_000
+"""Entries of one directory: a start of the hub is not to take long, and the next one goes on."""
+PLACES: Final = ("", "catalogue", "backups")
+"""Directories below the state directory where drafts are written."""
+DRAFT: Final = re.compile(r"[^/]+\.[0-9a-f]{8}\.new")
 
 
 @contextmanager
@@ -65,17 +77,16 @@ def read_file(path: Path, *, trusted: bool = False) -> bytes | None:
     """
     try:
         data, found = read_plain(path, MAX_BYTES + 1)
+        if trusted:
+            refuse_foreign(path, found)
     except FileNotFoundError:
         if path.is_symlink():
             raise EditError(f"{path}: is a link to nothing; remove it, or make the file it leads to") from None
         return None
     except OSError as error:
         raise EditError(f"{path}: cannot be read: {error.strerror}") from None
-    if trusted:
-        try:
-            refuse_foreign(path, found)
-        except Problem as problem:
-            raise EditError(f"{path}: {problem}") from None
+    except Problem as problem:
+        raise EditError(f"{path}: {problem}") from None
     if is_foreign(found):
         raise EditError(f"{path}: belongs to another user (uid {found.st_uid}); run this as that user")
     if len(data) > MAX_BYTES:
@@ -104,16 +115,10 @@ def replace_private(path: Path, data: bytes, *, sync_name: bool = False) -> None
         OSError: it cannot be written; it is as it was.
     """
     make_dirs(str(path.parent))
-    new = f"{path.name}.{secrets.token_hex(4)}.new"
-    with _directory(path.parent) as directory:
-        try:
-            write_new(new, data, directory)
-            os.replace(new, path.name, src_dir_fd=directory, dst_dir_fd=directory)
-            if sync_name:
-                os.fsync(directory)
-        finally:
-            with suppress(OSError):
-                os.unlink(new, dir_fd=directory)
+    with _directory(path.parent) as directory, _draft(path.name, data, directory) as new:
+        os.replace(new, path.name, src_dir_fd=directory, dst_dir_fd=directory)
+        if sync_name:
+            os.fsync(directory)
 
 
 def replace_file(
@@ -138,41 +143,21 @@ def replace_file(
     try:
         if was is None:
             make_dirs(str(real.parent))
-        with _directory(real.parent) as directory:
-            return _replace(path, real.name, directory, data, _back_up(path, was, now, backups), was, mode)
+        like = None if was is None else real.name
+        with (
+            _directory(real.parent) as directory,
+            _draft(f".{real.name}", data, directory, like=like, mode=mode) as new,
+        ):
+            with _back_up(path, was, now, backups) as backup:
+                _refuse_changed(path, was)
+                if was is None:  # a link never replaces: whoever made a file meanwhile keeps it
+                    os.link(new, real.name, src_dir_fd=directory, dst_dir_fd=directory)
+                else:
+                    os.replace(new, real.name, src_dir_fd=directory, dst_dir_fd=directory)
+            os.fsync(directory)
+            return backup
     except OSError as error:
         raise EditError(f"{path}: cannot be written: {error.strerror}; it was left as it is") from None
-
-
-def _replace(
-    path: Path,
-    name: str,
-    directory: int,
-    data: bytes,
-    saved: AbstractContextManager[Path | None],
-    was: bytes | None,
-    mode: int,
-) -> Path | None:
-    """The backup, once `name` in the open `directory`, where `path` leads, holds `data`.
-
-    Raises:
-        OSError: it cannot be written.
-        EditError: it holds something else than `was` by now.
-    """
-    new = f".{name}.{secrets.token_hex(4)}.new"
-    try:
-        write_new(new, data, directory, like=None if was is None else name, mode=mode)
-        with saved as backup:
-            _refuse_changed(path, was)
-            if was is None:  # a link never replaces: whoever made a file meanwhile keeps it
-                os.link(new, name, src_dir_fd=directory, dst_dir_fd=directory)
-            else:
-                os.replace(new, name, src_dir_fd=directory, dst_dir_fd=directory)
-        os.fsync(directory)
-        return backup
-    finally:
-        with suppress(OSError):
-            os.unlink(new, dir_fd=directory)
 
 
 def remove_file(path: Path, *, was: bytes, now: datetime, backups: Path) -> Path | None:
@@ -227,8 +212,11 @@ def _back_up(path: Path, was: bytes | None, now: datetime | None, backups: Path 
     make_dirs(str(backups))
     name = str(path.absolute()).strip("/").replace("/", "%")[-150:]
     with _directory(backups) as directory:
-        backup = _copy(name, was, now, directory)
+        backup = _name_backup(name, now, directory)
         try:
+            with _draft(name, was, directory) as new:  # it has its name only when all of it is on disk
+                os.rename(new, backup, src_dir_fd=directory, dst_dir_fd=directory)
+                os.fsync(directory)
             yield backups / backup
         except BaseException:
             with suppress(OSError):
@@ -238,23 +226,13 @@ def _back_up(path: Path, was: bytes | None, now: datetime | None, backups: Path 
             _prune(name, directory)
 
 
-def _copy(name: str, was: bytes, now: datetime, directory: int) -> str:
-    """The name of a new backup in the open `directory`. It appears under that name only when all of it is on disk."""
+def _name_backup(name: str, now: datetime, directory: int) -> str:
+    """The name of a new backup in the open `directory`."""
     backup = f"{name}.{now:{STAMP}}"
     if (latest := _backups_of(name, directory)[-1:]) and latest[0] >= backup:
         # Several at one time, or a clock set back: it must neither take another's place nor pass for the oldest.
         after = datetime.strptime(latest[0].removeprefix(f"{name}."), STAMP) + timedelta(microseconds=1)
-        backup = f"{name}.{after:{STAMP}}"
-    new = f"{name}.{secrets.token_hex(4)}.new"
-    try:
-        write_new(new, was, directory)
-        os.rename(new, backup, src_dir_fd=directory, dst_dir_fd=directory)
-        os.fsync(directory)
-    except BaseException:
-        for each in (new, backup):
-            with suppress(OSError):
-                os.unlink(each, dir_fd=directory)
-        raise
+        return f"{name}.{after:{STAMP}}"
     return backup
 
 
@@ -280,16 +258,24 @@ def _backups_of(name: str, directory: int) -> list[str]:
     return sorted(found)
 
 
-def write_new(new: str, data: bytes, directory: int, *, like: str | None = None, mode: int = 0o7777) -> None:
-    """Make the file `new` in the open `directory`, with the owner of its neighbour `like`, and of its mode `mode`."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(new, flags, 0o600, dir_fd=directory)
-    with open(descriptor, "wb") as file:
-        file.write(data)
-        if like is not None:
-            _be_like(descriptor, like, directory, mode)
-        file.flush()
-        os.fsync(descriptor)
+@contextmanager
+def _draft(name: str, data: bytes, directory: int, *, like: str | None = None, mode: int = 0o7777) -> Iterator[str]:
+    """The name of a file of `data` on disk, in the open `directory`, which is gone after the block unless that has
+    renamed it. It has the owner of its neighbour `like`, and of its mode `mode`."""
+    new = f"{name}.{secrets.token_hex(4)}.new"
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(new, flags, 0o600, dir_fd=directory)
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            if like is not None:
+                _be_like(descriptor, like, directory, mode)
+            file.flush()
+            os.fsync(descriptor)
+        yield new
+    finally:
+        with suppress(OSError):
+            os.unlink(new, dir_fd=directory)
 
 
 def _be_like(descriptor: int, like: str, directory: int, mode: int) -> None:
@@ -308,3 +294,39 @@ def _be_like(descriptor: int, like: str, directory: int, mode: int) -> None:
         os.fchmod(descriptor, stat.S_IMODE(found.st_mode) & mode)
     finally:
         os.close(model)
+
+
+def remove_drafts_of(files: Iterable[str], backups: str, now: float) -> int:
+    """Remove the drafts of these files and in the directory of backups; how many there were. Needs the lock under which
+    all commands write them to be held, so that nobody is just writing one; never raises for what cannot be removed."""
+    names: dict[str, list[str]] = {}
+    for path in map(os.path.realpath, files):
+        names.setdefault(os.path.dirname(path), []).append(re.escape(os.path.basename(path)))
+    drafts = {place: re.compile(rf"\.?(?:{'|'.join(found)})\.[0-9a-f]{{8}}\.new") for place, found in names.items()}
+    return _remove_in(backups, now) + sum(_remove_in(place, now, draft) for place, draft in drafts.items())
+
+
+def remove_drafts(state: str, now: float) -> int:
+    """Remove the old drafts in the state directory `state`; how many there were. Blocks briefly; never raises for what
+    cannot be removed. Needs the daemon's lock to be held, so that no two hubs do it at once."""
+    return sum(_remove_in(os.path.join(state, place), now - OLD_S) for place in PLACES)
+
+
+def _remove_in(path: str, before: float, draft: re.Pattern[str] = DRAFT) -> int:
+    removed = 0
+    with suppress(OSError), _directory(Path(path)) as directory, os.scandir(directory) as entries:
+        for name in [each.name for each in islice(entries, MOST_LOOKED_AT) if draft.fullmatch(each.name)]:
+            removed += _is_removed(name, directory, before)
+    return removed
+
+
+def _is_removed(name: str, directory: int, before: float) -> bool:
+    """True if it was a plain file of this user, last written `before`, and is gone."""
+    try:
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mtime >= before:
+            return False
+        os.unlink(name, dir_fd=directory)
+    except OSError:
+        return False
+    return True

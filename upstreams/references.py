@@ -18,11 +18,11 @@ from typing import Final
 
 import trio
 
-from config.child_output import ChildFailed, ChildOutput, run_child
 from config.errors import ConfigError
 from config.loading.check import problems_of_upstream
 from config.loading.safe_reading import Problem, read_plain
 from config.references import NUL, Reference, ResolvedConfig, in_headers, references_of, resolve_references
+from config.secrets.child_output import ChildFailed, ChildOutput, run_child
 from config.secrets.keyring import SystemKeyring, hasty_keyring
 from config.secrets.state_file import MAX_VALUE_BYTES
 from config.secrets.store import SecretStore, SecretUnavailable

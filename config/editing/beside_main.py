@@ -24,7 +24,7 @@ from config.environment.own_file import NotReadable, in_block, outside, with_blo
 from config.environment.passing import recording
 from config.errors import EditError
 from config.files import read_file, replace_file
-from config.loading.all_files import OWN_VARIABLES
+from config.loading.gather import OWN_VARIABLES
 from config.loading.variables import MAX_FILE_BYTES
 from config.settings import HubConfig
 

@@ -24,9 +24,9 @@ from config.editing.text.serverfile import Shape
 from config.errors import ConfigError, Diagnostic, EditError
 from config.files import read_file, replace_file
 from config.hub_paths import config_file
-from config.loading.all_files import gather
 from config.loading.assemble import load_all
 from config.loading.document import JSON_SUFFIXES, YAML_SUFFIXES
+from config.loading.gather import gather
 from config.loading.one_file import Layer, Source
 from config.loading.precedence import Stack, TableInFile, stacks
 from config.names import RULE, is_reserved, is_usable, suggest_id
@@ -320,7 +320,7 @@ class Draft:
 
 def publish_schema(path: Path) -> None:
     """Let editors know what a hubd.toml may hold; a file that cannot be written only costs them that."""
-    from config.json_schema import schema
+    from config.show.json_schema import schema
 
     with suppress(OSError):
         text = json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"

@@ -24,7 +24,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from config.environment.own_file import line_for
-from config.program import passing_place
+from config.own_program import passing_place
 from config.references import texts_in
 from config.secrets.detection import looks_secret
 

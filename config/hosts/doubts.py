@@ -18,7 +18,7 @@ from config.errors import quote_toml
 from config.hosts.facts import all_hosts
 from config.hosts.host_servers import Server
 from config.hosts.unwrap import bare, package_of, unwrap
-from config.loading.check_access import is_loopback
+from config.loading.check_http_access import is_loopback
 from config.settings import UpstreamConfig
 from config.tables.profiles import Profile
 

@@ -26,9 +26,9 @@ from config.hosts.install import text_at
 from config.hosts.originals import Original
 from config.hosts.secret_literals import open_references
 from config.hub_paths import backup_dir, config_file
-from config.loading.all_files import IMPORTED
 from config.loading.assemble import Loaded, load_all
 from config.loading.document import parse
+from config.loading.gather import IMPORTED
 from config.loading.safe_reading import MAX_PROJECT_BYTES, PROJECT_FILES, Problem, read
 from config.loading.variables import Variables
 from config.secrets.store import SecretStore, SecretUnavailable

@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Struct
 
 from config.errors import ConfigError, Diagnostic
-from config.loading.all_files import Gathered, gather
 from config.loading.check import (
     problems_of_hub,
     problems_of_oauth_in_fleet,
@@ -28,6 +27,7 @@ from config.loading.check_profiles import (
     warnings_of_unread,
 )
 from config.loading.convert import UPSTREAM, convert, convert_known, nearest
+from config.loading.gather import Gathered, gather
 from config.loading.one_file import resolve_settings, resolve_table
 from config.loading.precedence import Origin, Stack, makes_sense, stacks
 from config.loading.safe_reading import Findings, Keys, Problem

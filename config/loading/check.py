@@ -13,17 +13,16 @@ from urllib.parse import parse_qsl, urlsplit
 from msgspec import Struct
 
 from config.environment.passing import mistakes
-from config.loading.check_access import (
+from config.loading.check_http_access import (
     SCOPE,
     is_loopback,
     is_plain,
     problems_of_access,
-    problems_of_sharing,
     split_url,
     warnings_of_access,
-    warnings_of_sharing,
 )
 from config.loading.check_profiles import problems_of_profiles, problems_of_renames
+from config.loading.check_sharing import problems_of_sharing, warnings_of_sharing
 from config.loading.safe_reading import Problem
 from config.name_globs import problem_of
 from config.references import NUL, blank_references, references_in

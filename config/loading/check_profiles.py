@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from config.errors import quote_toml
-from config.loading.check_access import LABEL
+from config.loading.check_http_access import LABEL
 from config.loading.safe_reading import Keys, Problem
 from config.name_globs import MAX_CHARS, NameStarts, literal_start, problem_of
 from config.names import RESERVED, RULE, is_reserved, is_server_id, is_usable, suggest_id

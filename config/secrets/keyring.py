@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from config import directories
-from config.child_output import ChildFailed, run_child
+from config.secrets.child_output import ChildFailed, run_child
 
 PATIENCE_S: Final = 60.0
 """Time for a person to unlock it."""

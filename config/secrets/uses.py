@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from config.errors import ConfigError
 from config.hub_paths import secrets_path, trust_path
-from config.loading.all_files import gather
+from config.loading.gather import gather
 from config.loading.one_file import Source
 from config.loading.precedence import stacks
 from config.projects import Trust

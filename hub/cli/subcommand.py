@@ -389,7 +389,7 @@ def own_command() -> str:
     Raises:
         UsageError: the command cannot be found, or lies where a package runner keeps it for one run only.
     """
-    from config.program import command_path, lasting_command, passing_place
+    from config.own_program import command_path, lasting_command, passing_place
 
     if (lasting := lasting_command()) is not None:
         return lasting

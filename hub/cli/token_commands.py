@@ -11,8 +11,8 @@ from os import EX_OK
 from typing import Any, Final
 
 from config.hub_paths import token_path, tokens_path
-from config.loading.all_files import token_of
-from config.loading.check_access import token_problem
+from config.loading.check_http_access import token_problem
+from config.loading.gather import token_of
 from config.tables.access import AccessToken
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.render.screen import Table

@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from msgspec import Struct, convert
 
 from cache.statistics import CacheStatistics
-from config.effective import ShownEnvironment
+from config.show.effective import ShownEnvironment
 from hub.control.answers import Cleared, Logs, Reloaded, Status, ToolUses
 from hub.control.sign_ins import (
     SignedOut,

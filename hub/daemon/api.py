@@ -18,9 +18,9 @@ from msgspec import UNSET, Raw, structs
 
 from cache.entry import DropCause
 from cache.statistics import CacheStatistics
-from config.effective import ShownEnvironment, show_environment
 from config.hub_paths import socket_path
 from config.name_globs import ALL
+from config.show.effective import ShownEnvironment, show_environment
 from config.tables.profiles import DEFAULT_PROFILE
 from hub.app import OPEN_DOOR, Hub
 from hub.catalog.token_cost import text_bytes, tokens_of

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from config import leftovers
+from config import files
 from config.directories import state_dir
 from config.errors import ConfigError, Diagnostic
 from config.hub_paths import catalogue_dir, sessions_path, trust_path
@@ -44,7 +44,7 @@ async def kill_orphans() -> None:
 
 async def remove_drafts() -> None:
     """Remove files that killed hubs had not finished. The daemon's lock must be held."""
-    if removed := await trio.to_thread.run_sync(leftovers.remove_drafts, state_dir(), wall()):
+    if removed := await trio.to_thread.run_sync(files.remove_drafts, state_dir(), wall()):
         log.info("removed %d unfinished files that hubs left behind when they were killed", removed)
 
 

@@ -24,8 +24,8 @@ from msgspec import Struct
 from config.diff import Difference, difference
 from config.environment.own_file import CurrentEnvironment
 from config.errors import ConfigError, Diagnostic
-from config.loading.all_files import OWN_VARIABLES
 from config.loading.assemble import Loaded
+from config.loading.gather import OWN_VARIABLES
 from config.watching import Watcher
 from hub.control.answers import ConfigStatus, Reloaded
 from hub.link.fault_isolation import keep_going

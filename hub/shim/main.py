@@ -16,7 +16,7 @@ import os
 import sys
 
 from config import directories
-from config.program import find_installed, passing_place
+from config.own_program import find_installed, passing_place
 from hub.shim.pipes import say
 from hub.shim.pump import Pump
 

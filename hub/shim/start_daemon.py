@@ -10,7 +10,7 @@ import os
 from time import monotonic  # noqa: TID251 - nothing here runs under trio
 
 from config import directories
-from config.program import daemon_command
+from config.own_program import daemon_command
 from hub.linux.peer_credentials import ForeignPeer, refuse_foreign_hub
 
 START_LIMIT_S = 15.0

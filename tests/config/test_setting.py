@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import pytest
 from msgspec import Struct
 
-from config.json_schema import descriptions
 from config.setting import Secret, Setting, declarations, secrets_of, tables
 from config.settings import CacheConfig, HubConfig, UpstreamConfig
+from config.show.json_schema import descriptions
 from config.tables.access import AccessConfig, AccessIssuer
 from config.tables.profiles import ToolOverride
 from tests.support.tables import each_row

@@ -2,12 +2,12 @@
 
 import pytest
 
-from config.effective import hub_settings
 from config.errors import ConfigError
-from config.loading.all_files import gather
 from config.loading.assemble import load_all
+from config.loading.gather import gather
 from config.setting import Secret, secrets_of
 from config.settings import OFFICIAL_URL, RegistryConfig, in_order
+from config.show.effective import hub_settings
 
 HEAD = "[upstreams.a]\ncommand = 'true'\n"
 

@@ -7,12 +7,12 @@ import pytest
 from msgspec import structs
 
 from config.diff import difference, pending
-from config.effective import hub_settings, lines
 from config.errors import ConfigError
-from config.loading.all_files import gather
 from config.loading.assemble import load_all
+from config.loading.gather import gather
 from config.setting import Secret
 from config.settings import CacheConfig, HubConfig, ReplicaConfig, UpstreamConfig
+from config.show.effective import hub_settings, lines
 
 KEY = "c4" * 32
 TOKEN = "c4n4ry-c4n4ry-c4n4ry"

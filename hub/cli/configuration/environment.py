@@ -11,13 +11,13 @@ import msgspec
 from msgspec import structs
 
 from config.editing.beside_main import Capture, capture, environment_file, write_capture
-from config.effective import ShownEnvironment, ShownVariable, show_environment
 from config.environment.passing import why_not_unasked
 from config.errors import ConfigError, EditError
 from config.files import lock_edits
 from config.hub_paths import backup_dir, config_file, state_dir
 from config.loading.assemble import load_all
 from config.settings import HubConfig, UpstreamConfig
+from config.show.effective import ShownEnvironment, ShownVariable, show_environment
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.shell_variables import keep_of_hub
 from hub.cli.render.screen import Table

@@ -12,18 +12,18 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from config.effective import ShownSetting, ShownUpstream, hub_settings, lines, show_upstream, upstreams
 from config.errors import ConfigError, Diagnostic
 from config.hosts.doubts import doubts_about_labels
 from config.hosts.facts import Machine
 from config.hosts.import_writing import starts_beside_hub
 from config.hub_paths import trust_path
-from config.json_schema import schema
-from config.loading.all_files import gather
 from config.loading.assemble import Loaded, load_all, load_gathered
+from config.loading.gather import gather
 from config.loading.precedence import Origin, stacks
 from config.projects import PROJECT_FILES, Project, Trust, find_project, load_project, read_project
 from config.settings import HubConfig
+from config.show.effective import ShownSetting, ShownUpstream, hub_settings, lines, show_upstream, upstreams
+from config.show.json_schema import schema
 from hub.cli.configuration.saving import diagnostic_object
 from hub.cli.doctor import texts_of_unresolved, words_of_hub
 from hub.cli.profiles.ways_in import tokens

@@ -9,7 +9,7 @@ from typing import Any
 from config.environment.passing import only_in_shell
 from config.hosts.import_choice import Import
 from config.hosts.secret_literals import NewSecrets
-from config.loading.all_files import gather
+from config.loading.gather import gather
 from config.loading.precedence import stacks
 from config.secrets.store import SecretStore
 from hub.cli.secret_commands import say_kept

@@ -32,7 +32,7 @@ from config.hosts.installed import Records, our_entries
 from config.hosts.leaving import SIGN_IN, Stays, leave_changed
 from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import install_records_path
-from config.loading.all_files import OWN_VARIABLES
+from config.loading.gather import OWN_VARIABLES
 from config.secrets.detection import secrets_in
 from config.secrets.store import SecretStore
 from hub.cli.configuration.environment import record_shell

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from config.errors import EditError
-from config.files import lock_edits, open_lock
+from config.files import lock_edits, open_lock, remove_drafts_of
 from config.hosts.facts import (
     KnownHost,
     Machine,
@@ -35,8 +35,7 @@ from config.hub_paths import (
     secrets_path,
     state_dir,
 )
-from config.leftovers import remove_drafts_of
-from config.loading.all_files import OWN_VARIABLES
+from config.loading.gather import OWN_VARIABLES
 from hub.cli.subcommand import Command, Desk, Output, UsageError, nearest, now
 from hub.control.interruptible_wait import now_s
 

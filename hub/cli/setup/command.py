@@ -23,7 +23,7 @@ from config.hosts.installed import Records
 from config.hosts.leaving import leave_changed, leaving
 from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import config_file, install_records_path
-from config.loading.all_files import OWN_VARIABLES
+from config.loading.gather import OWN_VARIABLES
 from config.secrets.store import SecretStore
 from hub.cli.hosts.choices import say_elsewhere, say_shared, settle_near_duplicates
 from hub.cli.hosts.entries import say_permissions

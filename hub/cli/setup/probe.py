@@ -25,7 +25,7 @@ from typing import Final
 
 from config.hosts.host_servers import Server
 from config.hosts.import_choice import block
-from config.program import daemon_command
+from config.own_program import daemon_command
 from hub.cli.render.screen import Block
 from hub.cli.server_watch import ServerOutcome, watch
 from hub.cli.setup.interrupts import hold_back

@@ -14,7 +14,7 @@ from pathlib import Path
 import trio
 from msgspec import Struct
 
-from config.loading.check_access import day
+from config.loading.check_http_access import day
 from config.secrets.state_file import StateUnreadable
 from config.tables.access import AccessToken
 from hub.downstream.access.host_tokens import PREFIX, TOKENS, KeptToken, hash_of

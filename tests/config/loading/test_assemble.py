@@ -133,7 +133,7 @@ def test_includes_do_not_include(write, tmp_path):
 
 
 def test_a_pattern_that_matches_too_much(write, tmp_path, monkeypatch):
-    monkeypatch.setattr("config.loading.all_files.MAX_FILES", 2)
+    monkeypatch.setattr("config.loading.gather.MAX_FILES", 2)
     write("hubd.toml", 'include = ["*.json"]\n')
     for name in "abc":
         write(f"{name}.json", f'{{"{name}": {{"command": "x"}}}}')

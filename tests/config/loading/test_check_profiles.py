@@ -7,11 +7,11 @@ import tomlkit
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from config.effective import hub_settings
 from config.errors import ConfigError
-from config.loading.all_files import gather
 from config.loading.assemble import load_all
+from config.loading.gather import gather
 from config.setting import declarations, secrets_of
+from config.show.effective import hub_settings
 from config.tables.profiles import Profile
 from hub.catalog.profiles.choice import ProfileRules
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from config.effective import hub_settings, upstreams
 from config.errors import ConfigError
-from config.loading.all_files import gather
 from config.loading.assemble import Loaded, load_all
+from config.loading.gather import gather
 from config.projects import load_project
 from config.setting import Secret
 from config.settings import HubConfig, ServerSettings, Timeouts
+from config.show.effective import hub_settings, upstreams
 
 ALL = """
 [defaults]

@@ -7,13 +7,13 @@ import jsonschema_rs
 import pytest
 
 from config.diff import difference
-from config.effective import hub_settings, lines
 from config.errors import ConfigError
-from config.json_schema import schema
-from config.loading.all_files import gather
 from config.loading.assemble import load_all
+from config.loading.gather import gather
 from config.setting import secrets_of
 from config.settings import HubConfig
+from config.show.effective import hub_settings, lines
+from config.show.json_schema import schema
 
 END = '\n[upstreams.a]\ncommand = "x"\n'
 TOKEN = "c4n4ry-c4n4ry-c4n4ry"

@@ -311,7 +311,7 @@ def test_it_imports_nothing_heavy():
         "_socket",
         "config",
         "config.directories",
-        "config.program",
+        "config.own_program",
         "fcntl",
         "hub",
         "hub.linux",

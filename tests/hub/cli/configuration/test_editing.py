@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from config.json_schema import schema
+from config.show.json_schema import schema
 from hub.cli.configuration.editor import EDITORS
 from tests.support import attached
 from tests.support.commands import run_hubd

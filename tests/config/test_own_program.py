@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from config.program import passing_place
+from config.own_program import passing_place
 from tests.support.processes import HUBD, ROOT
 
 ASK = """#!{python} -I
 import sys
 sys.path.insert(0, {root!r})
-from config import program
-print(program.command_path(), program.lasting_command(), *program.daemon_command(), sep="\\n")
+from config import own_program
+print(own_program.command_path(), own_program.lasting_command(), *own_program.daemon_command(), sep="\\n")
 """
 
 

@@ -4,9 +4,8 @@ import os
 
 import pytest
 
-from config import leftovers
-from config.files import replace_file, replace_private
-from config.leftovers import OLD_S, remove_drafts, remove_drafts_of
+from config import files
+from config.files import OLD_S, remove_drafts, remove_drafts_of, replace_file, replace_private
 
 NOW = 1_800_000_000.0
 
@@ -71,7 +70,7 @@ def test_nothing_else_is_removed(tmp_path, monkeypatch):
 
 @pytest.mark.covers("F-D-06")
 def test_a_start_looks_at_so_many_entries_and_the_next_one_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(leftovers, "MOST_LOOKED_AT", 3)
+    monkeypatch.setattr(files, "MOST_LOOKED_AT", 3)
     for number in range(5):
         left(tmp_path / f"sessions.json.0123abc{number}.new")
     assert [remove_drafts(str(tmp_path), NOW) for _ in range(3)] == [3, 2, 0]

@@ -7,9 +7,9 @@ import tomllib
 import jsonschema_rs
 import pytest
 
-from config.json_schema import schema
 from config.loading.assemble import load_all
 from config.settings import HubConfig, UpstreamConfig
+from config.show.json_schema import schema
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from config.environment.passing import Patterns, passing
 from config.errors import dot_keys, quote_toml
-from config.loading.all_files import Gathered
 from config.loading.assemble import Loaded
+from config.loading.gather import Gathered
 from config.loading.precedence import Origin, Stack, stacks
 from config.loading.safe_reading import Keys
 from config.secrets.detection import MASK, looks_secret, mask_arguments, mask_secret, mask_url

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from config.child_output import ChildFailed, run_child
+from config.secrets.child_output import ChildFailed, run_child
 
 
 def python(code, **limits):
