@@ -15,8 +15,8 @@ from itertools import chain
 from os import EX_OK
 from typing import Any, Final, cast
 
-from hub.cli.parser import Commands
-from hub.cli.subcommand import Desk, Parser, add
+from hub.cli.desk import Desk
+from hub.cli.parser import Commands, Parser, add
 from hub.control.interruptible_wait import now_s
 from hub.wire.printable import printable
 

@@ -15,7 +15,6 @@ from config import directories
 from config.editing.draft import Draft
 from config.errors import Diagnostic, EditError
 from config.files import lock_edits
-from config.hosts.facts import Machine
 from config.hub_paths import state_dir
 from config.saved_state import Memory
 from hub.cli.checks import daemons, environment, hosts, servers, stores
@@ -35,8 +34,9 @@ from hub.cli.checks.evidence import (
 from hub.cli.checks.shown_token import findings_on
 from hub.cli.configuration.saving import reload_hub, save
 from hub.cli.configuration.shell_variables import keep_of_hub
+from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, as_json, ask_hub, now, own_command
+from hub.cli.parser import add, add_config
 from hub.cli.render.screen import Block, paint
-from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, add, add_config, as_json, ask_hub, now, own_command
 from hub.control.answers import Status
 from hub.control.client import ControlClient
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning
@@ -102,7 +102,7 @@ def _machine(options: Desk) -> int:
         except HubHangs as error:
             hangs = str(error)
         known = Examined(
-            machine=Machine.this(),
+            machine=options.machine,
             version=HUBD_VERSION,
             status=status,
             hangs=hangs,

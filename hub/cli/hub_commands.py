@@ -9,21 +9,11 @@ from typing import Any, Final, NoReturn
 from config.errors import ConfigError
 from config.hub_paths import control_path
 from config.loading.assemble import load_all
+from hub.cli.desk import Desk, Output, UsageError, as_json, as_line, ask_hub, client
+from hub.cli.parser import add, add_no_wait, load_when_run
 from hub.cli.render.cache import cache
 from hub.cli.render.status import status
 from hub.cli.server_watch import say_outcomes, watch
-from hub.cli.subcommand import (
-    Desk,
-    Output,
-    UsageError,
-    add,
-    add_no_wait,
-    as_json,
-    as_line,
-    ask_hub,
-    client,
-    load_when_run,
-)
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NothingListens
 from hub.control.methods import CACHE, CACHE_CLEAR, RELOAD, RESTART, STATUS, read
 from hub.shim.main import run

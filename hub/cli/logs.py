@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import convert, to_builtins
 
 from config import directories
+from hub.cli.desk import Desk, as_line, client
 from hub.cli.render.screen import paint
-from hub.cli.subcommand import Desk, as_line, client
 from hub.control.errors import HubNotRunning, NothingListens
 from hub.control.methods import LOGS
 from hub.wire.printable import printable

@@ -10,8 +10,8 @@ from traceback import extract_tb
 from typing import TextIO, cast
 
 from config.errors import ConfigError, EditError
-from hub.cli.parser import make_parser
-from hub.cli.subcommand import EX_FAILED, EX_INTERRUPTED, EX_USAGE, Command, Desk, Output, UsageError, load_when_run
+from hub.cli.desk import EX_FAILED, EX_INTERRUPTED, EX_USAGE, Command, Desk, Output, UsageError
+from hub.cli.parser import load_when_run, make_parser
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NotUnderstood
 from hub.wire.printable import Printable
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from config.loading.check import split_listen
 from config.loading.safe_reading import Problem
-from hub.cli.subcommand import Desk, UsageError, add
+from hub.cli.desk import Desk, UsageError
+from hub.cli.parser import add
 from hub.daemon.options import ServeOptions
 from hub.daemon.serve import run_serve
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from hub.cli.desk import EX_FAILED, Output
 from hub.cli.render.screen import Block
 from hub.cli.render.words import about, duration, last_words
-from hub.cli.subcommand import EX_FAILED, Output
 from hub.control.answers import UpstreamRow
 from hub.control.client import ControlClient
 from hub.control.interruptible_wait import now_s

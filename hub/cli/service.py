@@ -17,6 +17,8 @@ from config.loading.assemble import load_all
 from config.loading.safe_reading import MAX_OWN_BYTES, read_plain
 from hub.cli import service_manager
 from hub.cli.configuration.environment import record_shell
+from hub.cli.desk import EX_FAILED, EX_USAGE, Desk, Output, client, now, own_command
+from hub.cli.parser import add
 from hub.cli.service_manager import (
     PASSED,
     RELOAD,
@@ -29,7 +31,6 @@ from hub.cli.service_manager import (
     states,
     write,
 )
-from hub.cli.subcommand import EX_FAILED, EX_USAGE, Desk, Output, add, client, now, own_command
 from hub.control.errors import HubNotRunning
 
 _MEMBERS: Final = """\

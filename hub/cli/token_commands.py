@@ -15,8 +15,9 @@ from config.loading.check_http_access import token_problem
 from config.loading.gather import token_of
 from config.tables.access import AccessToken
 from hub.cli.configuration.main_file import on_main_file
+from hub.cli.desk import EX_FAILED, Desk, Output, ask_hub, now
+from hub.cli.parser import Parser, add, add_config
 from hub.cli.render.screen import Table
-from hub.cli.subcommand import EX_FAILED, Desk, Output, Parser, add, add_config, ask_hub, now
 from hub.control.errors import HubNotRunning
 from hub.control.methods import READ_TOKENS
 from hub.downstream.access.host_tokens import HostTokens, KeptToken, check_token, read_or_make_token

@@ -8,13 +8,14 @@ from msgspec import to_builtins
 
 from hub.cli.client.arguments import arguments, example, signature
 from hub.cli.configuration.main_file import on_main_file
+from hub.cli.desk import Desk, Output, UsageError, as_json, ask_hub, nearest
+from hub.cli.parser import add, add_config
 from hub.cli.profiles.evidence import status_and_uses
 from hub.cli.profiles.picking import pick
 from hub.cli.profiles.session import say_refused_file, session_as, why_not_shown
 from hub.cli.render.costs import blocks_of_unused, costs, costs_json, costs_of, json_of_unused, tool_costs
 from hub.cli.render.screen import UNLIMITED, Block, Table, paint
 from hub.cli.render.words import about
-from hub.cli.subcommand import Desk, Output, UsageError, add, add_config, as_json, ask_hub, nearest
 from hub.control.answers import UpstreamRow
 from hub.control.errors import ControlFailed
 from hub.control.methods import STATUS

@@ -22,7 +22,7 @@ from config.loading.safe_reading import read_private
 from config.settings import HubConfig
 from config.tables.access import AccessIssuer
 from hub.cli.checks.evidence import Finding, join_few
-from hub.cli.subcommand import UsageError, now
+from hub.cli.desk import UsageError, now
 from hub.downstream.access.claims import Unfit, Verdict, lacking, read_jwt
 from hub.downstream.access.host_tokens import PREFIX
 from hub.downstream.access.issuer import CannotAsk, Issuer

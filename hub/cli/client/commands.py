@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from hub.cli.subcommand import Parser, add
+from hub.cli.parser import Parser, add
 
 RUN: Final = "hub.cli.client.requests"
 

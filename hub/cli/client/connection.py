@@ -12,7 +12,7 @@ from typing import Any, Final
 from config.loading.check_profiles import OWN_LABEL
 from hub.cli.background import connect_or_start
 from hub.cli.client.questions import Terminal
-from hub.cli.subcommand import Desk
+from hub.cli.desk import Desk
 from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
 from hub.control.interruptible_wait import readable
 from hub.wire.mcp import HUBD_VERSION, L4

@@ -15,7 +15,8 @@ from config.settings import UpstreamConfig
 from hub.cli.configuration.editing import MEMBERS, add_server
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.shell_variables import keep_in, settle_of_new
-from hub.cli.subcommand import Desk, Parser, UsageError, add, add_config, add_no_wait, agreed, load_when_run, nearest
+from hub.cli.desk import Desk, UsageError, agreed, nearest
+from hub.cli.parser import Parser, add, add_config, add_no_wait, load_when_run
 
 _EPILOG: Final = """examples:
   hubd add files -- npx -y @modelcontextprotocol/server-filesystem /home/me/notes

@@ -19,11 +19,12 @@ from config.hub_paths import state_dir
 from config.secrets.detection import secrets_in
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.saving import reload_hub, save, say_problems, show
+from hub.cli.desk import EX_FAILED, Desk
 from hub.cli.hosts.served import hosts_that_lost, say_lost
+from hub.cli.parser import add, add_config, add_no_wait
 from hub.cli.profiles.choice import say_left_out
 from hub.cli.secret_commands import say_kept, say_unused, secrets_of
 from hub.cli.sign_in.commands import offer_sign_in
-from hub.cli.subcommand import EX_FAILED, Desk, add, add_config, add_no_wait
 
 MEMBERS: Final = """\
   name, did  the server, and added, removed, enabled, disabled, edited, updated or unchanged
@@ -105,7 +106,7 @@ def make_change(
         change(trial)
         if not trial.problems():
             say_kept(new.keep(), output)
-    output.set(name=options.name, warnings=output.items("warnings"))
+    output.set(name=options.name, warnings=output.member("warnings", []))
     with lock_edits(state_dir()):
         draft = Draft(options.config, os.environ)
         did, done = change(draft)

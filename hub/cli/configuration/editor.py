@@ -17,7 +17,8 @@ from config.loading.safe_reading import MAX_OWN_BYTES, Problem, read_plain
 from hub.cli.configuration.editing import MEMBERS
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.saving import reload_hub, save, say_problems
-from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, add, add_config, add_no_wait, agreed
+from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, agreed
+from hub.cli.parser import add, add_config, add_no_wait
 
 EDITORS: Final = ("sensible-editor", "editor", "nano", "vi")
 """Editors to try when neither $VISUAL nor $EDITOR is set."""

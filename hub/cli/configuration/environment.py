@@ -20,8 +20,9 @@ from config.settings import HubConfig, UpstreamConfig
 from config.show.effective import ShownEnvironment, ShownVariable, show_environment
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.shell_variables import keep_of_hub
+from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, ask_hub, nearest, now
+from hub.cli.parser import add, add_config
 from hub.cli.render.screen import Table
-from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, add, add_config, ask_hub, nearest, now
 from hub.control.errors import ControlFailed, HubNotRunning
 from hub.control.methods import ENVIRONMENT, RELOAD
 

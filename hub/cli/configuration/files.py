@@ -14,7 +14,6 @@ from msgspec import structs
 
 from config.errors import ConfigError, Diagnostic
 from config.hosts.doubts import doubts_about_labels
-from config.hosts.facts import Machine
 from config.hosts.import_writing import starts_beside_hub
 from config.hub_paths import trust_path
 from config.loading.assemble import Loaded, load_all, load_gathered
@@ -25,9 +24,10 @@ from config.settings import HubConfig
 from config.show.effective import ShownSetting, ShownUpstream, hub_settings, lines, show_upstream, upstreams
 from config.show.json_schema import schema
 from hub.cli.configuration.saving import diagnostic_object
+from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, agreed, as_json
 from hub.cli.doctor import texts_of_unresolved, words_of_hub
+from hub.cli.parser import add, add_config
 from hub.cli.profiles.ways_in import tokens
-from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, add, add_config, agreed, as_json
 
 _MEMBERS: Final = """\
   project    its folder
@@ -207,7 +207,7 @@ def _trust(options: Desk) -> int:
     for line in (*lines((), starts), ""):
         output.say(line)
     _say(project.warnings, output)
-    titles, _ = starts_beside_hub(root, Machine.this())
+    titles, _ = starts_beside_hub(root, options.machine)
     if titles:
         output.note(
             f"{' and '.join(titles)} start{'s' * (len(titles) == 1)} what .mcp.json names by themselves, "

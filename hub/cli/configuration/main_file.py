@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from config.hub_paths import config_file
-from hub.cli.subcommand import Command, Desk, ask_hub
+from hub.cli.desk import Command, Desk, ask_hub
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning
 from hub.control.methods import STATUS
 

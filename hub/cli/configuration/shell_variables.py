@@ -12,8 +12,8 @@ from config.hosts.secret_literals import NewSecrets
 from config.loading.gather import gather
 from config.loading.precedence import stacks
 from config.secrets.store import SecretStore
+from hub.cli.desk import Desk, Output, agreed
 from hub.cli.secret_commands import say_kept
-from hub.cli.subcommand import Desk, Output, agreed
 
 
 def only_here(servers: Iterable[tuple[str, Mapping[str, Any]]], own: Collection[str]) -> dict[str, list[str]]:

@@ -22,7 +22,7 @@ from config.hub_paths import backup_dir, install_records_path, originals_path, s
 from config.loading.document import parse
 from config.loading.safe_reading import Problem
 from config.secrets.detection import mask_secrets, secrets_in
-from hub.cli.subcommand import EX_FAILED, Desk, Output, agreed, now
+from hub.cli.desk import EX_FAILED, Desk, Output, agreed, now
 from hub.wire.printable import printable
 
 Decide = Callable[[Place, Records], Plan]

@@ -22,12 +22,12 @@ from config.hosts.installed import Records
 from config.hosts.leaving import has_hub
 from config.secrets.detection import mask_secrets, secrets_in
 from config.settings import HubConfig
+from hub.cli.desk import Desk, Output, UsageError, ask, nearest
 from hub.cli.hosts.changes import below_home
 from hub.cli.hosts.turn import choose_hosts
 from hub.cli.render.screen import Table
 from hub.cli.render.words import join_names
 from hub.cli.server_watch import ServerOutcome
-from hub.cli.subcommand import Desk, Output, UsageError, ask, nearest
 from hub.wire.printable import printable
 
 

@@ -27,9 +27,9 @@ from config.loading.assemble import load_all
 from config.loading.check import split_listen
 from config.settings import HubConfig
 from hub.catalog.names import name_id, visible_name
+from hub.cli.desk import Desk, Output, UsageError, own_command
 from hub.cli.hosts.changes import originals_of
 from hub.cli.profiles.writing import status_now
-from hub.cli.subcommand import Desk, Output, UsageError, own_command
 from hub.downstream.access.host_tokens import check_token, read_or_make_token
 from hub.downstream.access.resource_metadata import resource_of, shows_token, ways_in, who_comes
 from hub.wire.printable import printable

@@ -31,13 +31,13 @@ from config.hosts.install import text_at
 from config.hosts.installed import Records, our_entries
 from config.hosts.leaving import SIGN_IN, Stays, leave_changed
 from config.hosts.secret_literals import NewSecrets
-from config.hub_paths import install_records_path
 from config.loading.gather import OWN_VARIABLES
 from config.secrets.detection import secrets_in
 from config.secrets.store import SecretStore
 from hub.cli.configuration.environment import record_shell
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.shell_variables import keep_in, settle_of_import
+from hub.cli.desk import EX_FAILED, Desk, UsageError, agreed, ask
 from hub.cli.hosts.changes import below_home
 from hub.cli.hosts.choices import (
     choose_named,
@@ -51,9 +51,9 @@ from hub.cli.hosts.choices import (
 from hub.cli.hosts.originals import ImportedOriginals, carry_out_writes, remember_hosts, show_writes, tools_by_server
 from hub.cli.hosts.served import outcomes_in_hub
 from hub.cli.hosts.turn import choose_hosts, in_turn, project_of
+from hub.cli.parser import add, add_config
 from hub.cli.secret_commands import say_kept
 from hub.cli.setup.probe import probe
-from hub.cli.subcommand import EX_FAILED, Desk, UsageError, add, add_config, agreed, ask
 
 _MEMBERS: Final = """\
   dry_run   whether it was only tried
@@ -112,11 +112,11 @@ def add_commands(commands: Any) -> None:
 
 def _import(options: Desk) -> int:
     output = options.output
-    machine, directory = Machine.this(), import_directory(options.config)
+    machine, directory = options.machine, import_directory(options.config)
     present = load_present(options.config, os.environ)
     config, environ = present.config, present.environ
-    output.set(dry_run=options.dry_run, files=[], commands=[], notes=output.items("notes"))
-    records = Records(install_records_path())
+    output.set(dry_run=options.dry_run, files=[], commands=[], notes=output.member("notes", []))
+    records = options.records
     servers, skipped, code = _survey(options, structs.replace(machine, environ=environ), records)
     servers, skipped = choose_named(options, servers, skipped)
     ours = names_by_identity(config, directory, environ)

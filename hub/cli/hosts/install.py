@@ -16,16 +16,16 @@ from config.hosts.facts import KnownHost, Machine, Place, all_hosts, is_found, p
 from config.hosts.import_writing import import_directory, names_by_identity
 from config.hosts.install import Plan, own_program, plan_entries, plan_restore, plan_uninstall, text_at
 from config.hosts.installed import KEY, Records, our_entries
-from config.hosts.originals import Originals, is_same_file, of_host
-from config.hub_paths import config_file, install_records_path, originals_path, runtime_dir, state_dir
-from config.loading.assemble import load_all
+from config.hosts.originals import is_same_file, of_host
+from config.hub_paths import config_file, runtime_dir, state_dir
 from hub.cli.configuration.environment import record_shell
 from hub.cli.configuration.main_file import on_main_file
+from hub.cli.desk import Desk, Output, UsageError
 from hub.cli.hosts.changes import HostChanges, of_place, originals_of
 from hub.cli.hosts.entries import HostEntries, say_permissions
 from hub.cli.hosts.turn import choose_hosts, choose_places, in_turn, project_of
+from hub.cli.parser import add, add_config
 from hub.cli.render.screen import Table
-from hub.cli.subcommand import Desk, Output, UsageError, add, add_config
 from hub.shim.start_daemon import is_alive
 
 _MEMBERS: Final = """\
@@ -76,12 +76,12 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
 
 def _install(options: Desk) -> int:
     if not options.hosts and not options.all:
-        return _list(options, Machine.this(), options.output)
+        return _list(options, options.machine, options.output)
     return on_main_file(_write, needs_answer=False)(options)
 
 
 def _write(options: Desk) -> int:
-    machine, output = Machine.this(), options.output
+    machine, output = options.machine, options.output
     entries = HostEntries(options, machine)
 
     def plan(place: Place, records: Records) -> Plan:
@@ -105,13 +105,13 @@ def _write(options: Desk) -> int:
 def _say_permissions(options: Desk, places: Sequence[Place], machine: Machine) -> None:
     """Report rules of hosts that name tools as they were called without the hub."""
     with suppress(ConfigError):  # without servers there are no names
-        config = load_all(options.config, os.environ, partly=True).config
+        config = options.loaded.config
         servers = names_by_identity(config, import_directory(options.config), os.environ)
         say_permissions(places, config, servers, machine, options.output)
 
 
 def _uninstall(options: Desk) -> int:
-    machine = Machine.this()
+    machine = options.machine
     if not options.hosts and not options.all:
         raise UsageError("name hosts, or write --all; `hubd install` lists them")
     options.output.set(dry_run=options.dry_run, hosts=[], notes=[])
@@ -123,7 +123,7 @@ def _uninstall(options: Desk) -> int:
     def is_by_program(place: Place) -> bool:
         """True if a program of the host changes the file, so that servers are put back after it."""
         try:
-            return bool(plan(place, Records(install_records_path())).program)
+            return bool(plan(place, options.records).program)
         except EditError:
             return False
 
@@ -161,7 +161,7 @@ def _tell_what_stays(output: Output) -> None:
 
 def _with_originals(options: Desk, machine: Machine) -> list[Place]:
     """The files of the chosen hosts that an import took servers out of."""
-    project, out = project_of(options), Originals(originals_path())
+    project, out = project_of(options), options.originals
     places = [
         Place(host, path, f"{host.title} in {project}" if project else host.title, project)
         for host in choose_hosts(options, machine)
@@ -187,7 +187,7 @@ def _remind(options: Desk, machine: Machine) -> None:
 
 def _list(options: Desk, machine: Machine, output: Output) -> int:
     """The hosts that are here, and whether they have the hub."""
-    records, project = Records(install_records_path()), project_of(options)
+    records, project = options.records, project_of(options)
     places = [
         place
         for host in all_hosts().values()

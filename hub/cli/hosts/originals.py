@@ -24,9 +24,9 @@ from config.hosts.originals import Originals
 from config.hosts.remembered import HadBefore
 from config.hub_paths import config_file, had_before_path, originals_path, state_dir
 from config.settings import HubConfig
+from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, nearest, now
 from hub.cli.hosts.changes import host_diff, text_diff
 from hub.cli.hosts.served import find_unserved, reasons, status_of
-from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, nearest, now
 from hub.control.errors import ControlFailed, HubNotRunning
 
 

@@ -36,7 +36,7 @@ from config.hub_paths import (
     state_dir,
 )
 from config.loading.gather import OWN_VARIABLES
-from hub.cli.subcommand import Command, Desk, Output, UsageError, nearest, now
+from hub.cli.desk import Command, Desk, Output, UsageError, nearest, now
 from hub.control.interruptible_wait import now_s
 
 PATIENCE_S: Final = 3.0

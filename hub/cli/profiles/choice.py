@@ -12,7 +12,7 @@ from msgspec import Struct
 from config.errors import ConfigError
 from config.name_globs import ALL, MAX_CHARS, MAX_GLOBS, MAX_WILD, NameChoice, may_choose
 from config.tables.profiles import Profile
-from hub.cli.subcommand import Desk
+from hub.cli.desk import Desk
 from hub.control.answers import ToolUse
 from hub.wire.printable import printable
 

@@ -15,13 +15,14 @@ from config.hub_paths import state_dir
 from config.tables.profiles import DEFAULT_PROFILE
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.saving import reload_hub, save, say_problems, show
+from hub.cli.desk import Desk, Output, UsageError, nearest
+from hub.cli.parser import Parser, add, add_config
 from hub.cli.profiles.choice import choice_of
 from hub.cli.profiles.evidence import gather_evidence, had_before, suggest
 from hub.cli.profiles.screens import comments, profiles, profiles_json
 from hub.cli.profiles.ways_in import HostWays, ways_in
 from hub.cli.profiles.writing import may_change, new_settings, say_arrivals, status_now, write
 from hub.cli.render.words import about
-from hub.cli.subcommand import Desk, Output, Parser, UsageError, add, add_config, nearest
 from hub.control.answers import HostRow, Status, tokens_together
 
 MEMBERS: Final = """\

@@ -22,9 +22,9 @@ from config.name_globs import ALL, NameChoice, union
 from config.tables.profiles import DEFAULT_PROFILE, Profile
 from hub.catalog.names import name_id
 from hub.cli.client.connection import session
+from hub.cli.desk import Desk, UsageError, client, nearest
 from hub.cli.profiles.choice import Away, Choice, is_known, leaves_out_only
 from hub.cli.render.words import about
-from hub.cli.subcommand import Desk, UsageError, client, nearest
 from hub.control.answers import Status, ToolUse, ToolUses, tokens_together
 from hub.control.methods import STATUS, TOOL_USE
 

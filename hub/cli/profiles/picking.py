@@ -18,13 +18,13 @@ from config.loading.check_profiles import OWN_LABEL, PROFILE_NAME, PROFILE_NAME_
 from config.name_globs import ALL
 from config.tables.profiles import DEFAULT_PROFILE
 from hub.cli.configuration.editor import edit_again, edit_text, editor_command
+from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, agreed, client
 from hub.cli.profiles.arrows import Chooser, Row, choose
 from hub.cli.profiles.choice import Away, Choice, can_be_named, choice_of, tools_of_choice
 from hub.cli.profiles.evidence import Evidence, choice_in, gather_evidence, had_before, suggest
 from hub.cli.profiles.pick_list import LINE_CHARS, Picked, describe, heading, pick_list, read_list, state_of
 from hub.cli.profiles.writing import new_settings, write
 from hub.cli.render.words import about
-from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, agreed, client
 from hub.control.answers import ToolUse, tokens_together
 from hub.control.methods import TOOLS
 

@@ -8,8 +8,8 @@ from config.hosts.facts import all_hosts
 from config.tables.profiles import DEFAULT_PROFILE, Profile
 from hub.cli.client.connection import CallRefused, HubSession, session
 from hub.cli.client.starting import config_of_hub
+from hub.cli.desk import Desk, Output, ask_hub, client, nearest
 from hub.cli.profiles.writing import status_now
-from hub.cli.subcommand import Desk, Output, ask_hub, client, nearest
 from hub.control.errors import ControlFailed
 from hub.control.methods import STATUS, TOOLS
 from hub.wire.vocabulary import INVALID_PARAMS

@@ -27,8 +27,8 @@ from config.secrets.state_file import StateUnreadable
 from config.tables.access import AccessToken
 from config.tables.profiles import DEFAULT_PROFILE
 from hub.catalog.view import PROFILE_MARK
+from hub.cli.desk import Desk
 from hub.cli.render.costs import find_known
-from hub.cli.subcommand import Desk
 from hub.control.answers import HostRow, Status
 from hub.downstream.access.host_tokens import TOKENS
 

@@ -10,11 +10,11 @@ from config.editing.text import toml
 from config.hosts.facts import all_hosts
 from config.tables.profiles import Profile
 from hub.cli.configuration.saving import reload_hub, save, say_problems
+from hub.cli.desk import Desk, Output, UsageError, agreed, client
 from hub.cli.profiles.choice import Choice, with_unknown
 from hub.cli.profiles.evidence import Evidence
 from hub.cli.profiles.ways_in import arrivals, ways_in
 from hub.cli.render.words import about
-from hub.cli.subcommand import Desk, Output, UsageError, agreed, client
 from hub.control.answers import Status
 from hub.control.errors import HubNotRunning
 from hub.control.methods import STATUS

@@ -13,6 +13,7 @@ from config.registry.server_json import RegistrySource, id_of, source_of, split
 from config.registry.ways import Way
 from config.secrets.store import SecretStore
 from hub.cli.configuration.editing import add_server
+from hub.cli.desk import EX_FAILED, Desk, UsageError, agreed
 from hub.cli.registry.asking import answers
 from hub.cli.registry.choosing import (
     NotAdded,
@@ -24,7 +25,6 @@ from hub.cli.registry.choosing import (
     status_of,
 )
 from hub.cli.registry.finding import Found, Known, find, judge
-from hub.cli.subcommand import EX_FAILED, Desk, UsageError, agreed
 
 _REFERRED: Final = re.compile(r"\$\{[^{}]+\}(?::\d{1,5})?")
 """A host that is wholly the user's own reference."""

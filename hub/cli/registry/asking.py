@@ -11,8 +11,8 @@ from config.hosts.secret_literals import NewSecrets
 from config.registry.entry import Answers, about, check_answer, default_of, missing
 from config.registry.slots import Asked, Piece, Slot, all_asked
 from config.registry.ways import Way
+from hub.cli.desk import Desk, UsageError, ask_text, nearest
 from hub.cli.registry.choosing import MAX_ASKED
-from hub.cli.subcommand import Desk, UsageError, ask_text, nearest
 from hub.wire.printable import printable
 
 MAX_REPEATED: Final = 64

@@ -9,9 +9,9 @@ from typing import Any, Final
 from config.registry.entry import words_without_answers
 from config.registry.server_json import LATEST, one_line
 from config.registry.ways import Way, ways_of
+from hub.cli.desk import EX_FAILED, Desk, UsageError, ask
 from hub.cli.registry.client import RegistryFailed
 from hub.cli.registry.finding import Found
-from hub.cli.subcommand import EX_FAILED, Desk, UsageError, ask
 from hub.wire.printable import printable
 
 MAX_ASKED: Final = 5

@@ -21,8 +21,8 @@ from config.registry.server_json import (
     versions_path,
 )
 from config.settings import LOOPBACK
+from hub.cli.desk import EX_FAILED
 from hub.cli.render.screen import Screen
-from hub.cli.subcommand import EX_FAILED
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed
 

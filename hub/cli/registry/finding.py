@@ -14,9 +14,9 @@ from config.loading.variables import Unresolved, Variables
 from config.references import fill_references, references_in
 from config.registry.server_json import Listed
 from config.settings import in_order
+from hub.cli.desk import UsageError
 from hub.cli.registry.client import Client, Registry, RegistryFailed, ask_all, run
 from hub.cli.render.screen import Screen
-from hub.cli.subcommand import UsageError
 from upstreams.references import Unresolvable, read_references
 
 

@@ -10,11 +10,11 @@ from msgspec import Struct
 from config.errors import ConfigError
 from config.registry.server_json import Listed, RegistrySource, is_older, one_line, source_of
 from config.registry.ways import kinds_of
+from hub.cli.desk import Desk, Output, UsageError
 from hub.cli.registry.choosing import report_failures
 from hub.cli.registry.client import Client, Matches, Registry, RegistryFailed, ask_all, run
 from hub.cli.registry.finding import Known
 from hub.cli.render.screen import Screen, Table
-from hub.cli.subcommand import Desk, Output, UsageError
 
 Results = list[tuple[Registry, Matches]]
 GONE: Final = "gone"

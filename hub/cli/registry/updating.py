@@ -19,6 +19,7 @@ from config.registry.slots import Piece, all_asked
 from config.registry.ways import ENGINES, Way, ways_of
 from config.secrets.store import SecretStore
 from hub.cli.configuration.editing import make_change
+from hub.cli.desk import EX_FAILED, Desk
 from hub.cli.hosts.changes import configuration_diff
 from hub.cli.registry.adding import is_agreed, refuse_deleted, settings_of
 from hub.cli.registry.asking import Values, absolute, answers
@@ -26,7 +27,6 @@ from hub.cli.registry.choosing import NotAdded, head, report_failures, status_of
 from hub.cli.registry.client import Client, Registry, run
 from hub.cli.registry.finding import Found, Known
 from hub.cli.render.screen import Screen
-from hub.cli.subcommand import EX_FAILED, Desk
 
 SETTINGS = ("command", "args", "env", "url", "headers", "transport", "source")
 """The settings that an entry of a registry has, in the order in which a change of them is told."""

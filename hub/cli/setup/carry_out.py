@@ -26,6 +26,7 @@ from config.hub_paths import backup_dir, state_dir
 from config.loading.assemble import load_all
 from config.settings import HubConfig, UpstreamConfig
 from hub.cli.configuration.environment import capture_unasked
+from hub.cli.desk import EX_FAILED, Desk, Output, client, now, own_command
 from hub.cli.hosts.changes import as_object, originals_of, remember_originals
 from hub.cli.hosts.originals import remember_hosts, run_removals, write_each
 from hub.cli.secret_commands import say_kept
@@ -35,7 +36,6 @@ from hub.cli.setup.interrupts import Undo, hold_back
 from hub.cli.setup.probe import FAILURES, progress
 from hub.cli.setup.running_hub import Way
 from hub.cli.setup.survey import why_not_served
-from hub.cli.subcommand import EX_FAILED, Desk, Output, client, now, own_command
 from hub.control.methods import STATUS
 
 

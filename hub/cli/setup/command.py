@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from config.files import read_file
-from config.hosts.facts import Machine, every_user_file
+from config.hosts.facts import every_user_file
 from config.hosts.host_servers import Server
 from config.hosts.import_choice import Import
 from config.hosts.import_writing import (
@@ -19,17 +19,18 @@ from config.hosts.import_writing import (
     plan_files,
     removals_in,
 )
-from config.hosts.installed import Records
 from config.hosts.leaving import leave_changed, leaving
 from config.hosts.secret_literals import NewSecrets
-from config.hub_paths import config_file, install_records_path
+from config.hub_paths import config_file
 from config.loading.gather import OWN_VARIABLES
 from config.secrets.store import SecretStore
+from hub.cli.desk import EX_FAILED, EX_INTERRUPTED, Desk, Output, UsageError
 from hub.cli.hosts.choices import say_elsewhere, say_shared, settle_near_duplicates
 from hub.cli.hosts.entries import say_permissions
 from hub.cli.hosts.originals import tools_by_server
 from hub.cli.hosts.served import reasons
 from hub.cli.hosts.turn import choose_hosts, in_turn
+from hub.cli.parser import add
 from hub.cli.setup import questions, running_hub, screens
 from hub.cli.setup.carry_out import CarryOut, SetupPlan, plan_capture, plan_installs, upstreams_in
 from hub.cli.setup.interrupts import as_ctrl_c
@@ -45,7 +46,6 @@ from hub.cli.setup.survey import (
     verdicts,
     without_refused,
 )
-from hub.cli.subcommand import EX_FAILED, EX_INTERRUPTED, Desk, Output, UsageError, add
 
 _MEMBERS: Final = """\
   dry_run  whether it was only tried
@@ -74,7 +74,7 @@ def _setup(options: Desk) -> int:
     journey: _Journey | None = None
     try:
         with as_ctrl_c():
-            choose_hosts(options, Machine.this())  # one that is unknown is said first
+            choose_hosts(options, options.machine)  # one that is unknown is said first
             if not (options.yes or options.dry_run or options.output.is_attended()):
                 text = "not a terminal: pass --yes to take the defaults, or --dry-run to see what would be written"
                 raise UsageError(text)
@@ -92,10 +92,10 @@ class _Journey:
     def __init__(self, options: Desk) -> None:
         self._options = options
         self._output: Output = options.output
-        self._machine = Machine.this()
+        self._machine = options.machine
         if any("\ud800" <= each <= "\udfff" for each in str(self._machine.home)):
             raise UsageError("the path of the home directory is not UTF-8, so no file can name it: set HOME to another")
-        self._records = Records(install_records_path())
+        self._records = options.records
         self._directory = import_directory(None)
         present = load_present(None, os.environ)
         self._config, self._environ = present.config, present.environ

@@ -26,10 +26,10 @@ from typing import Final
 from config.hosts.host_servers import Server
 from config.hosts.import_choice import block
 from config.own_program import daemon_command
+from hub.cli.desk import Output, UsageError
 from hub.cli.render.screen import Block
 from hub.cli.server_watch import ServerOutcome, watch
 from hub.cli.setup.interrupts import hold_back
-from hub.cli.subcommand import Output, UsageError
 from hub.control.client import ControlClient
 from hub.control.errors import HubNotRunning
 from hub.control.interruptible_wait import now_s

@@ -11,10 +11,10 @@ from config.hosts.import_choice import Import
 from config.hosts.secret_literals import NewSecrets
 from config.secrets.store import SecretStore
 from hub.cli.configuration.shell_variables import ask_what_to_keep, keep_in, only_here, unkept, why_not_kept
+from hub.cli.desk import Desk, Output, UsageError, ask
 from hub.cli.render.screen import Block
 from hub.cli.setup import screens
 from hub.cli.setup.survey import ServerVerdict, leave
-from hub.cli.subcommand import Desk, Output, UsageError, ask
 
 
 def may_ask(options: Desk) -> bool:

@@ -11,9 +11,9 @@ from config.files import read_file
 from config.hub_paths import backup_dir
 from hub.cli import service_manager
 from hub.cli.background import start_hub
+from hub.cli.desk import Desk, Output, UsageError, client, now, own_command
 from hub.cli.service_manager import Service, ServiceError
 from hub.cli.setup.interrupts import Undo, hold_back
-from hub.cli.subcommand import Desk, Output, UsageError, client, now, own_command
 from hub.control.answers import Status
 from hub.control.errors import ControlFailed, HubNotRunning
 from hub.control.methods import RELOAD, STATUS

@@ -21,13 +21,14 @@ from config.loading.assemble import load_all
 from config.secrets.store import SecretStore
 from hub.cli.background import start_hub
 from hub.cli.configuration.saving import reload_hub, save, say_problems
+from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, agreed, client, now
 from hub.cli.hosts.served import hosts_that_start
 from hub.cli.keyboard import read_line
+from hub.cli.parser import add
 from hub.cli.render.sign_ins import accounts_blocks
 from hub.cli.secret_commands import say_kept
 from hub.cli.server_watch import ServerOutcome, watch
 from hub.cli.sign_in.conversation import WHO, TokenWanted, Wishes, converse, how_long
-from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, add, agreed, client, now
 from hub.control.methods import SIGN_IN_FINISH, SIGN_IN_STATUS, SIGN_OUT
 from hub.control.sign_ins import SignedOutAccount, SignInOutcome
 from hub.wire.printable import printable

@@ -14,9 +14,9 @@ from typing import Any, Final, Self
 
 from msgspec import Struct
 
+from hub.cli.desk import Output, agreed, client
 from hub.cli.render.words import duration
 from hub.cli.sign_in.browser import open_browser, why_elsewhere
-from hub.cli.subcommand import Output, agreed, client
 from hub.control.client import ControlClient
 from hub.control.errors import ControlFailed, HubNotRunning
 from hub.control.interruptible_wait import now_s, readable

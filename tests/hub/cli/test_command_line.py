@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hub.cli.parser import Commands, make_parser
-from hub.cli.subcommand import Parser, UsageError
+from hub.cli.desk import UsageError
+from hub.cli.parser import Commands, Parser, make_parser
 from tests.support import echo_daemon, processes
 from tests.support.commands import run_hubd
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from hub.cli.desk import Output
 from hub.cli.server_watch import ServerOutcome, outcome, say_outcomes, watch
-from hub.cli.subcommand import Output
 from hub.control.answers import Status, UpstreamRow
 from tests.support.commands import run_hubd
 from tests.support.processes import HUBD, own_directories, running

@@ -9,10 +9,10 @@ import pytest
 
 from config.errors import EditError
 from config.files import replace_file
+from hub.cli.desk import Output
 from hub.cli.service_manager import ServiceError
 from hub.cli.setup.carry_out import CarryOut, SetupPlan
 from hub.cli.setup.interrupts import Undo
-from hub.cli.subcommand import Output
 from tests.support.processes import own_directories
 
 

@@ -11,11 +11,11 @@ from config.hosts.install import plan_install
 from config.hosts.installed import Records
 from config.hosts.leaving import Leaving
 from config.hosts.originals import take_out
+from hub.cli.desk import Output
 from hub.cli.render.screen import Screen
 from hub.cli.setup import questions, screens
 from hub.cli.setup.carry_out import SetupPlan
 from hub.cli.setup.survey import ServerVerdict
-from hub.cli.subcommand import Output
 from tests.support import host_homes
 
 HUB = {"command": "/opt/hubd", "args": ["connect", "--host", "cursor"]}

@@ -1,23 +1,25 @@
-"""Parts that all commands share: exit codes, output for people and programs, the parser, questions, the client."""
+"""The desk of a command, and what lies on it: its options, its output, the questions it asks, the hub, what it read."""
 
 import argparse
 import json
 import os
-import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from difflib import get_close_matches
 from functools import cached_property
-from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from os import EX_OK
+from typing import TYPE_CHECKING, Any, Final
 
+from config.own_program import command_path, lasting_command, passing_place
 from hub.cli.keyboard import read_line
-from hub.cli.render.screen import COLOURS, LEAST_COLUMNS, Block, Screen
+from hub.cli.render.screen import Block, Screen
 from hub.wire.printable import printable_json
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
+    from config.hosts.facts import Machine
+    from config.hosts.installed import Records
+    from config.hosts.originals import Originals
     from config.loading.assemble import Loaded
     from hub.control.client import ControlClient
     from hub.control.methods import Method, Result
@@ -30,14 +32,8 @@ EX_INTERRUPTED: Final = 130
 CLOSE: Final = 0.7
 """Similarity above which an unknown name counts as a misspelt one (`difflib`)."""
 
-ELSEWHERE: Final = {"usage": "`hubd tools --cost` shows how much of the tools is used"}
-"""Commands that people look for, and what does that."""
-
 MAX_ASKED: Final = 3
 """The times that a question is asked whose answer is neither yes nor no."""
-
-LISTED: Final = re.compile(r" +\S+(?: \S+)* {2,}")
-"""The name before a text in a list of the help."""
 
 Command = Callable[["Desk"], int]
 """A command: takes its options, returns the exit code."""
@@ -86,18 +82,21 @@ class Output:
         if not self.json:
             self.screen.show(*blocks)
 
+    def answer(self, value: object, draw: Callable[[], Iterable[Block]]) -> int:
+        """Print all that a command has to say: `value` alone for programs, the blocks of `draw` for people. EX_OK."""
+        if self.json:
+            print(as_json(value))
+        else:
+            self.screen.show(*draw())
+        return EX_OK
+
     def set(self, **members: Any) -> None:
         """Add members to the object for programs."""
         self._members |= members
 
-    def items(self, name: str) -> list[Any]:
-        """The content of a list in the object for programs so far."""
-        found: list[Any] = self._members.get(name, [])
-        return found
-
-    def member(self, name: str) -> Any:
-        """The value of a member of the object for programs so far; None: nothing was said."""
-        return self._members.get(name)
+    def member(self, name: str, default: Any = None) -> Any:
+        """The value of a member of the object for programs so far."""
+        return self._members.get(name, default)
 
     def append(self, name: str, item: Any) -> None:
         """Add an item to a list in the object for programs."""
@@ -130,11 +129,7 @@ class Output:
         return code
 
     def _tell(self, text: str) -> None:
-        """Print a sentence on standard error; on a terminal it is wrapped between words."""
-        screen = Screen.of(
-            sys.stderr, os.environ, "never"
-        )  # not that of live lines, which adds movements of the cursor
-        print(wrap(text, screen), file=sys.stderr)
+        print(_wrap(text), file=sys.stderr)
 
     def end(self) -> None:
         """Print the object, if there is one. An error alone takes one line, as a record of `hubd logs` does."""
@@ -148,7 +143,7 @@ class Output:
 
 
 class Desk(argparse.Namespace):
-    """The desk of one command: its options, and what it works with; each is read once, when it is first asked for."""
+    """The options of one command, and what it works with; each is read once, when it is first asked for."""
 
     output: Output
     json: bool
@@ -164,96 +159,55 @@ class Desk(argparse.Namespace):
 
         return load_all(getattr(self, "config", None), os.environ, partly=True)
 
-    def replace(self, **changes: Any) -> "Desk":
-        """The same desk with some options changed; what these may bear on is read anew."""
-        return Desk(**{name: value for name, value in {**vars(self), **changes}.items() if name != "loaded"})
+    @cached_property
+    def machine(self) -> "Machine":
+        """The machine and the user whose hosts the command is about."""
+        from config.hosts.facts import Machine
 
+        return Machine.this()
 
-class Parser(argparse.ArgumentParser):
-    """An argument parser that raises its errors, and suggests what was probably meant."""
-
-    hint = ""
-    """Advice for an argument too many."""
-
-    def format_help(self) -> str:
-        """The help, with no line wider than the terminal."""
-        from shutil import get_terminal_size
-
-        return _fit(super().format_help(), max(LEAST_COLUMNS, get_terminal_size().columns))
-
-    def error(self, message: str) -> NoReturn:
-        """Raises: UsageError, which argparse would end the process for."""
-        raise UsageError(message, self.format_usage())
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse an unknown value. argparse looks commands up here, too."""
-        if action.choices is None or value in action.choices:
-            return
-        meant = nearest(value, action.choices)
-        if not isinstance(action.choices, dict):  # which those of commands are
-            raise argparse.ArgumentError(
-                action, f"{value} is none of {', '.join(action.choices)}{meant and f'; {meant}'}"
-            )
-        meant = ELSEWHERE.get(value) or meant or f"`{self.prog} --help` lists them"
-        raise UsageError(f"there is no command {self.prog} {value}; {meant}")
-
-    def refuse(self, words: Sequence[str]) -> NoReturn:
-        """Refuse words that the parser does not take.
+    @cached_property
+    def records(self) -> "Records":
+        """The entries that hubd has put into files of hosts, as the command first found them: to look at, since
+        another command may change them.
 
         Raises:
-            UsageError: always.
+            EditError: they cannot be read.
         """
-        option = next((word for word in words if word.startswith("-")), None)
-        if option is None:
-            self.error(f"unexpected argument: {words[0]}{self.hint and f'; {self.hint}'}")
-        name = option.partition("=")[0]
-        meant = nearest(name, [name for action in self._actions for name in action.option_strings])
-        self.error(f"there is no option {name}; {meant or f'`{self.prog} --help` lists them'}")
+        from config.hosts.installed import Records
+        from config.hub_paths import install_records_path
 
+        return Records(install_records_path())
 
-def _fit(text: str, width: int) -> str:
-    """Paragraphs are filled anew, parts of a list go on below their texts."""
-    from itertools import groupby
+    @cached_property
+    def originals(self) -> "Originals":
+        """The servers that imports took out of files of hosts; otherwise as `records`."""
+        from config.hosts.originals import Originals
+        from config.hub_paths import originals_path
 
-    lines: list[str] = []
-    for is_prose, group in groupby(text.split("\n"), lambda line: line[:1] not in ("", " ")):
-        found = list(group)
-        if is_prose and max(map(len, found)) > width:
-            found = [" ".join(found)]
-        lines += (line if len(line) <= width else _fold(line, width) for line in found)
-    return "\n".join(lines)
+        return Originals(originals_path())
 
-
-def _fold(line: str, width: int) -> str:
-    from textwrap import fill
-
-    listed = LISTED.match(line)
-    blank = len(line) - len(line.lstrip())
-    indent = listed.end() if listed and listed.end() < width // 2 else blank + 2 if blank else 0
-    return fill(line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
+    def replace(self, **changes: Any) -> "Desk":
+        """The same desk with some options changed; the configuration, which these may bear on, is read anew."""
+        return Desk(**{name: value for name, value in {**vars(self), **changes}.items() if name != "loaded"})
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """A question whether a name of `known` was meant; "" if none is like it."""
-    from difflib import get_close_matches
-
     found = get_close_matches(name, list(known), 1, CLOSE)
     return f'did you mean "{found[0]}"?' if found else ""
 
 
-def wrap(text: str, screen: Screen) -> str:
-    """`text` in lines that fit the screen."""
+def _wrap(text: str) -> str:
+    """`text` in lines that fit standard error, without the movements of the cursor that live lines add."""
+    screen = Screen.of(sys.stderr, os.environ, "never")
     if max(map(len, text.split("\n"))) < screen.width:  # without rich, which takes a moment
         return text
     return screen.render(text).rstrip("\n")
 
 
 def ask(question: str) -> str:
-    """Ask; the answer in lower case.
-
-    Raises:
-        UsageError: there is none, since standard input has ended.
-    """
+    """As `ask_text`; the answer in lower case."""
     return ask_text(question).lower()
 
 
@@ -261,9 +215,9 @@ def ask_text(question: str) -> str:
     """Ask; the answer as it was typed, without blanks around it.
 
     Raises:
-        UsageError: as `ask`.
+        UsageError: there is none, since standard input has ended.
     """
-    print(wrap(question, Screen.of(sys.stderr, os.environ, "never")), end=" ", file=sys.stderr, flush=True)
+    print(_wrap(question), end=" ", file=sys.stderr, flush=True)
     try:
         line = read_line(sys.stdin)
     except KeyboardInterrupt:
@@ -286,62 +240,6 @@ def agreed(question: str, *, default: bool) -> bool:
             return answer in ("y", "yes") or (default and not answer)
         print("answer y for yes or n for no", file=sys.stderr)
     return False
-
-
-def add(
-    commands: Any,
-    name: str,
-    command: Command | str,
-    text: str = "",
-    *,
-    json: bool | str = False,
-    aliases: Sequence[str] = (),
-) -> Parser:
-    """Add a command. `text` says what it does or shows, unless `parser.FAMILIES` does; `json` gives it the option
-    `--json`, and may describe its members; `aliases` are other names of it. A command that its family should not load
-    is named by `MODULE:FUNCTION`."""
-    text = text or commands.texts[name]
-    members = f"--json prints one object:\n{json}\n\n" if isinstance(json, str) else ""
-    parser: Parser = commands.add_parser(
-        name,
-        help=text,
-        aliases=aliases,
-        description=text[0].upper() + text[1:] + ".",
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=f"{members}exit codes, and errors with --json: see `hubd --help`",
-    )
-    parser.set_defaults(command=load_when_run(command) if isinstance(command, str) else command, parser=parser)
-    add_color(parser, argparse.SUPPRESS)
-    if json:
-        parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser
-
-
-def load_when_run(place: str) -> Callable[..., int]:
-    """A function that loads `MODULE:FUNCTION` each time it is called, and calls that."""
-    module, _, name = place.partition(":")
-
-    def run(*given: Any) -> int:
-        code: int = getattr(import_module(module), name)(*given)
-        return code
-
-    return run
-
-
-def add_color(parser: argparse.ArgumentParser, text: str) -> None:
-    """Add the option `--color`, which stands before or after the command."""
-    parser.add_argument("--color", choices=COLOURS, default=argparse.SUPPRESS, help=text)
-
-
-def add_config(parser: argparse.ArgumentParser) -> None:
-    """Add the option `--config`."""
-    parser.add_argument("--config", type=Path, metavar="FILE", help="in place of the user's own hubd.toml")
-
-
-def add_no_wait(parser: argparse.ArgumentParser) -> None:
-    """Add the option `--no-wait`."""
-    parser.add_argument("--no-wait", action="store_true", help="do not wait until the server is connected")
 
 
 def client() -> "ControlClient":
@@ -376,10 +274,8 @@ def as_line(value: object) -> str:
     return printable_json(json.dumps(value, ensure_ascii=False))
 
 
-def now() -> "datetime":
+def now() -> datetime:
     """The wall time, in UTC."""
-    from datetime import UTC, datetime
-
     return datetime.now(UTC)
 
 
@@ -389,13 +285,10 @@ def own_command() -> str:
     Raises:
         UsageError: the command cannot be found, or lies where a package runner keeps it for one run only.
     """
-    from config.own_program import command_path, lasting_command, passing_place
-
-    if (lasting := lasting_command()) is not None:
+    if lasting := lasting_command():
         return lasting
     path = command_path()
-    passing = None if path is None else passing_place(path)
-    if passing is None:
+    if path is None or (passing := passing_place(path)) is None:
         raise UsageError("cannot find the command hubd: put its directory on PATH and run this again")
     runner, remedy = passing
     raise UsageError(
