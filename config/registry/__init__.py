@@ -5,7 +5,7 @@
 `server_json` (of 2025-12-11, bounded, what the API of 2025-12-01 answers around it, NAME@VERSION, and the `source` of
 an upstream), `packages` (identifiers, exact versions, what a publisher may not ask for), `ways`,
 `slots` (arguments, variables and headers, and their texts, escaped), `entry` (with: what a person has
-to say, and whether an answer will do), `carrying` (the answers that an entry was made of).
+to say, and whether an answer will do), `earlier_answers` (the answers that an entry was made of).
 
 It lies in `config`, since what it makes are settings; whoever asks a registry, and people, is in `hub.cli.registry`.
 

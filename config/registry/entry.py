@@ -4,10 +4,9 @@ The same answers make the same entry, so that what an update changes is what the
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
-
-from msgspec import Struct
 
 from config.registry.packages import NotRunnable
 from config.registry.server_json import RegistrySource, one_line
@@ -22,15 +21,8 @@ _TRUE, _FALSE = ("true", "yes", "y", "1", "on"), ("false", "no", "n", "0", "off"
 MAX_TEXT = 8192
 
 
-class Answers(Struct, frozen=True):
-    """The answers that are known: for each key its values, of which only a repeated slot has several."""
-
-    values: Mapping[str, tuple[Piece, ...]]
-
-    def piece(self, key: str, at: int = 0) -> Piece | None:
-        """The value of a key at a turn; the last one if there are not that many."""
-        found = self.values.get(key, ())
-        return found[min(at, len(found) - 1)] if found else None
+Answers = Mapping[str, tuple[Piece, ...]]
+"""The answers that are known: for each key its values, of which only a repeated slot has several."""
 
 
 def check_answer(slot: Slot, asked: Asked, text: str, absolute: Absolute, *, is_own: bool = True) -> str:
@@ -96,46 +88,22 @@ def entry(way: Way, answers: Answers, source: RegistrySource) -> dict[str, Any]:
     Raises:
         NotRunnable: an address came out that is none.
     """
-    found = _of_remote(way, answers) if way.kind == "remote" else _of_package(way, answers)
-    return {**found, "source": str(source)}
+    found: dict[str, Any]
+    if way.kind == "remote":
+        [url] = texts(way.slots_at("address")[0], answers) or [""]
+        if not url.startswith(("https://", "http://", "${")):
+            raise NotRunnable("its address is no URL")
+        found = {"url": url, "headers": _table(way.slots_at("header"), answers), "transport": way.transport}
+    else:
+        env = _table(way.slots_at("variable"), answers)
+        program, *words = _command_line(way, partial(_words_of, answers=answers), env)
+        found = {"command": program, "args": words, "env": env}
+    return {name: value for name, value in found.items() if value not in ("", {})} | {"source": str(source)}
 
 
 def words_without_answers(way: Way) -> list[str]:
     """The command line, with the keys in capitals where answers go; for people. Optional arguments are in brackets."""
-    words = list(way.command)
-    options = [slot for slot in way.slots if slot.place == "mount"]
-    rest = [slot for slot in way.slots if slot.place == "argument"]
-    for slot in options:
-        words += [slot.name, _show(slot)]
-    if way.image:
-        words += [word for slot in way.slots if slot.place == "variable" for word in ("-e", slot.name)] + [way.image]
-    return words + [word for slot in rest for word in _show_words(slot)]
-
-
-def _of_package(way: Way, answers: Answers) -> dict[str, Any]:
-    program, *words = way.command
-    env = {slot.name: text for slot in way.slots if slot.place == "variable" for text in texts(slot, answers)}
-    for slot in way.slots:
-        if slot.place == "mount":
-            words += [word for text in texts(slot, answers) for word in (slot.name, text)]
-    if way.image:
-        words += [word for name in env for word in ("-e", name)] + [way.image]
-    for slot in way.slots:
-        if slot.place == "argument":
-            words += words_of(slot, answers)
-    found: dict[str, Any] = {"command": program, "args": words}
-    return found | ({"env": env} if env else {})
-
-
-def _of_remote(way: Way, answers: Answers) -> dict[str, Any]:
-    url = "".join(text for slot in way.slots if slot.place == "address" for text in texts(slot, answers))
-    if not url.startswith(("https://", "http://", "${")):
-        raise NotRunnable("its address is no URL")
-    found: dict[str, Any] = {"url": url}
-    headers = {slot.name: text for slot in way.slots if slot.place == "header" for text in texts(slot, answers)}
-    if headers:
-        found["headers"] = headers
-    return found | ({"transport": way.transport} if way.transport else {})
+    return _command_line(way, _show, [slot.name for slot in way.slots_at("variable")])
 
 
 def texts(slot: Slot, answers: Answers) -> list[str]:
@@ -143,55 +111,50 @@ def texts(slot: Slot, answers: Answers) -> list[str]:
     return [as_setting(pieces) for pieces in _pieces(slot, answers)]
 
 
+def _table(slots: Sequence[Slot], answers: Answers) -> dict[str, str]:
+    return {slot.name: text for slot in slots for text in texts(slot, answers)}
+
+
+def _command_line(way: Way, words_of: Callable[[Slot], list[str]], env: Iterable[str]) -> list[str]:
+    """The program and its arguments. `env`: the variables that a container is to get."""
+    words = [*way.command, *(word for slot in way.slots_at("mount") for word in words_of(slot))]
+    if way.image:
+        words += [*(word for name in env for word in ("-e", name)), way.image]
+    return words + [word for slot in way.slots_at("argument") for word in words_of(slot)]
+
+
+def _words_of(slot: Slot, answers: Answers) -> list[str]:
+    return [as_setting(word) for pieces in _pieces(slot, answers) for word in _words(slot, pieces)]
+
+
+def _show(slot: Slot) -> list[str]:
+    keys = {asked.key: (Piece(asked.key.upper()),) for asked in slot.asked}
+    words = ["".join(piece.text for piece in word) for word in _words(slot, *_pieces(slot, keys))]
+    needed = slot.place == "mount" or not slot.asked
+    if needed or any(asked.required or asked.input.default for asked in slot.asked):
+        return words
+    return [f"[{' '.join(words)}]"]
+
+
+def _words(slot: Slot, pieces: Sequence[Piece]) -> list[Sequence[Piece]]:
+    """The words of a mount or an argument with one value."""
+    if slot.is_switch:
+        return [[Piece(slot.name)]]
+    if slot.is_joined:
+        return [[Piece(f"{slot.name.removesuffix('=')}="), *pieces]]
+    return [[Piece(slot.name)], pieces] if slot.name else [pieces]
+
+
 def _pieces(slot: Slot, answers: Answers) -> Iterator[list[Piece]]:
-    template = slot.template
-    if template is None:
+    """The pieces of each text of a slot."""
+    if slot.template is None:
         [asked] = slot.asked
-        yield from ([piece] for piece in answers.values.get(asked.key, ()))
+        yield from ([piece] for piece in answers.get(asked.key, ()))
         return
-    if any(asked.key not in answers.values for asked in slot.asked):
+    if any(asked.key not in answers for asked in slot.asked):
         return  # optional, and nothing was said
-    keys = {asked.variable: asked.key for asked in slot.asked}
-    turns = max((len(answers.values[key]) for key in keys.values()), default=1) if slot.repeated else 1
+    turns = max((len(answers[asked.key]) for asked in slot.asked), default=1) if slot.repeated else 1
     fixed = {name: Piece(value) for name, value in slot.fixed}
     for turn in range(turns):
-        pieces = {name: answers.piece(key, turn) for name, key in keys.items()}
-        yield fill_template(template, {**fixed, **pieces}.get)
-
-
-def words_of(slot: Slot, answers: Answers) -> list[str]:
-    """The words of an argument."""
-    if slot.name and slot.template == "" and not slot.asked:
-        return [as_setting([Piece(slot.name)])]
-    found = []
-    for pieces in _pieces(slot, answers):
-        if not slot.name:
-            found.append(as_setting(pieces))
-        elif slot.name.startswith("--") or slot.name.endswith("="):
-            found.append(as_setting([Piece(f"{slot.name.removesuffix('=')}="), *pieces]))
-        else:
-            found += [as_setting([Piece(slot.name)]), as_setting(pieces)]
-    return found
-
-
-def _show(slot: Slot) -> str:
-    keys = {asked.variable: asked.key for asked in slot.asked}
-    if slot.template is None:
-        return keys[""].upper()
-    pieces = {
-        **{name: Piece(value) for name, value in slot.fixed},
-        **{name: Piece(keys[name].upper()) for name in keys},
-    }
-    return "".join(piece.text for piece in fill_template(slot.template, pieces.get))
-
-
-def _show_words(slot: Slot) -> list[str]:
-    if slot.name and slot.template == "" and not slot.asked:
-        return [slot.name]
-    text = _show(slot)
-    if slot.name.startswith("--") or slot.name.endswith("="):
-        words = [f"{slot.name.removesuffix('=')}={text}"]
-    else:
-        words = [slot.name, text] if slot.name else [text]
-    optional = slot.asked and not any(asked.required or asked.input.default for asked in slot.asked)
-    return [f"[{' '.join(words)}]"] if optional else words
+        pieces = {asked.variable: answers[asked.key][: turn + 1][-1] for asked in slot.asked}  # or the last there is
+        yield fill_template(slot.template, {**fixed, **pieces}.get)

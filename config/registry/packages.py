@@ -8,7 +8,7 @@ asks for something dangerous is not added without that part: it would not work, 
 import re
 from typing import Final
 
-from config.registry.server_json import Package, is_range, one_line
+from config.registry.server_json import Package, one_line
 
 BY_HAND: Final = "add it by hand if you trust it"
 _DECISIVE = re.compile(
@@ -75,7 +75,10 @@ def refuse_option(runner: str, *words: str) -> NotRunnable:
 _NPM = re.compile(r"(?:@[A-Za-z0-9~][A-Za-z0-9._~-]*/)?[A-Za-z0-9~][A-Za-z0-9._~-]*")
 _NPM_VERSION = re.compile(r"\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
 _PYPI = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
-_PYPI_VERSION = re.compile(r"(?:\d+!)?\d[0-9A-Za-z._+-]*")
+_PYPI_VERSION = re.compile(r"(?!.*\.[xX](?:\.|$))(?:\d+!)?\d[0-9A-Za-z._+-]*")
+"""One version; `1.x` stands for several."""
+_FORMS: Final = {"npm": ("npm", _NPM, _NPM_VERSION), "pypi": ("PyPI", _PYPI, _PYPI_VERSION)}
+"""By the type of a registry: its title, and the forms of identifiers and versions."""
 _IMAGE = re.compile(
     r"(?P<name>[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?(?::\d{1,5}(?=/))?(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*)"
     r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?(?P<digest>@sha256:[0-9a-f]{64})?"
@@ -87,30 +90,17 @@ _HOMES: Final = {
 }
 
 
-def npm_package(package: Package) -> str:
-    """The argument of `npx`: `ID@VERSION`.
+def exact_package(package: Package, joined: str = "@") -> str:
+    """The argument of `npx` or `uvx`: `ID@VERSION`, or `ID==VERSION` behind `--from`.
 
     Raises:
-        NotRunnable: it is no package of npm, or names no exact version.
+        NotRunnable: it is no package of npm or PyPI, or names no exact version.
     """
     _refuse_other_home(package)
-    if not _NPM.fullmatch(package.identifier) or len(package.identifier) > 214:
-        raise NotRunnable("its identifier is no name of a package of npm")
-    if not _NPM_VERSION.fullmatch(package.version):
-        raise NotRunnable("it names no exact version of its package")
-    return f"{package.identifier}@{package.version}"
-
-
-def pypi_package(package: Package, joined: str = "@") -> str:
-    """The argument of `uvx`: `ID@VERSION`, or `ID==VERSION` behind `--from`.
-
-    Raises:
-        NotRunnable: it is no package of PyPI, or names no exact version.
-    """
-    _refuse_other_home(package)
-    if not _PYPI.fullmatch(package.identifier) or len(package.identifier) > 214:
-        raise NotRunnable("its identifier is no name of a package of PyPI")
-    if is_range(package.version) or not _PYPI_VERSION.fullmatch(package.version):
+    title, identifiers, versions = _FORMS[package.registry_type]
+    if not identifiers.fullmatch(package.identifier) or len(package.identifier) > 214:
+        raise NotRunnable(f"its identifier is no name of a package of {title}")
+    if not versions.fullmatch(package.version):
         raise NotRunnable("it names no exact version of its package")
     return f"{package.identifier}{joined}{package.version}"
 

@@ -61,10 +61,8 @@ def is_range(text: str) -> bool:
 
 def is_older(one: str, other: str) -> bool:
     """True if `one` is for certain an older version than `other`: both are of the form of semver.org."""
-    found = [_SEMANTIC.fullmatch(text) for text in (one, other)]
-    if found[0] is None or found[1] is None:
-        return False
-    return _rank(found[0]) < _rank(found[1])
+    ranks = [_rank(found) for text in (one, other) if (found := _SEMANTIC.fullmatch(text))]
+    return len(ranks) == 2 and ranks[0] < ranks[1]
 
 
 def _rank(version: re.Match[str]) -> tuple[tuple[int, ...], bool, tuple[tuple[int, int, str], ...]]:
@@ -84,11 +82,13 @@ def split(text: str) -> tuple[str, str]:
     name, at, version = text.partition("@")
     if not is_server_name(name):
         raise ValueError(f'"{name}" is no name in a registry: those are like io.github.someone/something')
-    if at and version != LATEST and is_range(version):
+    if not at or version == LATEST:
+        return name, LATEST
+    if is_range(version):
         raise ValueError(f'"{version}" stands for several versions; name one, or none for the newest')
-    if at and version != LATEST and not is_version(version):
+    if not is_version(version):
         raise ValueError(f'"{version}" is no version')
-    return name, version if at else LATEST
+    return name, version
 
 
 def source_of(text: str) -> RegistrySource | None:
@@ -115,8 +115,6 @@ OFFICIAL_META: Final = "io.modelcontextprotocol.registry/official"
 MAX_CURSOR: Final = 2048
 MAX_ON_PAGE: Final = 1000
 PAGE: Final = 100
-
-
 Text = Annotated[str, Meta(max_length=8192)]
 Word = Annotated[str, Meta(max_length=512)]
 MAX_DEPTH = 32
@@ -140,10 +138,14 @@ class Input(Struct, frozen=True, kw_only=True, rename="camel"):
     choices: Annotated[tuple[Word, ...], Meta(max_length=256)] = ()
 
 
+Variables = Annotated[dict[Word, Input], Meta(max_length=64)]
+
+
 class ArgumentTemplate(Input, frozen=True, kw_only=True, rename="camel"):
     """An input whose fixed value may have variables in it."""
 
-    variables: Annotated[dict[Word, Input], Meta(max_length=64)] = {}
+    name: Word = ""
+    variables: Variables = {}
 
 
 class KeyValue(ArgumentTemplate, frozen=True, kw_only=True, rename="camel"):
@@ -156,7 +158,6 @@ class Argument(ArgumentTemplate, frozen=True, kw_only=True, rename="camel"):
     """An argument: a value, or `--name=value`."""
 
     type: Literal["positional", "named"]
-    name: Word = ""
     value_hint: Word = ""
     is_repeated: bool = False
 
@@ -171,7 +172,7 @@ class Transport(Struct, frozen=True, kw_only=True, rename="camel"):
     type: Word
     url: Text = ""
     headers: KeyValues = ()
-    variables: Annotated[dict[Word, Input], Meta(max_length=64)] = {}
+    variables: Variables = {}
 
 
 class Package(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -281,7 +282,7 @@ def read_listed(value: Any) -> Listed:
     """
     if not isinstance(value, dict):
         raise Unreadable("it is no entry of a registry")
-    said = _official(value.get("_meta"))
+    said = _object(_object(value.get("_meta")).get(OFFICIAL_META))
     return Listed(
         server=read_server(value.get("server")),
         status=_text(said.get("status")) or "active",
@@ -299,9 +300,7 @@ def read_page(value: Mapping[str, Any]) -> RegistryPage:
     """
     if "servers" not in value:
         raise Unreadable("it has no servers")
-    entries = value["servers"]
-    if entries is None:  # an empty list, as some write it
-        entries = []
+    entries = [] if value["servers"] is None else value["servers"]  # null is an empty list, as some write it
     if not isinstance(entries, list) or len(entries) > MAX_ON_PAGE:
         raise Unreadable("it is no list of servers")
     servers = []
@@ -310,14 +309,12 @@ def read_page(value: Mapping[str, Any]) -> RegistryPage:
             servers.append(read_listed(entry))
         except Unreadable:
             continue
-    metadata = value.get("metadata")
-    cursor = _text(metadata.get("nextCursor")) if isinstance(metadata, dict) else ""
+    cursor = _text(_object(value.get("metadata")).get("nextCursor"))
     return RegistryPage(tuple(servers), len(entries) - len(servers), cursor if len(cursor) <= MAX_CURSOR else "")
 
 
-def _official(meta: Any) -> Mapping[str, Any]:
-    said = meta.get(OFFICIAL_META) if isinstance(meta, dict) else None
-    return said if isinstance(said, dict) else {}
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _text(value: Any) -> str:

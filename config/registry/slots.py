@@ -6,7 +6,8 @@ publisher's text and an answer meet, is plain text.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, count
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
@@ -56,7 +57,7 @@ def as_setting(pieces: Sequence[Piece]) -> str:
     return re.sub(r"\$\{", lambda found: "${" if found.start() in live else "$${", text)
 
 
-def literal_parts(template: str, known: Mapping[str, object]) -> list[tuple[str, str]]:
+def literal_parts(template: str, known: Container[str]) -> list[tuple[str, str]]:
     """The template as pairs: a text, and the name behind it; the last name is ""."""
     parts, end = [], 0
     for found in _NAME.finditer(template):
@@ -98,6 +99,16 @@ class Slot(Struct, frozen=True, kw_only=True):
     """Variables of the template to which the publisher fixed the value."""
     repeated: bool = False
 
+    @property
+    def is_switch(self) -> bool:
+        """True if it is an option without a value."""
+        return self.place == "argument" and self.name != "" and self.template == "" and not self.asked
+
+    @property
+    def is_joined(self) -> bool:
+        """True if it is an option that has its value behind `=`, in one word."""
+        return self.place == "argument" and (self.name.startswith("--") or self.name.endswith("="))
+
 
 def slots_of(
     mounts: Sequence[Argument], arguments: Sequence[Argument], variables: Sequence[KeyValue]
@@ -107,11 +118,7 @@ def slots_of(
     Raises:
         NotRunnable: more would be asked than anybody answers.
     """
-    keys: set[str] = set()
-    found = [_slot("mount", each.name, each, keys, each.is_repeated, typed="source") for each in mounts]
-    found += [_slot("argument", each.name, each, keys, each.is_repeated) for each in arguments]
-    found += [_slot("variable", each.name, each, keys) for each in variables]
-    return _refuse_crowd(found)
+    return _slots([("mount", mounts), ("argument", arguments), ("variable", variables)])
 
 
 def slots_of_remote(remote: Transport) -> tuple[Slot, ...]:
@@ -120,10 +127,8 @@ def slots_of_remote(remote: Transport) -> tuple[Slot, ...]:
     Raises:
         NotRunnable: more would be asked than anybody answers.
     """
-    keys: set[str] = set()
     address = ArgumentTemplate(value=remote.url, variables=dict(remote.variables), is_required=True)
-    found = [_slot("address", "", address, keys)]
-    return _refuse_crowd([*found, *(_slot("header", each.name, each, keys) for each in remote.headers)])
+    return _slots([("address", [address]), ("header", remote.headers)])
 
 
 def all_asked(slots: Sequence[Slot]) -> Iterator[tuple[Slot, Asked]]:
@@ -131,40 +136,39 @@ def all_asked(slots: Sequence[Slot]) -> Iterator[tuple[Slot, Asked]]:
     return ((slot, asked) for slot in slots for asked in slot.asked)
 
 
-def _refuse_crowd(slots: list[Slot]) -> tuple[Slot, ...]:
+def _slots(templates: Iterable[tuple[Place, Sequence[ArgumentTemplate]]]) -> tuple[Slot, ...]:
+    keys: set[str] = set()
+    slots = tuple(_slot(place, each, keys) for place, group in templates for each in group)
     if sum(len(slot.asked) for slot in slots) > MAX_ASKED:
         raise NotRunnable(f"it would ask for more than {MAX_ASKED} values")
-    return tuple(slots)
+    return slots
 
 
-def _slot(
-    place: Place, name: str, template: ArgumentTemplate, keys: set[str], repeated: bool = False, typed: str = ""
-) -> Slot:
-    """The slot of a template. `typed`: of a mount, the part whose variable the user has to type."""
-    if template.value is None:
-        asked = Asked(
-            key=_key(template, name, keys),
-            variable="",
-            input=template,
-            required=template.is_required,
-            secret=template.is_secret,
-        )
-        return Slot(place=place, name=name, template=None, asked=(asked,), repeated=repeated)
-    typed_name = _mount_source(template.value) if typed else ""
-    asked_of = [
+def _slot(place: Place, template: ArgumentTemplate, keys: set[str]) -> Slot:
+    """The slot of a template; its source is what the user of a mount has to type."""
+    inputs: Mapping[str, Input] = {"": template}
+    if template.value is not None:
+        inputs = {name: template.variables[name] for name in names_in(template.value, template.variables)}
+    asked = tuple(
         Asked(
-            key=_free(variable, keys),
+            key=_free(variable or _hint(template), keys),
             variable=variable,
-            input=template.variables[variable],
-            required=template.variables[variable].is_required or template.is_required,
-            secret=template.variables[variable].is_secret or template.is_secret,
-            typed=variable == typed_name,
+            input=each,
+            required=each.is_required or template.is_required,
+            secret=each.is_secret or template.is_secret,
+            typed=place == "mount" and variable == _mount_source(template.value or ""),
         )
-        for variable in names_in(template.value, template.variables)
-        if template.variables[variable].value is None  # the publisher fixed none
-    ]
-    fixed = tuple((known, each.value) for known, each in template.variables.items() if each.value is not None)
-    return Slot(place=place, name=name, template=template.value, asked=tuple(asked_of), fixed=fixed, repeated=repeated)
+        for variable, each in inputs.items()
+        if each.value is None  # the publisher fixed none
+    )
+    return Slot(
+        place=place,
+        name=template.name,
+        template=template.value,
+        asked=asked,
+        fixed=tuple((name, each.value) for name, each in template.variables.items() if each.value is not None),
+        repeated=isinstance(template, Argument) and template.is_repeated,
+    )
 
 
 def _mount_source(template: str) -> str:
@@ -176,18 +180,15 @@ def _mount_source(template: str) -> str:
     return ""
 
 
-def _key(template: ArgumentTemplate, name: str, keys: set[str]) -> str:
+def _hint(template: ArgumentTemplate) -> str:
     hint = template.value_hint if isinstance(template, Argument) else ""
-    return _free(name.lstrip("-").rstrip("=") or hint or "argument", keys)
+    return template.name.lstrip("-").rstrip("=") or hint or "argument"
 
 
 def _free(wanted: str, keys: set[str]) -> str:
     """`wanted` as a key that nothing else has, without what cannot be typed before `=`."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in wanted)[:64] or "value"
-    key = plain
-    number = 1
-    while key in keys:
-        number += 1
-        key = f"{plain}-{number}"
+    numbered = (f"{plain}-{number}" for number in count(2))
+    key = next(each for each in chain([plain], numbered) if each not in keys)
     keys.add(key)
     return key

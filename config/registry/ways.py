@@ -14,9 +14,8 @@ from msgspec import Struct
 
 from config.registry.packages import (
     NotRunnable,
+    exact_package,
     image,
-    npm_package,
-    pypi_package,
     refuse_header,
     refuse_option,
     refuse_unseen,
@@ -31,7 +30,7 @@ from config.registry.server_json import (
     Transport,
     one_line,
 )
-from config.registry.slots import Slot, slots_of, slots_of_remote
+from config.registry.slots import Place, Slot, names_in, slots_of, slots_of_remote
 
 KINDS: Final = ("npm", "pypi", "oci", "mcpb")
 """Values of `--package`."""
@@ -40,7 +39,7 @@ _BY_HAND: Final = {"nuget": "dnx {0}@{1}", "cargo": "cargo install {0} --version
 _SAFE: Final = re.compile(r"[A-Za-z0-9@][A-Za-z0-9@._/+-]{0,199}")
 """Text that may be pasted into a shell."""
 _HARMLESS: Final = frozenset({"-i", "--interactive", "--rm", "--init"})
-_MOUNT_KEYS: Final = frozenset({"type", "src", "source", "dst", "destination", "target", "readonly", "ro"})
+_MOUNT_ALIASES: Final = {"src": "source", "dst": "target", "destination": "target", "ro": "readonly"}
 
 
 class Way(Struct, frozen=True, kw_only=True):
@@ -61,9 +60,11 @@ class Way(Struct, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         """A few words for a person who chooses."""
-        return {"npm": "npm (npx)", "pypi": "PyPI (uvx)", "oci": "container", "remote": "remote"}.get(
-            self.kind, self.kind
-        )
+        return {"npm": "npm (npx)", "pypi": "PyPI (uvx)", "oci": "container"}.get(self.kind, self.kind)
+
+    def slots_at(self, place: Place) -> list[Slot]:
+        """The slots of one sort, in order."""
+        return [slot for slot in self.slots if slot.place == place]
 
 
 def ways_of(server: PublishedServer, engine: str = "docker") -> list[Way]:
@@ -113,7 +114,7 @@ def _of_package(package: Package, engine: str) -> Way:
         for word in _words(package.runtime_arguments, "npx"):
             if word not in ("-y", "--yes"):
                 raise refuse_option("npx", word)
-        return Way(kind=kind, command=("npx", "-y", npm_package(package)), slots=slots)
+        return Way(kind=kind, command=("npx", "-y", exact_package(package)), slots=slots)
     if kind == "pypi":
         return Way(kind=kind, command=("uvx", *_from_of_uvx(package)), slots=slots)
     program = package.runtime_hint if package.runtime_hint in ENGINES else engine
@@ -135,8 +136,7 @@ def _of_remote(remote: Transport) -> Way:
 
 def _refuse_unseen_texts(templates: Sequence[ArgumentTemplate]) -> None:
     for each in templates:
-        name = each.name if isinstance(each, Argument | KeyValue) else ""
-        refuse_unseen(name, "the name of an option, variable or header")
+        refuse_unseen(each.name, "the name of an option, variable or header")
         for one in (each, *each.variables.values()):
             refuse_unseen(one.value, "a fixed value")
             refuse_unseen(one.default, "a default")
@@ -166,16 +166,16 @@ def _words(arguments: Sequence[Argument], runner: str) -> list[str]:
 
 def _from_of_uvx(package: Package) -> list[str]:
     """The arguments of `uvx`: the package, and before it a `--from` of that package."""
-    name = pypi_package(package)
+    name = exact_package(package)
     words: list[str] = []
     for word in _words(package.runtime_arguments, "uvx"):
         words += word.split("=", 1) if word.startswith("--from=") else [word]
     if not words:
         return [name]
-    known = {package.identifier, name, pypi_package(package, "==")}
-    if len(words) != 2 or words[0] != "--from" or words[1] not in known:
+    exact = exact_package(package, "==")
+    if len(words) != 2 or words[0] != "--from" or words[1] not in (package.identifier, name, exact):
         raise refuse_option("uvx", *words)
-    return ["--from", pypi_package(package, "=="), package.identifier]
+    return ["--from", exact, package.identifier]
 
 
 def _container_options(package: Package) -> tuple[list[Argument], list[KeyValue]]:
@@ -216,16 +216,16 @@ def _refuse_mount(argument: Argument, template: str) -> None:
         NotRunnable: it is refused.
     """
     parts = [part.partition("=") for part in template.split(",")]
-    keys = [key for key, _, _ in parts]
-    source = [value for key, _, value in parts if key in ("src", "source")]
-    target = [value for key, _, value in parts if key in ("dst", "destination", "target")]
-    kind = [value for key, _, value in parts if key == "type"]
-    sound = set(keys) <= _MOUNT_KEYS and len(set(keys)) == len(keys) and len(source) == len(target) == 1
-    name = source[0][1:-1] if sound and source[0][:1] + source[0][-1:] == "{}" else ""
-    asked = argument.variables.get(name)
+    options = {_MOUNT_ALIASES.get(key, key): value for key, _, value in parts}
+    source = options.get("source", "")
+    is_sound = (
+        len(options) == len(parts)
+        and {"type", "source", "target"} <= options.keys() <= {"type", "source", "target", "readonly"}
+        and options["type"] == "bind"
+        and [source] == [f"{{{name}}}" for name in names_in(source, argument.variables)]
+        and source not in options["target"]
+        and options.get("readonly", "") in ("", "true")
+    )
     fixed = any(each.value is not None for each in argument.variables.values())  # may hold a comma, and more behind it
-    if kind != ["bind"] or asked is None or fixed or f"{{{name}}}" in target[0]:
-        raise refuse_option("the container", "--mount", template)
-    flags = [value for key, _, value in parts if key in ("readonly", "ro")]
-    if any(value not in ("", "true") for value in flags):
+    if not is_sound or fixed:
         raise refuse_option("the container", "--mount", template)

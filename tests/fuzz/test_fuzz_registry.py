@@ -7,8 +7,8 @@ import json
 import os
 
 from config.loading.variables import Variables
-from config.registry.carrying import answers_in
-from config.registry.entry import Answers, about, check_answer, default_of, entry, words_without_answers
+from config.registry.earlier_answers import answers_in
+from config.registry.entry import about, check_answer, default_of, entry, words_without_answers
 from config.registry.packages import NotRunnable
 from config.registry.server_json import RegistrySource, Unreadable, read_page
 from config.registry.slots import Piece, all_asked
@@ -38,7 +38,7 @@ def answers_for(way):
                 continue
         if text:
             values[asked.key] = (Piece(text),)
-    return Answers(values)
+    return values
 
 
 def test_pages(tmp_path):

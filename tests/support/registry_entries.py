@@ -38,7 +38,7 @@ def answers_of(way: Way, said: dict[str, str | list[str]]) -> Answers:
             values[asked.key] = tuple(Piece(check_answer(slot, asked, text, absolute), typed=True) for text in given)
         elif default := default_of(slot, asked, absolute):
             values[asked.key] = (Piece(default),)
-    return Answers(values)
+    return values
 
 
 def made(

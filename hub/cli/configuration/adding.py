@@ -84,10 +84,10 @@ def add_commands(commands: Any) -> None:
 
 
 def _add_registry_commands(commands: Any) -> None:
-    search = add(commands, "search", "hub.cli.registry.listing:search", json=_FOUND)
+    search = add(commands, "search", "hub.cli.registry.search:search", json=_FOUND)
     search.add_argument("words_of_search", metavar="WORD", nargs="+", help="a part of a server's name")
     _add_registry(search)
-    outdated = add(commands, "outdated", "hub.cli.registry.listing:list_outdated", json=_OUTDATED)
+    outdated = add(commands, "outdated", "hub.cli.registry.outdated:list_outdated", json=_OUTDATED)
     command = on_main_file(load_when_run("hub.cli.registry.updating:update"))
     update = add(commands, "update", command, json=f"{MEMBERS}\n{_UPDATED}")
     update.add_argument("name", metavar="NAME", help="the server's name as `hubd status` shows it")

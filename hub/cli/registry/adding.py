@@ -24,7 +24,8 @@ from hub.cli.registry.choosing import (
     report_failures,
     status_of,
 )
-from hub.cli.registry.finding import Found, Known, find, judge
+from hub.cli.registry.client import run
+from hub.cli.registry.lookup import Found, Known, find
 
 _REFERRED: Final = re.compile(r"\$\{[^{}]+\}(?::\d{1,5})?")
 """A host that is wholly the user's own reference."""
@@ -58,12 +59,12 @@ def add_listed(options: Desk, own: Mapping[str, Any]) -> int:
     if said := status_of(found):
         output.warn(f"{name}: {said}")
     new = NewSecrets(SecretStore.open())
-    got = answers(way, options, id, new)
+    got = answers(way, options, id, new, {})
     settings = settings_of(found, way, got, RegistrySource(found.registry.name, name, server.version))
     for setting, value in own.items():  # of tables both count
         below = settings.get(setting)
-        settings[setting] = {**below, **value} if isinstance(below, dict) and isinstance(value, dict) else value
-    for line in as_written(settings) if got.values else ():
+        settings[setting] = below | value if isinstance(below, dict) and isinstance(value, dict) else value
+    for line in as_written(settings) if got else ():
         output.say(line)
     if not is_agreed(f'Add it as "{id}"?', options, default=not said):
         output.say("nothing was changed")
@@ -103,17 +104,15 @@ def _judge_address(found: Found, way: Way, got: Answers, url: str) -> None:
     if not parts.hostname:
         raise ValueError("there is no host in it")
     if not _REFERRED.fullmatch(parts.netloc):  # a reference beside a host says nothing of the host
-        judge(found.registry, f"{parts.scheme}://{parts.netloc}/")
+        run(lambda client: client.judge(found.registry, f"{parts.scheme}://{parts.netloc}/"))
 
 
 def _is_typed(way: Way, got: Answers, url: str) -> bool:
     """True if the user said where the server is: the address begins with an answer that has its whole host."""
-    [address] = [slot for slot in way.slots if slot.place == "address"]
-    first = next(
-        (asked for asked in address.asked if (address.template or "").startswith(f"{{{asked.variable}}}")), None
-    )
-    piece = got.piece(first.key) if first is not None else None
-    return piece is not None and piece.typed and urlsplit(piece.text).netloc == urlsplit(url).netloc != ""
+    [address] = way.slots_at("address")
+    first = [asked.key for asked in address.asked if (address.template or "").startswith(f"{{{asked.variable}}}")]
+    pieces = [piece for key in first for piece in got.get(key, ())]
+    return any(each.typed and urlsplit(each.text).netloc == urlsplit(url).netloc != "" for each in pieces)
 
 
 def is_agreed(question: str, options: Desk, *, default: bool = True) -> bool:

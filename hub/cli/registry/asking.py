@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from getpass import getpass
 from typing import Final
 
@@ -17,7 +17,6 @@ from hub.wire.printable import printable
 
 MAX_REPEATED: Final = 64
 _REFERENCE: Final = re.compile(r"(?:Bearer )?\$\{[^{}]+\}")
-Values = dict[str, tuple[Piece, ...]]
 
 
 def absolute(path: str) -> str:
@@ -51,12 +50,7 @@ def read_inputs(pairs: Sequence[str], way: Way) -> dict[str, list[str]]:
 
 
 def answers(
-    way: Way,
-    options: Desk,
-    server: str,
-    new: "NewSecrets",
-    known: Mapping[str, tuple[Piece, ...]] = {},
-    asked_before: Collection[str] = (),
+    way: Way, options: Desk, server: str, new: NewSecrets, known: Answers, asked_before: Collection[str] = ()
 ) -> Answers:
     """All values: of the command line, those `known` before, of somebody at the terminal, and defaults. Secrets are put
     into `new`, and references to them into the answers; `server` is the name of the upstream. What was `asked_before`
@@ -66,7 +60,7 @@ def answers(
         UsageError: something has to be said, and there is nobody to say it.
     """
     said = read_inputs(options.input, way)
-    values: Values = {**known}
+    values = dict(known)
     asks = options.output.is_attended() and not options.yes
     for slot, asked in all_asked(way.slots):
         default = default_of(slot, asked, absolute)
@@ -85,7 +79,7 @@ def answers(
     if lacking := missing(way.slots, values):
         keys = ", ".join(f"{asked.key}{_why(asked)}" for asked in lacking)
         raise UsageError(f"these have to be said: {keys}; pass --input KEY=VALUE for each")
-    return Answers(values)
+    return values
 
 
 def _is_path(slot: Slot, asked: Asked, default: str) -> bool:
@@ -99,7 +93,7 @@ def _why(asked: Asked) -> str:
     return f" ({printable(text)})" if text else ""
 
 
-def _keep(text: str, asked: Asked, server: str, new: "NewSecrets") -> Piece:
+def _keep(text: str, asked: Asked, server: str, new: NewSecrets) -> Piece:
     """An answer, or the reference to it if it is a secret that is no reference already. One that the publisher offered
     is the publisher's text, though somebody typed or chose it."""
     if text in (asked.input.default, *asked.input.choices):

@@ -11,7 +11,7 @@ from config.registry.server_json import LATEST, one_line
 from config.registry.ways import Way, ways_of
 from hub.cli.desk import EX_FAILED, Desk, UsageError, ask
 from hub.cli.registry.client import RegistryFailed
-from hub.cli.registry.finding import Found
+from hub.cli.registry.lookup import Found
 from hub.wire.printable import printable
 
 MAX_ASKED: Final = 5
@@ -49,7 +49,8 @@ def choose_registry(found: Sequence[Found], options: Desk, name: str, version: s
         raise NotAdded(f"{of} {wanted}; `hubd search {name.partition('/')[2]}` looks for names like it")
     if len(found) == 1:
         return found[0]
-    titles = [f"{each.registry.name}: {each.listed.server.version}, {_about(each)}" for each in found]
+    servers = [(each.registry.name, each.listed.server) for each in found]
+    titles = [f"{registry}: {server.version}, {one_line(server.description, 80)}" for registry, server in servers]
     names = " or ".join(f"--registry {each.registry.name}" for each in found)
     if not options.output.is_attended():
         raise UsageError(f"{name} is in several registries; pass {names}")
@@ -76,14 +77,13 @@ def choose_way(found: Found, options: Desk) -> Way:
         raise NotAdded(f"{server.name} {server.version} has no such way to run; it has: {there}")
     usable = [way for way in asked_for if not way.why]
     if not usable:
-        why = "; ".join(
-            dict.fromkeys(f"{way.title}: {way.why}" if len(asked_for) > 1 else way.why for way in asked_for)
-        )
-        raise NotAdded(f"{server.name} {server.version} cannot be added: {why}")
+        reasons = [f"{way.title}: {way.why}" if len(asked_for) > 1 else way.why for way in asked_for]
+        raise NotAdded(f"{server.name} {server.version} cannot be added: {'; '.join(dict.fromkeys(reasons))}")
     for way in ways:
         if way.why and not options.output.json:
             options.output.note(f"not as {way.title}: {way.why}")
-    usable = _without_old_remotes(usable)
+    if any(way.kind == "remote" and way.transport != "sse" for way in usable):  # HTTP+SSE is older than that
+        usable = [way for way in usable if way.transport != "sse"]
     if len(usable) == 1:
         return usable[0]
     if not options.output.is_attended():
@@ -93,20 +93,12 @@ def choose_way(found: Found, options: Desk) -> Way:
     return usable[_number("It can be run in several ways:", titles, options)]
 
 
-def _without_old_remotes(ways: Sequence[Way]) -> list[Way]:
-    """Those ways without HTTP+SSE where the server also speaks the transport that came after it."""
-    newer = any(way.kind == "remote" and way.transport != "sse" for way in ways)
-    return [way for way in ways if not (newer and way.kind == "remote" and way.transport == "sse")]
-
-
 def _what(way: Way) -> str:
-    if way.kind != "remote":
-        return way.image or way.command[-1]
-    return next((slot.template or "" for slot in way.slots if slot.place == "address"), "")
+    return _address(way) if way.kind == "remote" else way.image or way.command[-1]
 
 
-def _about(found: Found) -> str:
-    return one_line(found.listed.server.description, 80)
+def _address(way: Way) -> str:
+    return way.slots_at("address")[0].template or ""
 
 
 def _number(question: str, titles: Sequence[str], options: Desk) -> int:
@@ -143,18 +135,15 @@ def before_answers(found: Found, way: Way) -> Iterator[str]:
     if found.listed.server.description:
         yield f"  {printable(one_line(found.listed.server.description))}"
     if way.kind == "remote":
-        address = next(slot for slot in way.slots if slot.place == "address")
-        yield f"  opens       {printable(address.template or '')}"
-        headers = [slot.name for slot in way.slots if slot.place == "header"]
-        if headers:
+        yield f"  opens       {printable(_address(way))}"
+        if headers := [slot.name for slot in way.slots_at("header")]:
             yield f"  headers     {printable(', '.join(headers))}"
         yield "What you ask of it, and what you answer, goes to that server."
         return
     yield f"  runs        {printable(' '.join(words_without_answers(way)))}"
-    for slot in way.slots:
-        if slot.place == "variable":
-            default = slot.template if slot.template is not None else slot.asked[0].input.default or ""
-            yield f"  environment {printable(slot.name)}{printable(f'={default}') if default else ''}"
+    for slot in way.slots_at("variable"):
+        default = slot.template if slot.template is not None else slot.asked[0].input.default
+        yield f"  environment {printable(slot.name)}{printable(f'={default}') if default else ''}"
     yield "This program gets your rights."
 
 

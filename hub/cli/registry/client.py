@@ -35,7 +35,6 @@ MAX_PAGES: Final = 3
 AT_ONCE: Final = 8
 """Questions that are asked at the same time."""
 MAX_REDIRECTS: Final = 3
-WITHOUT: Final = "`hubd add NAME -- COMMAND` works without it"
 _MOVED: Final = frozenset({301, 302, 303, 307, 308})
 _GONE: Final = frozenset({404, 410})
 Item = TypeVar("Item")
@@ -55,9 +54,8 @@ class RegistryFailed(Exception):
 
     @property
     def advice(self) -> str:
-        """The way that works all the same for somebody who wants to add a server, to end the sentence; "": it is
-        said."""
-        return f"; {WITHOUT}" if self.why else ""
+        """The end of the sentence for who wants to add a server: the way that works all the same; "": it is said."""
+        return "; `hubd add NAME -- COMMAND` works without it" if self.why else ""
 
 
 class Registry(Struct, frozen=True, repr_omit_defaults=True):
@@ -114,21 +112,27 @@ def run(ask: Callable[["Client"], Awaitable[T]], screen: Screen | None = None) -
         raise
 
 
-async def ask_all(ask: Callable[[Item], Awaitable[T]], items: Collection[Item]) -> list["T | RegistryFailed"]:
-    """The answer to each question, in their order, or the reason why there is none. Some are asked at the same time."""
+def run_all(
+    ask: Callable[["Client", Item], Awaitable[T]], items: Collection[Item], screen: Screen
+) -> list[T | RegistryFailed]:
+    """The answer to `ask` of each item, in their order, or the reason why there is none. Some are asked at the same
+    time. `screen`: as of `run`."""
     found: dict[int, T | RegistryFailed] = {}
-    at_once = trio.CapacityLimiter(AT_ONCE)
 
-    async def one(at: int, item: Item) -> None:
+    async def ask_one(client: Client, at: int, item: Item, at_once: trio.CapacityLimiter) -> None:
         async with at_once:
             try:
-                found[at] = await ask(item)
+                found[at] = await ask(client, item)
             except RegistryFailed as error:
                 found[at] = error
 
-    async with trio.open_nursery() as nursery:
-        for at, item in enumerate(items):
-            nursery.start_soon(one, at, item)
+    async def ask_all(client: Client) -> None:
+        at_once = trio.CapacityLimiter(AT_ONCE)
+        async with trio.open_nursery() as nursery:
+            for at, item in enumerate(items):
+                nursery.start_soon(ask_one, client, at, item, at_once)
+
+    run(ask_all, screen)
     return [found[at] for at in range(len(items))]
 
 
@@ -221,7 +225,11 @@ class Client:
 
     async def _get(self, registry: Registry, path: str) -> dict[str, Any] | None:
         """The object at a path; None: there is nothing."""
-        fetched = await self._follow(registry, registry.url.rstrip("/") + path)
+        self.asked.append(registry.name)
+        try:
+            fetched = await self._follow(registry, registry.url.rstrip("/") + path)
+        finally:
+            self.asked.remove(registry.name)
         if fetched.status in _GONE:
             return None
         if fetched.status != 200:
@@ -235,20 +243,13 @@ class Client:
         """The answer, also where the registry sends on to another place of the same host."""
         if (silent := self._silent.get(registry.name)) is not None:
             raise silent
-        self.asked.append(registry.name)
-        try:
-            return await self._move(registry, url)
-        finally:
-            self.asked.remove(registry.name)
-
-    async def _move(self, registry: Registry, url: str) -> Fetched:
         begin = _origin(url)
         for _ in range(MAX_REDIRECTS + 1):
             try:
                 fetched = await self._fetcher.get(url, registry.allowed, headers=registry.headers)
             except FetchFailed as error:
-                self._silent[registry.name] = registry.failure(error.text)
-                raise self._silent[registry.name] from None
+                failure = self._silent[registry.name] = registry.failure(error.text)
+                raise failure from None
             if fetched.status not in _MOVED:
                 return fetched
             try:

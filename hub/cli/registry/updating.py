@@ -8,24 +8,22 @@ from os import EX_OK
 from typing import Any
 from urllib.parse import urlsplit
 
-from msgspec import Struct
-
 from config.editing.draft import Draft
 from config.hosts.secret_literals import NewSecrets
-from config.registry.carrying import answers_in
-from config.registry.entry import check_answer
+from config.registry.earlier_answers import answers_in
+from config.registry.entry import Answers, check_answer
 from config.registry.server_json import LATEST, Listed, RegistrySource, is_older, source_of
-from config.registry.slots import Piece, all_asked
+from config.registry.slots import Asked, Piece, all_asked
 from config.registry.ways import ENGINES, Way, ways_of
 from config.secrets.store import SecretStore
 from hub.cli.configuration.editing import make_change
 from hub.cli.desk import EX_FAILED, Desk
 from hub.cli.hosts.changes import configuration_diff
 from hub.cli.registry.adding import is_agreed, refuse_deleted, settings_of
-from hub.cli.registry.asking import Values, absolute, answers
+from hub.cli.registry.asking import absolute, answers
 from hub.cli.registry.choosing import NotAdded, head, report_failures, status_of
 from hub.cli.registry.client import Client, Registry, run
-from hub.cli.registry.finding import Found, Known
+from hub.cli.registry.lookup import Found, Known
 from hub.cli.render.screen import Screen
 
 SETTINGS = ("command", "args", "env", "url", "headers", "transport", "source")
@@ -33,13 +31,6 @@ SETTINGS = ("command", "args", "env", "url", "headers", "transport", "source")
 
 _VERSION = re.compile(r"(?<=.)(?:@|==).*|:[^/]*$")
 """The end of `ID@VERSION`, `ID==VERSION` and `IMAGE:TAG`."""
-
-
-class Change(Struct, frozen=True):
-    """The new values of settings, and what is different, in words."""
-
-    settings: Mapping[str, Any]
-    told: tuple[str, ...]
 
 
 @report_failures
@@ -68,14 +59,15 @@ def update(options: Desk) -> int:
         output.say(f"{options.name} has {source.version}, which is ahead of the newest that is named, {version}")
         return EX_OK
     new = NewSecrets(SecretStore.open())
-    change = _change(options, settings, found, old, new)
+    changes = _new_values(options, settings, found, old, new)
     output.say(f"{head(found)}; {options.name} has {source.version}")
     if said := status_of(found):
         output.warn(f"{source.name}: {said}")
-    output.set(changes=list(change.told))
-    for line in change.told:
+    told = list(_say(settings, changes))
+    output.set(changes=told)
+    for line in told:
         output.say(f"  {line}")
-    return _write(options, change, new, disabled=settings.get("disabled") is True)
+    return _write(options, changes, new, disabled=settings.get("disabled") is True)
 
 
 def _ask(registry: Registry, source: RegistrySource, screen: Screen) -> tuple[Found, Listed | None]:
@@ -93,59 +85,61 @@ def _ask(registry: Registry, source: RegistrySource, screen: Screen) -> tuple[Fo
     return found, old
 
 
-def _change(options: Desk, settings: Mapping[str, Any], found: Found, old: Listed | None, new: "NewSecrets") -> Change:
-    kind = _kind(settings)
-    way = _way(found.listed, kind, settings)
-    if isinstance(way, str):
-        raise NotAdded(f"{found.listed.server.name} {found.listed.server.version} cannot be taken: {way}")
-    before = _way(old, kind, settings) if old is not None else ""
-    slots = before.slots if isinstance(before, Way) else ()
-    carried, fits = answers_in(before, settings) if isinstance(before, Way) else ({}, False)
+def _new_values(
+    options: Desk, settings: Mapping[str, Any], found: Found, old: Listed | None, new: NewSecrets
+) -> dict[str, Any]:
+    """The new values of those settings that change."""
+    server, kind = found.listed.server, _kind(settings)
+    way = _nearest_way(found.listed, kind, settings)
+    if way.why:
+        raise NotAdded(f"{server.name} {server.version} cannot be taken: {way.why}")
     if options.yes and (other := _other_program(way, settings)):
         raise NotAdded(
             f"{options.name} would run {other}, which it does not run now: if you trust that, run `hubd update "
             f"{options.name}` at a terminal, without --yes"
         )
+    before = _nearest_way(old, kind, settings) if old is not None else Way(kind=kind, why="it is gone")
+    carried, fits = ({}, False) if before.why else answers_in(before, settings)
     if not fits:
         options.output.warn(f"{options.name} was changed by hand, or its old version is gone: what runs is made anew")
-    asked_before = {asked.key for _, asked in all_asked(slots)}
-    folders = {asked.key for _, asked in all_asked(slots) if asked.typed}
-    got = answers(way, options, options.name, new, dict(_still_good(way, folders, carried, settings)), asked_before)
-    source = RegistrySource(found.registry.name, found.listed.server.name, found.listed.server.version)
-    made = settings_of(found, way, got, source)
-    for table in ("env", "headers"):
-        theirs = {slot.name for slot in slots}
-        present, wanted = _table(settings, table), _table(made, table)
-        kept = {
-            name: wanted.get(name, value) for name, value in present.items() if name in wanted or name not in theirs
-        }
-        if kept or table in settings:
-            made[table] = {**kept, **wanted}  # in the order that there is
+    asked_before = {asked.key: asked for _, asked in all_asked(before.slots)}
+    good = dict(_still_good(way, asked_before, carried, settings))
+    got = answers(way, options, options.name, new, good, asked_before)
+    made = settings_of(found, way, got, RegistrySource(found.registry.name, server.name, server.version))
+    _keep_own(made, settings, {slot.name for slot in before.slots})
     if "transport" in settings and kind == "remote":
         made.setdefault("transport", "auto")
     if made.get("headers") and _host(made) != _host(settings):
         names = ", ".join(made["headers"])
         options.output.warn(f"{_host(made)} would get what {_host(settings)} gets now: {names}")
-    changes = {name: made[name] for name in SETTINGS if name in made and made[name] != settings.get(name)}
-    return Change(changes, tuple(_say(settings, changes)))
+    return {name: made[name] for name in SETTINGS if name in made and made[name] != settings.get(name)}
+
+
+def _keep_own(made: dict[str, Any], settings: Mapping[str, Any], published: Collection[str]) -> None:
+    """Keep the variables and headers that the user added, and the order that there is."""
+    for table in ("env", "headers"):
+        present, wanted = _table(settings, table), _table(made, table)
+        kept = {name: value for name, value in present.items() if name in wanted or name not in published}
+        if kept or table in settings:
+            made[table] = kept | wanted
 
 
 def _still_good(
-    way: Way, folders: Collection[str], carried: Values, settings: Mapping[str, Any]
+    way: Way, asked_before: Mapping[str, Asked], carried: Answers, settings: Mapping[str, Any]
 ) -> Iterator[tuple[str, tuple[Piece, ...]]]:
     """The answers that the new version takes as well. One for something else opens no folder, and is no address."""
-    known = {asked.key: (slot, asked) for slot, asked in all_asked(way.slots)}
-    for key, pieces in carried.items():
-        if key not in known or (known[key][1].typed and key not in folders):
+    for slot, asked in all_asked(way.slots):
+        pieces = carried.get(asked.key, ())
+        if not pieces or (asked.typed and not asked_before[asked.key].typed):
             continue
-        if known[key][0].place == "address" and not all(_is_there(piece, settings) for piece in pieces):
+        if slot.place == "address" and not all(_is_there(piece, settings) for piece in pieces):
             pieces = tuple(Piece(piece.text) for piece in pieces)
         try:
             for piece in pieces:
-                check_answer(*known[key], piece.text, absolute)
+                check_answer(slot, asked, piece.text, absolute)
         except ValueError:
             continue
-        yield key, pieces
+        yield asked.key, pieces
 
 
 def _is_there(piece: Piece, settings: Mapping[str, Any]) -> bool:
@@ -168,18 +162,17 @@ def _kind(settings: Mapping[str, Any]) -> str:
     return kind
 
 
-def _way(listed: Listed, kind: str, settings: Mapping[str, Any]) -> Way | str:
-    """The way of that kind; or why there is none."""
+def _nearest_way(listed: Listed, kind: str, settings: Mapping[str, Any]) -> Way:
+    """The way of that kind which is the most like that of the entry; with `why`, if none can be taken."""
     engine = settings.get("command")
+    is_sse = settings.get("transport") == "sse"
     ways = [way for way in ways_of(listed.server, engine if engine in ENGINES else "docker") if way.kind == kind]
-    transport = settings.get("transport", "")
-    ways.sort(
-        key=lambda way: bool(way.why) + 2 * (kind == "remote" and (way.transport == "sse") != (transport == "sse"))
+    again = f"`hubd remove` takes it out, and then `hubd add {listed.server.name}` adds what it is now"
+    return min(
+        ways,
+        key=lambda way: ((way.transport == "sse") != is_sse and kind == "remote", way.why != ""),
+        default=Way(kind=kind, why=f"it does not run as {kind} any more; {again}"),
     )
-    if not ways:
-        again = f"`hubd remove` takes it out, and then `hubd add {listed.server.name}` adds what it is now"
-        return f"it does not run as {kind} any more; {again}"
-    return ways[0].why or ways[0]
 
 
 def _other_program(way: Way, settings: Mapping[str, Any]) -> str:
@@ -232,11 +225,11 @@ def _say_table(kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -
             yield f"{kind} {name}: another value"
 
 
-def _write(options: Desk, change: Change, new: "NewSecrets", *, disabled: bool) -> int:
+def _write(options: Desk, changes: Mapping[str, Any], new: NewSecrets, *, disabled: bool) -> int:
     output = options.output
 
     def assign(draft: Draft) -> tuple[str, str]:
-        for name, value in change.settings.items():
+        for name, value in changes.items():
             draft.assign(options.name, name, value)
         return "updated", f"updated {options.name}"
 

@@ -108,6 +108,8 @@ HOSTILE = [
         "it asks the container for --mount",
     ),
     (oci(**run(named("--mount", "type=bind,src={p},dst=/x,ro=no", variables=TYPED))), "it asks the container for"),
+    (oci(**run(named("--mount", "type=bind,src={p}", variables={"": {}}))), "it asks the container for --mount"),
+    (oci(**run(named("--mount", "type=bind,src={},dst=/x", variables={"": {}}))), "it asks the container for --mount"),
     (oci(**run(named("-e", "LD_PRELOAD=/x.so"))), "it sets LD_PRELOAD, which decides which code runs"),
     (oci(**run(named("-e", "A B=1"))), "a variable has a name that no variable can have"),
     (oci(identifier="docker.io/x/y", version=""), "its image names neither a version nor a digest"),

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.registry.carrying import answers_in
-from config.registry.entry import Answers, entry
+from config.registry.earlier_answers import answers_in
+from config.registry.entry import entry
 from config.registry.server_json import RegistrySource, read_server
 from config.registry.slots import Piece
 from tests.config.registry.test_examples import GOLDEN
@@ -21,12 +21,12 @@ def test_the_answers_of_every_example_are_found_again(name, at, said, settings):
     way = way_of(example(name), at)
     found, fits = answers_in(way, settings)
     assert fits
-    defaults = {key: pieces for key, pieces in answers_of(way, said).values.items() if not pieces[0].typed}
+    defaults = {key: pieces for key, pieces in answers_of(way, said).items() if not pieces[0].typed}
     assert made_of(way, {**defaults, **found}) == settings
 
 
 def made_of(way, values):
-    found = entry(way, Answers(values), RegistrySource("official", "a/b", "1"))
+    found = entry(way, values, RegistrySource("official", "a/b", "1"))
     del found["source"]
     return found
 

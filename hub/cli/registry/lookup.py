@@ -1,5 +1,5 @@
-"""The registries of the configuration, and finding a server by its name: all of them are asked, so that none can pass
-its own off as that of another."""
+"""The registries of the configuration, and the look-up of a server by its name: all of them are asked, so that none can
+pass its own off as that of another."""
 
 import os
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from config.references import fill_references, references_in
 from config.registry.server_json import Listed
 from config.settings import in_order
 from hub.cli.desk import UsageError
-from hub.cli.registry.client import Client, Registry, RegistryFailed, ask_all, run
+from hub.cli.registry.client import Registry, RegistryFailed, run_all
 from hub.cli.render.screen import Screen
 from upstreams.references import Unresolvable, read_references
 
@@ -69,33 +69,18 @@ class Found(Struct, frozen=True):
     listed: Listed
 
 
-def find(registries: Sequence[Registry], name: str, version: str, screen: Screen | None = None) -> list[Found]:
+def find(registries: Sequence[Registry], name: str, version: str, screen: Screen) -> list[Found]:
     """The server in each registry that has it. `screen`: as of `run`.
 
     Raises:
         RegistryFailed: one of them does not say: what it has may be another server of that name.
     """
 
-    async def ask(client: Client) -> list[Listed | RegistryFailed | None]:
-        return await ask_all(lambda registry: client.version(registry, name, version), registries)
-
+    answers = run_all(lambda client, registry: client.version(registry, name, version), registries, screen)
     found = []
-    for registry, listed in zip(registries, run(ask, screen), strict=True):
+    for registry, listed in zip(registries, answers, strict=True):
         if isinstance(listed, RegistryFailed):
             raise listed
         if listed is not None:
             found.append(Found(registry, listed))
     return found
-
-
-def judge(registry: Registry, url: str) -> None:
-    """Raise unless a server may be reached at `url`, which a registry said.
-
-    Raises:
-        RegistryFailed: it may not.
-    """
-
-    async def ask(client: Client) -> None:
-        await client.judge(registry, url)
-
-    run(ask)
