@@ -22,7 +22,7 @@ from config.editing.text.change import EditRefused
 from config.errors import EditError
 from config.files import read_file, refuse_place, remove_file, replace_file
 from config.hosts.facts import KnownHost, Place
-from config.hosts.installed import (
+from config.hosts.hub_entries import (
     KEY,
     Record,
     Records,

@@ -17,10 +17,10 @@ from config.editing.text.change import EditRefused
 from config.errors import EditError
 from config.hosts.facts import Machine, Place, every_user_file
 from config.hosts.host_servers import Server
+from config.hosts.hub_entries import Records, our_entries
 from config.hosts.import_choice import Import
 from config.hosts.import_writing import Write
 from config.hosts.install import own_program, text_at
-from config.hosts.installed import Records, our_entries
 from config.hosts.originals import Original, is_same_file, original_of, take_out
 from config.settings import HubConfig
 

@@ -102,7 +102,7 @@ def template(name: str) -> str:
 
 def _fill(name: str, command: str, environ: Mapping[str, str]) -> str:
     """A unit of this user, with the variables of the shell that a service would lack."""
-    from config.hosts.installed import variables_to_carry  # it edits files: commands that only ask the hub do without
+    from config.hosts.hub_entries import variables_to_carry  # it edits files: commands that only ask the hub do without
 
     passed = variables_to_carry(environ, Path.home())
     text = template(name).replace("@HUBD@", _word(command))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from config import directories
-from config.hosts.installed import url_of
+from config.hosts.hub_entries import url_of
 from config.loading.check import split_listen
 from config.loading.safe_reading import read_private
 from config.tables.profiles import DEFAULT_PROFILE

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from config import directories
 from config.errors import ConfigError
 from config.hosts.host_servers import identities
+from config.hosts.hub_entries import KEY, is_ours, url_of, variables_of, variables_to_carry
 from config.hosts.import_writing import starts_beside_hub, with_secrets
-from config.hosts.installed import KEY, is_ours, url_of, variables_of, variables_to_carry
 from config.loading.check import split_listen
 from config.loading.host_files import command_of
 from config.projects import Trust, find_project

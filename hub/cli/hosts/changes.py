@@ -15,8 +15,8 @@ from config.editing.text import serverfile
 from config.errors import EditError
 from config.files import lock_edits
 from config.hosts.facts import KnownHost, Machine, Place
+from config.hosts.hub_entries import KEY, Records
 from config.hosts.install import Plan, carry_out
-from config.hosts.installed import KEY, Records
 from config.hosts.originals import Original, Originals
 from config.hub_paths import backup_dir, install_records_path, originals_path, state_dir
 from config.loading.document import parse

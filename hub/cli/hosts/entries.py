@@ -17,11 +17,11 @@ from config.editing.text.change import EditRefused
 from config.errors import EditError
 from config.hosts.facts import KnownHost, Machine, Place
 from config.hosts.host_servers import Identity, folders, survey
+from config.hosts.hub_entries import KEY, http_entry, stdio_entry, variables_to_carry
 from config.hosts.import_writing import import_directory, names_by_identity
 from config.hosts.install import text_at
-from config.hosts.installed import KEY, http_entry, stdio_entry, variables_to_carry
 from config.hosts.originals import Original, of_host
-from config.hosts.permissions import Names, Rule, find_rules
+from config.hosts.tool_rules import Names, Rule, find_rules
 from config.hub_paths import token_path
 from config.loading.assemble import load_all
 from config.loading.check import split_listen

@@ -16,6 +16,7 @@ from config.errors import EditError
 from config.files import read_file
 from config.hosts.facts import Machine, Place, all_hosts, every_user_file, project_files
 from config.hosts.host_servers import Server, Skipped, survey
+from config.hosts.hub_entries import Records, our_entries
 from config.hosts.import_choice import Import, Secrets
 from config.hosts.import_writing import (
     Write,
@@ -28,7 +29,6 @@ from config.hosts.import_writing import (
     removals_in,
 )
 from config.hosts.install import text_at
-from config.hosts.installed import Records, our_entries
 from config.hosts.leaving import SIGN_IN, Stays, leave_changed
 from config.hosts.secret_literals import NewSecrets
 from config.loading.gather import OWN_VARIABLES
@@ -48,7 +48,13 @@ from hub.cli.hosts.choices import (
     settle_near_duplicates,
     summarise,
 )
-from hub.cli.hosts.originals import ImportedOriginals, carry_out_writes, remember_hosts, show_writes, tools_by_server
+from hub.cli.hosts.disable_originals import (
+    ImportedOriginals,
+    carry_out_writes,
+    remember_hosts,
+    show_writes,
+    tools_by_server,
+)
 from hub.cli.hosts.served import outcomes_in_hub
 from hub.cli.hosts.turn import choose_hosts, in_turn, project_of
 from hub.cli.parser import add, add_config

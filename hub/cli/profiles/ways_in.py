@@ -17,8 +17,8 @@ from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError
 from config.hosts.facts import KnownHost, Machine, all_hosts, every_user_file
+from config.hosts.hub_entries import Records, our_entries, url_of
 from config.hosts.install import text_at
-from config.hosts.installed import Records, our_entries, url_of
 from config.hub_paths import install_records_path, tokens_path
 from config.loading.assemble import load_all
 from config.loading.check_profiles import OWN_LABEL

@@ -15,10 +15,10 @@ from config.errors import EditError
 from config.files import lock_edits
 from config.hosts import import_writing
 from config.hosts.facts import Machine, Place
+from config.hosts.hub_entries import KEY, Records, stdio_entry, variables_to_carry
 from config.hosts.import_choice import Import
 from config.hosts.import_writing import Write
 from config.hosts.install import Plan, carry_out, own_program, plan_install
-from config.hosts.installed import KEY, Records, stdio_entry, variables_to_carry
 from config.hosts.leaving import Leaving, Served, leaving
 from config.hosts.originals import Original, is_same_file, of_host
 from config.hosts.secret_literals import NewSecrets
@@ -28,7 +28,7 @@ from config.settings import HubConfig, UpstreamConfig
 from hub.cli.configuration.environment import capture_unasked
 from hub.cli.desk import EX_FAILED, Desk, Output, client, now, own_command
 from hub.cli.hosts.changes import as_object, originals_of, remember_originals
-from hub.cli.hosts.originals import remember_hosts, run_removals, write_each
+from hub.cli.hosts.disable_originals import remember_hosts, run_removals, write_each
 from hub.cli.secret_commands import say_kept
 from hub.cli.server_watch import watch
 from hub.cli.setup import running_hub

@@ -10,6 +10,7 @@ from msgspec import structs
 from config.files import read_file
 from config.hosts.facts import every_user_file
 from config.hosts.host_servers import Server
+from config.hosts.hub_entries import Records
 from config.hosts.import_choice import Import
 from config.hosts.import_writing import (
     Write,
@@ -26,8 +27,8 @@ from config.loading.gather import OWN_VARIABLES
 from config.secrets.store import SecretStore
 from hub.cli.desk import EX_FAILED, EX_INTERRUPTED, Desk, Output, UsageError
 from hub.cli.hosts.choices import say_elsewhere, say_shared, settle_near_duplicates
+from hub.cli.hosts.disable_originals import tools_by_server
 from hub.cli.hosts.entries import say_permissions
-from hub.cli.hosts.originals import tools_by_server
 from hub.cli.hosts.served import reasons
 from hub.cli.hosts.turn import choose_hosts, in_turn
 from hub.cli.parser import add

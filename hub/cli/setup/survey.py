@@ -14,9 +14,9 @@ from config.editing.text.change import EditRefused
 from config.errors import EditError
 from config.hosts.facts import KnownHost, Machine, Place, every_user_file, user_places
 from config.hosts.host_servers import Server, Skipped, survey
+from config.hosts.hub_entries import Records, our_entries
 from config.hosts.import_choice import Import
 from config.hosts.install import Plan, text_at
-from config.hosts.installed import Records, our_entries
 from config.hosts.leaving import SIGN_IN, Served, Stays, sign_in_of
 from hub.cli.hosts.served import reasons
 from hub.cli.server_watch import ServerOutcome

@@ -10,9 +10,9 @@ from config.editing.beside_main import blocks_of, compose_file, marks_of_removal
 from config.editing.text.change import EditRefused
 from config.hosts.facts import Machine, Place, all_hosts, every_user_file, project_files
 from config.hosts.host_servers import identities, survey
+from config.hosts.hub_entries import KEY, Records, stdio_entry
 from config.hosts.import_choice import Import, block, identities_in
 from config.hosts.import_writing import names_by_identity as known_servers
-from config.hosts.installed import KEY, Records, stdio_entry
 from config.hosts.leaving import leave_changed, leaving
 from config.hosts.remembered import HadBefore
 from config.hosts.unwrap import package_of, unwrap

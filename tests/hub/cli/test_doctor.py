@@ -19,7 +19,7 @@ import pytest
 
 from config.editing.text import serverfile
 from config.hosts.facts import Machine, all_hosts
-from config.hosts.installed import KEY, http_entry, stdio_entry
+from config.hosts.hub_entries import KEY, http_entry, stdio_entry
 from config.projects import Trust, load_project
 from config.settings import HubConfig
 from hub.cli.checks import daemons, hosts, servers, stores

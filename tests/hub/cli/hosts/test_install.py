@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from config.hosts.installed import variables_to_carry
+from config.hosts.hub_entries import variables_to_carry
 from tests.support import host_commands
 from tests.support.host_commands import contents, hubd, told
 from tests.support.host_homes import HOMES

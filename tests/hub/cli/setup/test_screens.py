@@ -6,9 +6,9 @@ import pytest
 
 from config.editing.beside_main import Capture
 from config.hosts.facts import Machine, all_hosts, user_places
+from config.hosts.hub_entries import Records
 from config.hosts.import_writing import Write
 from config.hosts.install import plan_install
-from config.hosts.installed import Records
 from config.hosts.leaving import Leaving
 from config.hosts.originals import take_out
 from hub.cli.desk import Output

@@ -20,7 +20,7 @@ from config.editing.text.change import EditRefused
 from config.errors import EditError
 from config.files import read_file
 from config.hosts.facts import KnownHost, Machine
-from config.hosts.installed import KEY
+from config.hosts.hub_entries import KEY
 
 Kind = Literal["deny", "ask", "allow", "agent"]
 KINDS: Final[tuple[Kind, ...]] = ("deny", "ask", "allow", "agent")

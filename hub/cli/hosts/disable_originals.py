@@ -15,10 +15,10 @@ from config.editing.text.change import EditRefused
 from config.errors import EditError
 from config.files import lock_edits
 from config.hosts.facts import Machine
+from config.hosts.hub_entries import Records
 from config.hosts.import_choice import Import
 from config.hosts.import_writing import Write, carry_out
 from config.hosts.install import run_program, text_at
-from config.hosts.installed import Records
 from config.hosts.leaving import Leaving, RemovalCommand, Served, Stays, candidates, leaving
 from config.hosts.originals import Originals
 from config.hosts.remembered import HadBefore

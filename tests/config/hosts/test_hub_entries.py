@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from config.hosts.installed import variables_to_carry
+from config.hosts.hub_entries import variables_to_carry
 
 HOME = Path("/home/me")
 USUAL = f"/run/user/{os.getuid()}"
