@@ -17,7 +17,7 @@ from msgspec import Struct
 from config.errors import quote_toml
 from config.hosts.facts import all_hosts
 from config.hosts.host_servers import Server
-from config.hosts.unwrap import bare, package_of, unwrap
+from config.hosts.unwrap import bare, package_of, program_of, python_tool, unwrap, words_of
 from config.loading.check_http_access import is_loopback
 from config.settings import UpstreamConfig
 from config.tables.profiles import Profile
@@ -110,7 +110,7 @@ def _operands(values: Mapping[str, Any]) -> frozenset[str]:
 
 def _sites(values: Mapping[str, Any]) -> Iterator[str]:
     """The host of the URL of a server, also behind a program that only passes it on; on this machine with its port."""
-    url = (unwrap(dict(values)) or values).get("url")
+    url = (unwrap(values) or values).get("url")
     try:
         parts = urlsplit(url if isinstance(url, str) else "")
         host, port = parts.hostname or "", parts.port
@@ -122,11 +122,8 @@ def _sites(values: Mapping[str, Any]) -> Iterator[str]:
 
 def _packages(values: Mapping[str, Any]) -> Iterator[str]:
     """The package or image that a server runs, without its version."""
-    words = [values.get("command"), *(values.get("args") or ())]
-    if not all(isinstance(word, str) for word in words) or unwrap(dict(values)) is not None:
-        return
-    found = _package([str(word) for word in words])
-    if found is not None:
+    words = words_of(values)
+    if words and unwrap(values) is None and (found := _package(words)) is not None:
         yield f"the {found[0]} {found[1]}"
 
 
@@ -134,13 +131,9 @@ def _package(words: list[str]) -> tuple[str, str] | None:
     npm = package_of(words)
     if npm is not None:
         return ("package", bare(npm[0])) if not npm[0].startswith((".", "/", "~", "git", "http", "file:")) else None
-    program, rest = words[0].replace("\\", "/").rpartition("/")[2].removesuffix(".exe"), words[1:]
-    if program == "uv" and rest[:2] == ["tool", "run"]:
-        program, rest = "uvx", rest[2:]
-    elif program == "pipx" and rest[:1] == ["run"]:
-        program, rest = "uvx", rest[1:]
-    if program == "uvx":
-        return _pypi(_first(rest, _PYPI_VALUES, ("--from", "--spec")))
+    if (tool := python_tool(words)) is not None:
+        return _pypi(_first(tool, _PYPI_VALUES, ("--from", "--spec")))
+    program, rest = program_of(words[0]), words[1:]
     if re.fullmatch(r"python[0-9.]*", program) and "-m" in rest[:-1]:
         return _pypi(rest[rest.index("-m") + 1])
     if program in _RUNS_IMAGES and rest[:1] == ["run"]:

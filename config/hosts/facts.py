@@ -125,21 +125,17 @@ def _data() -> dict[str, Any]:
 
 def user_places(host: KnownHost, machine: Machine) -> list[Place]:
     """The user's files of `host` on `machine`, whether they exist or not: one, or one for each editor that is there."""
-    texts = host.linux
-    if not host.editors:
-        return [Place(host, _first(machine.path(text) for text in texts), host.title)]
     return [
-        Place(host, _first(machine.path(text, directory) for text in texts), _title(host, title))
-        for title, directory in _editor_directories(host, machine)
+        Place(host, _first([machine.path(text, directory) for text in host.linux]), _title(host, title))
+        for title, directory in _directories(host, machine)
     ]
 
 
 def every_user_file(host: KnownHost, machine: Machine) -> list[Place]:
     """The user's files that exist; a host may read several."""
-    directories = _editor_directories(host, machine) if host.editors else [("", "")]
     return [
         Place(host, path, _title(host, title))
-        for title, directory in directories
+        for title, directory in _directories(host, machine)
         for text in host.linux
         if (path := machine.path(text, directory)).exists()
     ]
@@ -148,7 +144,7 @@ def every_user_file(host: KnownHost, machine: Machine) -> list[Place]:
 def project_place(host: KnownHost, project: Path) -> Place | None:
     """The file to write in a project; None: the host has none."""
     paths = [project / text for text in host.project if "*" not in text]
-    return Place(host, _first(iter(paths)), f"{host.title} in {project}", project) if paths else None
+    return Place(host, _first(paths), f"{host.title} in {project}", project) if paths else None
 
 
 def project_files(host: KnownHost, project: Path, machine: Machine) -> list[Place]:
@@ -171,22 +167,20 @@ def local_place(place: Place, project: Path) -> Place:
 def is_found(host: KnownHost, machine: Machine) -> bool:
     """True if the host seems to be on this machine."""
     if host.editors:
-        return bool(_editor_directories(host, machine))
+        return bool(_directories(host, machine))
     if host.program is not None and shutil.which(host.program, path=machine.environ.get("PATH", "")):
         return True
     return any(machine.path(text).exists() for text in (*host.signs, *host.linux))
 
 
-def _editor_directories(host: KnownHost, machine: Machine) -> list[tuple[str, str]]:
-    """Titles and user directories of the editors that are there; with a sign of the host in them, if it leaves one."""
-    found = []
-    for id in host.editors:
-        editor = _editors()[id]
-        directory = machine.path(editor.linux)
-        signs = host.signs or ("{editor}",)
-        if any(machine.path(sign, str(directory)).exists() for sign in signs):
-            found.append((editor.title, str(directory)))
-    return found
+def _directories(host: KnownHost, machine: Machine) -> list[tuple[str, str]]:
+    """Titles and user directories of the editors that are there; with a sign of the host in them, if it leaves one.
+    Of a host that is no extension just one without a name."""
+    if not host.editors:
+        return [("", "")]
+    editors = [(each.title, str(machine.path(each.linux))) for each in map(_editors().__getitem__, host.editors)]
+    signs = host.signs or ("{editor}",)
+    return [(title, path) for title, path in editors if any(machine.path(sign, path).exists() for sign in signs)]
 
 
 def _title(host: KnownHost, editor: str) -> str:
@@ -196,8 +190,6 @@ def _title(host: KnownHost, editor: str) -> str:
     return f"{host.title} in {editor}" if host.signs else editor
 
 
-def _first(paths: Any) -> Path:
+def _first(paths: list[Path]) -> Path:
     """The first that exists, else the first."""
-    paths = list(paths)
-    first: Path = next((path for path in paths if path.exists()), paths[0])
-    return first
+    return next((path for path in paths if path.exists()), paths[0])

@@ -6,7 +6,7 @@ the meaning they have there, and programs that only pass on a remote server are 
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,10 +38,6 @@ Identity = tuple[Any, ...]
 headers are part of it, so it is never shown."""
 
 
-Spot = tuple[str, tuple[str, ...], str]
-"""The place of an entry: its file, the keys that lead to it, and its own."""
-
-
 class Server(Struct, frozen=True, kw_only=True):
     """A host's entry by our names."""
 
@@ -66,9 +62,9 @@ class Server(Struct, frozen=True, kw_only=True):
         return tuple(self.values.get("tools", ALL))
 
     @property
-    def spot(self) -> Spot:
-        """The place of the entry."""
-        return str(self.place.path), self.place.kept.root, self.key
+    def held(self) -> str:
+        """The places of its secrets, for people: `env.TOKEN, args.2`; "": it has none."""
+        return ", ".join(f"{setting}.{at}" if at else setting for setting, at in self.spots())
 
     def spots(self) -> list[tuple[str, str]]:
         """The places of its secrets: the setting, and the name or position in it."""
@@ -215,12 +211,10 @@ def _with_variables_of(table: FieldTable, values: dict[str, Any], variables: Var
 def _why_unresolved(values: Mapping[str, Any], variables: Variables) -> str:
     for text in texts_in([values.get(name) for name in SPELLINGS]):
         try:
-            variables.expand(text)
-        except Missing:
             try:
+                variables.expand(text)
+            except Missing:
                 variables.expand_for_server(text)  # a secret may have the name of the variable
-            except Unresolved as error:
-                return str(error)
         except Unresolved as error:
             return str(error)
     return ""
@@ -235,16 +229,17 @@ def identity(values: Mapping[str, Any], variables: Variables) -> Identity:
         except Unresolved:
             return str(text)
 
-    if values.get("url"):
-        headers = {str(name).lower(): plain(value) for name, value in (values.get("headers") or {}).items()}
-        return _of_url(plain(values["url"]), headers)
-    args = tuple(plain(word) for word in values.get("args") or ())
-    env = {str(name): plain(value) for name, value in (values.get("env") or {}).items()}
-    return ("command", plain(values.get("command")), args, tuple(sorted(env.items())))
+    url = values.get("url") or ""
+    table = values.get("headers" if url else "env") or {}
+    pairs = {str(name): plain(value) for name, value in table.items()}
+    return _identity(plain(url), plain(values.get("command")), map(plain, values.get("args") or ()), pairs)
 
 
-def _of_url(url: str, headers: Mapping[str, str]) -> Identity:
-    return ("url", url.rstrip("/"), tuple(sorted(headers.items())))
+def _identity(url: str | None, command: str | None, args: Iterable[str], pairs: Mapping[str, str]) -> Identity:
+    if url:
+        headers = {name.lower(): value for name, value in pairs.items()}
+        return ("url", url.rstrip("/"), tuple(sorted(headers.items())))
+    return ("command", command, tuple(args), tuple(sorted(pairs.items())))
 
 
 def is_unopened(hub: Identity) -> bool:
@@ -269,10 +264,6 @@ def identities(config: HubConfig) -> dict[Identity, str]:
     """The names of all upstreams that hubd has, by identity."""
     found: dict[Identity, str] = {}
     for name, upstream in config.upstreams.items():
-        if upstream.url:
-            one = _of_url(upstream.url, {key.lower(): value.reveal() for key, value in upstream.headers.items()})
-        else:
-            env = {key: value.reveal() for key, value in upstream.env.items()}
-            one = ("command", upstream.command, upstream.args, tuple(sorted(env.items())))
-        found.setdefault(one, name)
+        pairs = {key: value.reveal() for key, value in (upstream.headers if upstream.url else upstream.env).items()}
+        found.setdefault(_identity(upstream.url, upstream.command, upstream.args, pairs), name)
     return found

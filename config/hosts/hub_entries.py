@@ -123,8 +123,7 @@ class Record(Struct, frozen=True):
 class Records(Remembered[Record]):
     """The records of all files. `get` finds that of the hub's own entry."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, Record)
+    kind = Record
 
     def of(self, path: Path, key: str) -> Record | None:
         """The record of one entry, or None."""

@@ -5,18 +5,18 @@ that file is as a whole is for `config.editing.beside_main` to say.
 """
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from config.editing.beside_main import digest_of
 from config.editing.text import toml
 from config.editing.text.change import EditRefused
-from config.hosts.host_servers import Identity, Server, Skipped, Spot, could_be, identity, is_about_tools, is_unopened
-from config.hosts.secret_literals import NewSecrets, Spots, refer_to_store, referring
+from config.hosts.host_servers import Identity, Server, Skipped, could_be, identity, is_about_tools, is_unopened
+from config.hosts.secret_literals import NewSecrets, refer_to_store, referring
 from config.loading.document import parse
 from config.loading.host_entry import SPELLINGS
 from config.loading.variables import Variables
@@ -26,6 +26,22 @@ from config.names import MAX_ID, is_reserved, is_server_id, short_id
 Secrets = Literal["keep", "store", "reference", "skip"]
 """Ways to treat secrets: copy them, move them to the store of `hubd secret` (`Import.store_literals`), replace them by
 references to variables, or leave out their servers."""
+
+
+class _Entry(Struct):
+    """A server of a host that is in the import."""
+
+    name: str
+    """The hub's, from now on."""
+    server: Server
+    had: Server
+    """The server as its host has it."""
+    is_new: bool
+    """The hub did not have it, and no other host brought it along."""
+    is_unsure: bool = False
+    """Nobody can tell whether the hub has the same values: its own cannot be read."""
+    remark: str = ""
+    """A sentence about the tools of a server that several have; "": all chose the same."""
 
 
 class Import:
@@ -50,75 +66,76 @@ class Import:
         self._secrets = secrets
         self._removed = removed
         self._offered = offered
-        self.taken: list[tuple[str, Server]] = []
-        """With the names they have from now on."""
-        self.known: list[tuple[str, Server]] = []
-        """Those that hubd has already, or that another host brought along."""
+        self._entries: list[_Entry] = []
         self.skipped: list[Skipped] = []
-        self.unsure: list[tuple[str, Server]] = []
-        """Those of `known` of which nobody can tell whether the hub has the same values: its own cannot be read."""
-        self.had: list[tuple[str, Server]] = []
-        """Those of both, each as its host has it."""
-        self._remarks: dict[Spot, str] = {}
-        """Sentences about the tools of those that hubd has already."""
-        self._joined: dict[str, str] = {}
-        """The same about those of `taken` that several hosts have."""
+
+    @property
+    def taken(self) -> list[tuple[str, Server]]:
+        """The servers that are new to the hub, with the names they have from now on."""
+        return [(each.name, each.server) for each in self._entries if each.is_new]
+
+    @property
+    def known(self) -> list[tuple[str, Server]]:
+        """Those that hubd has already, or that another host brought along."""
+        return [(each.name, each.server) for each in self._entries if not each.is_new]
+
+    @property
+    def all(self) -> list[tuple[str, Server]]:
+        """The new ones, and then the known ones."""
+        return [*self.taken, *self.known]
+
+    @property
+    def had(self) -> list[tuple[str, Server]]:
+        """All of them, each as its host has it."""
+        return [(each.name, each.had) for each in self._entries]
 
     def add(self, server: Server) -> None:
         """Take it, unless it is there already or holds secrets that are not to be taken."""
         name = self._known.get(server.identity) or self._known.get(server.original)
-        if name is not None:
-            self._is_known(name, server)
-            return
-        name = next((name for one, name in self._unopened if could_be(one, server.identity)), None)
-        if name is not None:
-            self._is_known(name, server)
-            self.unsure.append((name, server))
-            return
-        if {_origin(server), digest_of(server.values)} & set(self._removed):
-            why = f"you removed it; `hubd import {server.place.host.id} --again` takes it all the same"
-            self.skipped.append(Skipped(server.place, server.key, why))
-            return
-        spots = server.spots()
-        if spots and self._secrets == "skip":
-            where = ", ".join(f"{setting}.{at}" if at else setting for setting, at in spots)
-            self.skipped.append(Skipped(server.place, server.key, f"it holds secrets: {where}"))
-            return
-        name = self._free(server)
-        self.had.append((name, server))
-        if spots and self._secrets == "reference":
-            server = _with_references(server, name, spots, self._own_file)
-        self._names.add(_fold(name))
-        self._known[server.identity] = name
-        self.taken.append((name, server))
+        near = name or next((name for one, name in self._unopened if could_be(one, server.identity)), None)
+        if near is not None:
+            self._add_known(near, server, is_unsure=name is None)
+        elif {_origin(server), digest_of(server.values)} & set(self._removed):
+            self._skip(server, f"you removed it; `hubd import {server.place.host.id} --again` takes it all the same")
+        elif self._secrets == "skip" and server.held:
+            self._skip(server, f"it holds secrets: {server.held}")
+        else:
+            name = self._free(server)
+            entry = _Entry(name, server, server, is_new=True)
+            if self._secrets == "reference" and server.held:
+                entry.server = _with_references(server, name, self._own_file)
+            self._names.add(_fold(name))
+            self._known[entry.server.identity] = name
+            self._entries.append(entry)
 
-    def _is_known(self, name: str, server: Server) -> None:
+    def _add_known(self, name: str, server: Server, *, is_unsure: bool = False) -> None:
         """Another host has the server, or hubd; the tools that it offers are all that any of them had."""
-        self.known.append((name, server))
-        self.had.append((name, server))
-        at = next((at for at, each in enumerate(self.taken) if each[0] == name), None)
-        if at is None:
-            self._remarks[server.spot] = _compare(name, server, self._offered.get(name, ALL))
-            return
-        first, all = self.taken[at][1], [each for known, each in self.had if known == name]
-        before, remark = self._joined.get(name, ""), _of_all(all)
-        if remark:
-            self.taken[at] = (name, _with_tools(first, union(first.tools, server.tools), remark, before))
-            self._joined[name] = remark
+        entry = _Entry(name, server, server, is_new=False, is_unsure=is_unsure)
+        self._entries.append(entry)
+        alike = [each for each in self._entries if each.name == name]
+        first = next((each for each in alike if each.is_new), None)
+        if first is None:
+            entry.remark = _compare(name, server, self._offered.get(name, ALL))
+        elif remark := _of_all([each.had for each in alike]):
+            tools = union(first.server.tools, server.tools)
+            first.server, first.remark = _with_tools(first.server, tools, remark, first.remark), remark
+
+    def _skip(self, server: Server, why: str) -> None:
+        self.skipped.append(Skipped(server.place, server.key, why))
 
     def offers_fewer_tools(self, name: str, server: Server) -> bool:
         """True if hubd has left out tools of a server that its host takes: by the configuration before this import."""
         offered = self._offered.get(name, ALL)
-        return server.spot in self._remarks and set(union(offered, server.tools)) != set(offered)
+        return name not in dict(self.taken) and set(union(offered, server.tools)) != set(offered)
 
     def about_tools(self, name: str, server: Server) -> str:
         """A sentence about the tools that hubd offers of a server, where a host chose some; "": none did."""
-        kept = next((note for note in server.notes if is_about_tools(note)), "")
-        return self._remarks.get(server.spot) or self._joined.get(name) or kept
+        alike = (each for each in self._entries if each.name == name and (each.is_new or each.server is server))
+        return next(filter(None, (each.remark for each in alike)), next(filter(is_about_tools, server.notes), ""))
 
     def doubt(self, name: str, server: Server) -> str:
         """The reason why it may be another server than the hub's of that name; "": it is not."""
-        if (name, server) not in self.unsure:
+        if not any(each.is_unsure for each in self._entries if each.server is server):
             return ""
         setting = "headers" if server.values.get("url") else "variables"
         return f"the hub has it as {name}, but cannot read the values of its {setting} now, so they may differ"
@@ -126,37 +143,35 @@ class Import:
     def store_literals(self, new: NewSecrets) -> None:
         """Put references in the places of secrets, in all servers that are taken. They are added to `new`, which keeps
         them."""
-        self.taken = [
-            (name, structs.replace(server, values=refer_to_store(server.values, name, server.spots(), new)))
-            for name, server in self.taken
-        ]
+        for each in self._entries:
+            if each.is_new:
+                values = refer_to_store(each.server.values, each.name, each.server.spots(), new)
+                each.server = structs.replace(each.server, values=values)
+
+    def take_out(self, is_out: Callable[[str, Server], bool], why: str = "") -> list[tuple[str, Server]]:
+        """Take out those for which `is_out` is true, by their names; they are skipped for the reason `why`, if there is
+        one. Those that are gone."""
+        gone = [each for each in self._entries if is_out(each.name, each.server)]
+        self._entries = [each for each in self._entries if not is_out(each.name, each.server)]
+        for each in gone if why else ():
+            self._skip(each.server, why)
+        return [(each.name, each.server) for each in gone]
 
     def refuse(self, name: str, why: str) -> None:
         """Give back what was taken under that name: the hub could not use it."""
-        for taken in [each for each in self.taken if each[0] == name]:
-            self.taken.remove(taken)
-            self.had = [each for each in self.had if each[0] != name]
-            self.skipped.append(Skipped(taken[1].place, taken[1].key, why))
+        self.take_out(lambda each, _: each == name, why)
 
     def leave(self, name: str, server: Server, why: str = "") -> list[tuple[str, Server]]:
-        """Take out a server that its host has changed since it was read, or that is not to be taken; those that are
-        gone with it, and are skipped for the reason `why`, if there is one. If it was to be new to the hub it goes with
-        all entries of its name, since nobody knows which of them counts."""
-        is_new = any(each == name for each, _ in self.taken)
-        gone = [each for each in (*self.taken, *self.known) if each[0] == name and (is_new or each[1] is server)]
-        for found in (self.taken, self.known, self.unsure, self.had):
-            found[:] = [each for each in found if each not in gone]
-        self.skipped += [Skipped(each.place, each.key, why) for _, each in gone if why]
-        return gone
+        """As `take_out`, for a server that its host has changed since it was read, or that is not to be taken. If it
+        was to be new to the hub it goes with all entries of its name, since nobody knows which of them counts."""
+        is_new = name in dict(self.taken)
+        return self.take_out(lambda each, other: each == name and (is_new or other is server), why)
 
     def merge(self, name: str, kept: str) -> None:
         """Let the server `kept` stand for what was taken under `name`: the user says that one of them is enough."""
-        merged = [server for each, server in (*self.taken, *self.known) if each == name]
-        for found in (self.taken, self.known, self.unsure, self.had):
-            found[:] = [each for each in found if each[0] != name]
-        for server in merged:
+        for _, server in self.take_out(lambda each, _: each == name):
             self._known[server.identity] = kept
-            self._is_known(kept, server)
+            self._add_known(kept, server)
 
     def _free(self, server: Server) -> str:
         host = server.place.host.id
@@ -206,13 +221,11 @@ def _fold(name: str) -> str:
     return name.lower().replace("-", "_")
 
 
-def _with_references(server: Server, name: str, spots: Spots, own_file: str) -> Server:
+def _with_references(server: Server, name: str, own_file: str) -> Server:
     """Secrets replaced by variables, which have to be set in the environment of the hub."""
-    values, missing = referring(server.values, name, spots)
-    are = "is" if len(missing) == 1 else "are"
-    return structs.replace(
-        server, values=values, off=server.off or f"until {', '.join(missing)} {are} set in {own_file}"
-    )
+    values, missing = referring(server.values, name, server.spots())
+    off = f"until {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} set in {own_file}"
+    return structs.replace(server, values=values, off=server.off or off)
 
 
 def say_disabled(off: str) -> str:
@@ -227,16 +240,14 @@ def block(name: str, server: Server) -> str:
     """The lines of one server."""
     lines = [_origin(server)]
     lines += [toml.comment_of(note) for note in server.notes]
-    values = {
-        setting: value for setting, value in server.values.items() if value not in ({}, [], None) or setting == "tools"
-    }
+    order = (*SPELLINGS, "transport", *server.values)
+    values = {setting: server.values[setting] for setting in order if setting in server.values}
+    values = {setting: value for setting, value in values.items() if value not in ({}, [], None) or setting == "tools"}
     if server.off:
         lines.append(toml.comment_of(f"D{say_disabled(server.off)[1:]}"))
         lines.append(f"# Then run `hubd enable {name}`.")
         values["disabled"] = True
-    order = [*SPELLINGS, "transport"]
-    ordered = {setting: values[setting] for setting in order if setting in values}
-    return "\n".join([*lines, toml.render(("upstreams",), name, {**ordered, **values})])
+    return "\n".join([*lines, toml.render(("upstreams",), name, values)])
 
 
 def unfit(name: str, server: Server) -> str:

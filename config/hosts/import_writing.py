@@ -7,9 +7,10 @@ project file.
 """
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -33,6 +34,9 @@ from config.loading.safe_reading import MAX_PROJECT_BYTES, PROJECT_FILES, Proble
 from config.loading.variables import Variables
 from config.secrets.store import SecretStore, SecretUnavailable
 from config.settings import HubConfig
+
+Servers = list[tuple[str, Server]]
+"""Servers of hosts, with their names in the hub."""
 
 
 class Write(Struct, frozen=True):
@@ -78,32 +82,21 @@ def with_secrets(found: dict[Identity, str]) -> dict[Identity, str]:
     """The same, with the secrets that they refer to: hosts have them literally."""
     if not any("secret:" in str(each) for each in found):
         return found
-    secret = _Secrets(SecretStore.open())
-    return {open_references(each, secret): name for each, name in found.items()}
+    store, asks_keyring = SecretStore.open(), True
 
-
-class _Secrets:
-    """Secrets by name; None: it cannot be had. Each is asked for once, and a keyring that fails not again: it may take
-    a minute to do so."""
-
-    def __init__(self, store: SecretStore) -> None:
-        self._store = store
-        self._found: dict[str, str | None] = {}
-        self._asks_keyring = True
-
-    def __call__(self, name: str) -> str | None:
-        if name not in self._found:
-            self._found[name] = self._get(name)
-        return self._found[name]
-
-    def _get(self, name: str) -> str | None:
+    @cache
+    def secret(name: str) -> str | None:
+        """A secret; None: it cannot be had. A keyring that fails is not asked again: it may take a minute to do so."""
+        nonlocal asks_keyring
         in_keyring = False
         try:
-            in_keyring = self._store.names().get(name) == "keyring"
-            return self._store.get(name) if self._asks_keyring or not in_keyring else None
+            in_keyring = store.names().get(name) == "keyring"
+            return store.get(name) if asks_keyring or not in_keyring else None
         except (SecretUnavailable, EditError):
-            self._asks_keyring = self._asks_keyring and not in_keyring
+            asks_keyring = asks_keyring and not in_keyring
             return None
+
+    return {open_references(each, secret): name for each, name in found.items()}
 
 
 def removals_in(directory: Path) -> set[str]:
@@ -126,44 +119,59 @@ def plan_files(result: Import, directory: Path, environ: Mapping[str, str]) -> l
         EditError: one cannot be read.
     """
     hosts = {each.place.host.id: each.place.host for _, each in result.taken if each.place.project is None}.values()
-    found = [_plan_file(result, host, directory, environ) for host in hosts]
-    return [write for write in found if write is not None]
+    return [write for host in hosts if (write := _plan_file(result, host, directory, environ)) is not None]
 
 
 def _plan_file(result: Import, host: KnownHost, directory: Path, environ: Mapping[str, str]) -> Write | None:
     path = directory / f"{host.id}.toml"
     data = read_file(path)
     before = None if data is None else data.decode(errors="replace")
+
+    def servers() -> Servers:
+        return [each for each in result.taken if each[1].place.host is host and each[1].place.project is None]
+
     try:
         old = [] if before is None else blocks_of(before)
     except EditRefused as refused:
         hint = "move what you changed to hubd.toml and delete the file, then import again"
-        _give_back(result, host, f"{path} {refused}: {hint}")
+        _refuse(result, servers(), f"{path} {refused}: {hint}")
         return None
-    for name, server in _of(result, host):
+
+    def compose(mine: Servers) -> str:
+        return compose_file(host.title, host.id, [*old, *(block(name, server) for name, server in mine)])
+
+    def find_problems(mine: Servers, after: str) -> dict[str, str]:
+        return problems_of(path, after, environ, [name for name, _ in mine])
+
+    return _plan_write(result, path, before, servers, compose, find_problems)
+
+
+def _plan_write(
+    result: Import,
+    path: Path,
+    before: str | None,
+    servers: Callable[[], Servers],
+    compose: Callable[[Servers], str],
+    find_problems: Callable[[Servers, str], dict[str, str]],
+) -> Write | None:
+    """The file at `path` with what is taken into it; None: nothing is. What cannot be used is given back, and all if
+    nobody knows what is wrong."""
+    for name, server in servers():
         if why := unfit(name, server):
             result.refuse(name, why)
-    while True:
-        mine = _of(result, host)
-        if not mine:
-            return None
-        after = compose_file(host.title, host.id, [*old, *(block(name, server) for name, server in mine)])
-        wrong = problems_of(path, after, environ, [name for name, _ in mine])
+    while mine := servers():
+        after = compose(mine)
+        wrong = find_problems(mine, after)
         if not wrong:
             return Write(path, before, after)
-        for name, why in wrong.items():
-            if name not in {each for each, _ in mine}:  # it was wrong before, or nobody knows where
-                _give_back(result, host, f"{path}: {why}")
-                return None
-            result.refuse(name, why)
+        found = [each for each in mine if each[0] in wrong]
+        for each in found or mine:
+            _refuse(result, [each], wrong.get(each[0]) or f"{path}: {next(iter(wrong.values()))}")
+    return None
 
 
-def _of(result: Import, host: KnownHost) -> list[tuple[str, Server]]:
-    return [each for each in result.taken if each[1].place.host is host and each[1].place.project is None]
-
-
-def _give_back(result: Import, host: KnownHost, why: str) -> None:
-    for name, _ in _of(result, host):
+def _refuse(result: Import, servers: Servers, why: str) -> None:
+    for name, _ in servers:
         result.refuse(name, why)
 
 
@@ -234,7 +242,7 @@ def names_in_project(project: Path, environ: Mapping[str, str]) -> tuple[dict[Id
     """The servers in the file of a project, by identity, and all their names; none, if it cannot be read."""
     path = project_file(project)
     with suppress(Problem, EditRefused, EditError):
-        text = _text(path)
+        text = text_at(path, trusted=True)
         names = parse(text, path).tree.get("upstreams", {})
         return with_secrets(identities_in(text, Variables(environ, project, project=project))), list(names)
     return {}, []
@@ -243,47 +251,28 @@ def names_in_project(project: Path, environ: Mapping[str, str]) -> tuple[dict[Id
 def project_write(result: Import, project: Path, environ: Mapping[str, str]) -> Write | None:
     """The file of a project with all that was taken from it; None: nothing was. What cannot be used is given back."""
     path = project_file(project)
+
+    def servers() -> Servers:
+        return [each for each in result.taken if each[1].place.project == project]
+
     try:
-        before = _text(path)
+        before = text_at(path, trusted=True)
         toml.read(before)
     except (EditRefused, EditError) as refused:
-        why = str(refused).removeprefix(f"{path}: ")
-        for name, _ in _from_project(result, project):
-            result.refuse(name, f"{path}: {why}")
+        _refuse(result, servers(), f"{path}: {str(refused).removeprefix(f'{path}: ')}")
         return None
-    for name, server in _from_project(result, project):
-        if why := unfit(name, server):
-            result.refuse(name, why)
-    there = set(problems_of(path, before, environ)) if before.strip() else set()
-    while mine := _from_project(result, project):
+    there = problems_of(path, before, environ) if before.strip() else {}
+
+    def compose(mine: Servers) -> str:
         blocks = [_block(name, server, project) for name, server in mine]
-        after = "\n\n".join([(before or NEW_FILE).rstrip("\n"), *blocks]) + "\n"
-        wrong = {name: why for name, why in problems_of(path, after, environ).items() if name not in there}
+        return "\n\n".join([(before or NEW_FILE).rstrip("\n"), *blocks]) + "\n"
+
+    def find_problems(mine: Servers, after: str) -> dict[str, str]:
         if len(after.encode()) > MAX_PROJECT_BYTES:
-            wrong = {mine[-1][0]: f"{path} would be larger than {MAX_PROJECT_BYTES >> 10} KB"}
-        if not wrong:
-            return Write(path, before if path.exists() else None, after)
-        names = {name for name, _ in mine}
-        for name in wrong.keys() & names or names:
-            result.refuse(name, wrong.get(name) or f"{path}: {next(iter(wrong.values()))}")
-    return None
+            return {mine[-1][0]: f"{path} would be larger than {MAX_PROJECT_BYTES >> 10} KB"}
+        return {name: why for name, why in problems_of(path, after, environ).items() if name not in there}
 
-
-def _from_project(result: Import, project: Path) -> list[tuple[str, Server]]:
-    return [(name, server) for name, server in result.taken if server.place.project == project]
-
-
-def _text(path: Path) -> str:
-    """The text of the file; "": there is none.
-
-    Raises:
-        EditError: it cannot be read.
-        EditRefused: it is not UTF-8.
-    """
-    try:
-        return (read_file(path, trusted=True) or b"").decode()
-    except UnicodeDecodeError:
-        raise EditRefused("is not UTF-8 text") from None
+    return _plan_write(result, path, before if path.exists() else None, servers, compose, find_problems)
 
 
 def _block(name: str, server: Server, project: Path) -> str:

@@ -70,17 +70,6 @@ class Plan(Struct, frozen=True):
 # --- decisions --------------------------------------------------------------------------------------------------------
 
 
-def plan_install(
-    place: Place,
-    entry: dict[str, Any],
-    records: Records,
-    program: str | None = None,
-    originals: Sequence[Original] = (),
-) -> Plan:
-    """The hub's entry in one file, as `plan_entries`."""
-    return plan_entries(place, {KEY: entry}, records, program, originals)
-
-
 def plan_entries(
     place: Place,
     wanted: Mapping[str, dict[str, Any]],
@@ -113,17 +102,15 @@ def plan_entries(
         if any(each.key in wanted for each in of_host(place, originals)):  # both cannot be there, not for a moment
             originals = ()
         whole = as_before(text, originals)
-        base, made = without_entries(
-            place, text if whole is None else whole, {key: ours[key] for key in outs}, ours.values()
-        )
+        gone = {key: ours[key] for key in outs}
+        base, made = without_entries(place, text if whole is None else whole, gone, ours.values())
         if whole is None and (whole := as_before(base, originals)) is not None:  # without our entries it is as it was
             base = whole
         if not ours:
             made = facts_of_first(place, base, is_new=before is None)
-        kept = {key: record for key, record in ours.items() if key not in outs}
         base, added = with_entries(place, base, ins, made)
         after, again = out_again(base, () if whole is None else originals)
-        known = {key: with_facts(record, made) for key, record in kept.items()}
+        known = {key: with_facts(record, made) for key, record in ours.items() if key not in outs}
         new = {**dict.fromkeys(outs), **known, **added}
         return structs.replace(plan, after=after.encode(), records=new, originals=tuple(again))
     except EditRefused as refused:
@@ -174,11 +161,7 @@ def _with_originals(
     plan: Plan, text: str, whole: str | None, originals: Sequence[Original], back: Sequence[Original]
 ) -> tuple[Plan, str]:
     """The same plan with what becomes of `originals`, of which those in `back` are put back, and the text that is left.
-    `whole`: the text with all of them, if that is known.
-
-    Raises:
-        EditRefused: that cannot be done for certain.
-    """
+    `whole`: the text with all of them, if that is known."""
     if whole is not None:
         after, again = out_again(whole, [each for each in originals if each not in back])
         return structs.replace(plan, originals=tuple(again), restored=tuple(back)), after
@@ -289,9 +272,9 @@ def run_program(command: tuple[str, ...], environ: Mapping[str, str]) -> None:
             timeout=PROGRAM_PATIENCE_S,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        if isinstance(error, OSError):
-            raise EditError(f"`{name} mcp` cannot be run: {error.strerror}; nothing was changed") from None
+    except OSError as error:
+        raise EditError(f"`{name} mcp` cannot be run: {error.strerror}; nothing was changed") from None
+    except subprocess.TimeoutExpired:
         raise EditError(f"`{name} mcp` gave no answer within {PROGRAM_PATIENCE_S} s, and was stopped") from None
     if done.returncode:
         said = done.stdout.decode(errors="replace").strip()[:300]

@@ -87,7 +87,7 @@ class Leaving(Struct, frozen=True):
 
 def candidates(result: Import, forced: Collection[str] = ()) -> list[str]:
     """Names of the upstreams whose originals would be taken out if the hub served them, in their order."""
-    found = (name for name, server in (*result.taken, *result.known) if not server.off and name not in forced)
+    found = (name for name, server in result.all if not server.off and name not in forced)
     return list(dict.fromkeys(found))
 
 
@@ -107,7 +107,7 @@ def leaving(
     in `forced`, by the hub's names, are taken out whatever the hub makes of them.
     """
     found = Leaving([], [], [])
-    for name, server in (*result.taken, *result.known):
+    for name, server in result.all:
         place = server.place
         if server.off:
             continue
@@ -140,7 +140,7 @@ def is_changed(server: Server, text: str) -> bool:
 def leave_changed(result: Import) -> list[Stays]:
     """Take out of an import, before it is written, what hosts have changed since it was read; what stays for that."""
     stays: list[Stays] = []
-    for name, server in (*result.taken, *result.known):
+    for name, server in result.all:
         with suppress(EditRefused, EditError):
             if not is_changed(server, text_at(server.place.path)):
                 continue

@@ -64,8 +64,7 @@ class Original(Struct, frozen=True, kw_only=True):
 class Originals(Remembered[list[Original]]):
     """All servers that were turned off or taken out, in that order."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, list[Original])
+    kind = list[Original]
 
     def _refuse_or_forget(self, path: Path) -> None:
         raise EditError(

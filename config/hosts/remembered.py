@@ -5,7 +5,7 @@ does not lose what the host had.
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -25,14 +25,17 @@ class _File(Struct, Generic[T], frozen=True):
 class Remembered(Generic[T]):
     """One such file. Callers hold the lock (`config.files.locked`)."""
 
-    def __init__(self, path: Path, type: type[T]) -> None:
+    kind: ClassVar[Any]
+    """The type of a record."""
+
+    def __init__(self, path: Path) -> None:
         """Raises: EditError, if it cannot be read."""
         self._path = path
         self._records: dict[str, T] = {}
         data = read_file(path)
         if data is not None:
             try:
-                self._records = msgspec.json.decode(data, type=_File[type]).files  # type: ignore[valid-type]
+                self._records = msgspec.json.decode(data, type=_File[self.kind]).files  # type: ignore[name-defined]
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 self._refuse_or_forget(path)
 
@@ -78,8 +81,7 @@ class Had(Struct, frozen=True):
 class HadBefore(Remembered[list[Had]]):
     """The servers that every host had, by its file. Damaged records are forgotten: they only help to suggest."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, list[Had])
+    kind = list[Had]
 
     def add(self, servers: Iterable[tuple[str, Server]]) -> None:
         """Keep these servers, by their names in the hub; what a file had earlier stays.

@@ -1,7 +1,7 @@
 """Secrets that stand literally in settings of servers: where they are, and references in their places.
 
     spots_of(values)                      the places that look like secrets: (setting, name or position in it)
-    stored(values, name, spots, new)      ${secret:SERVER_VARIABLE} in their places; `new` gets names and values
+    refer_to_store(values, name, spots, new)  ${secret:SERVER_VARIABLE} in their places; `new` gets names and values
     referring(values, name, spots)        ${VARIABLE} in their places; the variables
 
 Nothing is kept here: whoever writes the references first gives `NewSecrets.keep` the store. Only names may be shown.
@@ -57,9 +57,8 @@ class NewSecrets:
 
     def name_for(self, wanted: str, value: str) -> str:
         """The name under which `value` is kept, or will be: `wanted`, or with a number if that is another secret."""
-        short = (
-            wanted if len(wanted) <= MAX_NAME else f"{wanted[: MAX_NAME - 9]}_{sha256(wanted.encode()).hexdigest()[:8]}"
-        )
+        digest = sha256(wanted.encode()).hexdigest()[:8]
+        short = wanted if len(wanted) <= MAX_NAME else f"{wanted[: MAX_NAME - 9]}_{digest}"
         for number in count(1):
             name = short if number == 1 else f"{short}_{number}"
             if name not in self.values and name not in self._taken:
@@ -144,7 +143,7 @@ def refer_to_store(values: Mapping[str, Any], name: str, spots: Spots, new: NewS
     def refer(literal: _Literal) -> str | None:
         if _LIVE.search(literal.value):
             return None
-        wanted = re.sub(r"[^A-Za-z0-9_.-]", "_", f"{_prefix(name)}_{literal.variable}")
+        wanted = re.sub(r"[^A-Za-z0-9_.-]", "_", f"{_upper(name)}_{literal.variable}")
         return f"${{secret:{new.name_for(wanted, literal.value.replace('$${', '${'))}}}"
 
     return _replace(values, spots, refer)
@@ -156,7 +155,7 @@ def referring(values: Mapping[str, Any], name: str, spots: Spots) -> tuple[dict[
 
     def refer(literal: _Literal) -> str:
         is_of_env = literal.variable in _table(values.get("env"))
-        variables.append(literal.variable if is_of_env else f"{_prefix(name)}_{literal.variable}")
+        variables.append(literal.variable if is_of_env else f"{_upper(name)}_{literal.variable}")
         return f"${{{variables[-1]}}}"
 
     return _replace(values, spots, refer), variables
@@ -195,10 +194,6 @@ def _scheme(value: str) -> tuple[str, str]:
     """The word before a secret, if there is one, and the secret."""
     found = _SCHEME.match(value)
     return (found[0], value[found.end() :]) if found else ("", value)
-
-
-def _prefix(name: str) -> str:
-    return _upper(name)
 
 
 def _upper(text: str) -> str:

@@ -88,11 +88,10 @@ def respell(rule: str, names: Mapping[str, Names], visible: Callable[[str, str],
     server, tool = _split(rule, names)
     if server is None:
         return None
-    if tool in ("", "*"):
-        return f"mcp__{KEY}__{server.prefix}__*" if server.prefix else f"mcp__{KEY}__*", server.upstream
-    if "*" in tool:
-        return f"mcp__{KEY}__{server.prefix}__{tool}" if server.prefix else f"mcp__{KEY}__{tool}", server.upstream
-    return f"mcp__{KEY}__{visible(server.prefix, tool) if server.prefix else tool}", server.upstream
+    if not server.prefix:
+        return f"mcp__{KEY}__{tool or '*'}", server.upstream
+    new = visible(server.prefix, tool) if tool and "*" not in tool else f"{server.prefix}__{tool or '*'}"
+    return f"mcp__{KEY}__{new}", server.upstream
 
 
 def _split(rule: str, names: Mapping[str, Names]) -> tuple[Names | None, str]:

@@ -34,17 +34,10 @@ _KNOWN: Final = _SWITCHES | _VALUED - {"--static-oauth-client-info", "--static-o
 _TRANSPORTS: Final = {"sse-only": "sse", "http-only": "http", "http-first": "auto", "sse-first": "auto"}
 
 
-def unwrap(values: dict[str, Any]) -> dict[str, Any] | None:
+def unwrap(values: Mapping[str, Any]) -> dict[str, Any] | None:
     """The settings of an upstream that starts such a program, as those of the server behind it; None: it is none."""
-    words = [values.get("command"), *(values.get("args") or ())]
-    if not all(isinstance(word, str) for word in words):
-        return None
-    packaged = _package([str(word) for word in words])
-    if packaged is None:
-        return None
-    package, rest = packaged
-    found = _PACKAGES[package](rest)
-    if found is None:
+    packaged = _package(values)
+    if packaged is None or (found := _PACKAGES[packaged[0]](packaged[1])) is None:
         return None
     env = values.get("env") or {}
     if "headers" in found:  # the program puts variables of its environment into them
@@ -56,13 +49,16 @@ def unwrap(values: dict[str, Any]) -> dict[str, Any] | None:
 def what_keeps_it(values: Mapping[str, Any]) -> str:
     """The option for which mcp-remote stays in between, since the hub has nothing like it; "": there is none, or the
     program is another one."""
+    name, words = _package(values) or ("", [])
+    if name != "mcp-remote" or unwrap(values) is not None:
+        return ""
+    return next((word.partition("=")[0] for word in words if word.startswith("--") and word not in _KNOWN), "")
+
+
+def words_of(values: Mapping[str, Any]) -> list[str]:
+    """The command and its arguments; []: they are no texts, or there is no command."""
     words = [values.get("command"), *(values.get("args") or ())]
-    if not all(isinstance(word, str) for word in words):
-        return ""
-    packaged = _package([str(word) for word in words])
-    if packaged is None or packaged[0] != "mcp-remote" or unwrap(dict(values)) is not None:
-        return ""
-    return next((word.partition("=")[0] for word in packaged[1] if word.startswith("--") and word not in _KNOWN), "")
+    return [str(word) for word in words] if all(isinstance(word, str) for word in words) else []
 
 
 def package_of(words: Sequence[str]) -> tuple[str, list[str]] | None:
@@ -92,12 +88,26 @@ def bare(package: str) -> str:
     return package[:at] if at > 0 else package
 
 
-def _package(words: list[str]) -> tuple[str, list[str]] | None:
-    found = package_of(words)
-    if found is None:
-        found = words[0].rpartition("/")[2], words[1:]
-    name = bare(found[0])
-    return (name, found[1]) if name in _PACKAGES else None
+def python_tool(words: Sequence[str]) -> list[str] | None:
+    """The arguments of `uvx`, `uv tool run` or `pipx run`; None: it is another program."""
+    program = program_of(words[0])
+    for runner, must in (("uvx", []), ("uv", ["tool", "run"]), ("pipx", ["run"])):
+        if program == runner and list(words[1 : len(must) + 1]) == must:
+            return list(words[len(must) + 1 :])
+    return None
+
+
+def program_of(command: str) -> str:
+    """The name of a program, without its place."""
+    return command.replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
+
+
+def _package(values: Mapping[str, Any]) -> tuple[str, list[str]] | None:
+    words = words_of(values)
+    if not words:
+        return None
+    package, rest = package_of(words) or (words[0].rpartition("/")[2], words[1:])
+    return (bare(package), rest) if bare(package) in _PACKAGES else None
 
 
 def _mcp_remote(words: list[str]) -> dict[str, Any] | None:
@@ -179,14 +189,8 @@ def _supergateway(words: list[str]) -> dict[str, Any] | None:
 
 
 def _server(url: str, headers: dict[str, str], transport: str) -> dict[str, Any] | None:
-    if not url:
-        return None
-    found: dict[str, Any] = {"url": url}
-    if headers:
-        found["headers"] = headers
-    if transport != "auto":
-        found["transport"] = transport
-    return found
+    found = {"url": url, "headers": headers, "transport": "" if transport == "auto" else transport}
+    return {setting: value for setting, value in found.items() if value} if url else None
 
 
 def _fill(value: str, env: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ from hub.wire.printable import printable_json
 
 if TYPE_CHECKING:
     from config.hosts.facts import Machine
-    from config.hosts.installed import Records
+    from config.hosts.hub_entries import Records
     from config.hosts.originals import Originals
     from config.loading.assemble import Loaded
     from hub.control.client import ControlClient
@@ -174,7 +174,7 @@ class Desk(argparse.Namespace):
         Raises:
             EditError: they cannot be read.
         """
-        from config.hosts.installed import Records
+        from config.hosts.hub_entries import Records
         from config.hub_paths import install_records_path
 
         return Records(install_records_path())

@@ -85,7 +85,7 @@ def settle_of_import(options: Desk, result: Import, own: Collection[str]) -> tup
     Raises:
         EditError: as `only_here`.
     """
-    wanted = only_here([(name, each.values) for name, each in (*result.taken, *result.known) if not each.off], own)
+    wanted = only_here([(name, each.values) for name, each in result.all if not each.off], own)
     is_asked = options.output.is_attended() and not (options.yes or options.dry_run or options.secrets)
     kept = _choose(wanted, options, is_asked=is_asked)
     left = {name: why_not_kept(variables) for name, variables in unkept(wanted, kept).items()}

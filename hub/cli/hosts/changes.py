@@ -6,7 +6,7 @@ import difflib
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import EX_OK
 from pathlib import Path
 from typing import Any
@@ -88,8 +88,7 @@ class HostChanges:
                 backup = carry_out(planned, records, now=now(), backups=backup_dir(), environ=self._machine.environ)
                 remember_originals(planned)
                 output.say(as_sentence(planned))
-            if backup is not None:
-                self._backups.append(backup)
+                self._backups += filter(None, [backup])
             output.append("hosts", as_object(planned, backup))
             for key in planned.foreign:
                 output.note(
@@ -212,9 +211,5 @@ def configuration_diff(path: Path, before: str, after: str) -> str:
 
 def text_diff(path: Path, before: str, after: str, secrets: Sequence[str]) -> str:
     """The same for any file, without `secrets`. A terminal obeys nothing of it."""
-    return "\n".join(_lines(path, before, after, secrets))
-
-
-def _lines(path: Path, before: str, after: str, secrets: Sequence[str]) -> Iterator[str]:
-    for line in difflib.unified_diff(before.splitlines(), after.splitlines(), str(path), str(path), lineterm=""):
-        yield printable(mask_secrets(line, secrets), keep="\t")
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), str(path), str(path), lineterm="")
+    return "\n".join(printable(mask_secrets(line, secrets), keep="\t") for line in lines)

@@ -61,7 +61,7 @@ def settle_near_duplicates(options: Desk, result: Import, config: HubConfig, cos
         UsageError: there was no answer.
     """
     output = options.output
-    groups = near_duplicates((*result.taken, *result.known), config.upstreams)
+    groups = near_duplicates(result.all, config.upstreams)
     for group in groups:
         output.append("near_duplicates", {"names": list(group.names), "why": group.why})
         if options.yes or options.dry_run or not output.is_attended():
@@ -137,42 +137,30 @@ def summarise(result: Import, skipped: list[Skipped], config: HubConfig, output:
     off = {name for name, upstream in config.upstreams.items() if upstream.disabled}
     off |= {name for name, server in result.taken if server.off or server.values.get("disabled")}
     new = {name for name, _ in result.taken}
-
-    rows = [
-        *((s.place, s.key, "taken", f"imported as {name}", name, _remarks(s)) for name, s in result.taken),
-        *(
-            (
-                s.place,
-                s.key,
-                "known",
-                f"{'duplicate of' if name in new else 'hubd has it as'} {name}",
-                name,
-                result.doubt(name, s) or result.about_tools(name, s),
-            )
-            for name, s in result.known
-        ),
-        *((s.place, s.key, "skipped", "skipped", None, s.why) for s in (*result.skipped, *skipped)),
+    rows: list[tuple[Server | Skipped, str, str, str | None, str]] = [
+        (each, "taken", f"imported as {name}", name, _remarks(each)) for name, each in result.taken
     ]
+    for name, server in result.known:
+        what = f"{'duplicate of' if name in new else 'hubd has it as'} {name}"
+        rows.append((server, "known", what, name, result.doubt(name, server) or result.about_tools(name, server)))
+    rows += [(each, "skipped", "skipped", None, each.why) for each in (*result.skipped, *skipped)]
     members = ("host", "title", "server", "did", "name", "disabled", "why")
     servers = [
-        dict(zip(members, (place.host.id, place.title, key, did, name, name in off, why), strict=True))
-        for place, key, did, _, name, why in rows
+        (each.place.host.id, each.place.title, each.key, did, name, name in off, why)
+        for each, did, _, name, why in rows
     ]
-    output.set(servers=servers)
+    output.set(servers=[dict(zip(members, server, strict=True)) for server in servers])
     if not rows:
         output.say("there are no servers to take over")
         return
-    printed = [
-        [str(cell).replace("\n", " ") for cell in (place.title, key, what)]
-        for place, key, what in (
-            (place, key, what + ", disabled" * (name in off)) for place, key, _, what, name, _ in rows
-        )
-    ]
-    output.show(Table(("HOST", "SERVER", "WHAT"), printed, shorten=("HOST", "SERVER")))
+    printed = []
     reasons: dict[str, list[str]] = {}
-    for (title, key, _), (*_, why) in zip(printed, rows, strict=True):
+    for entry, _, what, known, why in rows:
+        title, key = entry.place.title.replace("\n", " "), entry.key.replace("\n", " ")
+        printed.append((title, key, what + ", disabled" * (known in off)))
         if why:
             reasons.setdefault(why.replace("\n", " "), []).append(f"{key} of {title}")
+    output.show(Table(("HOST", "SERVER", "WHAT"), printed, shorten=("HOST", "SERVER")))
     if reasons:
         output.show("", *(f"{', '.join(names)}: {why}" for why, names in reasons.items()))
 
@@ -228,7 +216,7 @@ def say_tried(result: Import, outcomes: Mapping[str, ServerOutcome], output: Out
 
 def say_next(options: Desk, result: Import, machine: Machine, records: Records, output: Output) -> None:
     """Report what is left to do after an import: put the hub into hosts, and take the servers out of them."""
-    places = [server.place for _, server in (*result.taken, *result.known)]
+    places = [server.place for _, server in result.all]
     without = dict.fromkeys(place.host.id for place in places if not has_hub(place, machine, records))
     if without and not options.disable_originals:  # else it was said already
         output.note(f"{', '.join(without)} cannot reach the hub yet: `hubd install {' '.join(without)}` puts it there")

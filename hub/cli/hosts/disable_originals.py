@@ -4,11 +4,15 @@ starting what the hub serves and keep the rest.
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
+from functools import partial
 from os import EX_OK
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
@@ -20,7 +24,7 @@ from config.hosts.import_choice import Import
 from config.hosts.import_writing import Write, carry_out
 from config.hosts.install import run_program, text_at
 from config.hosts.leaving import Leaving, RemovalCommand, Served, Stays, candidates, leaving
-from config.hosts.originals import Originals
+from config.hosts.originals import Original, Originals
 from config.hosts.remembered import HadBefore
 from config.hub_paths import config_file, had_before_path, originals_path, state_dir
 from config.settings import HubConfig
@@ -30,55 +34,43 @@ from hub.cli.hosts.served import find_unserved, reasons, status_of
 from hub.control.errors import ControlFailed, HubNotRunning
 
 
-class ImportedOriginals:
-    """The servers in hosts whose upstreams one import found or made. Without `--disable-originals` it does nothing."""
+class ImportedOriginals(Struct):
+    """The servers in hosts whose upstreams one import found or made. Without `--disable-originals` it does nothing.
 
-    def __init__(
-        self,
-        options: Desk,
-        result: Import,
-        config: HubConfig,
-        machine: Machine,
-        records: Records,
-        unkept: Mapping[str, str] = {},
-        stays: Sequence[Stays] = (),
-    ) -> None:
-        """`config`: the one before the import; `unkept`: why servers stay whatever the hub says of them; `stays`: those
-        that are not imported.
+    Raises, when it is made:
+        UsageError: `--force` names a server that is not there.
+        EditError: nobody knows what earlier imports took out.
+    """
 
-        Raises:
-            UsageError: `--force` names a server that is not there.
-            EditError: nobody knows what earlier imports took out.
-        """
-        self._options = options
-        self._output: Output = options.output
-        self._result = result
-        self._config = config
-        self._machine = machine
-        self._records = records
-        self._unkept = unkept
-        self._stays = stays
-        self._forced: frozenset[str] = frozenset()
-        if options.disable_originals:
-            self._forced = self._names_by_force()
+    options: Desk
+    result: Import
+    config: HubConfig
+    """The configuration before the import."""
+    machine: Machine
+    records: Records
+    unkept: Mapping[str, str] = {}
+    """Why servers stay whatever the hub says of them."""
+    stays: Sequence[Stays] = ()
+    """Those that are not imported."""
+    forced: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if self.options.disable_originals:
+            self.forced = frozenset().union(*map(self._names_like, self.options.force))
             Originals(originals_path())  # one that is damaged is refused before anything is changed
-        elif options.force:
+        elif self.options.force:
             raise UsageError("--force belongs to --disable-originals")
 
-    def _names_by_force(self) -> frozenset[str]:
-        known = list(dict.fromkeys(name for name, _ in (*self._result.taken, *self._result.known)))
-        found: set[str] = set()
-        for pattern in self._options.force:
-            names = {name for name in known if fnmatchcase(name, pattern)}
-            if not names:
-                hint = nearest(pattern, known) or f"there are: {', '.join(known) or 'none'}"
-                raise UsageError(f"--force: these hosts have no server {pattern}; {hint}")
-            found |= names
-        return frozenset(found)
+    def _names_like(self, pattern: str) -> list[str]:
+        known = list(dict.fromkeys(name for name, _ in self.result.all))
+        if found := [name for name in known if fnmatchcase(name, pattern)]:
+            return found
+        hint = nearest(pattern, known) or f"there are: {', '.join(known) or 'none'}"
+        raise UsageError(f"--force: these hosts have no server {pattern}; {hint}")
 
     def files(self) -> list[str]:
         """The files of hosts that change if the hub serves everything."""
-        if not self._options.disable_originals:
+        if not self.options.disable_originals:
             return []
         plan = self._plan(self._hope())
         paths = [*(write.path for write in plan.writes), *(call.path for call in plan.programs)]
@@ -86,19 +78,21 @@ class ImportedOriginals:
 
     def show(self) -> int:
         """Show what would be taken out, as far as that is known without starting anything; the exit code."""
-        if not self._options.disable_originals:
+        if not self.options.disable_originals:
             return EX_OK
-        hoped = self._hope()
-        told, running = self._as_running()
-        unknown = [name for name in hoped if name not in told]
+        output, hoped, told, why = self.options.output, self._hope(), dict[str, str](), "no hub runs"
+        with suppress(HubNotRunning, ControlFailed, UsageError):
+            status = status_of(self.main)
+            there = {row.name for row in status.upstreams}
+            told = reasons([name for name in hoped if name in there], status)
+            why = "the hub does not have them yet"
         plan = self._plan({**hoped, **told})
-        show_writes(plan.writes, (), self._output)
+        show_writes(plan.writes, (), output)
         for call in plan.programs:
-            self._output.append("commands", shlex.join(call.command))
-            self._output.say(f"would run: {shlex.join(call.command)}")
-        if unknown:
-            why = "the hub does not have them yet" if running else "no hub runs"
-            self._output.note(
+            output.append("commands", shlex.join(call.command))
+            output.say(f"would run: {shlex.join(call.command)}")
+        if unknown := [name for name in hoped if name not in told]:
+            output.note(
                 f"{', '.join(unknown)}: shown as if the hub served them, since {why}; those that do not connect stay"
             )
         return self._say(plan)
@@ -109,105 +103,74 @@ class ImportedOriginals:
         Raises:
             EditError: a file was changed meanwhile, or cannot be written.
         """
-        if not self._options.disable_originals:
+        output = self.options.output
+        if not self.options.disable_originals:
             return EX_OK
-        served = self._ask_what_is_served()
-        if served is None:
-            return EX_FAILED
-        plan = self._plan(served)
-        code = carry_out_writes(plan.writes, (), self._output)
-        return max(code, self._run(plan), self._say(plan))
-
-    # --- deciding
-
-    def _plan(self, served: Served) -> Leaving:
-        plan = leaving(
-            self._result,
-            self._config,
-            self._machine,
-            self._records,
-            served={**served, **self._unkept},
-            forced=self._forced,
-            without_hub=self._options.without_hub,
-        )
-        plan.stays.extend(self._stays)
-        return plan
-
-    def _hope(self) -> dict[str, str]:
-        """As if the hub served everything."""
-        return dict.fromkeys(candidates(self._result, self._forced), "")
-
-    def _names_to_serve(self) -> list[str]:
-        """The servers that need to be served: not those that stay for another reason."""
-        hoped = self._hope()
-        stay = {(each.place.path, each.place.kept.root, each.key) for each in self._plan(hoped).stays}
-        leave = {
-            name
-            for name, server in (*self._result.taken, *self._result.known)
-            if (server.place.path, server.place.kept.root, server.key) not in stay
-        }
-        return [name for name in hoped if name in leave]
-
-    def _as_running(self) -> tuple[dict[str, str], bool]:
-        """The words of a hub that runs about the servers that it has; False: none runs."""
         try:
-            status = status_of(self.main)
-        except (HubNotRunning, ControlFailed, UsageError):
-            return {}, False
-        there = {row.name for row in status.upstreams}
-        return reasons([name for name in self._hope() if name in there], status), True
-
-    def _ask_what_is_served(self) -> dict[str, str] | None:
-        """Of each server whether the hub serves it; None: that cannot be told, and was said."""
-        try:
-            asked, of_projects = self._names_to_serve(), self._of_projects()
-            own = [name for name in asked if name not in of_projects]
-            projects = {name: of_projects[name] for name in asked if name in of_projects}
-            can_start = self._options.config is None
-            return find_unserved(own, self._output, main=self.main, can_start=can_start, projects=projects)
+            served = self._find_unserved()
         except (HubNotRunning, ControlFailed, UsageError) as error:
-            self._output.fail(EX_FAILED, f"nothing was taken out of hosts, since no hub can tell what works: {error}")
-            return None
-
-    def _of_projects(self) -> dict[str, Path]:
-        """The servers that are only in the file of a project."""
-        found = {}
-        for name, server in (*self._result.taken, *self._result.known):
-            if server.place.project is not None and name not in self._config.upstreams:
-                found[name] = server.place.project
-        users = {name for name, server in self._result.taken if server.place.project is None}
-        return {name: project for name, project in found.items() if name not in users}
+            text = "nothing was taken out of hosts, since no hub can tell what works"
+            return output.fail(EX_FAILED, f"{text}: {error}")
+        plan = self._plan(served)
+        code = carry_out_writes(plan.writes, (), output)
+        done, failed = run_removals(plan.programs, self.machine.environ, output)
+        for call in done:
+            output.say(f"ran {shlex.join(call.command)}")
+        return max(code, failed, self._say(plan))
 
     @property
     def main(self) -> Path:
         """The main file of the hub."""
-        return Path(os.path.abspath((self._options.config or config_file()).expanduser()))
+        return Path(os.path.abspath((self.options.config or config_file()).expanduser()))
 
-    # --- doing and saying
+    def _plan(self, served: Served) -> Leaving:
+        plan = leaving(
+            self.result,
+            self.config,
+            self.machine,
+            self.records,
+            served={**served, **self.unkept},
+            forced=self.forced,
+            without_hub=self.options.without_hub,
+        )
+        plan.stays.extend(self.stays)
+        return plan
 
-    def _run(self, plan: Leaving) -> int:
-        """Have hosts change their files themselves; the exit code."""
-        done, code = run_removals(plan.programs, self._machine.environ, self._output)
-        for call in done:
-            self._output.say(f"ran {shlex.join(call.command)}")
-        return code
+    def _hope(self) -> dict[str, str]:
+        """As if the hub served everything."""
+        return dict.fromkeys(candidates(self.result, self.forced), "")
+
+    def _find_unserved(self) -> dict[str, str]:
+        """Of each server the reason why the hub does not serve it. Those that stay for another reason are not asked
+        about."""
+        hoped, of_projects = self._hope(), self._of_projects()
+        stay = {(each.place.path, each.place.kept.root, each.key) for each in self._plan(hoped).stays}
+        places = ((name, each.place, each.key) for name, each in self.result.all)
+        leave = {name for name, place, key in places if (place.path, place.kept.root, key) not in stay}
+        own = [name for name in hoped if name in leave and name not in of_projects]
+        projects = {name: of_projects[name] for name in hoped if name in leave and name in of_projects}
+        can_start = self.options.config is None
+        return find_unserved(own, self.options.output, main=self.main, can_start=can_start, projects=projects)
+
+    def _of_projects(self) -> dict[str, Path]:
+        """The servers that are only in the file of a project."""
+        others = {
+            name for name, server in self.result.taken if server.place.project is None
+        } | self.config.upstreams.keys()
+        places = ((name, server.place.project) for name, server in self.result.all if name not in others)
+        return {name: project for name, project in places if project is not None}
 
     def _say(self, plan: Leaving) -> int:
         """Say which servers stay with their hosts, and why; the exit code."""
-        output, code = self._output, EX_OK
+        output, code = self.options.output, EX_OK
         for each in plan.stays:
             output.append("stay", {"host": each.place.host.id, "server": each.key, "name": each.name, "why": each.why})
         for sentence in plan.sentences:
             code = output.fail(EX_FAILED, sentence)
-        unserved = _names(plan)
-        if unserved:
+        if unserved := dict.fromkeys(each.name for each in plan.stays if each.kind in ("not served", "sign-in")):
             flags = " ".join(f"--force {name}" for name in unserved)
             output.note(f"what the hub does not serve goes on working in its host; {flags} takes it out all the same")
         return code
-
-
-def _names(plan: Leaving) -> Sequence[str]:
-    return list(dict.fromkeys(each.name for each in plan.stays if each.kind in ("not served", "sign-in")))
 
 
 def show_writes(writes: Sequence[Write], secrets: Sequence[str], output: Output) -> None:
@@ -247,14 +210,10 @@ def write_each(writes: Sequence[Write], output: Output) -> tuple[list[tuple[Writ
     with lock_edits(state_dir()):
         remembered = Originals(originals_path())
         for write in writes:
-            before = remembered.get(write.path)
-            if write.originals:  # recorded before the change: what was not taken out is never put back
-                remembered.add(write.path, write.originals)
             try:
-                done.append((write, carry_out(write, now())))
+                with _recorded(remembered, write.path, write.originals):
+                    done.append((write, carry_out(write, now())))
             except EditError as error:
-                if write.originals:
-                    remembered.put(write.path, before)
                 code = output.fail(EX_FAILED, str(error))
     return done, code
 
@@ -275,24 +234,34 @@ def run_removals(
     with lock_edits(state_dir()):
         remembered = Originals(originals_path())
         for call in calls:
-            if not _is_same(call):
-                key = call.original.key
-                code = output.fail(
-                    EX_FAILED, f'{call.path}: "{key}" was changed meanwhile, and left as it is; run this again'
-                )
-                continue
-            before = remembered.get(call.path)
-            remembered.add(call.path, [call.original])
             try:
-                run_program(call.command, environ)
+                if not _is_same(call):
+                    key = call.original.key
+                    raise EditError(f'{call.path}: "{key}" was changed meanwhile, and left as it is; run this again')
+                with _recorded(remembered, call.path, [call.original], partial(_is_there, call)):
+                    run_program(call.command, environ)
+                output.append("commands", shlex.join(call.command))
+                done.append(call)
             except EditError as error:
-                if _is_there(call):
-                    remembered.put(call.path, before)
                 code = output.fail(EX_FAILED, str(error))
-                continue
-            output.append("commands", shlex.join(call.command))
-            done.append(call)
     return done, code
+
+
+@contextmanager
+def _recorded(
+    remembered: Originals, path: Path, originals: Sequence[Original], is_there: Callable[[], bool] = lambda: True
+) -> Iterator[None]:
+    """Remember servers before the block takes them out of a file: what was not taken out is never put back. If it fails
+    they are forgotten, as far as that file still has them."""
+    before = remembered.get(path)
+    if originals:
+        remembered.add(path, originals)
+    try:
+        yield
+    except EditError:
+        if originals and is_there():
+            remembered.put(path, before)
+        raise
 
 
 def remember_hosts(result: Import) -> None:
@@ -324,17 +293,14 @@ def _file(path: Path, backup: Path | None, diff: str) -> dict[str, Any]:
 
 def _is_same(call: RemovalCommand) -> bool:
     """True if the host's file has the server as it was when this was planned."""
-    try:
-        return bool(
-            serverfile.entries(call.original.shape, text_at(call.path)).get(call.original.key) == call.original.entry
-        )
-    except (EditError, EditRefused):
-        return False
+    original = call.original
+    with suppress(EditError, EditRefused):
+        return bool(serverfile.entries(original.shape, text_at(call.path)).get(original.key) == original.entry)
+    return False
 
 
 def _is_there(call: RemovalCommand) -> bool:
     """True if the host's file still has the server, although its program was to take it out; False if nobody knows."""
-    try:
+    with suppress(EditError, EditRefused):
         return not call.original.is_out(text_at(call.path))
-    except (EditError, EditRefused):
-        return False
+    return False

@@ -4,7 +4,7 @@ Rules of hosts that no longer match once tools come through the hub: they are re
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from config.hosts.install import text_at
 from config.hosts.originals import Original, of_host
 from config.hosts.tool_rules import Names, Rule, find_rules
 from config.hub_paths import token_path
-from config.loading.assemble import load_all
 from config.loading.check import split_listen
 from config.settings import HubConfig
 from hub.catalog.names import name_id, visible_name
@@ -49,17 +48,26 @@ class HostEntries:
         """
         self._machine = machine
         self._hubd = own_command()
-        self._door = _door(options.config) if options.http else None
+        self._door = _door(options.loaded.config) if options.http else None
         self._variables = variables_to_carry(machine.environ, machine.home)
         self._without_urls: list[str] = []
-        self._each = _Servers(options.config, machine) if options.each else None
+        self._names: list[str] | None = None
+        """The servers that get an entry each; None: there is one for the hub."""
+        if options.each:
+            config = options.loaded.config
+            self._names = [name for name, upstream in config.upstreams.items() if not upstream.disabled]
+            self._known = names_by_identity(config, import_directory(options.config), os.environ)
+            if not self._names:
+                raise UsageError("--each: the hub has no servers yet; `hubd import` or `hubd add` first")
 
     def of(self, place: Place, originals: list[Original]) -> Entries:
-        """The entries of one file. `originals`: the servers that imports took out of it."""
-        if self._each is None:
+        """The entries of one file, by name: the host's own name for a server, else the hub's. `originals`: the servers
+        that imports took out of it."""
+        if self._names is None:
             return {KEY: self._entry(place, "", KEY)}
-        names = self._each.keys(place, originals)
-        return {key: self._entry(place, name, key) for name, key in names.items()}
+        keys = {name: name for name in self._names}
+        keys |= {name: key for key, name in _keys(place, originals, self._known, self._machine) if name in keys}
+        return {key: self._entry(place, name, key) for name, key in keys.items()}
 
     def by_hand(self, host: KnownHost) -> Mapping[str, Any]:
         """The hub's entry for people to write where it could not be put."""
@@ -88,40 +96,23 @@ class HostEntries:
                 f"the entries hold no token, since {self._door.come}; for a host that cannot, `hubd token new NAME` "
                 "makes one to write into its entry"
             )
-        if self._each is not None:
+        if self._names is not None:
             output.note("for servers that you add later, run this again")
 
 
-class _Servers:
-    """The servers of the hub, by the names that hosts have, or had, for them."""
-
-    def __init__(self, named: Path | None, machine: Machine) -> None:
-        """
-        Raises:
-            UsageError: there are none.
-            ConfigError: the configuration cannot be used.
-        """
-        config: HubConfig = load_all(named, os.environ, partly=True).config
-        self._machine = machine
-        self._names = [name for name, upstream in config.upstreams.items() if not upstream.disabled]
-        self._known: dict[Identity, str] = names_by_identity(config, import_directory(named), os.environ)
-        if not self._names:
-            raise UsageError("--each: the hub has no servers yet; `hubd import` or `hubd add` first")
-
-    def keys(self, place: Place, originals: list[Original]) -> dict[str, str]:
-        """The name of the entry for each server of the hub: the host's own name for it, else the hub's."""
-        texts = [serverfile.snippet(place.kept, each.key, each.entry) for each in of_host(place, originals)]
-        with suppress(EditError, EditRefused):  # it is said when the file is to be changed
-            texts.append(text_at(place.path))
-        found = {name: name for name in self._names}
-        for text in texts:
-            with suppress(EditRefused):
-                servers, _ = survey(place, text, self._machine.environ, self._machine.home)
-                for server in servers:
-                    name = self._known.get(server.identity) or self._known.get(server.original)
-                    if name in found:
-                        found[name] = server.key
-        return found
+def _keys(
+    place: Place, originals: list[Original], known: Mapping[Identity, str], machine: Machine
+) -> Iterator[tuple[str, str]]:
+    """The servers of the hub that a host has, or had: its own name for each, and the hub's. `known`: these by identity,
+    `originals`: the servers that imports took out of the file."""
+    texts = [serverfile.snippet(place.kept, each.key, each.entry) for each in of_host(place, originals)]
+    with suppress(EditError, EditRefused):  # it is said when the file is to be changed
+        texts.append(text_at(place.path))
+    for text in texts:
+        with suppress(EditRefused):
+            for server in survey(place, text, machine.environ, machine.home)[0]:
+                if name := known.get(server.identity) or known.get(server.original):
+                    yield server.key, name
 
 
 class _Door(Struct, frozen=True):
@@ -134,14 +125,12 @@ class _Door(Struct, frozen=True):
     """The way in which hosts without a token are let in there; "": they need none, or are not."""
 
 
-def _door(named: Path | None) -> _Door:
+def _door(config: HubConfig) -> _Door:
     """The URL of the hub and what opens it, from its configuration.
 
     Raises:
         UsageError: the configuration leaves the port to the kernel, or does not name the proxy.
-        ConfigError: the configuration cannot be used.
     """
-    config = load_all(named, os.environ, partly=True).config
     host, port = split_listen(config.listen)
     if port == 0:
         raise UsageError('--http needs a fixed port: write listen = "127.0.0.1:8765" in hubd.toml')
@@ -167,19 +156,19 @@ def _port_now(configured: str) -> int:
 
 
 def say_permissions(
-    places: Iterable[Place],
-    config: HubConfig,
-    known: Mapping[tuple[object, ...], str],
-    machine: Machine,
-    output: Output,
+    places: Iterable[Place], config: HubConfig, known: Mapping[Identity, str], machine: Machine, output: Output
 ) -> None:
     """Report the rules of these hosts that need another spelling through the hub; those that deny as warnings. `known`:
     the servers of the hub by identity."""
+
+    def visible(prefix: str, tool: str) -> str:
+        return visible_name("tool", prefix, tool, config.name_budget)
+
     for place in places:
         host = place.host
         if not (host.permissions or host.project_permissions):
             continue
-        rules = _rules(place, _names(place, config, known, machine), config, machine)
+        rules = find_rules(host, machine, _folders(place), _names(place, config, known, machine), visible)
         for rule in rules:
             members = {"host": host.id, "file": str(rule.path), "list": rule.kind, "rule": rule.rule, "new": rule.new}
             output.append("permissions", members)
@@ -187,31 +176,15 @@ def say_permissions(
         _say(host.title, [rule for rule in rules if rule.kind != "deny"], output)
 
 
-def _rules(place: Place, servers: list[Names], config: HubConfig, machine: Machine) -> list[Rule]:
-    def visible(prefix: str, tool: str) -> str:
-        return visible_name("tool", prefix, tool, config.name_budget)
-
-    return find_rules(place.host, machine, _folders(place), servers, visible)
-
-
-def _names(place: Place, config: HubConfig, known: Mapping[tuple[object, ...], str], machine: Machine) -> list[Names]:
+def _names(place: Place, config: HubConfig, known: Mapping[Identity, str], machine: Machine) -> list[Names]:
     """The servers that the host has or had, by its names; others of the hub by the hub's."""
-    names = {name: name for name, upstream in config.upstreams.items() if not upstream.disabled}
-    texts = [serverfile.snippet(place.kept, each.key, each.entry) for each in of_host(place, originals_of(place))]
-    with suppress(EditError, EditRefused):
-        texts.append(text_at(place.path))
-    found = []
-    for text in texts:
-        with suppress(EditRefused):
-            for server in survey(place, text, machine.environ, machine.home)[0]:
-                name = known.get(server.identity) or known.get(server.original)
-                if name in names:
-                    found.append((server.key, name))
-    found += [(key, name) for name, key in names.items() if key not in dict(found)]
     prefixes = {
         name: "" if upstream.prefix == "" else name_id(upstream.prefix or name, config.name_budget)
         for name, upstream in config.upstreams.items()
+        if not upstream.disabled
     }
+    found = [each for each in _keys(place, originals_of(place), known, machine) if each[1] in prefixes]
+    found += [(name, name) for name in prefixes if name not in dict(found)]
     return [Names(key, name, prefixes[name]) for key, name in found]
 
 
@@ -230,11 +203,9 @@ def _say(title: str, rules: list[Rule], output: Output) -> None:
     if not rules:
         return
     denies = rules[0].kind == "deny"
-    what = (
-        "these deny rules do not forbid the same tools of the hub"
-        if denies
-        else "these rules do not match the same tools of the hub, so you are asked again"
-    )
+    what = "these deny rules do not forbid the same tools of the hub"
+    if not denies:
+        what = "these rules do not match the same tools of the hub, so you are asked again"
     lines = [f"{title}: {what}. Add the names on the right, beside the old ones:"]
     for path in dict.fromkeys(rule.path for rule in rules):
         lines.append(f"  {path}")

@@ -12,7 +12,7 @@ from typing import Any, Final
 from config.editing.text.change import EditRefused
 from config.editing.text.serverfile import entries
 from config.errors import ConfigError, EditError
-from config.hosts.facts import KnownHost, Machine, Place, all_hosts, is_found, project_place, user_places
+from config.hosts.facts import Machine, Place, all_hosts, is_found, project_place, user_places
 from config.hosts.hub_entries import KEY, Records, our_entries
 from config.hosts.import_writing import import_directory, names_by_identity
 from config.hosts.install import Plan, own_program, plan_entries, plan_restore, plan_uninstall, text_at
@@ -127,9 +127,6 @@ def _uninstall(options: Desk) -> int:
         except EditError:
             return False
 
-    def rest(place: Place, records: Records) -> Plan:
-        return plan_restore(place, originals_of(place))
-
     places = choose_places(options, machine)
     changes = HostChanges(options, machine)
     changes.add(places, plan)
@@ -139,7 +136,8 @@ def _uninstall(options: Desk) -> int:
         def is_done(place: Place) -> bool:
             return any(each.host is place.host and is_same_file(each.path, place.path) for each in done)
 
-        changes.add([place for place in _with_originals(options, machine) if not is_done(place)], rest)
+        rest = [place for place in _with_originals(options, machine) if not is_done(place)]
+        changes.add(rest, lambda place, _: plan_restore(place, originals_of(place)))
     code = changes.carry_out()
     if not options.restore_originals:
         _remind(options, machine)
@@ -192,7 +190,8 @@ def _list(options: Desk, machine: Machine, output: Output) -> int:
         place
         for host in all_hosts().values()
         if is_found(host, machine)
-        for place in (user_places(host, machine) if project is None else _of_project(host, project))
+        for place in (user_places(host, machine) if project is None else [project_place(host, project)])
+        if place is not None
     ]
     found = [{**of_place(place), "hub": _state(place, records)} for place in places]
     output.set(hosts=found)
@@ -208,11 +207,6 @@ def _list(options: Desk, machine: Machine, output: Output) -> int:
         f"\nRun `hubd install{where} NAME...` or `hubd install{where} --all`; --dry-run shows the changes first."
     )
     return EX_OK
-
-
-def _of_project(host: KnownHost, project: Path) -> list[Place]:
-    place = project_place(host, project)
-    return [] if place is None else [place]
 
 
 def _state(place: Place, records: Records) -> str:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError
 from config.hosts.facts import Machine, Place, all_hosts, every_user_file
-from config.hosts.host_servers import identities, survey
+from config.hosts.host_servers import Identity, identities, survey
 from config.hosts.import_writing import import_directory, names_by_identity
 from config.hosts.install import text_at
 from config.hosts.leaving import SIGN_IN
@@ -126,34 +126,31 @@ def hosts_that_lost(name: str, named: Path | None) -> list[Place]:
     """The files of hosts that had the server `name` of the hub until it was taken out, if no host starts it now.
     Nobody is kept from removing a server by what cannot be read here. `named`: the main file, None: the user's own.
     """
-    try:
-        return _hosts_that_lost(name, named)
-    except (ConfigError, EditError):
-        return []
+    machine, lost = Machine.this(), []
+    with suppress(ConfigError, EditError):
+        config, names = _configured(named)
+        if _has_a_twin(name, config):
+            return []
+        out = Originals(originals_path())
+        for place in _places(machine, out):
+            with suppress(EditError, EditRefused):
+                text = text_at(place.path)
+                if _has(place, text, name, names, machine):
+                    return []
+                before, _ = restore(text, [each for each in out.of(place) if each.is_out(text)])
+                if _has(place, before, name, names, machine):
+                    lost.append(place)
+    return lost
 
 
-def _hosts_that_lost(name: str, named: Path | None) -> list[Place]:
-    """The same.
+def _configured(named: Path | None) -> tuple[HubConfig, dict[Identity, str]]:
+    """The configuration, and the names of its servers by identity.
 
     Raises:
-        ConfigError: the configuration cannot be read.
-        EditError: nobody knows what imports took out.
+        ConfigError: it cannot be read.
     """
-    machine, out = Machine.this(), Originals(originals_path())
     config = load_all(named, os.environ, partly=True).config
-    if _has_a_twin(name, config):
-        return []
-    names = names_by_identity(config, import_directory(named), os.environ)
-    lost = []
-    for place in _places(machine, out):
-        with suppress(EditError, EditRefused):
-            text = text_at(place.path)
-            if _has(place, text, name, names, machine):
-                return []
-            before, _ = restore(text, [each for each in out.of(place) if each.is_out(text)])
-            if _has(place, before, name, names, machine):
-                lost.append(place)
-    return lost
+    return config, names_by_identity(config, import_directory(named), os.environ)
 
 
 def _has_a_twin(name: str, config: HubConfig) -> bool:
@@ -166,14 +163,12 @@ def _has_a_twin(name: str, config: HubConfig) -> bool:
 def hosts_that_start(name: str) -> list[Place]:
     """The files of hosts that start the server `name` of the hub by themselves, as far as they can be read."""
     machine, found = Machine.this(), []
-    try:
-        names = names_by_identity(load_all(None, os.environ, partly=True).config, import_directory(None), os.environ)
-    except (ConfigError, EditError):
-        return []
-    for place in (file for host in all_hosts().values() for file in every_user_file(host, machine)):
-        with suppress(EditError, EditRefused, OSError):
-            if _has(place, text_at(place.path), name, names, machine):
-                found.append(place)
+    with suppress(ConfigError, EditError):
+        _, names = _configured(None)
+        for place in (file for host in all_hosts().values() for file in every_user_file(host, machine)):
+            with suppress(EditError, EditRefused, OSError):
+                if _has(place, text_at(place.path), name, names, machine):
+                    found.append(place)
     return found
 
 

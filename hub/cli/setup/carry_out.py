@@ -18,7 +18,7 @@ from config.hosts.facts import Machine, Place
 from config.hosts.hub_entries import KEY, Records, stdio_entry, variables_to_carry
 from config.hosts.import_choice import Import
 from config.hosts.import_writing import Write
-from config.hosts.install import Plan, carry_out, own_program, plan_install
+from config.hosts.install import Plan, carry_out, own_program, plan_entries
 from config.hosts.leaving import Leaving, Served, leaving
 from config.hosts.originals import Original, is_same_file, of_host
 from config.hosts.secret_literals import NewSecrets
@@ -112,7 +112,7 @@ def plan_installs(places: Sequence[Place], machine: Machine, records: Records) -
         entry = stdio_entry(place.host, hubd, variables)
         program = own_program(place.host, machine.environ)
         try:
-            found.append(plan_install(place, entry, records, program, originals_of(place)))
+            found.append(plan_entries(place, {KEY: entry}, records, program, originals_of(place)))
         except EditError as error:
             found.append(Plan(place, "refused", why=str(error).removeprefix(f"{place.path}: ")))
     return found

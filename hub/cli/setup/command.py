@@ -10,7 +10,6 @@ from msgspec import structs
 from config.files import read_file
 from config.hosts.facts import every_user_file
 from config.hosts.host_servers import Server
-from config.hosts.hub_entries import Records
 from config.hosts.import_choice import Import
 from config.hosts.import_writing import (
     Write,
@@ -215,7 +214,7 @@ class _Journey:
 
     def _plan(self, result: Import, new: NewSecrets | None, survey: Survey, way: Way) -> SetupPlan:
         imported = self._import(result, new)
-        names = [name for name, _ in (*result.taken, *result.known)]
+        names = [name for name, _ in result.all]
         served = dict.fromkeys(names, "")
         if (status := running_hub.status()) is not None:
             served |= reasons([name for name in served if name in self._ours], status)
@@ -232,7 +231,7 @@ class _Journey:
         config = structs.replace(
             self._config, upstreams={**self._config.upstreams, **upstreams_in(plan.imported, self._machine)}
         )
-        taken = {server.identity: name for name, server in (*result.taken, *result.known)}
+        taken = {server.identity: name for name, server in result.all}
         say_permissions(survey.places, config, {**self._known, **taken}, self._machine, self._output)
         options = Desk(hosts=self._options.hosts, project=None)
         say_elsewhere(options, self._machine, self._known, self._output)
@@ -248,7 +247,7 @@ class _Journey:
             for each in stays:
                 code = output.fail(EX_FAILED, each.sentence)
         self._work = work = CarryOut(plan, self._options)
-        names = [name for name, _ in (*result.taken, *result.known)]
+        names = [name for name, _ in result.all]
         tried = {name for name, _ in result.taken} - self._ours  # only what worked is left of these
         try:
             with work:

@@ -32,7 +32,7 @@ def keep_variables(
         EditError: the store of secrets cannot be read.
     """
     output = options.output
-    wanted = only_here([(name, server.values) for name, server in (*result.taken, *result.known)], own)
+    wanted = only_here([(name, server.values) for name, server in result.all], own)
     if not wanted:
         return found, None
     kept = ask_what_to_keep(wanted) if may_ask(options) else list(wanted)

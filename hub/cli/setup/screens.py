@@ -107,7 +107,7 @@ def secrets(held: Sequence[tuple[str, Server]]) -> Iterator[Block]:
 
 def costs(result: Import, verdicts: Sequence[ServerVerdict], places: Sequence[Place]) -> Iterator[Block]:
     """The tools that every host would be shown, as far as they were seen now, and the hosts that take fewer."""
-    names = {name for name, _ in (*result.taken, *result.known)}
+    names = {name for name, _ in result.all}
     seen = {each.name: each.outcome for each in verdicts if each.outcome is not None and each.name in names}
     tools = sum(each.tools or 0 for each in seen.values())
     tokens = sum(each.tokens or 0 for each in seen.values())

@@ -148,7 +148,7 @@ def verdicts(
     `outcomes`: of those that were tried."""
     found = [
         _verdict(name, server, ours, outcomes, result.about_tools(name, server), result.doubt(name, server))
-        for name, server in (*result.taken, *result.known)
+        for name, server in result.all
     ]
     found += [
         ServerVerdict(host=each.place.host.id, title=each.place.title, key=each.key, did="left", why=each.why)
@@ -191,14 +191,12 @@ def keep_what_works(result: Import, ours: Collection[str], outcomes: Mapping[str
         tried = outcomes.get(name)
         return name in ours or (not server.off and tried is not None and tried.works)
 
-    for found in (result.taken, result.known, result.unsure, result.had):
-        found[:] = [each for each in found if is_kept(*each)]
+    result.take_out(lambda name, server: not is_kept(name, server))
 
 
 def leave(result: Import, found: Sequence[ServerVerdict], why: Mapping[str, str]) -> list[ServerVerdict]:
     """Take servers out of `result` that do not work for these reasons, by the hub's names; the verdicts then."""
-    for all in (result.taken, result.known, result.unsure, result.had):
-        all[:] = [each for each in all if each[0] not in why]
+    result.take_out(lambda name, _: name in why)
     return [
         structs.replace(each, did="does not work", why=why[each.name]) if each.name in why else each for each in found
     ]

@@ -23,7 +23,7 @@ def servers(host, **entries):
 
 def groups(*found):
     result = taken([server for each in found for server in each])
-    return [(list(each.names), each.why) for each in near_duplicates((*result.taken, *result.known))]
+    return [(list(each.names), each.why) for each in near_duplicates(result.all)]
 
 
 def npx(*args):

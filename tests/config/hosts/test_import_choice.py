@@ -322,7 +322,7 @@ def test_what_the_hub_cannot_read_now_is_neither_taken_twice_nor_taken_out(machi
     known = identities_in(f'[upstreams.gh]\ncommand = "npx"\nargs = ["-y", "github"]\nenv.T = "{value}"\n', NOTHING)
     result = taken(surveyed(machine, "cursor", SAME % "Bearer abc")[0], known=known, names=["gh"])
     assert result.taken == []
-    assert [name for name, _ in result.unsure] == ["gh"]
+    assert result.doubt(*result.known[0])
     found = leaving(result, HubConfig(), machine, Records(machine.home / "none"), served={"gh": ""}, without_hub=True)
     why = "the hub has it as gh, but cannot read the values of its variables now, so they may differ"
     assert (found.writes, found.sentences) == ([], [f'Cursor: "gh" left enabled: {why}'])
@@ -592,7 +592,7 @@ def test_what_changed_since_it_was_read_does_not_leave_its_host(meanwhile, machi
 def test_what_changed_since_it_was_read_is_not_imported(meanwhile):
     result, path = meanwhile
     stays = leave_changed(result)
-    assert [name for name, _ in (*result.taken, *result.known)] == ["b"]
+    assert [name for name, _ in result.all] == ["b"]
     assert [each.sentence for each in stays] == [
         f'Kiro: "a" in {path} was changed meanwhile, so it was left as it is; run this again',
         f'Windsurf: "same" in {stays[1].place.path} is a of Kiro, which was changed, so it was left as it is; '
@@ -603,6 +603,6 @@ def test_what_changed_since_it_was_read_is_not_imported(meanwhile):
 
 def test_what_the_hub_has_already_leaves_the_other_hosts_though_one_has_changed_it(meanwhile):
     result, _ = meanwhile
-    again = taken([server for _, server in (*result.taken, *result.known)], known={result.taken[0][1].identity: "a"})
+    again = taken([server for _, server in result.all], known={result.taken[0][1].identity: "a"})
     leave_changed(again)
-    assert [(name, server.key) for name, server in (*again.taken, *again.known)] == [("b", "b"), ("a", "same")]
+    assert [(name, server.key) for name, server in again.all] == [("b", "b"), ("a", "same")]

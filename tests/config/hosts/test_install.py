@@ -11,7 +11,7 @@ from config.editing.text import serverfile
 from config.errors import EditError
 from config.hosts.facts import Machine, all_hosts, is_found, project_place, user_places
 from config.hosts.hub_entries import KEY, Records, http_entry, stdio_entry, variables_of
-from config.hosts.install import carry_out, plan_install, plan_uninstall
+from config.hosts.install import carry_out, plan_entries, plan_uninstall
 from tests.support import host_homes
 from tests.support.host_homes import HOMES
 
@@ -36,7 +36,7 @@ class User:
         return stdio_entry(all_hosts()[id], hubd)
 
     def install(self, id, entry=None, place=None):
-        plan = plan_install(place or self.place(id), entry or self.entry(id), self.records)
+        plan = plan_entries(place or self.place(id), {KEY: entry or self.entry(id)}, self.records)
         self.carry_out(plan)
         return plan
 
@@ -260,7 +260,7 @@ def test_not_utf_8(user):
 
 def test_a_file_that_changes_meanwhile_is_left_alone(user):
     path = host_homes.write(user.home, "cursor")["cursor"]
-    plan = plan_install(user.place("cursor"), user.entry("cursor"), user.records)
+    plan = plan_entries(user.place("cursor"), {KEY: user.entry("cursor")}, user.records)
     path.write_text("{}")
     with pytest.raises(EditError, match="meanwhile"):
         user.carry_out(plan)

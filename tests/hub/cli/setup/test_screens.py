@@ -6,9 +6,9 @@ import pytest
 
 from config.editing.beside_main import Capture
 from config.hosts.facts import Machine, all_hosts, user_places
-from config.hosts.hub_entries import Records
+from config.hosts.hub_entries import KEY, Records
 from config.hosts.import_writing import Write
-from config.hosts.install import plan_install
+from config.hosts.install import plan_entries
 from config.hosts.leaving import Leaving
 from config.hosts.originals import take_out
 from hub.cli.desk import Output
@@ -32,7 +32,7 @@ def make_plan(tmp_path):
             text, original = take_out(place, text, key)
             originals.append(original)
         write = Write(path, path.read_text(), text, place, tuple(originals))
-        installed = plan_install(place, HUB, Records(tmp_path / "installed.json"))
+        installed = plan_entries(place, {KEY: HUB}, Records(tmp_path / "installed.json"))
         return SetupPlan([], None, capture, [installed], Leaving([write] if without else [], [], []), "running")
 
     return plan
