@@ -211,7 +211,7 @@ def write_each(writes: Sequence[Write], output: Output) -> tuple[list[tuple[Writ
         remembered = Originals(originals_path())
         for write in writes:
             try:
-                with _recorded(remembered, write.path, write.originals):
+                with _keep_record(remembered, write.path, write.originals):
                     done.append((write, carry_out(write, now())))
             except EditError as error:
                 code = output.fail(EX_FAILED, str(error))
@@ -238,7 +238,7 @@ def run_removals(
                 if not _is_same(call):
                     key = call.original.key
                     raise EditError(f'{call.path}: "{key}" was changed meanwhile, and left as it is; run this again')
-                with _recorded(remembered, call.path, [call.original], partial(_is_there, call)):
+                with _keep_record(remembered, call.path, [call.original], partial(_is_there, call)):
                     run_program(call.command, environ)
                 output.append("commands", shlex.join(call.command))
                 done.append(call)
@@ -248,7 +248,7 @@ def run_removals(
 
 
 @contextmanager
-def _recorded(
+def _keep_record(
     remembered: Originals, path: Path, originals: Sequence[Original], is_there: Callable[[], bool] = lambda: True
 ) -> Iterator[None]:
     """Remember servers before the block takes them out of a file: what was not taken out is never put back. If it fails

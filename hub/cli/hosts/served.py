@@ -128,7 +128,7 @@ def hosts_that_lost(name: str, named: Path | None) -> list[Place]:
     """
     machine, lost = Machine.this(), []
     with suppress(ConfigError, EditError):
-        config, names = _configured(named)
+        config, names = _load_names(named)
         if _has_a_twin(name, config):
             return []
         out = Originals(originals_path())
@@ -143,7 +143,7 @@ def hosts_that_lost(name: str, named: Path | None) -> list[Place]:
     return lost
 
 
-def _configured(named: Path | None) -> tuple[HubConfig, dict[Identity, str]]:
+def _load_names(named: Path | None) -> tuple[HubConfig, dict[Identity, str]]:
     """The configuration, and the names of its servers by identity.
 
     Raises:
@@ -164,7 +164,7 @@ def hosts_that_start(name: str) -> list[Place]:
     """The files of hosts that start the server `name` of the hub by themselves, as far as they can be read."""
     machine, found = Machine.this(), []
     with suppress(ConfigError, EditError):
-        _, names = _configured(None)
+        _, names = _load_names(None)
         for place in (file for host in all_hosts().values() for file in every_user_file(host, machine)):
             with suppress(EditError, EditRefused, OSError):
                 if _has(place, text_at(place.path), name, names, machine):
