@@ -15,6 +15,10 @@ EDGE = 512
 """The part of each end of a long line that is read."""
 LARGE_BYTES = 1 << 20
 """A longer line whose ends say nothing stays unread."""
+METHOD_FIRST, THEN_ID = b'{"method":"', b',"jsonrpc":"2.0","id":'
+ID_FIRST, THEN_METHOD = b'{"jsonrpc":"2.0","id":', b',"method":"'
+ID_EDGE = 64
+"""The part of the end of a line in which an id is looked for first."""
 
 Id = int | str
 
@@ -33,8 +37,8 @@ _scan = _json.make_scanner(_Plain)  # type: ignore[arg-type]
 quoted = _json.encode_basestring_ascii
 """A string as JSON."""
 UNREADABLE = (ValueError, SystemError, RecursionError, IndexError, StopIteration)
-"""Exceptions of a line that cannot be read. The scanner looks for its class of errors in
-the json package; without that it fails without an exception, which the interpreter makes a SystemError."""
+"""Exceptions of a line that cannot be read. The scanner looks for its class of errors in the json package; without that
+it fails without an exception, which the interpreter makes a SystemError."""
 
 
 def parse(line: bytes) -> object:
@@ -67,21 +71,20 @@ def members_of_ends(line: bytes) -> dict[str, object]:
 
 
 def _usual(line: bytes) -> dict[str, object] | None:
-    """Method and id of a request in the form that the SDKs write, at a fifth of the cost of parsing."""
-    if line.startswith(b'{"method":"'):
-        at = line.rfind(b',"jsonrpc":"2.0","id":', -64) + 22
-        id, method = line[at:-2], 11
-        if at < 22:
-            return None
-    elif line.startswith(b'{"jsonrpc":"2.0","id":'):
-        at = line.find(b",", 22)
-        id, method = line[22:at], at + 11
-        if not line.startswith(b',"method":"', at):
-            return None
+    """Method and id of a request in one of the forms that the SDKs write, at a fifth of the cost of parsing; else None.
+
+    {"method":"M", ... ,"jsonrpc":"2.0","id":N}
+    {"jsonrpc":"2.0","id":N,"method":"M", ... }
+    """
+    if line.startswith(METHOD_FIRST):
+        method = line[len(METHOD_FIRST) : EDGE]
+        _, both, id = line[-ID_EDGE:-2].rpartition(THEN_ID)
+    elif line.startswith(ID_FIRST):
+        id, both, method = line[len(ID_FIRST) : EDGE].partition(THEN_METHOD)
     else:
         return None
-    name = line[method : line.find(b'"', method)]
-    if not (id.isdigit() and len(id) < 20) or b"\\" in name:
+    name, quote, _ = method.partition(b'"')
+    if not (both and quote and id.isdigit() and len(id) < 20) or b"\\" in name:
         return None
     return {"method": name.decode(errors="replace"), "id": int(id)}
 
@@ -101,11 +104,11 @@ def _front(text: str, found: dict[str, object]) -> None:
     """Members from the start up to the first array or object, whose value is given as None."""
     at = 0
     while text[at] in "{,":
-        at += 2 if text[at + 1] == " " else 1
+        at = _step(text, at, 1)
         if text[at] != '"':
             return
         name, at = _json.scanstring(text, at + 1, True)
-        at += 2 if text[at + 1] == " " else 1
+        at = _step(text, at, 1)
         if text[at] in "{[":
             found[name] = None
             return
@@ -133,13 +136,18 @@ def _back(text: str, found: dict[str, object]) -> None:
             while text[start - 1] in "-0123456789":
                 start -= 1
             value = int(text[start:end])
-        colon = start - (2 if text[start - 1] == " " else 1)
+        colon = _step(text, start, -1)
         opening = text.rindex('"', 0, colon - 1)
         name = text[opening + 1 : colon - 1]
-        end = opening - (2 if text[opening - 1] == " " else 1)
+        end = _step(text, opening, -1)
         if text[colon - 1 : colon + 1] != '":' or text[end] not in "{," or "\\" in f"{value}{name}":
             return
         found.setdefault(name, value)
+
+
+def _step(text: str, at: int, by: int) -> int:
+    """The next place in this direction, a blank left out."""
+    return at + by * (2 if text[at + by] == " " else 1)
 
 
 def first_id(data: bytes, at: int, end: int) -> tuple[Id | None, int]:
@@ -203,20 +211,18 @@ _HARMLESS = "It changes nothing, so it can be repeated."
 
 
 def loss(id: Id, *, harmless: bool, orderly: bool) -> bytes:
-    """The error for a request whose hub is gone: `draining` when the hub was told to stop,
-    `upstream_lost` when it died. `harmless`: it may be repeated."""
+    """The error for a request whose hub is gone: `draining` if it was told to stop, `upstream_lost` if it died.
+    `harmless`: it may be repeated."""
     text = f"{_STOPPED if orderly else _DIED} {_HARMLESS if harmless else _UNKNOWN}"
-    kind, retryable = DRAINING if orderly else UPSTREAM_LOST, "true" if harmless else "false"
-    data = f'{{"hub":"{kind}","executed":"unknown","retryable":{retryable}}}'
-    return _error(id, quoted(text), data)
+    return _error(id, text, DRAINING if orderly else UPSTREAM_LOST, executed="unknown", retryable=harmless)
 
 
 def refusal(id: Id, why: str) -> bytes:
     """The error for a request of a host that the hub refuses, with the reason that it gave."""
-    data = f'{{"hub":"{UPSTREAM_UNAVAILABLE}","executed":"no","retryable":false}}'
-    return _error(id, quoted(f"The hub refused this host: {why}"), data)
+    return _error(id, f"The hub refused this host: {why}", UPSTREAM_UNAVAILABLE, executed="no", retryable=False)
 
 
-def _error(id: Id, text: str, data: str) -> bytes:
-    error = f'{{"code":{INTERNAL_ERROR},"message":{text},"data":{data}}}'
+def _error(id: Id, text: str, kind: str, *, executed: str, retryable: bool) -> bytes:
+    data = f'{{"hub":"{kind}","executed":"{executed}","retryable":{"true" if retryable else "false"}}}'
+    error = f'{{"code":{INTERNAL_ERROR},"message":{quoted(text)},"data":{data}}}'
     return f'{{"jsonrpc":"2.0","id":{json_of(id)},"error":{error}}}\n'.encode()

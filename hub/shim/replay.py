@@ -18,60 +18,15 @@ Lists are said to have changed only where they differ, if both hubs say digests 
 A line is remembered once the hub has received all of it; before that it cannot have acted upon it.
 """
 
-from hub.shim.mini_jsonrpc import (
-    Id,
-    as_id,
-    as_object,
-    cancellation,
-    first_id,
-    json_of,
-    loss,
-    members,
-    members_of_ends,
-    notification,
-    params_of,
-    parse,
-    quoted,
-    refusal,
-    resource_change,
-)
+from hub.shim import mini_jsonrpc as rpc
+from hub.shim.mini_jsonrpc import Id, as_id, as_object
 from hub.shim.seen_lists import SeenLists
-from hub.wire.vocabulary import (
-    ACKNOWLEDGED,
-    CANCELLED,
-    COMPLETE,
-    DISCOVER,
-    INITIALIZE,
-    INITIALIZED,
-    LIST_FLAGS,
-    LISTEN,
-    PING,
-    PROMPTS_GET,
-    RESOURCES_READ,
-    SET_LEVEL,
-    SHIM_LINE,
-    SUBSCRIBE,
-    SUBSCRIPTION_KEY,
-    TEMPLATES_LIST,
-    UNSUBSCRIBE,
-)
+from hub.wire import vocabulary as mcp
 
-REPEATABLE = frozenset(
-    (
-        COMPLETE,
-        DISCOVER,
-        INITIALIZE,
-        LISTEN,
-        PING,
-        PROMPTS_GET,
-        RESOURCES_READ,
-        SET_LEVEL,
-        SUBSCRIBE,
-        TEMPLATES_LIST,
-        UNSUBSCRIBE,
-    )
-)
-"""Requests that may be sent twice, beside all lists."""
+READS = {mcp.COMPLETE, mcp.DISCOVER, mcp.LISTEN, mcp.PING, mcp.PROMPTS_GET, mcp.RESOURCES_READ}
+"""Requests that change nothing, beside all lists."""
+SETTINGS = {mcp.INITIALIZE, mcp.SET_LEVEL, mcp.SUBSCRIBE, mcp.UNSUBSCRIBE}
+"""Requests that change no more when they are sent twice."""
 
 MAX_RUNNING = 1024
 MAX_KEPT_LINE_BYTES = 1 << 16
@@ -82,8 +37,7 @@ AT_ONCE = 8
 
 ANSWERS = b'{"jsonrpc":"2.0","id":'
 REFUSES = b'{"jsonrpc":"2.0","error":'
-CANCELS = b'{"jsonrpc":"2.0","method":"' + CANCELLED.encode() + b'"'
-ACKNOWLEDGES = b'{"jsonrpc":"2.0","method":"' + ACKNOWLEDGED.encode() + b'"'
+CANCELS, ACKNOWLEDGES = (b'{"jsonrpc":"2.0","method":"%b"' % m.encode() for m in (mcp.CANCELLED, mcp.ACKNOWLEDGED))
 """Beginnings of the lines of the hub that the shim has to read."""
 
 
@@ -131,22 +85,17 @@ class Replay:
         self.refused: list[str] = []
         """Subscriptions that the new hub refused; `retry` asks again."""
 
-    def __repr__(self) -> str:
-        return (
-            f"<Replay [{len(self._running)} running, {len(self.questions)} asked, {len(self._subscribed)} subscribed]>"
-        )
-
     @property
     def waits(self) -> bool:
         """True if the hub owes the host an answer, beside those of streams that stay open."""
-        return not self.greeted or any(request.method != LISTEN for request in self._running.values())
+        return not self.greeted or any(request.method != mcp.LISTEN for request in self._running.values())
 
     # --- from the host
 
     def sent(self, line: bytes, *, whole: bool = True) -> None:
         """Note a line that the hub has received. Unless it is `whole` it lacks its middle, and cannot be sent again."""
         try:
-            said = members(line) if whole else members_of_ends(line)
+            said = rpc.members(line) if whole else rpc.members_of_ends(line)
             if isinstance(said, dict):
                 self._note(said, line if whole else b"")
             elif isinstance(said, list):
@@ -166,19 +115,18 @@ class Replay:
             self._seen.asked(method)
             if id not in self._running and len(self._running) < MAX_RUNNING:
                 self._running[id] = self._request(method, message, line)
-        elif method == CANCELLED:
-            self._forget(as_id(params_of(line, message).get("requestId")))
-        elif method == INITIALIZED:
+        elif method == mcp.CANCELLED:
+            self._forget(as_id(rpc.params_of(line, message).get("requestId")))
+        elif method == mcp.INITIALIZED:
             self._initialized = line
 
     def _request(self, method: str, message: dict[str, object], line: bytes) -> SentRequest:
         if not is_harmless(method):
             return SentRequest(method, b"", "")
-        uri = ""
-        if method in (SUBSCRIBE, UNSUBSCRIBE):
-            uri = _text(params_of(line, message).get("uri"))
-            if method == UNSUBSCRIBE:
-                self._unsubscribe(uri)
+        about_uri = method in (mcp.SUBSCRIBE, mcp.UNSUBSCRIBE)
+        uri = _text(rpc.params_of(line, message).get("uri")) if about_uri else ""
+        if method == mcp.UNSUBSCRIBE:
+            self._unsubscribe(uri)
         return SentRequest(method, self._keep(line), uri)
 
     def _keep(self, line: bytes) -> bytes:
@@ -201,56 +149,55 @@ class Replay:
     def reads(self, begun: bytes) -> bool:
         """True if the shim needs more than the id of a line of the hub that begins so."""
         if not begun.startswith(ANSWERS):
-            return begun.startswith((CANCELS, ACKNOWLEDGES, SHIM_LINE, REFUSES, b"["))
-        id, _ = first_id(begun, len(ANSWERS), len(begun))
-        if id is None or self._awaited.get(id) == INITIALIZE:
+            return begun.startswith((CANCELS, ACKNOWLEDGES, mcp.SHIM_LINE, REFUSES, b"["))
+        id, _ = rpc.first_id(begun, len(ANSWERS), len(begun))
+        if id is None or self._awaited.get(id) == mcp.INITIALIZE:
             return True
         request = self._running.get(id)
-        return request is not None and request.method == INITIALIZE
+        return request is not None and request.method == mcp.INITIALIZE
 
     def on_hub_lines(self, data: bytes) -> bytes:
-        """Note whole lines of the hub; the bytes of them that the host gets."""
-        seen: list[bytes] | None = None
-        start, size = 0, len(data)
-        while start < size:
+        """Note whole lines of the hub; the bytes of them that the host gets: `data` itself, if it gets them all."""
+        pieces: list[bytes] = []
+        passed = start = 0
+        while start < len(data):
             end = data.find(b"\n", start) + 1
             try:
                 other = self._heard(data, start, end)
             except Exception:  # noqa: BLE001 - a line that cannot be noted passes all the same
                 other = None
-            if other is not None and seen is None:
-                seen = [data[:start]]
-            if seen is not None:
-                seen.append(data[start:end] if other is None else other)
+            if other is not None:
+                pieces += data[passed:start], other
+                passed = end
             start = end
-        return data if seen is None else b"".join(seen)
+        return b"".join((*pieces, data[passed:])) if pieces else data
 
     def _heard(self, data: bytes, start: int, end: int) -> bytes | None:
         """The bytes that the host gets in place of a line; None: the line itself."""
         if data.startswith(ANSWERS, start):
             return self._answers(data, start, end)
         if data.startswith(CANCELS, start):
-            id = as_id(params_of(data[start:end], {}).get("requestId"))
+            id = as_id(rpc.params_of(data[start:end], {}).get("requestId"))
             return None if id is None else self._cancels(id)
         if data.startswith(ACKNOWLEDGES, start):
-            return self._acknowledges(params_of(data[start:end], {}))
-        if data.startswith(SHIM_LINE, start):
-            said = as_object(parse(data[start:end]))
+            return self._acknowledges(rpc.params_of(data[start:end], {}))
+        if data.startswith(mcp.SHIM_LINE, start):
+            said = as_object(rpc.parse(data[start:end]))
             self.stopping = self.stopping or "bye" in said
             return self._seen.on_digests(as_object(said["lists"])) if "lists" in said else b""
         if data.startswith(REFUSES, start) and not self.served:
-            self.refusal = _error(parse(data[start:end]))
+            self.refusal = _error(rpc.parse(data[start:end]))
             # requests that wait are answered with their ids, and nothing else is
             return None if self.greeted and not self._running else b""
         if data.startswith(b"[", start):
-            batch = parse(data[start:end])
+            batch = rpc.parse(data[start:end])
             for message in batch if isinstance(batch, list) else ():
                 self._forget(as_id(as_object(message).get("id")))
             return None
         return self._seen.hub_changed(data[start:end]) if self._seen.waits else None
 
     def _answers(self, data: bytes, start: int, end: int) -> bytes | None:
-        id, at = first_id(data, start + len(ANSWERS), end)
+        id, at = rpc.first_id(data, start + len(ANSWERS), end)
         if id is None:
             return None
         kind = data[at + 2 : at + 3]  # of "result", "error" or "method"
@@ -263,7 +210,7 @@ class Replay:
         request = self._running.get(id)
         if request is None:
             return None
-        if self.stopping and request.method == LISTEN and request.line and kind == b"r":
+        if self.stopping and request.method == mcp.LISTEN and request.line and kind == b"r":
             return b""  # the next hub opens it again
         self.served = True
         self._forget(id)
@@ -273,33 +220,33 @@ class Replay:
 
     def _remember(self, id: Id, request: SentRequest, data: bytes, start: int, end: int) -> None:
         """Note the state that a request has made, which a new hub does not have."""
-        if request.method == INITIALIZE:
-            result = as_object(as_object(parse(data[start:end])).get("result"))
+        if request.method == mcp.INITIALIZE:
+            result = as_object(as_object(rpc.parse(data[start:end])).get("result"))
             abilities = as_object(result.get("capabilities"))
             self._handshake, self._version = (id, request.line), result.get("protocolVersion")
             self._lists = [
                 flag
-                for flag, method in LIST_FLAGS.items()
+                for flag, method in mcp.LIST_FLAGS.items()
                 if as_object(abilities.get(method.split("/")[1])).get("listChanged") is True
             ]
             self._initialized, self._level = b"", None
             for uri in list(self._subscribed):
                 self._unsubscribe(uri)
-        elif request.method == SET_LEVEL:
+        elif request.method == mcp.SET_LEVEL:
             self._level = (id, request.line)
-        elif request.method == UNSUBSCRIBE:
+        elif request.method == mcp.UNSUBSCRIBE:
             self._unsubscribe(request.uri)
-        elif request.method == SUBSCRIBE and request.uri not in self._subscribed and self._keep(request.line):
+        elif request.method == mcp.SUBSCRIBE and request.uri not in self._subscribed and self._keep(request.line):
             self._subscribed[request.uri] = (id, request.line)
 
     def _cancels(self, id: Id) -> bytes | None:
         """The hub withdraws a question; or has ended a listen, which it says by a notification and an answer."""
         self.questions.pop(id, None)
         request = self._running.get(id)
-        return b"" if self.stopping and request is not None and request.method == LISTEN else None
+        return b"" if self.stopping and request is not None and request.method == mcp.LISTEN else None
 
     def _acknowledges(self, params: dict[str, object]) -> bytes | None:
-        id = as_id(as_object(params.get("_meta")).get(SUBSCRIPTION_KEY))
+        id = as_id(as_object(params.get("_meta")).get(mcp.SUBSCRIPTION_KEY))
         request = self._running.get(id) if id is not None else None
         if id is None or request is None:
             return None
@@ -307,34 +254,34 @@ class Replay:
         if id not in self._acknowledged:
             return None
         self._acknowledged.remove(id)
-        meta = f'"_meta":{{{quoted(SUBSCRIPTION_KEY)}:{json_of(id)}}}'
+        meta = f'"_meta":{{{rpc.quoted(mcp.SUBSCRIPTION_KEY)}:{rpc.json_of(id)}}}'
         listened = as_object(params.get("notifications"))
-        said = [
-            self._seen.on_change(flag, notification(method, meta))
-            for flag, method in LIST_FLAGS.items()
-            if listened.get(flag) is True
-        ]
+        flags = [flag for flag in mcp.LIST_FLAGS if listened.get(flag) is True]
         uris = listened.get("resourceSubscriptions")
-        said += [resource_change(str(uri), "," + meta) for uri in (uris if isinstance(uris, list) else ())]
-        return b"".join(said)
+        changes = [rpc.resource_change(str(uri), "," + meta) for uri in (uris if isinstance(uris, list) else ())]
+        return b"".join((*self._list_changes(flags, meta), *changes))
+
+    def _list_changes(self, flags: list[str], params: str = "") -> list[bytes]:
+        """The lines that say that these lists have changed, as far as the host is to be told now."""
+        return [self._seen.on_change(flag, rpc.notification(mcp.LIST_FLAGS[flag], params)) for flag in flags]
 
     # --- when the connection is gone, and when there is a new one
 
     def on_loss(self) -> bytes:
         """The hub is lost; the lines that the host gets at once."""
         self._seen.hub_lost(announced=self.greeted and not self._acknowledged)
-        said = [cancellation(id) for id in self.questions]
+        said = [rpc.cancellation(id) for id in self.questions]
         for id, request in list(self._running.items()):
-            again = request.method == LISTEN or not (self.stopping or (request.again and request.method != INITIALIZE))
-            if not (request.line and again):
-                said.append(loss(id, harmless=is_harmless(request.method), orderly=self.stopping))
+            is_first = not (self.stopping or (request.again and request.method != mcp.INITIALIZE))
+            if not (request.line and (is_first or request.method == mcp.LISTEN)):
+                said.append(self._loss(id, request))
                 self._forget(id)
-        self.questions.clear()
-        self._awaited.clear()
-        self._acknowledged.clear()
-        self.unsubscribed.clear()
-        self.refused.clear()
+        for left in (self.questions, self._awaited, self._acknowledged, self.unsubscribed, self.refused):
+            left.clear()
         return b"".join(said)
+
+    def _loss(self, id: Id, request: SentRequest) -> bytes:
+        return rpc.loss(id, harmless=is_harmless(request.method), orderly=self.stopping)
 
     @property
     def refused_host(self) -> bool:
@@ -348,10 +295,8 @@ class Replay:
                 self.sent(line)
         running, self._running = self._running, {}
         if self.refused_host:
-            return b"".join(refusal(id, self.refusal) for id in running)
-        return b"".join(
-            loss(id, harmless=is_harmless(request.method), orderly=self.stopping) for id, request in running.items()
-        )
+            return b"".join(rpc.refusal(id, self.refusal) for id in running)
+        return b"".join(self._loss(id, request) for id, request in running.items())
 
     def greeting(self) -> bytes:
         """The line that a new hub must answer before it gets anything else."""
@@ -361,7 +306,7 @@ class Replay:
         if self._handshake is None:
             return b""
         id, line = self._handshake
-        self._awaited[id] = INITIALIZE
+        self._awaited[id] = mcp.INITIALIZE
         return line
 
     def rest(self) -> bytes:
@@ -397,24 +342,24 @@ class Replay:
 
     def _replay_answer(self, id: Id, line: bytes, well: bool) -> bytes:
         uri = self._awaited.pop(id)
-        if uri != INITIALIZE:
+        if uri != mcp.INITIALIZE:
             if not well and uri in self._subscribed:  # its server may only be starting
                 self.refused.append(uri)
-            return resource_change(uri) if uri else b""
-        answer = as_object(parse(line))
+            return rpc.resource_change(uri) if uri else b""
+        answer = as_object(rpc.parse(line))
         self.greeted = True
         if not well:
             self.refusal = _error(answer)
         elif self._version is not None and as_object(answer.get("result")).get("protocolVersion") != self._version:
             self.refusal = f"it does not speak revision {self._version} of MCP any more"
         elif self._initialized:
-            return b"".join(self._seen.on_change(flag, notification(LIST_FLAGS[flag])) for flag in self._lists)
+            return b"".join(self._list_changes(self._lists))
         return b""
 
 
 def is_harmless(method: str) -> bool:
     """True if a request may be sent twice."""
-    return method in REPEATABLE or method.endswith("/list")
+    return method in READS or method in SETTINGS or method.endswith("/list")
 
 
 def _error(message: object) -> str:
