@@ -7,8 +7,9 @@ started from a shell. So without `XDG_RUNTIME_DIR` the usual place of it is trie
 
 import os
 
+from hub.linux.descriptors import has_all_users
+
 ROOT = 0
-UID_MAP = "/proc/self/uid_map"
 UNMAPPED = 65534
 """The number that files of users have who have none here."""
 
@@ -83,13 +84,7 @@ def refuse_foreign_dir(directory: str, found: "os.stat_result | None" = None) ->
 def _is_unmapped(uid: int) -> bool:
     """True if this stands for users that this container or sandbox has no number for, such as the root outside, who has
     the directory /tmp there."""
-    if uid != UNMAPPED:
-        return False
-    try:
-        with open(UID_MAP, "rb") as file:
-            return file.read(64).split() != [b"0", b"0", b"4294967295"]
-    except OSError:
-        return False
+    return uid == UNMAPPED and has_all_users() is False
 
 
 def private_dir(path: str) -> str:

@@ -17,7 +17,7 @@ from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NothingLi
 from hub.control.hang_probe import QUIET_S, connect_within, pid_in_lock, refuse_hung
 from hub.control.interruptible_wait import now_s, readable
 from hub.control.methods import LOGS, STOP, Method, read
-from hub.linux.peer_credentials import ForeignPeer, refuse_foreign_hub
+from hub.linux.descriptors import ForeignPeer, refuse_foreign_hub
 from hub.linux.processes import hold
 
 CONNECT_S: Final = 5.0

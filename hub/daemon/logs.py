@@ -22,6 +22,7 @@ from typing import Final
 import msgspec
 import trio
 
+from hub.linux.descriptors import own_path
 from hub.wire.printable import printable, printable_json
 from upstreams.journal.journal import Journal
 
@@ -188,7 +189,7 @@ def configure(
 def reopen(path: str) -> bool:
     """Go on writing in a new file at `path`, if the log is a file of that directory by now; whether it is."""
     try:
-        current = os.readlink("/proc/self/fd/2")
+        current = os.readlink(own_path(2))
         if os.path.dirname(current) != os.path.dirname(path):
             return False
         both = (1, 2) if os.path.sameopenfile(1, 2) else (2,)

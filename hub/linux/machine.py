@@ -17,7 +17,6 @@ from trio.abc import Clock
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", None)
 """Runs on during sleep, which `CLOCK_MONOTONIC` does not; None: the system has no such clock."""
-WHOLE_RANGE: Final = ["0", "0", "4294967295"]
 LATE_S: Final = 2.0
 STEP_S: Final = 1.0
 _ID_PATH: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -105,14 +104,6 @@ def read_boot_id() -> str:
         OSError: the system has none.
     """
     return _ID_PATH.read_text("ascii", "replace").strip()
-
-
-def has_all_users(proc: Path = Path("/proc")) -> bool:
-    """True if this process is in no user namespace: there all strangers are one user, or have other numbers."""
-    try:
-        return (proc / "self" / "uid_map").read_text("ascii").split() == WHOLE_RANGE
-    except (OSError, UnicodeDecodeError):
-        return False
 
 
 def file_system_of(path: Path) -> str:

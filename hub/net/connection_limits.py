@@ -14,19 +14,22 @@ the newcomer is refused. From three quarters of all guests on, a principal makes
 The server and its connections share what is open, what is running, and a clock for their deadlines.
 """
 
-import math
 import select
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from email.utils import formatdate
+from functools import partial
 from itertools import islice
+from math import inf
 from typing import Final
 
 import trio
 
 from hub.link.budget import Budget
 from hub.link.rates import TokenBucket
+from hub.linux.hangups import HangupSet
 from hub.net.http_message import EarlyReply, HttpLimits, HttpRequest, HttpResponse, Undecided
-from hub.wire.http.request_head import HeadParser, read_head
+from hub.wire.http.request_head import HeadParser, RequestHead, read_head
 
 ARRIVE_S: Final = 0.5
 """Time limit for the first bytes of an honest host to arrive."""
@@ -70,8 +73,8 @@ class OpenConnection:
         poll.register(self.fd, select.POLLIN)
         return bool(self._buffer or poll.poll(0))
 
-    def stirred(self, event: int) -> None:
-        """Handle an epoll event: the peer has sent something, or hung up."""
+    def stirred(self, *, hung_up: bool) -> None:
+        """The peer has hung up, or has sent something."""
         raise NotImplementedError
 
     def expire(self) -> None:
@@ -86,7 +89,7 @@ class OpenConnection:
         shared = self.shared
         shared.crowd.remove(self)
         shared.room.unpark_all()
-        shared.hangups.unregister(self.fd)
+        shared.hangups.remove(self.fd)
         del shared.connections[self.fd]
         self._stream.socket.close()
 
@@ -108,9 +111,6 @@ class Crowd:
         """Strangers that wait for their turn, those that came first at the front, and what answers each."""
         self._at_once = TokenBucket(AT_ONCE, ANSWERED_TOGETHER / ANSWER_EVERY_S)
         self.refused = 0
-
-    def __repr__(self) -> str:
-        return f"<Crowd: {self.guests} guests, {len(self._silent)} silent strangers, {len(self._talking)} others>"
 
     @property
     def guests(self) -> int:
@@ -177,10 +177,8 @@ class Crowd:
         self._in_turn.pop(visitor, None)
         principal = self._guests.pop(visitor, None)
         if principal is not None:
-            left = self._of[principal] - 1
-            if left:
-                self._of[principal] = left
-            else:
+            self._of[principal] -= 1
+            if not self._of[principal]:
                 del self._of[principal]
 
     def make_room(self, now: float) -> bool:
@@ -203,10 +201,8 @@ class Crowd:
 
     def _send_away(self, principal: str | None = None) -> bool:
         """Close the guest that has been idle longest, of `principal` or of all guests; False: none is idle."""
-        among = [guest for guest, whose in self._guests.items() if principal is None or whose == principal]
-        idle = [guest for guest in among if guest.is_idle]
-        idle.sort(key=lambda guest: guest.deadline)
-        for guest in idle:
+        idle = [each for each, whose in self._guests.items() if principal in (None, whose) and each.is_idle]
+        for guest in sorted(idle, key=lambda guest: guest.deadline):
             if not guest.has_sent():  # a request that has arrived would be lost
                 guest.abort()
                 return True
@@ -217,6 +213,7 @@ Handler = Callable[[HttpRequest, HttpResponse], Awaitable[None]]
 Guard = Callable[[HttpRequest], EarlyReply | Undecided | None]
 
 
+@dataclass(eq=False)
 class ServerState:
     """State of one server.
 
@@ -224,47 +221,33 @@ class ServerState:
     is `asleep`; whoever brings news has to `wake` upkeep first.
     """
 
-    def __init__(
-        self,
-        handler: Handler,
-        guard: Guard,
-        limits: HttpLimits,
-        nursery: trio.Nursery,
-        hangups: select.epoll,
-        budget: Budget,
-        crowd: Crowd,
-    ) -> None:
-        self.budget = budget
-        self.crowd = crowd
-        self.handler = handler
-        self.guard = guard
-        self.limits = limits
-        self.nursery = nursery
-        """Runs the connections, and the rest of writes that met a full socket."""
-        self.hangups = hangups
-        """Epoll set of every connection: reports hang-ups, and for strangers incoming bytes, too."""
-        self.parser = HeadParser(read_head)
-        self.connections: dict[int, OpenConnection] = {}
-        """Open connections, by the descriptors of their sockets."""
-        self.streams: set[HttpResponse] = set()
-        self.running = 0
-        """Requests being answered."""
-        self.draining = False
-        self.quiet = trio.Event()
-        """Set when the server drains and no request is running."""
-        self.room = trio.lowlevel.ParkingLot()
-        """Tasks waiting for a connection to close or to become a guest."""
-        self.asleep: trio.Event | None = None
-        """Set while upkeep sleeps until something happens, which has to `wake` it first."""
-        self._is_answering = False
-        self.now = trio.current_time()
-        """The time, at most a second old unless upkeep is asleep."""
-        self.date = b""
-        """The `Date` header field of that time."""
-        self.tick()
-
-    def __repr__(self) -> str:
-        return f"<ServerState {len(self.connections)} connections, {self.running} running, {len(self.streams)} streams>"
+    handler: Handler
+    guard: Guard
+    limits: HttpLimits
+    budget: Budget
+    crowd: Crowd
+    nursery: trio.Nursery = field(init=False)
+    """Runs the connections, and the rest of writes that met a full socket."""
+    hangups: HangupSet = field(init=False)
+    """All connections, watched for hang-ups, and strangers for incoming bytes, too."""
+    parser: HeadParser[RequestHead] = field(default_factory=partial(HeadParser, read_head))
+    connections: dict[int, OpenConnection] = field(default_factory=dict)
+    """Open connections, by the descriptors of their sockets."""
+    streams: set[HttpResponse] = field(default_factory=set)
+    running: int = 0
+    """Requests being answered."""
+    draining: bool = False
+    quiet: trio.Event = field(default_factory=trio.Event)
+    """Set when the server drains and no request is running."""
+    room: trio.lowlevel.ParkingLot = field(default_factory=trio.lowlevel.ParkingLot)
+    """Tasks waiting for a connection to close or to become a guest."""
+    asleep: trio.Event | None = None
+    """Set while upkeep sleeps until something happens, which has to `wake` it first."""
+    now: float = 0.0
+    """The time, at most a second old unless upkeep is asleep."""
+    date: bytes = b""
+    """The `Date` header field of that time."""
+    _is_answering: bool = False
 
     def tick(self) -> None:
         """Take the time."""
@@ -293,7 +276,7 @@ class ServerState:
     def next_due(self) -> float:
         """Time at which the next deadline passes, or a stream has been silent for too long."""
         pings = (self.now + self.limits.sse_ping_s - response.quiet_s for response in self.streams)
-        return min((*pings, *(connection.deadline for connection in self.connections.values())), default=math.inf)
+        return min((*pings, *(connection.deadline for connection in self.connections.values())), default=inf)
 
     def wake(self) -> None:
         """Wake upkeep if it is asleep, and take the time, which has stood still meanwhile."""

@@ -10,7 +10,6 @@ import logging
 import math
 import os
 import secrets
-import select
 import socket
 from functools import partial
 from typing import Final, NamedTuple
@@ -30,7 +29,6 @@ from hub.wire.mcp import INTERNAL_ERROR, INVALID_REQUEST
 log = logging.getLogger(__name__)
 
 TOO_SLOW: Final = HttpRefusal(408, "The request did not arrive in time")
-HANGUPS: Final = select.EPOLLRDHUP | select.EPOLLET
 READ_BYTES: Final = 64 << 10
 LARGE_READ_BYTES: Final = 256 << 10
 LINGER_BYTES: Final = 16 << 20
@@ -75,11 +73,7 @@ class Connection(OpenConnection):
             stall_s=limits.write_stall_s,
             account=self._account,
         )
-        shared.hangups.modify(self.fd, HANGUPS)
-
-    def __repr__(self) -> str:
-        state = "closed" if self.closed else "busy" if self._response else "reading"
-        return f"<Connection {self.fd} {state}, {self.outbox.queued_bytes} bytes queued>"
+        shared.hangups.watch(self.fd, bytes=False)
 
     @property
     def queued_bytes(self) -> int:
@@ -95,12 +89,8 @@ class Connection(OpenConnection):
         """Stop reading: the deadline for a request to arrive has passed."""
         self._scope.cancel()
 
-    def stirred(self, event: int) -> None:
-        """Handle an epoll event: the peer has hung up."""
-        self.lost()
-
-    def lost(self) -> None:
-        """Handle a hang-up: the peer has left, or has only shut down its sending side; the two look the same.
+    def stirred(self, *, hung_up: bool = True) -> None:
+        """The peer has hung up: it has left, or has only shut down its sending side; the two look the same.
 
         The running request is told that its host left, which cancels a modern request. Our side stays open, so that a
         peer that still reads gets the rest: the answer of a legacy request, the end of a cancelled one without answer.
@@ -122,7 +112,7 @@ class Connection(OpenConnection):
         if self._response is not None:
             self._response.detach()
         super().abort()
-        self.lost()
+        self.stirred()
         self._response = None  # it refers to this connection: a cycle
 
     def _give_way(self) -> None:
@@ -132,11 +122,6 @@ class Connection(OpenConnection):
             self.abort()
         else:
             self.expire()
-
-    def send(self, data: bytes) -> None:
-        """Write or queue; close the connection if there is no room. A peer that is gone raises nothing."""
-        if not self.offer(data):
-            self.abort()
 
     def offer(self, data: bytes) -> bool:
         """Write or queue; False: there is no room, and nothing was written."""
@@ -255,7 +240,8 @@ class Connection(OpenConnection):
                 return None
         if early is not None:
             self.close_after = True
-            self._new_response(request).reply(early.status, early.body, early.headers, content_type=early.content_type)
+            self._response = HttpResponse(self, request)
+            self._response.reply(early.status, early.body, early.headers, content_type=early.content_type)
             return None
         if shared.draining:
             text = "The hub is stopping; try again in a moment"
@@ -341,8 +327,8 @@ class Connection(OpenConnection):
         self._body_bytes = 0
 
     def _send_continue(self, head: RequestHead) -> None:
-        if head.expects_continue:
-            self.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if head.expects_continue and not self.offer(b"HTTP/1.1 100 Continue\r\n\r\n"):
+            self.abort()
 
     def _extend_deadline(self, began: float, received: int) -> None:
         limits = self.shared.limits
@@ -354,7 +340,7 @@ class Connection(OpenConnection):
         shared = self.shared
         self.deadline = math.inf
         self.is_arriving = False
-        response = self._new_response(request)
+        response = self._response = HttpResponse(self, request)
         shared.running += 1
         try:
             await shared.handler(request, response)
@@ -378,20 +364,13 @@ class Connection(OpenConnection):
                 shared.wake()
             self.deadline = shared.now + shared.limits.keepalive_idle_s
 
-    def _new_response(self, request: HttpRequest | None = None) -> HttpResponse:
-        if request is None:
-            response = HttpResponse(self)
-        else:
-            response = HttpResponse(self, bodiless=request.method == "HEAD", always=request.reply_headers)
-        self._response = response
-        return response
-
     def _refuse(self, reply: EarlyReply) -> None:
         if self.closed:
             return
         self._release_body()
         self.close_after = True
-        self._new_response().reply(reply.status, reply.body, reply.headers)
+        self._response = HttpResponse(self)
+        self._response.reply(reply.status, reply.body, reply.headers)
 
     async def _crash(self, error: Exception) -> None:
         reply = report_fault(error)

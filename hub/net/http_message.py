@@ -123,9 +123,8 @@ class Carrier(Protocol):
     @property
     def queued_bytes(self) -> int: ...
 
-    def send(self, data: bytes) -> None: ...
-
-    def offer(self, data: bytes) -> bool: ...
+    def offer(self, data: bytes) -> bool:
+        """Write or queue; False: there is no room, and nothing was written."""
 
     async def flush(self) -> None: ...
 
@@ -151,13 +150,11 @@ class HttpResponse:
         "started",
     )
 
-    def __init__(
-        self, connection: Carrier, *, bodiless: bool = False, always: tuple[tuple[str, str], ...] = ()
-    ) -> None:
-        """`always`: header fields of whatever is replied."""
-        self._always = always
+    def __init__(self, connection: Carrier, request: HttpRequest | None = None) -> None:
+        """`request`: None, if it could not be read."""
+        self._always = () if request is None else request.reply_headers
+        self._bodiless = request is not None and request.method == "HEAD"
         self._connection = connection
-        self._bodiless = bodiless
         self._on_gone: Callable[[], None] | None = None
         self._streaming = False
         self.started = False
@@ -222,7 +219,7 @@ class HttpResponse:
         more = b"Connection: close\r\n" if connection.close_after else b""
         if not connection.closed and not relayed:
             connection.shared.streams.add(self)
-        connection.send(b"".join((_STREAM, connection.shared.date, fields, more, b"\r\n")))
+        self._send(b"".join((_STREAM, connection.shared.date, fields, more, b"\r\n")))
 
     def write(self, data: bytes, *, vital: bool = False) -> None:
         """Send whole events. Never blocks: a stream whose peer left 1 MiB unread is closed instead.
@@ -240,7 +237,7 @@ class HttpResponse:
             log.info("a host left %d bytes of its stream unread; it is closed", connection.queued_bytes)
             connection.abort()
             return
-        connection.send(b"%x\r\n%b\r\n" % (len(data), data))
+        self._send(b"%x\r\n%b\r\n" % (len(data), data))
 
     def close_stream(self) -> None:
         """End the stream properly; the connection stays usable. Called for every stream when the handler returns."""
@@ -249,7 +246,12 @@ class HttpResponse:
         self._streaming = False
         self.complete = True
         self._connection.shared.streams.discard(self)
-        self._connection.send(b"0\r\n\r\n")
+        self._send(b"0\r\n\r\n")
+
+    def _send(self, data: bytes) -> None:
+        """Write or queue; close the connection if there is no room. A peer that is gone raises nothing."""
+        if not self._connection.offer(data):
+            self._connection.abort()
 
     async def drained(self) -> None:
         """Wait until the kernel has taken everything written, or the peer is gone."""
@@ -332,10 +334,8 @@ _FIRST: Final[dict[tuple[int, str], bytes]] = {}
 
 def _first_lines(status: int, content_type: str) -> bytes:
     """Make, and remember, the status line and Content-Type."""
-    text = f"HTTP/1.1 {status} {_REASONS.get(status, '')}\r\n"
-    first = _FIRST[status, content_type] = text.encode() + (
-        _encode_fields([("Content-Type", content_type)]) if content_type else b""
-    )
+    kind = _encode_fields([("Content-Type", content_type)]) if content_type else b""
+    first = _FIRST[status, content_type] = f"HTTP/1.1 {status} {_REASONS.get(status, '')}\r\n".encode() + kind
     return first
 
 

@@ -1,7 +1,7 @@
 """HTTP/1.1 on trio: accepts connections, watches over them, drains. Knows nothing of MCP.
 
     serve -- accept, one task per listener
-      |-- watch_hangups     one epoll set for all connections: which peer has closed its side
+      |-- watch_hangups     which peer has closed its side, of all connections together
       |-- upkeep            deadlines, comments on silent streams, the Date header: once a second, or when due
       `-- connections       one task for each that has passed the guard (`http_connection`), none for any other
                             (`unadmitted_connection`); the rest of writes that met a full socket
@@ -9,12 +9,12 @@
 A handler gets a whole `HttpRequest` and an `HttpResponse`; it answers with one `reply`, or opens a stream of
 server-sent events and writes to it. Requests of one connection are handled one at a time, in order.
 
-Hang-ups cost no task and no system call per request: the epoll set watches only for them, and its own descriptor
-becomes readable when a peer hangs up, even if bytes before the hang-up are still unread.
+Hang-ups cost no task and no system call per request: one set of all sockets is watched for them, and its own
+descriptor becomes readable when a peer hangs up, even if bytes before the hang-up are still unread.
 """
 
-import select
 from collections.abc import Sequence
+from contextlib import closing
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -24,6 +24,7 @@ from trio.lowlevel import checkpoint, wait_readable
 
 from hub.link.budget import Budget
 from hub.link.fault_isolation import keep_going
+from hub.linux.hangups import HangupSet
 from hub.net.acceptor import Acceptor, share_of_descriptors, waiting
 from hub.net.connection_limits import Crowd, Guard, Handler, ServerState
 from hub.net.http_message import EarlyReply, HttpLimits, HttpRequest, HttpResponse
@@ -37,7 +38,7 @@ FEW: Final = 4
 BURST: Final = 16
 """Connections accepted in one step of the loop while more than `FEW` strangers are open."""
 WAKE: Final = 64
-"""Epoll events handled in one step of the loop."""
+"""Hang-ups and first bytes handled in one step of the loop."""
 DRAIN_ARRIVE_S: Final = 0.1
 """Time that a drain waits for the first requests of connections that were just made."""
 
@@ -49,30 +50,15 @@ class HttpServer:
     def __init__(
         self, handler: Handler, guard: Guard, limits: HttpLimits | None = None, budget: Budget | None = None
     ) -> None:
-        self._budget = budget or Budget()
-        self._handler = handler
-        self._guard = guard
-        self._limits = limits or HttpLimits()
-        self.acceptor = Acceptor("HTTP connections", self._limits.max_connections)
-        self.state: ServerState | None = None
-        """None before `serve`."""
+        limits = limits or HttpLimits()
+        self.acceptor = Acceptor("HTTP connections", limits.max_connections)
+        self.state = ServerState(handler, guard, limits, budget or Budget(), crowd_of(limits))
         self._scope = trio.CancelScope()
         self._listeners: Sequence[trio.SocketListener] = ()
 
-    def __repr__(self) -> str:
-        state = "idle" if self.state is None else "draining" if self.draining else "serving"
-        return f"<HttpServer {state}, {self.state!r}>"
-
     def admit_by(self, guard: Guard) -> None:
         """Replace the guard from now on, for open connections, too."""
-        self._guard = guard
-        if self.state is not None:
-            self.state.guard = guard
-
-    @property
-    def draining(self) -> bool:
-        """True if `drain` was called."""
-        return self.state is not None and self.state.draining
+        self.state.guard = guard
 
     async def serve(
         self, listeners: Sequence[trio.SocketListener], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -81,24 +67,21 @@ class HttpServer:
 
         Cancellation: ends every request at once.
         """
-        self._listeners = listeners
-        with self._scope, select.epoll() as hangups:
+        self._listeners, shared = listeners, self.state
+        with self._scope, closing(HangupSet()) as shared.hangups:
             try:
-                async with trio.open_nursery() as nursery:
-                    self.state = shared = ServerState(
-                        self._handler, self._guard, self._limits, nursery, hangups, self._budget, crowd_of(self._limits)
-                    )
-                    nursery.start_soon(keep_going, "Watching connections", partial(self._watch_hangups, shared))
-                    nursery.start_soon(keep_going, "Looking after connections", partial(self._upkeep, shared))
+                async with trio.open_nursery() as shared.nursery:
+                    shared.tick()
+                    shared.nursery.start_soon(keep_going, "Watching connections", self._watch_hangups)
+                    shared.nursery.start_soon(keep_going, "Looking after connections", self._upkeep)
                     for listener in listeners:
-                        accept = partial(self._accept, listener, shared)
-                        nursery.start_soon(keep_going, "Accepting connections", accept)
+                        accept = partial(self._accept, listener)
+                        shared.nursery.start_soon(keep_going, "Accepting connections", accept)
                     task_status.started()
             finally:
                 self._close_listeners()
-                if self.state is not None:
-                    for connection in list(self.state.connections.values()):
-                        connection.abort()
+                for connection in list(shared.connections.values()):
+                    connection.abort()
 
     async def drain(self) -> None:
         """Stop accepting, answer 503 to new requests, return when the running requests are answered.
@@ -108,12 +91,10 @@ class HttpServer:
         deadline around this.
         """
         shared = self.state
-        if shared is None:
-            return
         shared.draining = True
         for listener in self._listeners:
             for stream in waiting(listener):
-                self._start_connection(stream, shared)
+                self._start_connection(stream)
         self._close_listeners()
         with trio.move_on_after(DRAIN_ARRIVE_S):
             while shared.crowd.strangers:
@@ -129,36 +110,36 @@ class HttpServer:
         for listener in self._listeners:
             listener.socket.close()
 
-    async def _accept(self, listener: trio.SocketListener, shared: ServerState) -> None:
+    async def _accept(self, listener: trio.SocketListener) -> None:
         """Accept as fast as connections come, several at a time when there are many: an honest peer waits in the
         backlog behind all that came before."""
-
-        def make_room() -> bool:
-            return shared.crowd.make_room(trio.current_time())
-
-        while (stream := await self.acceptor.accept(listener, make_room)) is not None:
-            self._start_connection(stream, shared)
-            if shared.crowd.strangers > FEW:
+        crowd = self.state.crowd
+        while (
+            stream := await self.acceptor.accept(listener, lambda: crowd.make_room(trio.current_time()))
+        ) is not None:
+            self._start_connection(stream)
+            if crowd.strangers > FEW:
                 for more in islice(waiting(listener), BURST):
-                    self._start_connection(more, shared)
+                    self._start_connection(more)
 
-    def _start_connection(self, stream: trio.SocketStream, shared: ServerState) -> None:
-        if shared.asleep is not None:
-            shared.wake()
-        UnadmittedConnection(stream, shared)
+    def _start_connection(self, stream: trio.SocketStream) -> None:
+        if self.state.asleep is not None:
+            self.state.wake()
+        UnadmittedConnection(stream, self.state)
 
     # --- watching over them -------------------------------------------------------------------------------------------
 
-    async def _watch_hangups(self, shared: ServerState) -> None:
+    async def _watch_hangups(self) -> None:
+        shared = self.state
         while True:
             await wait_readable(shared.hangups.fileno())
-            for fd, event in shared.hangups.poll(0, WAKE):
-                connection = shared.connections.get(fd)
-                if connection is not None:
-                    connection.stirred(event)
+            for fd, hung_up in shared.hangups.poll(WAKE):
+                if (connection := shared.connections.get(fd)) is not None:
+                    connection.stirred(hung_up=hung_up)
 
-    async def _rest(self, shared: ServerState) -> None:
+    async def _rest(self) -> None:
         """Sleep for a second; while nothing happens, until something is due."""
+        shared = self.state
         if shared.is_idle:
             asleep = shared.asleep = trio.Event()
             with trio.move_on_at(max(shared.now + UPKEEP_S, shared.next_due)):
@@ -168,9 +149,10 @@ class HttpServer:
                 return
         await trio.sleep(UPKEEP_S)
 
-    async def _upkeep(self, shared: ServerState) -> None:
+    async def _upkeep(self) -> None:
+        shared = self.state
         while True:
-            await self._rest(shared)
+            await self._rest()
             shared.tick()
             late = [connection for connection in shared.connections.values() if connection.deadline <= shared.now]
             for number, connection in enumerate(late, 1):

@@ -9,12 +9,10 @@ connection at a time, and a refusal is one write. The bytes of one that waits fo
 """
 
 import os
-import select
 import socket
 from contextlib import suppress
 from functools import partial
 from math import inf
-from typing import Final
 
 import trio
 
@@ -22,7 +20,6 @@ from hub.link.channel import watch_peer
 from hub.link.hub_errors import Overloaded
 from hub.net.connection_limits import REFUSED, OpenConnection, ServerState
 from hub.net.http_connection import (
-    HANGUPS,
     LINGER_BYTES,
     READ_BYTES,
     TOO_SLOW,
@@ -35,8 +32,6 @@ from hub.net.http_connection import (
 )
 from hub.net.http_message import EarlyReply, HttpRequest, HttpResponse, Undecided
 from hub.wire.http.request_head import HttpRefusal, head_end
-
-BYTES: Final = HANGUPS | select.EPOLLIN
 
 
 class UnadmittedConnection(OpenConnection):
@@ -56,16 +51,11 @@ class UnadmittedConnection(OpenConnection):
         """The answer has been written; bytes are dropped until the peer leaves, too."""
         self._dropped = 0
         shared.crowd.add_stranger(self, trio.current_time())
-        shared.hangups.register(self.fd, BYTES)
+        shared.hangups.add(self.fd)
 
-    def __repr__(self) -> str:
-        state = "closed" if self.closed else "leaving" if self._is_leaving else "reading" if self._heeds else "waiting"
-        return f"<UnadmittedConnection {self.fd} {state}>"
-
-    def stirred(self, event: int) -> None:
-        """Handle an epoll event: the peer has sent something, or hung up."""
-        if event & ~select.EPOLLIN:
-            self.hung_up = True
+    def stirred(self, *, hung_up: bool) -> None:
+        """The peer has hung up, or has sent something."""
+        self.hung_up = self.hung_up or hung_up
         if not self._heeds:
             return
         try:
@@ -92,7 +82,7 @@ class UnadmittedConnection(OpenConnection):
 
     def _look_again(self) -> None:
         """Have what is still unread reported, which is reported once only: bytes, or the end of them."""
-        self.shared.hangups.modify(self.fd, BYTES)
+        self.shared.hangups.watch(self.fd, bytes=True)
 
     def expire(self) -> None:
         """Answer a request that has not arrived in time; close any other connection."""
@@ -177,8 +167,7 @@ class UnadmittedConnection(OpenConnection):
         self._heeds = self._is_leaving = self.close_after = True
         self.is_arriving = False
         self._buffer = b""
-        bodiless = request is not None and request.method == "HEAD"
-        response = HttpResponse(self, bodiless=bodiless, always=request.reply_headers if request else ())
+        response = HttpResponse(self, request)
         response.reply(reply.status, reply.body, reply.headers, content_type=reply.content_type)
         self.deadline = self.shared.now + self.shared.limits.linger_s
         with suppress(OSError):
@@ -186,16 +175,12 @@ class UnadmittedConnection(OpenConnection):
         if not self.closed:
             self._look_again()
 
-    def send(self, data: bytes) -> None:
-        """Write, for a response; it is short, and the first, so the kernel has room for it."""
+    def offer(self, data: bytes) -> bool:
+        """Write, for a response; it is short, and the first, so the kernel has room for it. True."""
         with suppress(OSError):
             if os.write(self.fd, data) == len(data):
-                return
+                return True
         self.abort()
-
-    def offer(self, data: bytes) -> bool:
-        """Write, as `send` does; True."""
-        self.send(data)
         return True
 
     async def flush(self) -> None:

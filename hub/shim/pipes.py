@@ -9,6 +9,7 @@ behind; except lines of more than a megabyte, which are not held in memory.
 import _socket
 import os
 
+from hub.linux.descriptors import own_path
 from hub.shim.mini_jsonrpc import EDGE
 from hub.shim.replay import Replay
 
@@ -172,20 +173,20 @@ class Outlet:
 
     def __init__(self, stdout: int) -> None:
         self.descriptor = stdout
-        self.never_waits = True
+        self.never_waits = False
         """False: `write` may be called only if the descriptor polls writable."""
-        self._at_once = LARGE_CHUNK_BYTES
         self._socket: _socket.socket | None = None
         kind = os.fstat(stdout).st_mode & FILE_KIND
         if kind == SOCKET_KIND:
             self._socket = _socket.socket(fileno=os.dup(stdout))
+            self.never_waits = True
         elif kind == PIPE_KIND:
             try:
-                self.descriptor = os.open(f"/proc/self/fd/{stdout}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+                self.descriptor = os.open(own_path(stdout), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+                self.never_waits = True
             except OSError:  # another user's, or without a reader
-                self.never_waits, self._at_once = False, PIPE_BYTES
-        else:
-            self.never_waits, self._at_once = False, PIPE_BYTES
+                pass
+        self._at_once = LARGE_CHUNK_BYTES if self.never_waits else PIPE_BYTES
 
     def write(self, data: bytes | memoryview) -> int:
         """Write; the number of bytes taken, at least one if the descriptor polls writable.

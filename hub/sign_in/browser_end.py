@@ -22,7 +22,7 @@ from typing import Final
 
 import trio
 
-from hub.linux.machine import has_all_users
+from hub.linux.descriptors import has_all_users
 from hub.linux.processes import PROC, Process, find_process, find_stat, pids
 from hub.linux.socket_tables import find_peer
 from hub.net.http_message import Ends, HttpRequest
@@ -56,7 +56,7 @@ class BrowserEnds:
     def _is_blind(self) -> bool:
         if self._uid in (0, NOBODY) or not os.access(self._proc / "net" / "tcp", os.R_OK):
             return True
-        return not has_all_users(self._proc)
+        return not has_all_users(str(self._proc / "self/uid_map"))
 
     def _is_windows(self) -> bool:
         """True below Windows, whose browsers come through a relay of root's."""

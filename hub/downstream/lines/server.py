@@ -32,7 +32,7 @@ from hub.catalog.view import EVERYTHING, PROFILE_MARK, View
 from hub.downstream.hosts import Hosts
 from hub.downstream.lines.connection import FLUSH_S, VERSION, LineHost
 from hub.link.interface import OWNER, Identity
-from hub.linux.peer_credentials import peer_pid, peer_uid
+from hub.linux.descriptors import peer_pid, peer_uid
 from hub.linux.processes import Process, find_process
 from hub.net.acceptor import Acceptor, share_of_descriptors
 from hub.routing.router import Router

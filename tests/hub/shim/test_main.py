@@ -315,7 +315,7 @@ def test_it_imports_nothing_heavy():
         "fcntl",
         "hub",
         "hub.linux",
-        "hub.linux.peer_credentials",
+        "hub.linux.descriptors",
         "hub.shim",
         "hub.shim.hub_search",
         "hub.shim.main",
