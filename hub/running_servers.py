@@ -34,9 +34,6 @@ class RunningServers:
         self._reads = reads
         self._of_projects: dict[str, UpstreamConfig] = {}
 
-    def __repr__(self) -> str:
-        return f"<RunningServers [{len(self.config.upstreams)} of the user, {len(self._of_projects)} of projects]>"
-
     async def prepare(self, config: HubConfig) -> None:
         """Read what `apply` needs to know."""
         await self._supervisor.prepare(config.upstreams | self._of_projects)

@@ -45,9 +45,6 @@ class LoopWatchdog:
         self.longest_s = 0.0
         """The longest wait for the loop, also below `blocked_s`."""
 
-    def __repr__(self) -> str:
-        return f"<LoopWatchdog [{self.times} times, longest {self.longest_s:.1f} s]>"
-
     async def run(self) -> None:
         """Watch until cancelled."""
         token = trio.lowlevel.current_trio_token()

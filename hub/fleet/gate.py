@@ -67,9 +67,6 @@ class FleetGate:
         self._runs_of = runs_of
         durable.record_run()
 
-    def __repr__(self) -> str:
-        return f"<FleetGate {self.membership!r}, {self.forwarder!r}>"
-
     async def run(self) -> None:
         """Stay registered with other hubs, until cancelled."""
         try:

@@ -95,10 +95,6 @@ class Membership:
         self._rounds = 0
         """Registration rounds completed, up to `ROUNDS`."""
 
-    def __repr__(self) -> str:
-        state = "leaving" if self._leaving else "registered" if self._reached else "alone"
-        return f"<Membership {self.me.name} {self.me.run} {state}, {len(self._peers())} others>"
-
     def status(self) -> ReplicaStatus:
         """For `hubd status`."""
         return ReplicaStatus(

@@ -54,9 +54,6 @@ class PublishedFacts:
         self._news = DirtyFlag()
         self._faults = FaultLog(log, "telling other hubs of sessions")
 
-    def __repr__(self) -> str:
-        return f"<PublishedFacts [{len(self._unwritten)} unwritten]>"
-
     def put(self, name: str, value: bytes) -> None:
         """Queue a fact. Never blocks."""
         self._unwritten.put(name, value)
@@ -135,9 +132,6 @@ class Ownership:
         self._held = held
         self._on_taken = on_taken
         self._on_emptied = on_emptied
-
-    def __repr__(self) -> str:
-        return f"<Ownership, {self._facts!r}>"
 
     async def run(self) -> None:
         """Stay registered and publish facts until cancelled."""

@@ -67,9 +67,6 @@ class Forwarder:
         self.forwarded = 0
         """Requests answered by other hubs."""
 
-    def __repr__(self) -> str:
-        return f"<Forwarder [{len(self._clients)} hubs, {self.forwarded} forwarded]>"
-
     async def send(
         self, url: str, request: HttpRequest, response: HttpResponse, is_there: Callable[[], Awaitable[bool]]
     ) -> int:

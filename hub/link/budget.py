@@ -50,9 +50,6 @@ class Budget:
         """Allow so many bytes from now on."""
         self.limit = limit
 
-    def __repr__(self) -> str:
-        return f"<Budget {self.used} of {self.limit} bytes, {len(self._holders)} holders>"
-
     def account(self, principal: str = "", give_up: Callable[[], None] | None = None) -> "Account":
         """Open an account; its `principal` may become known later.
 
@@ -146,9 +143,6 @@ class Account:
         self.sends = TransferPace()
         self.reads = TransferPace()
         self.closed = False
-
-    def __repr__(self) -> str:
-        return f"<Account of {self.principal or 'nobody'}, {self.used} bytes>"
 
     @property
     def due(self) -> float:

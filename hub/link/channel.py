@@ -143,10 +143,6 @@ class Outbox:
         """Bytes taken by `put` so far."""
         self.broken = False
 
-    def __repr__(self) -> str:
-        state = "broken" if self.broken else "draining" if self._draining else "idle"
-        return f"<Outbox {state}, {self.queued_bytes} bytes queued>"
-
     @property
     def delivered_bytes(self) -> int:
         """Accepted bytes that the kernel has taken. Final once the outbox is broken or closed."""

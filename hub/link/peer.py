@@ -129,13 +129,6 @@ class Peer:
         self.bad_messages = 0
         self.refused_requests = 0
 
-    def __repr__(self) -> str:
-        state = "ended" if self.ended else "open"
-        return (
-            f"<Peer {self._name} {state} [{len(self._waiting)} waiting, {len(self._answering)} answering | "
-            f"{self.stray_answers} stray, {self.bad_messages} bad]>"
-        )
-
     @property
     def waiting(self) -> Collection[RequestId]:
         """Ids of the requests that wait for an answer."""

@@ -87,9 +87,6 @@ class Elicitations:
         self._waiting: dict[trio.Event, set[str]] = {}
         """By the event of whoever waits: the ids that are not done yet."""
 
-    def __repr__(self) -> str:
-        return f"<Elicitations [{len(self._done)} done, {len(self._waiting)} waited for]>"
-
     def on_complete(self, id: str) -> None:
         """The upstream has said that the visit `id` is done. Never blocks."""
         if len(id) > MAX_ID_CHARS:

@@ -58,9 +58,6 @@ class _RunningProject:
         self.ending = trio.CancelScope()
         """Of the task that waits for its end, if there is one."""
 
-    def __repr__(self) -> str:
-        return f"<Project {self.view.name} [{len(self.hosts)} hosts]>"
-
     @property
     def upstreams(self) -> dict[str, UpstreamConfig]:
         """Its own, by the names they run under."""
@@ -100,9 +97,6 @@ class Projects:
         self._moved: set[Host] = set()
         """Hosts that are shown another view now, and have not been told."""
         self._nursery: trio.Nursery | None = None
-
-    def __repr__(self) -> str:
-        return f"<Projects {[*self.shown.values()]}, {len(self._hosts)} hosts, {len(self._moved)} moved, {self._roots}>"
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Follow hosts and files until cancelled."""

@@ -114,9 +114,6 @@ class FolderReadings:
         self.run = self._watcher.run
         """Watches the files of `watch`, for ever."""
 
-    def __repr__(self) -> str:
-        return f"<FolderReadings [{len(self._found)} folders, {len(self._problems)} problems]>"
-
     def problems(self, folders: Iterable[Path | None]) -> list[str]:
         """The problems of `folders`, each sentence once."""
         there = set(folders)
@@ -221,9 +218,6 @@ class Roots:
         """Hosts that are being asked."""
         self._unasked: set[Host] = set()
         """Hosts that will be asked once any project is allowed."""
-
-    def __repr__(self) -> str:
-        return f"<Roots [{len(self._said)} hosts, {len(self._asking)} are asked, {len(self._unasked)} will be]>"
 
     def concerns(self, host: Host) -> bool:
         """True if a host is here that has said where it works, or is saying so."""

@@ -279,7 +279,9 @@ def at_rest(house: Street, tasks: Counter[str]) -> None:
     assert len(hub.hosts) == 0
     assert (hub.bridge.parking.statistics().running, hub.bridge.parking.statistics().parked) == (0, 0)
     assert repr(hub.subscriptions) == "<Subscriptions [0 sessions, 0 streams]>"
-    assert repr(hub.projects) == "<Projects [], 0 hosts, 0 moved, <Roots [0 hosts, 0 are asked, 0 will be]>>"
+    projects, roots = hub.projects, hub.projects._roots
+    assert (projects.shown, projects._hosts, projects._moved) == ({}, set(), set())
+    assert (roots._said, roots._asking, roots._unasked) == ({}, {}, set())
     assert hub.live.servers.projects == {}
     assert len(hub.progress) == 0
     assert len(house.endpoint.sessions) == 0

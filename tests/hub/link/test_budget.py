@@ -28,7 +28,7 @@ def test_a_connection_gets_a_quarter(budget):
     assert account.take(5, 0)
     account.give(25)
     assert (budget.used, budget.highest, budget.refused) == (0, 25, 1)
-    assert repr(budget) == "<Budget 0 of 100 bytes, 0 holders>"
+    assert (budget._holders, budget._by_principal) == ({}, {})
 
 
 @pytest.mark.covers("I-5", "I-2")
@@ -54,7 +54,7 @@ def test_an_account_keeps_its_name_while_it_holds_something(budget):
     account.belongs_to("me")
     assert account.take(1, 0)
     account.belongs_to("other")
-    assert repr(account) == "<Account of me, 1 bytes>"
+    assert (account.principal, account.used) == ("me", 1)
 
 
 @pytest.mark.covers("I-5", "F-H-11")

@@ -33,7 +33,7 @@ async def test_what_does_not_fit_the_pipe_follows_in_order():
         outbox = Outbox(ours, nursery, lambda: None)
         for message in messages:
             outbox.put(message)
-        assert repr(outbox).startswith("<Outbox draining")
+        assert outbox.queued_bytes > 0
         assert outbox.accepted_bytes == 20 * 50_001
         assert 0 < outbox.delivered_bytes < outbox.accepted_bytes
         received = bytearray()
@@ -42,7 +42,7 @@ async def test_what_does_not_fit_the_pipe_follows_in_order():
         await outbox.flush()
         assert received == b"".join(messages)
         assert outbox.delivered_bytes == outbox.accepted_bytes
-        assert repr(outbox) == "<Outbox idle, 0 bytes queued>"
+        assert outbox.queued_bytes == 0
     await ours.aclose()
     await theirs.aclose()
 
