@@ -51,22 +51,19 @@ class FaultLog:
         try:
             await work()
         except* Exception as errors:
-            reason = faults.caught(errors)
+            reason = faults.log_once(errors)
 
     With `except*`, a cancellation that came at the same time goes on.
     """
 
     def __init__(self, log: logging.Logger, what: str) -> None:
         """`what` names the work in the log: "the shared store"."""
-        self.count = 0
-        """Faults caught so far."""
         self._log = log
         self._what = what
         self._said: set[str] = set()
 
     def log_once(self, error: Exception) -> str:
         """Log `error`, unless one of its kind was logged before; return a reason in a few words."""
-        self.count += 1
         inner: BaseException = error
         while isinstance(inner, BaseExceptionGroup):
             inner = inner.exceptions[0]
