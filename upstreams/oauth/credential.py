@@ -52,13 +52,12 @@ class UpstreamCredential(CredentialState):
         may_be_kept: bool = True,
         on_change: Callable[[OAuthAccount], None] = lambda account: None,
     ) -> None:
-        super().__init__(account, may_be_kept=may_be_kept)
+        super().__init__(account, shared.clock, shared.wall, may_be_kept=may_be_kept)
         self.challenge = Challenge()
         """The last one of the upstream."""
         self.wanted_scope = ""
         """The scopes that the next sign-in is to ask for; "": what the upstream says."""
         self._shared = shared
-        self._now = shared.clock
         self._on_change = on_change
         self._has_looked = not may_be_kept
         """The grant that is kept was looked for, or there is a newer one."""
@@ -89,20 +88,19 @@ class UpstreamCredential(CredentialState):
             if self._now() < self.due_at:
                 return
         await self._load()
+        self.check_held()
         now = self._now()
-        if now < self.held_until:
-            raise self.hold_failure(now)
         if self.phase == "needed" and self.account.by_person and now - self._looked_at >= LOOK_AGAIN_S:
             await self._look(again=True)
             if self._now() < self.due_at:
                 return
         if now < self.paused_until:
-            self.check_usable(self._now())
-        elif self.account.can_renew(self.grant):
+            self.check_usable()
+        elif self.is_renewable:
             await self._renew()
         elif self.due_at < inf:
             self.note("ended", self.problem or self.sentence_to_sign_in())
-            self.check_usable(self._now())
+            self.check_usable()
 
     async def replace_refused(self, shown: str, challenges: Sequence[str]) -> bool:
         """The upstream refused (401) a request that showed `shown`. As the protocol."""
@@ -112,21 +110,19 @@ class UpstreamCredential(CredentialState):
             await self._look(again=True)
         if self.authorization and shown != self.authorization:
             return True
-        now = self._now()
-        if now < self.held_until:
-            raise self.hold_failure(now)
-        if self.grant is not None and self.is_young(now):
+        self.check_held()
+        if self.grant is not None and self.is_young:
             await self._hold(self.grant.key.issuer)
-            raise self.hold_failure(self._now())
-        if not self.account.can_renew(self.grant):
+            raise self.hold_failure()
+        if not self.is_renewable:
             self.end()
             if self.grant is None:
                 self.due_at = inf
-            self._looked_at = now
+            self._looked_at = self._now()
             self.note("refused", self.problem or self.sentence_to_sign_in())
             raise self.failure(self.problem)
-        if now < self.paused_until:
-            raise self.pause_failure(now)
+        if self._now() < self.paused_until:
+            raise self.pause_failure()
         self.ends = -inf
         await self._renew(refused=shown)
         return self.authorization != shown
@@ -158,16 +154,6 @@ class UpstreamCredential(CredentialState):
     def asks_person(self) -> bool:
         """True if a sign-in would help now."""
         return self.account.by_person and (self.phase == "needed" or bool(self.wanted_scope))
-
-    @property
-    def is_usable(self) -> bool:
-        """True if there is a token that lasts."""
-        return self.is_usable_at(self._now())
-
-    @property
-    def is_renewable(self) -> bool:
-        """True if it is renewed without a person."""
-        return self.account.can_renew(self.grant)
 
     @property
     def is_idle(self) -> bool:
@@ -202,7 +188,7 @@ class UpstreamCredential(CredentialState):
         self.wanted_scope = ""
         self.release()
         self.is_kept = True
-        self.use(grant, self._shared.wall(), self._now())
+        self.use(grant)
         self.note("tokens")
 
     def try_again(self) -> None:
@@ -224,8 +210,8 @@ class UpstreamCredential(CredentialState):
         if self.grant is None or self.grant.id_token is None:
             self.note("refused", self.problem or self.sentence_to_sign_in())
             raise OAuthProblem(self.problem)
-        if not lasts(self.grant.id_token, self._shared.wall()):
-            if not self.account.can_renew(self.grant):
+        if not lasts(self.grant.id_token, self._wall()):
+            if not self.is_renewable:
                 self.note("ended", self.sentence_to_sign_in())
                 raise OAuthProblem(self.problem)
             try:
@@ -287,10 +273,10 @@ class UpstreamCredential(CredentialState):
             if problem:
                 self.due_at = inf
                 self.note("refused", problem)
-            elif grant is None:
-                self.due_at = inf if self.grant is None else self.due_at
-            elif grant != self.grant:
-                self.use(grant, self._shared.wall(), self._now())
+            elif grant is None and self.grant is None:
+                self.due_at = inf
+            elif grant is not None and grant != self.grant:
+                self.use(grant)
                 self.note("ended" if grant.sign_in_needed else "tokens", grant.note)
 
     async def _hold(self, issuer: str) -> None:
@@ -311,10 +297,10 @@ class UpstreamCredential(CredentialState):
                     f"{upstream} refuses (401) the token that {issuer} has just given for it; perhaps it is for "
                     f"another audience. Nothing is tried for {HOLD_S:g} s."
                 )
-            self.hold(text, self._now(), has_moved=bool(moved_to))
+            self.hold(text, has_moved=bool(moved_to))
 
     async def _renew(self, *, refused: str = "", scope: str = "") -> None:
-        """Renew, or wait for the renewal that is under way; as in `renewing.RenewalRequest`.
+        """Renew, or wait for the renewal that is under way; as in `renewing.Renewal`.
 
         Raises:
             HubError: it failed.
@@ -335,17 +321,14 @@ class UpstreamCredential(CredentialState):
         error: HubError | None = self.failure("The hub ends.", 1.0)
         try:
             renewer = await self._load()
-            from upstreams.oauth.renewing import RenewalRequest
+            from upstreams.oauth.renewing import Renewal
 
             began = sign_in_of(self.grant)
-            token = refused.removeprefix("Bearer ")
-            outcome = await renewer.renew(
-                RenewalRequest(self.grant, self.is_kept, self.was_unclear, challenge, token, scope)
-            )
+            outcome = await Renewal(renewer, self, challenge, refused.removeprefix("Bearer "), scope).run()
             if sign_in_of(self.grant) == began:
-                error = self.apply(outcome, self._shared.wall(), self._now())
+                error = self.apply(outcome)
             else:  # somebody has signed in anew meanwhile, perhaps elsewhere: what came of the old sign-in is nothing
-                error = None if self.is_usable_at(self._now()) else self.failure(self.problem)
+                error = None if self.is_usable else self.failure(self.problem)
         finally:
             if self.phase == "renewing":
                 self.note("paused", self.problem)

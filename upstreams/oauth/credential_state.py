@@ -9,9 +9,10 @@
 Beside these a person may be signing in (`asking`): that covers the state, and does not change it. So a token that is
 there is used meanwhile, and if nothing comes of it all is as before.
 
-Times are of the hub's clock, in seconds, and given; a time of day is called `wall`.
+Times are of the hub's clock, in seconds; a time of day is called `wall`.
 """
 
+from collections.abc import Callable
 from math import inf
 from typing import Final, Literal
 
@@ -26,7 +27,6 @@ VisibleState = Literal["none", "needed", "asking", "good", "renewing", "waiting"
 Event = Literal["refused", "tokens", "begun", "paused", "ended", "forgotten"]
 """The server wants a token and there is none; tokens came; a renewal begins; there is no answer now; there is nothing
 to renew with any more; the grant is forgotten."""
-
 TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
     "none": {"refused": "needed", "tokens": "good", "begun": "renewing", "ended": "needed"},
     "needed": {"refused": "needed", "tokens": "good", "begun": "renewing", "ended": "needed"},
@@ -71,9 +71,11 @@ class RenewalOutcome(Struct, frozen=True):
 
 class CredentialState:
     """State of the credential of `account`. `may_be_kept`: there may be a grant from an earlier run, so the first
-    request has to look for it."""
+    request has to look for it. `clock` gives the hub's time, `wall` the time of day."""
 
-    def __init__(self, account: OAuthAccount, *, may_be_kept: bool) -> None:
+    def __init__(
+        self, account: OAuthAccount, clock: Callable[[], float], wall: Callable[[], float], *, may_be_kept: bool
+    ) -> None:
         self.account = account
         self.grant: Grant | None = None
         self.authorization = ""
@@ -95,6 +97,8 @@ class CredentialState:
         self.was_unclear = False
         """The last refusal of a renewal did not say why."""
         self.phase: State = "none"
+        self._now = clock
+        self._wall = wall
         self._upstream = account.upstream
         self._got_at = -inf
         self._next_pause_s = FIRST_PAUSE_S
@@ -107,12 +111,20 @@ class CredentialState:
         """For people, of whom one may be signing in, and other programs."""
         return "asking" if self.askings and self.phase != "renewing" else self.phase
 
-    def is_usable_at(self, now: float) -> bool:
+    @property
+    def is_usable(self) -> bool:
         """True if there is a token that lasts."""
-        return bool(self.authorization) and now < self.ends
+        return bool(self.authorization) and self._now() < self.ends
 
-    def is_young(self, now: float) -> bool:
+    @property
+    def is_renewable(self) -> bool:
+        """True if it is renewed without a person."""
+        return self.account.can_renew(self.grant)
+
+    @property
+    def is_young(self) -> bool:
         """True if there is a token that is so new that another one would be no better."""
+        now = self._now()
         return self.grant is not None and now - self._got_at < YOUNG_S and now < self.ends
 
     # --- changes ------------------------------------------------------------------------------------------------------
@@ -132,11 +144,12 @@ class CredentialState:
         self.askings = max(0, self.askings + (1 if on else -1))
         self._changed()
 
-    def use(self, grant: Grant, wall: float, now: float) -> None:
+    def use(self, grant: Grant) -> None:
         """Take another grant; what has happened is noted after that."""
+        now, wall = self._now(), self._wall()
         self.grant = grant
         self.ends = now + life_left_s(grant, wall)
-        self.due_at = now + time_until_due_s(grant, wall) if self.account.can_renew(grant) else self.ends
+        self.due_at = now + time_until_due_s(grant, wall) if self.is_renewable else self.ends
         self._got_at = now - max(0.0, wall - grant.obtained_at)
         authorization = f"Bearer {grant.access_token.reveal()}"
         if authorization != self.authorization:
@@ -144,7 +157,7 @@ class CredentialState:
         self.end_pause()
         self.was_unclear = False
 
-    def apply(self, outcome: RenewalOutcome, wall: float, now: float) -> UpstreamUnauthorized | None:
+    def apply(self, outcome: RenewalOutcome) -> UpstreamUnauthorized | None:
         """Take over the outcome of a renewal; returns the failure of those who waited for it."""
         if outcome.event == "forgotten":
             self.release()
@@ -152,33 +165,33 @@ class CredentialState:
             return self.failure(outcome.text)
         ends = self.ends
         if outcome.grant is not None:
-            self.use(outcome.grant, wall, now)
-            if outcome.event == "tokens":
-                self.is_kept = outcome.is_kept
-                self.note("tokens", "" if outcome.is_kept else "It could not be kept, and is gone when the hub ends.")
-                return None
-            self.ends = min(self.ends, ends)
+            self.use(outcome.grant)
+        if outcome.event == "tokens":
+            self.is_kept = outcome.is_kept
+            self.note("tokens", "" if outcome.is_kept else "It could not be kept, and is gone when the hub ends.")
+            return None
+        self.ends = min(self.ends, ends)  # a token that was refused is not good again
+        now, is_paused = self._now(), outcome.event == "paused"
         if outcome.unclear:
             self.was_unclear = True
             self.paused_until = now + UNCLEAR_PAUSE_S
-        elif outcome.event == "paused" or not self.account.by_person:
+        elif is_paused or not self.account.by_person:
             self.paused_until = now + (self._next_pause_s if outcome.retry_after_s is None else outcome.retry_after_s)
             self._next_pause_s = min(self._next_pause_s * 2, LONGEST_PAUSE_S)
-        is_paused = outcome.event == "paused"
-        self.due_at = max(now if is_paused else self.ends, self.paused_until)
         self.note(outcome.event, outcome.text)
-        if self.is_usable_at(now):
+        if self.is_usable:
+            self.due_at = max(now if is_paused else self.ends, self.paused_until)
             return None
         self.due_at = -inf
-        return self.pause_failure(now) if is_paused else self.failure(outcome.text)
+        return self.pause_failure() if is_paused else self.failure(outcome.text)
 
     def end_pause(self) -> None:
         """Renew with the next request; failures are counted anew."""
         self._next_pause_s, self.paused_until = FIRST_PAUSE_S, -inf
 
-    def hold(self, text: str, now: float, *, has_moved: bool) -> None:
+    def hold(self, text: str, *, has_moved: bool) -> None:
         """A fresh token was refused: nothing is tried for a while. `has_moved`: it may not even be shown any more."""
-        self.held_until, self.has_moved = now + HOLD_S, has_moved
+        self.held_until, self.has_moved = self._now() + HOLD_S, has_moved
         if has_moved:
             self.authorization = ""
         self.end()
@@ -232,41 +245,36 @@ class CredentialState:
         text = text or self.sentence_to_sign_in()
         return UpstreamUnauthorized(text, upstream=self._upstream, retry_after_ms=retry_ms)
 
-    def pause_failure(self, now: float) -> UpstreamUnauthorized:
+    def pause_failure(self) -> UpstreamUnauthorized:
         """The failure while the next renewal is paused."""
         why = self.problem.rstrip(".") or "the authorization server does not answer"
-        retry_s = self.paused_until - now
+        retry_s = self.paused_until - self._now()
         who, again = self._upstream or IDENTITY_PROVIDER, f"It is tried again in {max(1, round(retry_s))} s."
         return self.failure(f"The sign-in for {who} cannot be renewed now: {why}. {again}", retry_s)
 
-    def hold_failure(self, now: float) -> UpstreamUnauthorized:
+    def hold_failure(self) -> UpstreamUnauthorized:
         """The failure after a fresh token was refused."""
-        return self.failure(self.problem, None if self.has_moved else self.held_until - now)
+        return self.failure(self.problem, None if self.has_moved else self.held_until - self._now())
 
-    def check_usable(self, now: float) -> None:
-        """Check that the token can be used.
+    def check_held(self) -> None:
+        """Raise `hold_failure` while nothing is tried."""
+        if self._now() < self.held_until:
+            raise self.hold_failure()
 
-        Raises:
-            UpstreamUnauthorized: there is no token that lasts.
-        """
-        if not self.is_usable_at(now):
-            raise self.pause_failure(now) if now < self.paused_until else self.failure(self.problem)
+    def check_usable(self) -> None:
+        """Raise UpstreamUnauthorized if there is no token that lasts."""
+        if not self.is_usable:
+            raise self.pause_failure() if self._now() < self.paused_until else self.failure(self.problem)
 
     def scope_failure(self, operation: str, scope: str) -> UpstreamUnauthorized:
         """A person has to sign in for more scopes first."""
-        upstream, command = self._upstream, sign_in_command(self._upstream)
-        return self.failure(
-            f"{upstream} wants the scopes {scope} for {_short(operation)}; run {command} to sign in with them."
-        )
+        wants = f"{self._upstream} wants the scopes {scope} for {_short(operation)}"
+        return self.failure(f"{wants}; run {sign_in_command(self._upstream)} to sign in with them.")
 
     def denial(self, operation: str, scope: str) -> UpstreamDenied:
         """The scopes that an operation wants are not to be had, even with a new sign-in."""
-        upstream, wanted = self._upstream, scope or "that it does not name"
-        return UpstreamDenied(
-            f"{upstream} refuses {_short(operation)}: it wants the scopes {wanted}, and the sign-in does not give "
-            "them.",
-            upstream=upstream,
-        )
+        wants = f"it wants the scopes {scope or 'that it does not name'}, and the sign-in does not give them."
+        return UpstreamDenied(f"{self._upstream} refuses {_short(operation)}: {wants}", upstream=self._upstream)
 
 
 def sign_in_needed(upstream: str, issuer: str) -> str:

@@ -93,12 +93,11 @@ class Discovery(Struct, frozen=True, kw_only=True):
     """Who may be asked."""
 
 
-class OAuthClient(Struct, frozen=True, kw_only=True):
-    """The hub as one authorization server knows it."""
+class ClientFacts(Struct, frozen=True, kw_only=True):
+    """The hub as one authorization server knows it, without the secret."""
 
     issuer: str
     client_id: str
-    secret: Secret | None = None
     token_auth: str = "none"
     """The method of the token endpoint: `none`, `client_secret_basic`, `client_secret_post`, `private_key_jwt`."""
     redirect_uri: str = ""
@@ -106,6 +105,12 @@ class OAuthClient(Struct, frozen=True, kw_only=True):
     """`configured`, `document` (a client metadata document) or `registered` (RFC 7591)."""
     expires_at: float = 0.0
     """Wall time at which the secret ends; 0: never."""
+
+
+class OAuthClient(ClientFacts, frozen=True, kw_only=True):
+    """The hub as one authorization server knows it."""
+
+    secret: Secret | None = None
 
 
 class GrantKey(Struct, frozen=True):

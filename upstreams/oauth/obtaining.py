@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from upstreams.oauth.client_search import client_of_settings
 from upstreams.oauth.discovery.discover import allowance_for, discover, discover_issuer
+from upstreams.oauth.discovery.metadata import below
 from upstreams.oauth.model import (
     AuthorizationServer,
     Challenge,
@@ -53,8 +54,9 @@ class Obtaining:
         if account.by_person:
             raise OAuthProblem("a person has to sign in")
         if not (settings.issuer and settings.client_id):
-            where = f"[upstreams.{account.upstream}.oauth]"
-            raise OAuthProblem(f'grant = "{settings.grant}" needs issuer and client_id; set them below {where}.')
+            raise OAuthProblem(
+                f'grant = "{settings.grant}" needs issuer and client_id; set them {below(account.upstream)}.'
+            )
         if self._found is None:
             self._found = await discover(self._shared.fetch, account.url, settings, challenge, (settings.issuer,))
         found = self._found

@@ -14,8 +14,9 @@ import trio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from upstreams.oauth.credential_state import RenewalOutcome, sign_in_needed, time_until_due_s
+from upstreams.oauth.credential_state import CredentialState, RenewalOutcome, sign_in_needed, time_until_due_s
 from upstreams.oauth.discovery.discover import discover
+from upstreams.oauth.discovery.metadata import below
 from upstreams.oauth.model import (
     IDENTITY_PROVIDER,
     Challenge,
@@ -29,8 +30,7 @@ from upstreams.oauth.model import (
 )
 from upstreams.oauth.obtaining import Obtaining
 from upstreams.oauth.parts import Shared
-from upstreams.oauth.store.folder import HeldLock, NotKept
-from upstreams.oauth.store.grant_store import GrantStore
+from upstreams.oauth.store.folder import NotKept
 from upstreams.oauth.token_answers import TokenRefused, is_for
 
 log = logging.getLogger(__name__)
@@ -38,24 +38,6 @@ log = logging.getLogger(__name__)
 REVOKE_S: Final = 5.0
 LAST_S: Final = 45.0
 """A request that is sent is waited for even if the hub ends, for its answer may be all there is; at most so long."""
-
-
-class RenewalRequest(Struct, frozen=True):
-    """A renewal of `grant`, the one in memory."""
-
-    grant: Grant | None
-    is_kept: bool
-    """It could be written."""
-    was_unclear: bool
-    """The last refusal did not say why."""
-    challenge: Challenge
-    refused: str = ""
-    """The access token that the upstream refused; "": it is only about to end."""
-    scope: str = ""
-    """Scopes to ask for; "": as before. Only without a person."""
-
-    def __repr__(self) -> str:
-        return f"<RenewalRequest {'in place of a refused token' if self.refused else 'in time'}>"
 
 
 Meaning = Literal["grant gone", "client gone", "unclear", "later"]
@@ -115,19 +97,6 @@ class Renewer:
             return ""
         return "" if same_issuer(found.server.issuer, issuer) else found.server.issuer
 
-    async def renew(self, request: RenewalRequest) -> RenewalOutcome:
-        """Renew, unless another process has. Cancellation: a request that is sent is waited for."""
-        grant = request.grant
-        try:
-            key = grant.key if grant is not None else await self.obtaining.key(request.challenge)
-            store = await trio.to_thread.run_sync(self.shared.store)
-            async with store.lock(key) as held:
-                return await _Renewal(self, store, held, request).run(key)
-        except OAuthUnavailable as away:
-            return RenewalOutcome("paused", text=str(away), retry_after_s=away.retry_after_s)
-        except OAuthProblem as problem:
-            return RenewalOutcome("ended", text=str(problem))
-
     async def log_out(self, grant: Grant | None, *, forget: bool) -> LoggedOut:
         """End `grant` at the authorization server, as far as it does that, then forget all of the account here.
         `forget`: the hub's client id there, too.
@@ -141,7 +110,7 @@ class Renewer:
 
         def delete() -> tuple[bool, bool]:
             deleted = store.delete_all(upstream, principal)
-            return deleted, forget and store.clients.forget_upstream(upstream)
+            return deleted, forget and store.clients.forget(upstream)
 
         if grant is None:
             deleted, forgot = await trio.to_thread.run_sync(delete)
@@ -168,110 +137,125 @@ class Renewer:
         return done, "" if done else f"{issuer} did not end it"
 
 
-class _Renewal(Struct):
-    """The part of a renewal under the lock."""
+class Renewal:
+    """One renewal of the grant of `state` as it is now, by `renewer`.
 
-    renewer: Renewer
-    store: GrantStore
-    held: HeldLock
-    request: RenewalRequest
+    `refused`: the access token that the upstream refused; "": it is only about to end. `scope`: scopes to ask for; "":
+    as before. Only without a person.
+    """
 
-    async def run(self, key: GrantKey) -> RenewalOutcome:
-        request, upstream = self.request, self.renewer.account.upstream
-        grant, is_kept = request.grant, request.is_kept
-        kept = await trio.to_thread.run_sync(self.store.load, key)
-        if grant is not None and not is_kept and (kept is None or _age_of(kept) <= _age_of(grant)):
-            kept, is_kept = grant, await self._keep(grant)
-        if kept is None and grant is not None and self.renewer.account.by_person:
-            return RenewalOutcome("forgotten", text=sign_in_needed(upstream, key.issuer))
+    def __init__(
+        self, renewer: Renewer, state: CredentialState, challenge: Challenge, refused: str, scope: str
+    ) -> None:
+        self._grant, self._is_kept, self._was_unclear = state.grant, state.is_kept, state.was_unclear
+        self._challenge, self._refused, self._scope = challenge, refused, scope
+        self._account, self._shared, self._obtaining = renewer.account, renewer.shared, renewer.obtaining
+
+    async def run(self) -> RenewalOutcome:
+        """Renew, unless another process has. Cancellation: a request that is sent is waited for."""
+        try:
+            key = self._grant.key if self._grant is not None else await self._obtaining.key(self._challenge)
+            self._store = await trio.to_thread.run_sync(self._shared.store)
+            async with self._store.lock(key) as self._held:
+                return await self._renew(key)
+        except OAuthUnavailable as away:
+            return RenewalOutcome("paused", text=str(away), retry_after_s=away.retry_after_s)
+        except OAuthProblem as problem:
+            return RenewalOutcome("ended", text=str(problem))
+
+    async def _renew(self, key: GrantKey) -> RenewalOutcome:
+        grant = self._grant
+        kept = await trio.to_thread.run_sync(self._store.load, key)
+        if grant is not None and not self._is_kept and (kept is None or _age_of(kept) <= _age_of(grant)):
+            kept = grant
+            await self._keep(grant)
+        if kept is None and grant is not None and self._account.by_person:
+            return RenewalOutcome("forgotten", text=sign_in_needed(self._account.upstream, key.issuer))
         if kept is not None and kept != grant and self._is_good(kept):
             return RenewalOutcome("tokens", kept)
-        if not self.renewer.account.can_renew(kept):
-            text = (kept.note if kept else "") or sign_in_needed(upstream, key.issuer)
+        if not self._account.can_renew(kept):
+            text = (kept.note if kept else "") or sign_in_needed(self._account.upstream, key.issuer)
             return RenewalOutcome("ended", kept, text)
-        return await self._ask(kept)
+        generation = kept.generation if kept else 0
+        was_begun = await trio.to_thread.run_sync(self._held.pending_generation) == generation
+        try:
+            await trio.to_thread.run_sync(self._held.begin, generation)
+        except OSError as error:  # what comes now could not be kept either
+            text = f"what comes of it cannot be kept ({error.strerror}); see to {self._store.folder}"
+            raise OAuthUnavailable(text) from None
+        with trio.CancelScope(shield=True):  # from here on an answer may be on its way, which must not be lost
+            outcome = await self._ask(kept, was_begun=was_begun)
+        return outcome
 
     def _is_good(self, kept: Grant) -> bool:
         """True if a grant that another process has written is what is wanted."""
-        if kept.access_token.reveal() == self.request.refused or kept.sign_in_needed:
+        if kept.access_token.reveal() == self._refused or kept.sign_in_needed:
             return False
-        if not set(self.request.scope.split()) <= set(kept.asked_scope.split()):
+        if not set(self._scope.split()) <= set(kept.asked_scope.split()):
             return False
-        return time_until_due_s(kept, self.renewer.shared.wall()) > 0
+        return time_until_due_s(kept, self._shared.wall()) > 0
 
-    async def _ask(self, grant: Grant | None) -> RenewalOutcome:
-        generation = grant.generation if grant else 0
-        was_begun = await trio.to_thread.run_sync(self.held.pending_generation) == generation
-        try:
-            await trio.to_thread.run_sync(self.held.begin, generation)
-        except OSError as error:  # what comes now could not be kept either
-            text = f"what comes of it cannot be kept ({error.strerror}); see to {self.store.folder}"
-            return RenewalOutcome("paused", text=text)
-        outcome = RenewalOutcome("paused")
-        with trio.CancelScope(shield=True):  # from here on an answer may be on its way, which must not be lost
-            outcome = await self._answer(grant, was_begun=was_begun)
-        return outcome
-
-    async def _answer(self, grant: Grant | None, *, was_begun: bool) -> RenewalOutcome:
+    async def _ask(self, grant: Grant | None, *, was_begun: bool) -> RenewalOutcome:
+        """Ask for the next generation. `was_begun`: somebody has, and the answer may be lost."""
         try:
             with trio.fail_after(LAST_S):
-                new = await self.renewer.obtaining.next(grant, self.request.scope)
+                new = await self._obtaining.next(grant, self._scope)
         except trio.TooSlowError:
-            return RenewalOutcome("paused", text="there was no answer in time")
+            raise OAuthUnavailable("there was no answer in time") from None
         except OAuthUnavailable as away:
             if not (away.sent or was_begun):
                 await self._finish()
-            self._log(str(away))
-            return RenewalOutcome("paused", text=str(away), retry_after_s=away.retry_after_s)
+            self._log(away)
+            raise
         except OAuthProblem as problem:
-            self._log(str(problem))
-            return await self._end(grant, problem, was_begun=was_begun)
+            self._log(problem)
+            return await self._judge(grant, problem, was_begun=was_begun)
         is_kept = await self._keep(new)
         if is_kept:
             await self._finish()
         return RenewalOutcome("tokens", new, is_kept=is_kept)
 
-    async def _end(self, grant: Grant | None, problem: OAuthProblem, *, was_begun: bool) -> RenewalOutcome:
-        verdict, account = judge(problem), self.renewer.account
-        if grant is None or not account.by_person:
+    async def _judge(self, grant: Grant | None, problem: OAuthProblem, *, was_begun: bool) -> RenewalOutcome:
+        """Judge a refusal: whether another renewal may help, or a person has to do something."""
+        verdict, text = judge(problem), str(problem)
+        if grant is None or not self._account.by_person:
             await self._finish()
             if verdict == "client gone":
-                return self._client_refused(grant.key.issuer if grant else account.settings.issuer)
-            return RenewalOutcome("paused" if verdict == "later" else "ended", text=str(problem))
-        if verdict == "unclear" and self.request.was_unclear:
-            verdict = "grant gone"
-        if verdict == "grant gone":
-            return await self._grant_gone(grant, was_begun=was_begun)
+                return await self._end_client(None, grant.key.issuer if grant else self._account.settings.issuer)
+            return RenewalOutcome("paused" if verdict == "later" else "ended", text=text)
+        if verdict == "grant gone" or (verdict == "unclear" and self._was_unclear):
+            return await self._end_grant(grant, was_begun=was_begun)
         if not was_begun:
             await self._finish()
         if verdict == "client gone":
-            return await self._client_gone(grant)
-        return RenewalOutcome("paused", text=str(problem), unclear=verdict == "unclear")
+            return await self._end_client(grant, grant.key.issuer)
+        return RenewalOutcome("paused", text=text, unclear=verdict == "unclear")
 
-    async def _grant_gone(self, grant: Grant, *, was_begun: bool) -> RenewalOutcome:
-        kept = await trio.to_thread.run_sync(self.store.load, grant.key)
+    async def _end_grant(self, grant: Grant, *, was_begun: bool) -> RenewalOutcome:
+        """The server renews this grant no more, unless another process has done so meanwhile."""
+        kept = await trio.to_thread.run_sync(self._store.load, grant.key)
         if kept is not None and kept.generation != grant.generation and self._is_good(kept):
             await self._finish()
             return RenewalOutcome("tokens", kept)
-        upstream, issuer = self.renewer.account.upstream, grant.key.issuer
-        command = sign_in_command(upstream)
+        upstream, issuer = self._account.upstream, grant.key.issuer
         if was_begun:
-            text = f"The answer to a renewal was lost on the way from {issuer}, and it takes the old token no more; "
-            text += f"run {command}."
+            text = f"The answer to a renewal was lost on the way from {issuer}, and it takes the old token no more"
         else:
-            text = f"{issuer} no longer renews the sign-in for {upstream or IDENTITY_PROVIDER}; run {command}."
-        over = replace(grant, refresh_token=None, sign_in_needed=True, note=text)
+            text = f"{issuer} no longer renews the sign-in for {upstream or IDENTITY_PROVIDER}"
+        over = replace(grant, refresh_token=None, sign_in_needed=True, note=f"{text}; run {sign_in_command(upstream)}.")
         await self._keep(over)
         await self._finish()
-        return RenewalOutcome("ended", over, text)
+        return RenewalOutcome("ended", over, over.note)
 
-    async def _client_gone(self, grant: Grant) -> RenewalOutcome:
-        issuer = grant.key.issuer
-        if grant.client.kind == "configured":
-            return self._client_refused(issuer)
-        upstream, clients = self.renewer.account.upstream, self.store.clients
+    async def _end_client(self, grant: Grant | None, issuer: str) -> RenewalOutcome:
+        """The server does not take the hub's client id. `grant`: that of a person who signed in with it."""
+        upstream = self._account.upstream
+        if grant is None or grant.client.kind == "configured":
+            where = below(upstream) if upstream else "below [oauth.idp]"
+            who = f"the client_id or client_secret of {upstream or IDENTITY_PROVIDER}"
+            return RenewalOutcome("ended", text=f"{issuer} refuses {who}; correct them {where}.")
         try:
-            await trio.to_thread.run_sync(clients.forget_client, upstream, grant.client)
+            await trio.to_thread.run_sync(self._store.clients.forget, upstream, grant.client.client_id)
         except NotKept as error:
             log.warning("%s", error)
         command = sign_in_command(upstream)
@@ -280,15 +264,9 @@ class _Renewal(Struct):
         await self._keep(over)
         return RenewalOutcome("ended", over, text)
 
-    def _client_refused(self, issuer: str) -> RenewalOutcome:
-        upstream = self.renewer.account.upstream
-        where = f"[upstreams.{upstream}.oauth]" if upstream else "[oauth.idp]"
-        who = f"the client_id or client_secret of {upstream or IDENTITY_PROVIDER}"
-        return RenewalOutcome("ended", text=f"{issuer} refuses {who}; correct them below {where}.")
-
     async def _keep(self, grant: Grant) -> bool:
         try:
-            await trio.to_thread.run_sync(self.store.save, grant)
+            await trio.to_thread.run_sync(self._store.save, grant)
         except (NotKept, OAuthUnavailable) as error:
             log.error("%s What was renewed is used as long as this hub runs.", error)
             return False
@@ -296,12 +274,12 @@ class _Renewal(Struct):
 
     async def _finish(self) -> None:
         try:
-            await trio.to_thread.run_sync(self.held.finish)
+            await trio.to_thread.run_sync(self._held.finish)
         except OSError as error:
             log.warning("the lock of a sign-in cannot be written: %s", error.strerror)
 
-    def _log(self, text: str) -> None:
-        log.warning("the sign-in for %s is not renewed: %s", self.renewer.account.upstream or IDENTITY_PROVIDER, text)
+    def _log(self, why: Exception) -> None:
+        log.warning("the sign-in for %s is not renewed: %s", self._account.upstream or IDENTITY_PROVIDER, why)
 
 
 def _age_of(grant: Grant) -> tuple[float, int]:

@@ -73,12 +73,16 @@ def write_file(path: Path, data: bytes) -> None:
         raise NotKept(f"A sign-in cannot be kept: {path.parent}: {error.strerror}; see to that.") from None
 
 
+def aside_of(path: Path) -> Path:
+    """The place where a file is kept that cannot be used."""
+    return path.with_name(f"{path.name}.unreadable")
+
+
 def move_aside(path: Path) -> Path:
-    """Rename a file that cannot be used to `NAME.unreadable`, in place of an older such one."""
-    aside = path.with_name(f"{path.name}.unreadable")
+    """Rename a file that cannot be used, in place of an older such one, and return its new place."""
     with suppress(OSError):
-        os.replace(path, aside)
-    return aside
+        os.replace(path, aside_of(path))
+    return aside_of(path)
 
 
 def remove_file(path: Path) -> None:

@@ -7,7 +7,7 @@ facts.json         small things
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Final
@@ -29,6 +29,7 @@ from upstreams.oauth.store import records
 from upstreams.oauth.store.folder import (
     HeldLock,
     NotKept,
+    aside_of,
     hold_lock,
     move_aside,
     names_in,
@@ -36,7 +37,7 @@ from upstreams.oauth.store.folder import (
     remove_file,
     write_file,
 )
-from upstreams.oauth.store.seal import Seal
+from upstreams.oauth.store.seal import KeySeal
 from upstreams.oauth.store.sign_in_notes import SignInNotes
 
 log = logging.getLogger(__name__)
@@ -104,7 +105,7 @@ class GrantStore:
         KeyLocked: the key cannot be had now; nothing was changed.
     """
 
-    def __init__(self, folder: Path, seal: Seal) -> None:
+    def __init__(self, folder: Path, seal: KeySeal) -> None:
         self.folder = folder
         self.clients = Clients(folder / "clients", seal)
         self.notes = SignInNotes(folder)
@@ -120,11 +121,9 @@ class GrantStore:
             SealedElsewhere: there is one, which a hub with its key from another place can open.
         """
         path = self._path(key)
-        data = read_file(path)
-        if data is None:
-            return self._bring_back(path)
         try:
-            plain = records.read_plain(data, records.GrantFile)
+            if (plain := _read(path, records.GrantFile)) is None:
+                return self._bring_back(path)
             before = plain.key.partition(":")[0]
             try:
                 return records.open_grant(plain, self._seal)
@@ -142,29 +141,29 @@ class GrantStore:
     def find(self, upstream: str, principal: str) -> Grant | None:
         """The current grant of a principal at an upstream: that of the latest sign-in; None: there is none. Raises
         CannotOpen: as `load`."""
-        mine = self._files_of(upstream, principal) or self._files_of(upstream, principal, ".json.unreadable")
-        if not mine:
-            return None
-        latest = max(mine, key=lambda file: file.signed_in_at)
-        return self.load(latest.grant_key)
+        for suffix in (".json", ".json.unreadable"):
+            mine = [each for each in self._files(suffix) if (each.upstream, each.principal) == (upstream, principal)]
+            if mine:
+                return self.load(max(mine, key=lambda file: file.signed_in_at).grant_key)
+        return None
 
     def save(self, grant: Grant) -> None:
         """Keep a grant in place of one that is there; durable when this returns. Renewals hold the lock meanwhile."""
         path = self._path(grant.key)
         write_file(path, records.encode_grant(grant, self._seal))
-        remove_file(_aside(path))
+        remove_file(aside_of(path))
 
     def delete(self, key: GrantKey) -> None:
         """Forget a grant, and what was set aside of it."""
         path = self._path(key)
         remove_file(path)
-        remove_file(_aside(path))
+        remove_file(aside_of(path))
 
     def delete_all(self, upstream: str, principal: str) -> bool:
         """Forget all grants of a principal at an upstream, those that cannot be opened, too; True if there were any.
         Needs no key."""
-        keys = [each.file.grant_key for each in self.grants()]
-        mine = [key for key in keys if (key.upstream, key.principal) == (upstream, principal)]
+        files = [each.file for each in self.grants()]
+        mine = [file.grant_key for file in files if (file.upstream, file.principal) == (upstream, principal)]
         for key in mine:
             self.delete(key)
         return bool(mine)
@@ -179,11 +178,10 @@ class GrantStore:
         async with self.lock(grant.key) as held:
 
             def keep_here() -> Grant:
-                try:
-                    before = self.load(grant.key)
-                except CannotOpen:
-                    before = None
-                new = grant if before is None else replace(grant, generation=before.generation + 1)
+                new = grant
+                with suppress(CannotOpen):
+                    if (before := self.load(grant.key)) is not None:
+                        new = replace(grant, generation=before.generation + 1)
                 self.save(new)
                 held.finish()
                 return new
@@ -215,34 +213,28 @@ class GrantStore:
             if key.upstream in gone:
                 self.delete(key)
         for upstream in gone:
-            self.clients.forget_upstream(upstream)
+            self.clients.forget(upstream)
         return gone
 
     def _bring_back(self, path: Path) -> Grant | None:
         """The grant that was set aside, if its key is there again; None: there is nothing, or it still cannot be
         opened."""
-        aside = _aside(path)
-        data = read_file(aside)
-        if data is None:
-            return None
         try:
-            grant = records.open_grant(records.read_plain(data, records.GrantFile), self._seal)
+            if (plain := _read(aside_of(path), records.GrantFile)) is None:
+                return None
+            grant = records.open_grant(plain, self._seal)
         except (records.OtherVersion, records.UnreadableRecord):
             return None
         with suppress(OSError):  # it is used all the same
-            aside.rename(path)
+            aside_of(path).rename(path)
         return grant
-
-    def _files_of(self, upstream: str, principal: str, suffix: str = ".json") -> list[records.GrantFile]:
-        return [each for each in self._files(suffix) if (each.upstream, each.principal) == (upstream, principal)]
 
     def _files(self, suffix: str = ".json") -> Iterator[records.GrantFile]:
         for name in names_in(self._grants, suffix):
             path = self._grants / name
             try:
-                data = read_file(path)
-                if data is not None:
-                    yield records.read_plain(data, records.GrantFile)
+                if (file := _read(path, records.GrantFile)) is not None:
+                    yield file
                 self._passed_over.discard(path)
             except NotKept as problem:  # whose it is cannot be known, and it must not stop all others
                 if path not in self._passed_over:
@@ -258,8 +250,10 @@ class GrantStore:
         return self._grants / f"{records.grant_id(key)}.json"
 
 
-def _aside(path: Path) -> Path:
-    return path.with_name(f"{path.name}.unreadable")
+def _read(path: Path, type: type[records.File]) -> records.File | None:
+    """The plain part of a file; None: there is none."""
+    data = read_file(path)
+    return None if data is None else records.read_plain(data, type)
 
 
 class Clients:
@@ -270,18 +264,16 @@ class Clients:
         KeyLocked: the key cannot be had now.
     """
 
-    def __init__(self, folder: Path, seal: Seal) -> None:
+    def __init__(self, folder: Path, seal: KeySeal) -> None:
         self._folder = folder
         self._seal = seal
 
     def find(self, issuer: str, redirect_uri: str, upstream: str) -> OAuthClient | None:
         """The client that was registered for this key; None: none, or none that can be read any more."""
         path = self._path(issuer, redirect_uri, upstream)
-        data = read_file(path)
-        if data is None:
-            return None
         try:
-            return records.open_client(records.read_plain(data, records.ClientFile), self._seal)
+            plain = _read(path, records.ClientFile)
+            return None if plain is None else records.open_client(plain, self._seal)
         except records.OtherVersion:
             return None
         except records.UnreadableRecord:
@@ -292,29 +284,20 @@ class Clients:
         """Keep a client in place of one that is there; durable when this returns."""
         write_file(self._path(issuer, redirect_uri, upstream), records.encode_client(upstream, client, self._seal))
 
-    def forget_client(self, upstream: str, client: OAuthClient) -> bool:
-        """Forget this very client of an upstream, whatever it is kept by; True if it was there."""
-        return self._forget(lambda file: file.upstream == upstream and file.client.client_id == client.client_id)
-
-    def forget_upstream(self, upstream: str) -> bool:
-        """Forget all clients of an upstream; True if there was one."""
-        return self._forget(lambda file: file.upstream == upstream)
+    def forget(self, upstream: str, client_id: str = "") -> bool:
+        """Forget the clients of an upstream, or only that of this id, whatever it is kept by; True if there was one."""
+        found = False
+        for name in names_in(self._folder, ".json"):
+            with suppress(records.UnreadableRecord, records.OtherVersion, NotKept):
+                file = _read(self._folder / name, records.ClientFile)
+                if file and file.upstream == upstream and client_id in ("", file.client.client_id):
+                    remove_file(self._folder / name)
+                    found = True
+        return found
 
     def turn(self, issuer: str, redirect_uri: str, upstream: str) -> AbstractAsyncContextManager[HeldLock]:
         """Held while a client is looked for and registered: one at a time for each key, also among processes."""
         return hold_lock(self._path(issuer, redirect_uri, upstream).with_suffix(".lock"))
-
-    def _forget(self, is_meant: Callable[[records.ClientFile], bool]) -> bool:
-        found = False
-        for name in names_in(self._folder, ".json"):
-            path = self._folder / name
-            try:
-                if (data := read_file(path)) is not None and is_meant(records.read_plain(data, records.ClientFile)):
-                    remove_file(path)
-                    found = True
-            except (records.UnreadableRecord, records.OtherVersion, NotKept):
-                continue
-        return found
 
     def _path(self, issuer: str, redirect_uri: str, upstream: str) -> Path:
         return self._folder / f"{records.id_of(issuer, redirect_uri, upstream)}.json"

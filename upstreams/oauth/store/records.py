@@ -12,15 +12,10 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from config.setting import Secret
-from upstreams.oauth.model import AuthorizationServer, Grant, GrantKey, OAuthClient
-from upstreams.oauth.store.seal import NotSealedHere, Seal
+from upstreams.oauth.model import AuthorizationServer, ClientFacts, Grant, GrantKey, OAuthClient
+from upstreams.oauth.store.seal import KeySeal, NotSealedHere
 
 VERSION: Final = 1
-_GRANT_FACTS: Final = (
-    *("generation", "obtained_at", "expires_at", "signed_in_at", "scope", "asked_scope", "note", "sign_in_needed"),
-    *("sends_resource", "origin", "server"),
-)
-"""Members that a grant and its file have in common."""
 
 
 class UnreadableRecord(Exception):
@@ -29,17 +24,6 @@ class UnreadableRecord(Exception):
 
 class OtherVersion(Exception):
     """A file of another version of hubd, which is to be left alone."""
-
-
-class ClientFacts(Struct, frozen=True, kw_only=True):
-    """A client without its secret."""
-
-    issuer: str
-    client_id: str
-    token_auth: str
-    redirect_uri: str
-    kind: str
-    expires_at: float
 
 
 class GrantFile(Struct, frozen=True, kw_only=True):
@@ -101,6 +85,8 @@ class _Version(Struct, frozen=True):
 
 
 File = TypeVar("File", GrantFile, ClientFile)
+_GRANT_FACTS: Final = {*Grant.__struct_fields__} & {*GrantFile.__struct_fields__} - {"key", "client"}
+"""Members that a grant and its file have in common."""
 
 
 def id_of(*parts: str) -> str:
@@ -117,7 +103,7 @@ def grant_id(key: GrantKey) -> str:
     return id_of(key.issuer, key.resource, key.upstream, key.principal)
 
 
-def encode_grant(grant: Grant, seal: Seal) -> bytes:
+def encode_grant(grant: Grant, seal: KeySeal) -> bytes:
     """The content of the file of `grant`. Raises KeyLocked."""
     plain = GrantFile(
         **_copy(grant, _GRANT_FACTS),
@@ -135,7 +121,7 @@ def encode_grant(grant: Grant, seal: Seal) -> bytes:
     return _encode(plain, secrets, seal)
 
 
-def encode_client(upstream: str, client: OAuthClient, seal: Seal) -> bytes:
+def encode_client(upstream: str, client: OAuthClient, seal: KeySeal) -> bytes:
     """The content of the file of the hub's registration for `upstream`. Raises KeyLocked."""
     plain = ClientFile(upstream=upstream, client=_facts(client))
     return _encode(plain, _Sealed(of=_digest(plain), client_secret=_reveal(client.secret)), seal)
@@ -151,7 +137,7 @@ def read_plain(data: bytes, type: type[File]) -> File:
         raise UnreadableRecord from None
 
 
-def open_grant(plain: GrantFile, seal: Seal) -> Grant:
+def open_grant(plain: GrantFile, seal: KeySeal) -> Grant:
     """The grant of a file.
 
     Raises:
@@ -169,17 +155,17 @@ def open_grant(plain: GrantFile, seal: Seal) -> Grant:
     )
 
 
-def open_client(plain: ClientFile, seal: Seal) -> OAuthClient:
+def open_client(plain: ClientFile, seal: KeySeal) -> OAuthClient:
     """The client of a file. Raises as `open_grant`."""
     return _client(plain.client, _open(plain, seal).client_secret)
 
 
-def _encode(plain: File, secrets: _Sealed, seal: Seal) -> bytes:
+def _encode(plain: File, secrets: _Sealed, seal: KeySeal) -> bytes:
     file = replace(plain, key=seal.key_name, sealed=seal.seal(msgspec.json.encode(secrets)))
     return msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n"
 
 
-def _open(plain: GrantFile | ClientFile, seal: Seal) -> _Sealed:
+def _open(plain: GrantFile | ClientFile, seal: KeySeal) -> _Sealed:
     try:
         secrets = msgspec.json.decode(seal.open(plain.sealed), type=_Sealed)
     except (NotSealedHere, msgspec.DecodeError):

@@ -6,7 +6,7 @@ is asked for again at the next use; no other one is taken in its place.
 
 from collections.abc import Callable
 from threading import Lock
-from typing import Final, Protocol
+from typing import Final
 
 from hub.link.sealing import InvalidSeal, Keys, Sealer, derive_keys
 from upstreams.oauth.model import OAuthUnavailable
@@ -25,51 +25,35 @@ class NotSealedHere(Exception):
     """A text that was sealed with another key, or was changed."""
 
 
-class Seal(Protocol):
-    """Seals what is kept. All methods may block for some seconds, and may be called by several threads."""
-
-    @property
-    def source(self) -> str:
-        """The place of the key, for `hubd auth --status`: `credential`, `sealing_key`, `keyring` or `keys`."""
-
-    @property
-    def key_name(self) -> str:
-        """Names the key and reveals nothing of it. Raises KeyLocked."""
-
-    def seal(self, value: bytes) -> str:
-        """Seal `value` as ASCII text. Raises KeyLocked."""
-
-    def open(self, text: str) -> bytes:
-        """Open what `seal` returned. Raises NotSealedHere, KeyLocked."""
-
-
 class KeySeal:
-    """A seal by keys of the hub. `read` returns them, and raises KeyLocked; what is sealed here is apart from all else
-    that the same keys seal."""
+    """Seals what is kept by keys of the hub, apart from all else that these seal. `read` returns them, and raises
+    KeyLocked. `source` is their place: `credential`, `sealing_key`, `keyring` or `keys`.
+
+    All but `source` may block for some seconds, and may be called by several threads. Raises KeyLocked.
+    """
 
     def __init__(self, source: str, read: Callable[[], Keys]) -> None:
-        self._source = source
+        self.source = source
         self._read = read
         self._reading = Lock()
         self._sealer: Sealer | None = None
         self._name = ""
 
     def __repr__(self) -> str:
-        return f"<KeySeal {self._name or f'{self._source}, not read'}>"
-
-    @property
-    def source(self) -> str:
-        return self._source
+        return f"<KeySeal {self._name or f'{self.source}, not read'}>"
 
     @property
     def key_name(self) -> str:
+        """The name of the key, which reveals nothing of it."""
         self._open_key()
         return self._name
 
     def seal(self, value: bytes) -> str:
+        """Seal `value` as ASCII text."""
         return self._open_key().seal(PURPOSE, value)
 
     def open(self, text: str) -> bytes:
+        """Open what `seal` returned. Raises NotSealedHere, too."""
         sealer = self._open_key()
         try:
             return sealer.open(PURPOSE, text)
@@ -81,5 +65,5 @@ class KeySeal:
             if self._sealer is None:
                 sealer = Sealer(Keys(*derive_keys(self._read(), PURPOSE)))
                 kid = sealer.seal(PURPOSE, b"").split(".")[1]
-                self._name, self._sealer = f"{self._source}:{kid}", sealer
+                self._name, self._sealer = f"{self.source}:{kid}", sealer
             return self._sealer

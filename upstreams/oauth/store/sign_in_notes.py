@@ -1,9 +1,8 @@
 """Small things that are kept between sign-ins, none of them secret: in one file, `facts.json`.
 
 Numbers of redirect URIs (servers that do not name themselves in their answers each have their own), which server alone
-answers at a configured one, the port that
-browsers come back to, what people agreed to, and since when upstreams with a grant have been gone from the
-configuration.
+answers at a configured one, the port that browsers come back to, what people agreed to, and since when upstreams with
+a grant have been gone from the configuration.
 """
 
 import fcntl
@@ -69,10 +68,9 @@ class SignInNotes:
         """The issuer that alone answers at a configured redirect URI: `issuer`, unless there is one already, kept."""
 
         def claim(file: _File) -> tuple[str, _File]:
-            known = file.only_for
-            if (before := known.get(uri)) is not None:
+            if (before := file.only_for.get(uri)) is not None:
                 return before, file
-            return issuer, replace(file, only_for=dict([*known.items(), (uri, issuer)][-MAX_URIS:]))
+            return issuer, replace(file, only_for=dict([*file.only_for.items(), (uri, issuer)][-MAX_URIS:]))
 
         return self._change(claim)
 
@@ -104,8 +102,7 @@ class SignInNotes:
         ahead."""
 
         def note(file: _File) -> tuple[list[str], _File]:
-            missing = {name for name in kept if name not in configured}
-            removed = {name: min(file.removed.get(name, now), now) for name in missing}
+            removed = {name: min(file.removed.get(name, now), now) for name in kept if name not in configured}
             is_credible = now - file.started <= REMOVED_FOR_S
             gone = sorted(name for name, since in removed.items() if is_credible and now - since > REMOVED_FOR_S)
             started = file.started if abs(now - file.started) < DAY_S else now
