@@ -124,7 +124,7 @@ class ScriptedServers:
 
 
 class MemoryKeeper:
-    """What is kept, in memory: a store and its small facts."""
+    """What is kept, in memory: a store and its notes."""
 
     def __init__(self) -> None:
         self.grants: dict[GrantKey, Grant] = {}
@@ -133,7 +133,7 @@ class MemoryKeeper:
         self.known_port: int | None = None
         self.agreed: set[tuple[str, str, str]] = set()
         self.full: Exception | None = None
-        self.facts = self
+        self.notes = self
 
     def find(self, upstream, principal):
         mine = [

@@ -10,6 +10,9 @@ A connection carries one request. Such requests are rare, and a connection that 
 import os
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 from weakref import WeakValueDictionary
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 MAX_BODY_BYTES: Final = 64 << 10
 MAX_FIELDS: Final = 100
 FORM: Final = "application/x-www-form-urlencoded"
+JSON: Final = "application/json"
 MAX_HEAD_BYTES: Final = 32 << 10
 """Bytes of the head, and of interim answers before it."""
 MAX_PIECES: Final = 4096
@@ -53,30 +57,27 @@ async def look_up(host: str, port: int) -> Sequence[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
+@dataclass(eq=False, repr=False)
 class Fetcher:
-    """Guarded requests of one process. Cheap to make; httpx is imported by the first request."""
+    """Guarded requests of one process. Cheap to make; httpx is imported by the first request.
 
-    def __init__(
-        self,
-        environ: Mapping[str, str] = os.environ,
-        *,
-        timeout_s: float = 10.0,
-        max_body_bytes: int = MAX_BODY_BYTES,
-        is_own_listener: IsOwnListener = lambda address, port: False,
-        resolve: Resolve = look_up,
-        tls: Callable[[], ssl.SSLContext] = system_trust,
-        dial: Dial = dial,
-    ) -> None:
-        """`environ` says which proxies there are. `timeout_s` is the time of one request, from look-up to last byte;
-        `max_body_bytes` the size of one answer. `is_own_listener(address, port)`: the hub itself listens there.
-        `resolve`, `tls` and `dial` are for tests."""
-        self._environ = environ
-        self._timeout_s = timeout_s
-        self._max_body_bytes = max_body_bytes
-        self._is_own_listener = is_own_listener
-        self._resolve = resolve
-        self._tls = tls
-        self._dial = dial
+    `resolve`, `tls` and `dial` are for tests.
+    """
+
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    """Says which proxies there are."""
+    _: KW_ONLY
+    timeout_s: float = 10.0
+    """Time of one request, from look-up to last byte."""
+    max_body_bytes: int = MAX_BODY_BYTES
+    """The size of one answer."""
+    is_own_listener: IsOwnListener = lambda address, port: False
+    """True if the hub itself listens at an address and port."""
+    resolve: Resolve = look_up
+    tls: Callable[[], ssl.SSLContext] = system_trust
+    dial: Dial = dial
+
+    def __post_init__(self) -> None:
         self._turns = trio.CapacityLimiter(MAX_AT_ONCE)
         self._turns_at: WeakValueDictionary[str, trio.CapacityLimiter] = WeakValueDictionary()
         self._closed = False
@@ -87,7 +88,7 @@ class Fetcher:
         Raises:
             FetchFailed: there is none.
         """
-        return await self._request("GET", url, allowed, {"accept": "application/json", **(headers or {})}, None)
+        return await self._request("GET", url, allowed, {"accept": JSON, **(headers or {})}, None)
 
     async def post_form(
         self, url: str, fields: Sequence[tuple[str, str]], allowed: Allowed, *, headers: Mapping[str, str] | None = None
@@ -97,17 +98,17 @@ class Fetcher:
             body = urlencode(fields).encode("ascii")
         except UnicodeEncodeError:
             raise FetchFailed("A form with half a surrogate pair in it cannot be sent") from None
-        return await self._request("POST", url, allowed, _content_headers(FORM, headers), body)
+        return await self._request(
+            "POST", url, allowed, {"accept": JSON, **(headers or {}), "content-type": FORM}, body
+        )
 
-    async def post_json(
-        self, url: str, body: object, allowed: Allowed, *, headers: Mapping[str, str] | None = None
-    ) -> Fetched:
+    async def post_json(self, url: str, body: object, allowed: Allowed) -> Fetched:
         """The answer to a POST of `body` as JSON. As `get`."""
         try:
             data = msgspec.json.encode(body)
         except UnicodeEncodeError:
             raise FetchFailed("JSON with half a surrogate pair in it cannot be sent") from None
-        return await self._request("POST", url, allowed, _content_headers("application/json", headers), data)
+        return await self._request("POST", url, allowed, {"accept": JSON, "content-type": JSON}, data)
 
     async def judge(self, url: str, allowed: Allowed) -> None:
         """Raise unless `url` may be asked: judges it as a request would, and asks nothing but for its address.
@@ -117,18 +118,11 @@ class Fetcher:
         """
         target = judge_url(url, allowed)
         try:
-            if proxy_for(self._environ, target.secure, target.host, target.port) is not None:
-                judge_behind_proxy(target, allowed)
-                return
-            with trio.fail_after(self._timeout_s):
-                addresses = await self._resolve(target.host, target.port)
-        except (OSError, ValueError) as error:
-            raise FetchFailed(f"{target.origin} cannot be reached: {reason(error)}") from None
+            with trio.fail_after(self.timeout_s):
+                await self._find_way(target, allowed)
         except trio.TooSlowError:
-            raise FetchFailed(
-                f"the address of {target.origin} is not found within {self._timeout_s:g} seconds"
-            ) from None
-        judge_addresses(target, allowed, addresses, self._is_own_listener)
+            text = f"the address of {target.origin} is not found within {self.timeout_s:g} seconds"
+            raise FetchFailed(text) from None
 
     async def close(self) -> None:
         """Ask nobody any more. Requests that run belong to their callers, and nothing else is open."""
@@ -145,63 +139,58 @@ class Fetcher:
             raise FetchFailed(f"{target.origin} is not asked: the hub is ending")
         wire: Wire | None = None
         try:
-            with trio.fail_after(self._timeout_s):
+            with trio.fail_after(self.timeout_s):
                 turns_there = self._turns_at.setdefault(target.origin, trio.CapacityLimiter(MAX_AT_ONE))
                 async with turns_there, self._turns:
                     httpx_requests, tls = await trio.to_thread.run_sync(self._load)
-                    wire = Wire(await self._connect(target, allowed, tls), target.origin, MAX_HEAD_BYTES)
-                    try:
-                        return await self._exchange(httpx_requests, method, target, headers, body, wire, tls)
-                    finally:
-                        wire.close()
+                    stream = await self._connect(target, allowed, tls)
+                    with closing(Wire(stream, target.origin, MAX_HEAD_BYTES)) as wire:
+                        read = partial(_read, target, wire, self.max_body_bytes)
+                        answer: Fetched = await httpx_requests.ask(method, target, headers, body, wire, tls, read)
+                        return answer
         except trio.TooSlowError:
-            text = f"{target.origin} does not answer within {self._timeout_s:g} seconds"
+            text = f"{target.origin} does not answer within {self.timeout_s:g} seconds"
             raise FetchFailed(text, sent=wire is not None and wire.sent) from None
 
     def _load(self) -> tuple["ModuleType", ssl.SSLContext]:
         """Load the parts that take long at the first time, and that no request needs before: for a thread."""
         from upstreams.fetch import httpx_requests
 
-        return httpx_requests, self._tls()
+        return httpx_requests, self.tls()
 
-    async def _connect(self, target: FetchTarget, allowed: Allowed, tls: ssl.SSLContext) -> AnyStream:
+    async def _find_way(self, target: FetchTarget, allowed: Allowed) -> Proxy | Sequence[str]:
+        """The proxy that a request goes through, or the addresses of its target; all of them may be asked."""
         try:
-            proxy: Proxy | None = proxy_for(self._environ, target.secure, target.host, target.port)
-            if proxy is not None:
+            if (proxy := proxy_for(self.environ, target.secure, target.host, target.port)) is not None:
                 judge_behind_proxy(target, allowed)
-                return await connect_through(proxy, tls, target.host, target.port)
-            addresses = await self._resolve(target.host, target.port)
-        except (ProxyUnusable, ProxyRefusal) as error:
+                return proxy
+            addresses = await self.resolve(target.host, target.port)
+        except ProxyUnusable as error:
             raise FetchFailed(f"{target.origin} cannot be reached: {error}") from None
         except (OSError, ValueError) as error:
             raise FetchFailed(f"{target.origin} cannot be reached: {reason(error)}") from None
-        checked = judge_addresses(target, allowed, addresses, self._is_own_listener)
-        return await connect(self._dial, checked, target.port, target.origin)
+        return judge_addresses(target, allowed, addresses, self.is_own_listener)
 
-    async def _exchange(
-        self,
-        by: "ModuleType",
-        method: str,
-        target: FetchTarget,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        wire: Wire,
-        tls: ssl.SSLContext,
-    ) -> Fetched:
-        async def read(status: int, fields: list[tuple[bytes, bytes]], pieces: AsyncIterator[bytes]) -> Fetched:
-            known = _headers(target, status, fields, self._max_body_bytes)
-            return Fetched(status, known, await _body(target, pieces, wire, self._max_body_bytes))
-
+    async def _connect(self, target: FetchTarget, allowed: Allowed, tls: ssl.SSLContext) -> AnyStream:
+        way = await self._find_way(target, allowed)
+        if not isinstance(way, Proxy):
+            return await connect(self.dial, way, target.port, target.origin)
         try:
-            fetched: Fetched = await by.answer_to(method, target, headers, body, wire, tls, read)
-        except by.ERRORS:
-            what = "does not answer in proper HTTP" if wire.answered else "closes the connection without an answer"
-            raise FetchFailed(f"{target.origin} {what}", sent=wire.sent) from None
-        return fetched
+            return await connect_through(way, tls, target.host, target.port)
+        except ProxyRefusal as error:
+            raise FetchFailed(f"{target.origin} cannot be reached: {error}") from None
 
 
-def _content_headers(content_type: str, headers: Mapping[str, str] | None) -> Mapping[str, str]:
-    return {"accept": "application/json", **(headers or {}), "content-type": content_type}
+async def _read(
+    target: FetchTarget,
+    wire: Wire,
+    most: int,
+    status: int,
+    fields: list[tuple[bytes, bytes]],
+    pieces: AsyncIterator[bytes],
+) -> Fetched:
+    headers = _headers(target, status, fields, most)
+    return Fetched(status, headers, await _body(target, pieces, wire, most))
 
 
 def _headers(target: FetchTarget, status: int, fields: list[tuple[bytes, bytes]], most: int) -> Mapping[str, str]:

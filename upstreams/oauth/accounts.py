@@ -100,10 +100,7 @@ class Accounts:
         is."""
         if config.url is None or not config.signs_in:
             return None
-        known = self.find(name, principal)
-        if known is not None and (known.account.url, known.account.settings) == (config.url, config.oauth):
-            return known
-        return self._make_credential(OAuthAccount(name, config.url, principal, config.oauth))
+        return self._credential_of(OAuthAccount(name, config.url, principal, config.oauth))
 
     def find(self, name: str, principal: str) -> UpstreamCredential | None:
         """The credential of a principal at an upstream, if a session has asked for it."""
@@ -112,10 +109,7 @@ class Accounts:
     def idp(self, principal: str) -> UpstreamCredential:
         """The credential of the company's identity provider, which is kept as that of the upstream ""."""
         settings = settings_of(self._shared.idp())
-        known = self._credentials.get(("", principal))
-        if known is not None and known.account.settings == settings:
-            return known
-        return self._make_credential(OAuthAccount("", settings.issuer, principal, settings))
+        return self._credential_of(OAuthAccount("", settings.issuer, principal, settings))
 
     async def keep(self, grant: Grant) -> Grant:
         """Keep the grant of a new sign-in, durably, and use it from now on. What is kept: its generation may differ.
@@ -166,14 +160,13 @@ class Accounts:
                 rows[key] = credential.row(rows[key].key_source if key in rows else "")
         return [rows[key] for key in sorted(rows)]
 
-    def _make_credential(self, account: OAuthAccount) -> UpstreamCredential:
-        made = UpstreamCredential(
-            account,
-            self._shared,
-            may_be_kept=self._may_be_kept(),
-            on_change=lambda account: self._on_change(account.upstream, account.principal),
-        )
+    def _credential_of(self, account: OAuthAccount) -> UpstreamCredential:
+        """The credential that there is, if it is for the same settings; else a new one."""
         key = account.upstream, account.principal
+        known = self.find(*key)
+        if known is not None and known.account == account:
+            return known
+        made = UpstreamCredential(account, self._shared, self._on_change, may_be_kept=self._may_be_kept())
         self._credentials[key] = self._in_use[key] = made
         self._drop_idle(made)
         return made

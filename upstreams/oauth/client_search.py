@@ -74,7 +74,7 @@ class ClientSearch(Struct, frozen=True):
         if settings.client_id:
             client = client_of_settings(server, settings, self.redirect_uri, upstream)
             if not settings.issuer:
-                await trio.to_thread.run_sync(_pin, client, upstream, clients)
+                await trio.to_thread.run_sync(_hold_to_issuer, client, upstream, clients)
             if settings.token_auth != "auto" or client.token_auth not in _SECRET_METHODS:
                 return client
             return await trio.to_thread.run_sync(_choose_method, client, server, upstream, clients, wish.other_method)
@@ -213,15 +213,9 @@ def client_of_settings(
                 f"would get the {setting}."
             )
     method = _usual_method(server, settings) if settings.token_auth == "auto" else settings.token_auth
-    missing = ""
-    if method in _SECRET_METHODS and settings.client_secret is None:
-        missing = "client_secret"
-    elif method == "private_key_jwt" and settings.private_key is None:
-        missing = "private_key"
-    if missing:
-        raise OAuthProblem(
-            f"{upstream} has token_auth = {quote_toml(method)}, which needs {missing} {below(upstream)}."
-        )
+    needed = "client_secret" if method in _SECRET_METHODS else "private_key" if method == "private_key_jwt" else ""
+    if needed and getattr(settings, needed) is None:
+        raise OAuthProblem(f"{upstream} has token_auth = {quote_toml(method)}, which needs {needed} {below(upstream)}.")
     return OAuthClient(
         issuer=server.issuer,
         client_id=settings.client_id,
@@ -242,7 +236,7 @@ def _usual_method(server: AuthorizationServer, settings: UpstreamOAuth) -> str:
     return post if basic not in listed and post in listed else basic
 
 
-def _pin(client: OAuthClient, upstream: str, clients: Clients) -> None:
+def _hold_to_issuer(client: OAuthClient, upstream: str, clients: Clients) -> None:
     """Hold a configured client id to the issuer at which it was used first."""
     first = clients.find(*FIRST_USED, upstream)
     if first is None or first.client_id != client.client_id:
@@ -281,7 +275,5 @@ async def check_client_document(fetch: Fetcher, hub: OAuthConfig, redirect_uri: 
         return sentence(f"The document at client_metadata_url cannot be read: {failed.text}")
     if answer.status != 200:
         return f"The document at client_metadata_url ({url}) cannot be read: the answer is {answer.status}."
-    flaws = client_metadata.flaws_of(answer.json_object(), url, redirect_uri)
-    if not flaws:
-        return ""
-    return f"The document at client_metadata_url ({url}) {', and '.join(flaws)}; correct it, or remove the setting."
+    flaws = ", and ".join(client_metadata.flaws_of(answer.json_object(), url, redirect_uri))
+    return f"The document at client_metadata_url ({url}) {flaws}; correct it, or remove the setting." if flaws else ""

@@ -41,16 +41,11 @@ class UpstreamCredential(CredentialState):
     """The credential that the hub shows the upstream of `account`; an `upstreams.session.Credential`.
 
     Cheap to make: files are read, and modules loaded, when it is first needed. `may_be_kept`: there may be a grant from
-    an earlier run. `on_change` is called after each change of `state` or of the token.
+    an earlier run. `on_change` is called with upstream and principal after each change of `state` or of the token.
     """
 
     def __init__(
-        self,
-        account: OAuthAccount,
-        shared: Shared,
-        *,
-        may_be_kept: bool = True,
-        on_change: Callable[[OAuthAccount], None] = lambda account: None,
+        self, account: OAuthAccount, shared: Shared, on_change: Callable[[str, str], None], *, may_be_kept: bool
     ) -> None:
         super().__init__(account, shared.clock, shared.wall, may_be_kept=may_be_kept)
         self.challenge = Challenge()
@@ -338,4 +333,4 @@ class UpstreamCredential(CredentialState):
     def _changed(self) -> None:
         if self.phase == "none":
             self.wanted_scope = ""
-        self._on_change(self.account)
+        self._on_change(self.account.upstream, self.account.principal)

@@ -95,13 +95,12 @@ class Obtaining:
         try:
             return await self._ask(server, client, scope, resource)
         except TokenRefused as refused:
-            if refused.code != "invalid_client":
-                raise
-            if client.token_auth != "private_key_jwt" or self._audience:
+            if refused.code == "invalid_client" and client.token_auth == "private_key_jwt" and not self._audience:
+                self._audience = server.token_endpoint  # some servers want themselves named so
+                return await self._ask(server, client, scope, resource)
+            if refused.code == "invalid_client":
                 self._found = None
-                raise
-            self._audience = server.token_endpoint  # some servers want themselves named so
-            return await self._ask(server, client, scope, resource)
+            raise
 
     async def _ask(
         self, server: AuthorizationServer, client: OAuthClient, scope: str, resource: str | None

@@ -8,7 +8,7 @@ itself (RFC 6749 2.3) by a secret, or a signed statement in its place (RFC 7523)
 import json
 import secrets
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote_plus
@@ -39,13 +39,9 @@ JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 TOKEN_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
 ID_TOKEN: Final = "urn:ietf:params:oauth:token-type:id_token"
 
-Fields = Sequence[tuple[str, str]]
 
-
-class TokenEndpoint:
-    """The token endpoint of `server` for `client`. `wall` is the time of day: statements of the hub are dated.
-
-    `audience`: whom the hub's signed statements are for, by default the issuer.
+class TokenEndpoint(Struct, frozen=True):
+    """The token endpoint of `server` for `client`.
 
     Raises:
         TokenRefused: the server says no.
@@ -53,101 +49,85 @@ class TokenEndpoint:
         OAuthUnavailable: there is no answer that can be used now; `sent` says whether the server may have acted.
     """
 
-    def __init__(
-        self,
-        fetch: Fetcher,
-        server: AuthorizationServer,
-        client: OAuthClient,
-        settings: UpstreamOAuth,
-        allowed: Allowed,
-        *,
-        wall: Callable[[], float],
-        audience: str = "",
-    ) -> None:
-        self._fetch = fetch
-        self._server = server
-        self._client = client
-        self._settings = settings
-        self._allowed = allowed
-        self._wall = wall
-        self._audience = audience or server.issuer
+    fetch: Fetcher
+    server: AuthorizationServer
+    client: OAuthClient
+    settings: UpstreamOAuth
+    allowed: Allowed
+    wall: Callable[[], float]
+    """The time of day: statements of the hub are dated."""
+    audience: str = ""
+    """For whom the hub's signed statements are; "": the issuer."""
 
     def __repr__(self) -> str:
-        return f"<TokenEndpoint of {self._server.issuer} for {self._client.client_id}>"
+        return f"<TokenEndpoint of {self.server.issuer} for {self.client.client_id}>"
 
     async def exchange_code(self, code: str, verifier: str, redirect_uri: str, resource: str | None) -> TokenAnswer:
         """The tokens for an authorization code (RFC 6749 4.1.3, RFC 7636). `resource`: if it is to be sent."""
-        fields = [
-            ("grant_type", "authorization_code"),
-            ("code", code),
-            ("redirect_uri", redirect_uri),
-            ("code_verifier", verifier),
-        ]
-        return await self._tokens(fields + _resource(resource))
+        return await self._tokens(
+            "authorization_code", code=code, redirect_uri=redirect_uri, code_verifier=verifier, resource=resource
+        )
 
     async def refresh(self, grant: Grant) -> TokenAnswer:
         """New tokens for a grant that has a refresh token; of the same scopes (RFC 6749 6)."""
         assert grant.refresh_token is not None
-        fields = [("grant_type", "refresh_token"), ("refresh_token", grant.refresh_token.reveal())]
-        return await self._tokens(fields + _resource(grant.key.resource if grant.sends_resource else None))
+        resource = grant.key.resource if grant.sends_resource else None
+        return await self._tokens("refresh_token", refresh_token=grant.refresh_token.reveal(), resource=resource)
 
     async def client_credentials(self, scope: str, resource: str | None) -> TokenAnswer:
         """A token for the hub itself (RFC 6749 4.4)."""
-        fields = [("grant_type", "client_credentials")]
-        return await self._tokens(fields + _scope(scope) + _resource(resource))
+        return await self._tokens("client_credentials", scope=scope, resource=resource)
 
     async def exchange_for_id_jag(self, id_token: str, audience: str, scope: str, resource: str | None) -> str:
         """A statement of an identity provider, to the server with the issuer `audience`, about who signed in here
         (RFC 8693 2). Good for minutes, and never to be kept."""
-        fields = [
-            ("grant_type", TOKEN_EXCHANGE),
-            ("requested_token_type", ID_JAG),
-            ("audience", audience),
-            ("subject_token", id_token),
-            ("subject_token_type", ID_TOKEN),
-        ]
-        answered = await self._post(self._server.token_endpoint, fields + _resource(resource) + _scope(scope))
-        return read_id_jag(answered, now=self._wall(), where=self._server.issuer)
+        answered = await self._ask(
+            TOKEN_EXCHANGE,
+            requested_token_type=ID_JAG,
+            audience=audience,
+            subject_token=id_token,
+            subject_token_type=ID_TOKEN,
+            resource=resource,
+            scope=scope,
+        )
+        return read_id_jag(answered, now=self.wall(), where=self.server.issuer)
 
     async def jwt_bearer(self, assertion: str, scope: str, resource: str | None) -> TokenAnswer:
         """Tokens for a statement of an identity provider (RFC 7523 2.1)."""
-        fields = [("grant_type", JWT_BEARER), ("assertion", assertion)]
-        return await self._tokens(fields + _scope(scope) + _resource(resource))
+        return await self._tokens(JWT_BEARER, assertion=assertion, scope=scope, resource=resource)
 
     async def revoke(self, grant: Grant) -> bool:
         """End a grant at the server: its refresh token, else its access token (RFC 7009). True: the server did; False:
         it has no place for that, or did not."""
-        if not self._server.revocation_endpoint:
+        if not self.server.revocation_endpoint:
             return False
-        kind, token = ("refresh_token", grant.refresh_token) if grant.refresh_token else ("access_token", None)
-        fields = [("token", (token or grant.access_token).reveal()), ("token_type_hint", kind)]
-        answered = await self._post(self._server.revocation_endpoint, fields)
+        kind = "refresh_token" if grant.refresh_token else "access_token"
+        token = (grant.refresh_token or grant.access_token).reveal()
+        answered = await self._post(self.server.revocation_endpoint, {"token": token, "token_type_hint": kind})
         return answered.status in (200, 204)
 
-    async def _tokens(self, fields: Fields) -> TokenAnswer:
-        answered = await self._post(self._server.token_endpoint, fields)
-        return read_token_answer(answered, now=self._wall(), where=self._server.issuer)
+    async def _tokens(self, grant_type: str, **fields: str | None) -> TokenAnswer:
+        answered = await self._ask(grant_type, **fields)
+        return read_token_answer(answered, now=self.wall(), where=self.server.issuer)
 
-    async def _post(self, url: str, fields: Fields) -> Fetched:
-        prove = partial(proof_of, self._client, self._settings, audience=self._audience, now=self._wall())
-        is_signed = self._client.token_auth == "private_key_jwt"  # by a key, which is read, and checked, for long
+    async def _ask(self, grant_type: str, **fields: str | None) -> Fetched:
+        """The answer to a request with these fields; what is empty is left out."""
+        given = {name: value for name, value in fields.items() if value}
+        return await self._post(self.server.token_endpoint, {"grant_type": grant_type, **given})
+
+    async def _post(self, url: str, fields: dict[str, str]) -> Fetched:
+        audience = self.audience or self.server.issuer
+        prove = partial(proof_of, self.client, self.settings, audience=audience, now=self.wall())
+        is_signed = self.client.token_auth == "private_key_jwt"  # by a key, which is read, and checked, for long
         proof = await trio.to_thread.run_sync(prove) if is_signed else prove()
         headers = {"accept": "application/json", **dict(proof.headers)}
         try:
-            return await self._fetch.post_form(url, (*fields, *proof.fields), self._allowed, headers=headers)
+            return await self.fetch.post_form(url, (*fields.items(), *proof.fields), self.allowed, headers=headers)
         except FetchFailed as failed:
-            text = f"{self._server.issuer} cannot be asked: {failed.text}"
+            text = f"{self.server.issuer} cannot be asked: {failed.text}"
             if failed.refused:
                 raise OAuthProblem(text) from None
             raise OAuthUnavailable(text, sent=failed.sent) from None
-
-
-def _resource(resource: str | None) -> list[tuple[str, str]]:
-    return [("resource", resource)] if resource else []
-
-
-def _scope(scope: str) -> list[tuple[str, str]]:
-    return [("scope", scope)] if scope else []
 
 
 ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"

@@ -119,13 +119,15 @@ async def test_over_tls(authority: Authority, server_tls: ssl.SSLContext) -> Non
 async def test_forms_and_json() -> None:
     async with http_peer(as_it_is) as peer:
         fetcher = Fetcher({})
-        await fetcher.post_form(peer.url, [("a", "1 2"), ("b", "ü&"), ("a", "3")], LOCAL)
-        await fetcher.post_json(peer.url, {"a": [1]}, LOCAL, headers={"accept": "text/plain"})
+        await fetcher.post_form(
+            peer.url, [("a", "1 2"), ("b", "ü&"), ("a", "3")], LOCAL, headers={"accept": "text/plain"}
+        )
+        await fetcher.post_json(peer.url, {"a": [1]}, LOCAL)
     form, json = peer.requests
     assert (form.method, form.body) == ("POST", b"a=1+2&b=%C3%BC%26&a=3")
     assert form.headers["content-type"] == "application/x-www-form-urlencoded"
     assert (json.method, json.body, json.headers["content-type"]) == ("POST", b'{"a":[1]}', "application/json")
-    assert (form.headers["accept"], json.headers["accept"]) == ("application/json", "text/plain")
+    assert (form.headers["accept"], json.headers["accept"]) == ("text/plain", "application/json")
 
 
 async def test_what_cannot_be_sent_is_not_sent() -> None:
