@@ -47,29 +47,26 @@ class Difference(Struct, frozen=True):
     """The hub's own settings that differ; those of tables as `cache.max_bytes`."""
 
     def __bool__(self) -> bool:
-        return bool(self.added or self.removed or self.changed or self.moved or self.settings)
+        return self != Difference()
 
     def __str__(self) -> str:
-        parts = [("added", self.added), ("removed", self.removed), ("changed", tuple(map(self._say, self.changed)))]
-        texts = [f"{verb} {', '.join(names)}" for verb, names in parts if names]
+        changed = tuple(f"{name} ({', '.join(change.settings)})" for name, change in self.changed.items())
+        parts = {"added": self.added, "removed": self.removed, "changed": changed}
+        texts = [f"{verb} {', '.join(names)}" for verb, names in parts.items() if names]
         texts += ["upstreams in another order"] if self.moved else []
         texts += [f"settings {', '.join(self.settings)}"] if self.settings else []
         return "; ".join(texts) or "nothing changed"
 
-    def _say(self, name: str) -> str:
-        return f"{name} ({', '.join(self.changed[name].settings)})"
-
 
 def difference(old: HubConfig, new: HubConfig) -> Difference:
     """All changes from `old` to `new`. Including files in another way is none, but what they say may be."""
-    changes = {
-        name: compare(old.upstreams[name], config) for name, config in new.upstreams.items() if name in old.upstreams
-    }
+    both = [name for name in new.upstreams if name in old.upstreams]
+    changes = ((name, compare(old.upstreams[name], new.upstreams[name])) for name in both)
     return Difference(
         added=tuple(name for name in new.upstreams if name not in old.upstreams),
         removed=tuple(name for name in old.upstreams if name not in new.upstreams),
-        changed={name: change for name, change in changes.items() if change is not None},
-        moved=[name for name in old.upstreams if name in changes] != list(changes),
+        changed={name: change for name, change in changes if change is not None},
+        moved=[name for name in old.upstreams if name in new.upstreams] != both,
         settings=tuple(name for name, _ in _settings(old, new)),
     )
 
@@ -139,18 +136,16 @@ _THIS_RUN: Final = secrets.token_bytes(16)
 def config_key(config: UpstreamConfig) -> str:
     """The digest under which a server is remembered: what is started or reached, not what it is called.
 
-    Of `env` and `headers` only the names count, so the key tells nothing of their values. `args` and `url` do count:
-    whoever may read the memory (0600) can tell whether a guess at them is right, and no more. That is one more reason
-    to keep secrets out of both.
+    Of `env` and `headers` only the names count, so the key tells nothing of their values. `args` and `url` count:
+    whoever may read the memory (0600) can tell whether a guess at them is right.
     """
     values, names = [], {}
     for name, declared in declarations(UpstreamConfig).items():
-        if declared.setting.identity == "server":
-            value = getattr(config, declared.attribute)
-            if declared.holds_secrets:
-                names[name] = sorted(value)
-            else:
-                values.append(_show(value))
+        value = getattr(config, declared.attribute)
+        if declared.setting.identity == "server" and declared.holds_secrets:
+            names[name] = sorted(value)
+        elif declared.setting.identity == "server":
+            values.append(_show(value))
     return sha256(msgspec.json.encode((values, [names[name] for name in sorted(names)]))).hexdigest()[:32]
 
 
@@ -169,11 +164,7 @@ def source_of(config: UpstreamConfig) -> str:
     credential or a command nobody knows what it was in another run, so nothing is shared with that.
     """
     settings = declarations(UpstreamConfig).items()
-    values = {
-        name: getattr(config, declared.attribute)
-        for name, declared in settings
-        if declared.setting.identity is not None
-    }
+    values = {name: getattr(config, each.attribute) for name, each in settings if each.setting.identity is not None}
     text = msgspec.json.encode(values, enc_hook=reveal, order="deterministic")
     apart = _THIS_RUN if any(each.kind != "secret" for each in references_of(config)) else b""
     return sha256(text + apart).hexdigest()[:32]

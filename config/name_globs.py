@@ -8,7 +8,7 @@ that are longer than any sensible one are chosen by `ALL` only.
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from typing import Final
 
@@ -26,25 +26,20 @@ class NameChoice:
 
     def __init__(self, globs: Sequence[str]) -> None:
         self._is_all = tuple(globs) == ALL
-        self._given = _Globs(_choosing(globs))
-        self._taken_away = _Globs(_excluding(globs))
-
-    def __repr__(self) -> str:
-        return f"<NameChoice of {self._given!r} without {self._taken_away!r}>"
+        self._is_given = _matcher(_choosing(globs))
+        self._is_taken_away = _matcher(_excluding(globs))
 
     def __contains__(self, name: str) -> bool:
         if self._is_all:
             return True
-        return len(name) <= MAX_CHARS and self._given.any_matches(name) and not self._taken_away.any_matches(name)
+        return len(name) <= MAX_CHARS and self._is_given(name) and not self._is_taken_away(name)
 
     def chooses(self, names: Collection[str]) -> bool:
         """True if something that has all of `names` is chosen: by any of them, and taken away by none."""
         if self._is_all:
             return True
         known = [name for name in names if len(name) <= MAX_CHARS]
-        if len(known) < len(names) or any(map(self._taken_away.any_matches, known)):
-            return False
-        return any(map(self._given.any_matches, known))
+        return len(known) == len(names) and not any(map(self._is_taken_away, known)) and any(map(self._is_given, known))
 
 
 class EachGlob:
@@ -60,23 +55,13 @@ class EachGlob:
         self.means = cache(lambda glob: re.compile(_pattern(glob), re.DOTALL).fullmatch)
         """The function that tells whether a glob means a name; made when it is first needed."""
 
-    def __repr__(self) -> str:
-        return f"<EachGlob of {len(self.plain)} names and {len(self.wild)} globs>"
-
-    def meets(self) -> "MetGlobs":
-        """Those that mean a name, as soon as some have been looked at."""
-        return MetGlobs(self)
-
 
 class MetGlobs:
-    """Those of some globs that mean a name which has been looked at."""
+    """The globs, of some, that mean a name which has been looked at."""
 
     def __init__(self, globs: EachGlob) -> None:
         self._globs, self._left = globs, dict(globs.wild)
         self._met: set[str] = set()
-
-    def __repr__(self) -> str:
-        return f"<MetGlobs {len(self._met)}>"
 
     def look_at(self, name: str) -> None:
         """Note those that mean `name`."""
@@ -91,7 +76,7 @@ class MetGlobs:
             del self._left[glob]
 
     def notes(self) -> frozenset[str]:
-        """The notes so far."""
+        """The globs that mean one of the names so far."""
         return frozenset(self._met)
 
 
@@ -102,9 +87,6 @@ class NameStarts:
         self._starts = tuple(dict.fromkeys(f"{id}{_MARK}" for id in ids))
         self._firsts = frozenset(start.partition(_MARK)[0] for start in self._starts)
         self._any_name = any_name
-
-    def __repr__(self) -> str:
-        return f"<NameStarts of {len(self._starts)}{' and any' if self._any_name else ''}>"
 
     def fit(self, glob: str) -> bool:
         """True if a glob may mean such a name, as far as its text up to the first `*` or `?` says."""
@@ -118,11 +100,10 @@ class NameStarts:
 
 def may_choose(globs: tuple[str, ...], start: str) -> bool:
     """True if `globs`, as a choice, may mean a name that begins with `start`; no globs choose nothing."""
-    given = [glob for glob in globs if not glob.startswith("!")]
-    away = [glob[1:] for glob in globs if glob.startswith("!")]
+    away = _excluding(globs)
     if any(glob.endswith("*") and not is_wild(glob[:-1]) and start.startswith(glob[:-1]) for glob in away):
         return False
-    return any(_may(glob, start) for glob in given) if given else bool(away)
+    return any(_may(glob, start) for glob in _choosing(globs))
 
 
 def _may(glob: str, start: str) -> bool:
@@ -144,24 +125,17 @@ def literal_start(glob: str) -> str:
 _WILD: Final = re.compile(r"[*?]")
 
 
-class _Globs:
-    def __init__(self, globs: Sequence[str]) -> None:
-        wild = [glob for glob in globs if is_wild(glob)]
-        self._plain = frozenset(globs) - frozenset(wild)
-        self._wild = re.compile("|".join(map(_pattern, wild)), re.DOTALL) if wild else None
-
-    def __repr__(self) -> str:
-        return f"<{len(self._plain)} names, {'some' if self._wild else 'no'} globs>"
-
-    def any_matches(self, name: str) -> bool:
-        return name in self._plain or (self._wild is not None and self._wild.fullmatch(name) is not None)
+def _matcher(globs: Sequence[str]) -> Callable[[str], bool]:
+    """The test whether any of the globs means a name."""
+    wild = [glob for glob in globs if is_wild(glob)]
+    plain = frozenset(globs) - frozenset(wild)
+    matches = re.compile("|".join(map(_pattern, wild)), re.DOTALL).fullmatch if wild else None
+    return lambda name: name in plain or (matches is not None and matches(name) is not None)
 
 
 def _pattern(glob: str) -> str:
     """A regular expression for the whole of a name; atomic groups keep it from trying a `*` in several ways."""
-    first, *between = [
-        "".join("." if char == "?" else re.escape(char) for char in part) for part in re.split(r"\*+", glob)
-    ]
+    first, *between = (re.escape(part).replace(r"\?", ".") for part in re.split(r"\*+", glob))
     if not between:
         return first
     return first + "".join(f"(?>.*?{part})" for part in between[:-1]) + ".*" + between[-1]
@@ -192,9 +166,7 @@ def union(one: Sequence[str], other: Sequence[str]) -> tuple[str, ...]:
         if (f"!{glob}" in one and f"!{glob}" in other) or not (is_wild(glob) or glob in rest)
     ]
     if "*" in given:
-        given = [*ALL]
-    if away and given == [*ALL]:
-        given = []
+        given = [] if away else [*ALL]
     return tuple(dict.fromkeys((*given, *away)))
 
 

@@ -14,7 +14,8 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from functools import partial
+from typing import IO, Final
 
 from msgspec import Struct
 
@@ -113,18 +114,20 @@ class _Conversation:
         with selectors.DefaultSelector() as selector, hold(child.pid) as pidfd:
             for pipe, events, act in (
                 (child.stdin, selectors.EVENT_WRITE, self._write),
-                (child.stdout, selectors.EVENT_READ, self._read_stdout),
-                (child.stderr, selectors.EVENT_READ, self._read_stderr),
+                (child.stdout, selectors.EVENT_READ, partial(self._read, self._stdout)),
+                (child.stderr, selectors.EVENT_READ, partial(self._read, self._stderr)),
             ):
                 if pipe is not None:
                     os.set_blocking(pipe.fileno(), False)
-                    selector.register(pipe, events, act)
+                    selector.register(pipe, events, partial(act, pipe))
             if pidfd is not None:
                 selector.register(pidfd, selectors.EVENT_READ, lambda: True)
             while self._outputs and (self._exited_at is None or now() < self._exited_at + LINGER_S):
                 if now() >= due:
                     raise ChildFailed(f"did not end within {within_s:g} seconds")
-                for key, _ in selector.select(self._pause_s(due, knows_exit=pidfd is not None)):
+                until = due if self._exited_at is None else self._exited_at + LINGER_S
+                pause_s = until - now() if pidfd is not None else min(until - now(), LOOK_S)
+                for key, _ in selector.select(max(0.0, pause_s)):
                     if key.data():
                         selector.unregister(key.fileobj)
                 if self._exited_at is None and child.poll() is not None:
@@ -135,36 +138,23 @@ class _Conversation:
             raise ChildFailed(f"did not end within {within_s:g} seconds") from None
         return ChildOutput(status, bytes(self._stdout), bytes(self._stderr))
 
-    def _pause_s(self, due: float, *, knows_exit: bool) -> float:
-        """Seconds to wait for the next event."""
-        until = due if self._exited_at is None else self._exited_at + LINGER_S
-        return max(0.0, until - now() if knows_exit else min(until - now(), LOOK_S))
-
     # Each returns True at the end of its pipe.
 
-    def _write(self) -> bool:
-        assert self._child.stdin is not None
+    def _write(self, pipe: IO[bytes]) -> bool:
         try:
-            self._input = self._input[os.write(self._child.stdin.fileno(), self._input) :]
+            self._input = self._input[os.write(pipe.fileno(), self._input) :]
         except BlockingIOError:
             return False
         except OSError:  # it reads no more
             return True
         if not self._input:
-            self._child.stdin.close()
+            pipe.close()
         return not self._input
 
-    def _read_stdout(self) -> bool:
-        assert self._child.stdout is not None
-        self._stdout += (data := os.read(self._child.stdout.fileno(), PIECE_BYTES))
+    def _read(self, into: bytearray, pipe: IO[bytes]) -> bool:
+        into += (data := os.read(pipe.fileno(), PIECE_BYTES))
         if len(self._stdout) > self._limit_bytes:
             raise ChildFailed(f"printed more than {self._limit_bytes >> 10} KB")
-        self._outputs -= not data
-        return not data
-
-    def _read_stderr(self) -> bool:
-        assert self._child.stderr is not None
-        data = os.read(self._child.stderr.fileno(), PIECE_BYTES)
-        self._stderr = (self._stderr + data)[-MAX_STDERR_BYTES:]
+        del self._stderr[:-MAX_STDERR_BYTES]
         self._outputs -= not data
         return not data

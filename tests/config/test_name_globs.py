@@ -12,6 +12,7 @@ from config.name_globs import (
     MAX_GLOBS,
     MAX_WILD,
     EachGlob,
+    MetGlobs,
     NameChoice,
     NameStarts,
     is_wild,
@@ -132,16 +133,16 @@ _text = st.text("ab_*?", max_size=6)
 @given(st.lists(_text.filter(bool), max_size=8), st.lists(st.text("ab_", max_size=6), max_size=8))
 def test_a_glob_is_met_by_the_names_that_it_chooses(globs, names):
     each = EachGlob(["*", *globs, *(f"!{glob}" for glob in globs[:2])], ["*a"])
-    meets = each.meets()
+    meets = MetGlobs(each)
     for name in (*names, "a" * (MAX_CHARS + 1)):
         meets.look_at(name)
     wanted = {glob for glob in globs if glob != "*" and any(name in NameChoice((glob,)) for name in names)}
     assert meets.notes() == wanted
-    assert each.meets().notes() == frozenset(), "looking changes nothing for others"
+    assert MetGlobs(each).notes() == frozenset(), "looking changes nothing for others"
 
 
 def test_a_name_with_a_star_in_it_is_met_by_itself_only():
-    meets = EachGlob([], ["a*", "!b"]).meets()
+    meets = MetGlobs(EachGlob([], ["a*", "!b"]))
     for name in ("ab", "b"):
         meets.look_at(name)
     assert meets.notes() == frozenset()

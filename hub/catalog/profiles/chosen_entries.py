@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import structs
 
+from config.name_globs import MetGlobs
 from hub.catalog.entries import NOTHING, Route, UpstreamEntries, VisibleEntry
 from hub.catalog.names import join_some, quote_some
 from hub.catalog.profiles.choice import UNCHANGED, ProfileRules, unread_of
@@ -147,7 +148,7 @@ class ToolChoice:
 
     def __init__(self, rules: ProfileRules) -> None:
         self._rules = rules
-        self._meets = rules.entries.meets()
+        self._meets = MetGlobs(rules.entries)
         self.tools: list[VisibleEntry] = []
         self.wanted: dict[str, str] = {}
         """New names that they would get, by visible name."""

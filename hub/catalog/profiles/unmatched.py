@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from config.name_globs import ALL, EachGlob, NameChoice, NameStarts, is_wild, literal_start
+from config.name_globs import ALL, EachGlob, MetGlobs, NameChoice, NameStarts, is_wild, literal_start
 from config.names import RESERVED
 from hub.catalog.entries import UpstreamEntries
 from hub.catalog.names import UpstreamRule, join_some, name_id
@@ -198,7 +198,7 @@ def doubts_of_upstream(part: UpstreamEntries) -> Generator[int, None, list[str]]
     if rule.tools == ALL and not rule.rename and not rule.describe:
         return []
     own = [entry.key for entry in part.snapshot.lists.get(Kind.TOOL, ())]
-    meets = EachGlob(rule.tools).meets()
+    meets = MetGlobs(EachGlob(rule.tools))
     yield from map_in_steps(meets.look_at, own)
     met, names = meets.notes(), frozenset(own)
     lost = {
