@@ -12,7 +12,7 @@ its value costs its own tool only: `ResolvedOverride.unread` says why, and whoev
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
@@ -164,6 +164,13 @@ def texts_in(value: Any) -> Iterator[str]:
             yield from texts_in(each)
 
 
+def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A document with `change` made to each value in it that is neither a table nor a list."""
+    if isinstance(value, dict):
+        return {key: map_leaves(each, change) for key, each in value.items()}
+    return [map_leaves(each, change) for each in value] if isinstance(value, list) else change(value)
+
+
 MAX_FIXED_BYTES: Final = 64 << 10
 """Most bytes of all fixed values of a tool, as JSON."""
 NOT_READ_YET: Final = "the hub has not read it yet"
@@ -174,26 +181,21 @@ def with_given(
 ) -> dict[str, Profile]:
     """The profiles, with what variables and files gave to fixed arguments, and the arguments that have no value; both
     by the keys of settings."""
-    found = dict(profiles)
-    for name, profile in profiles.items():
-        noted: dict[str, ToolOverride] = {}
-        for tool, override in profile.override.items():
-            keys = ("profiles", name, "override", tool, "fix")
-            lacking = dict(unread.get(keys, {}))
-            lacking |= {argument: NOT_READ_YET for argument, value in override.fix.items() if _references(value)}
-            if lacking or keys in given:
-                read = tuple(map(Secret, given.get(keys, ())))
-                noted[tool] = ResolvedOverride(
-                    description=override.description, fix=override.fix, read=read, unread=lacking
-                )
-        if noted:
-            found[name] = structs.replace(profile, override={**profile.override, **noted})
-    return found
+
+    def note(keys: Keys, override: ToolOverride) -> ToolOverride:
+        lacking = dict(unread.get(keys, {}))
+        lacking |= {argument: NOT_READ_YET for argument, value in override.fix.items() if _references(value)}
+        if not lacking and keys not in given:
+            return override
+        read = tuple(map(Secret, given.get(keys, ())))
+        return ResolvedOverride(description=override.description, fix=override.fix, read=read, unread=lacking)
+
+    return _map_overrides(profiles, note)
 
 
 def references_in_profiles(profiles: Mapping[str, Profile]) -> tuple[Reference, ...]:
     """The references that are still to be read, each once."""
-    values = (value for _, _, override in _overrides(profiles) for value in override.fix.values())
+    values = (value for _, override in _overrides(profiles) for value in override.fix.values())
     return tuple(dict.fromkeys(each for value in values for each in _references(value)))
 
 
@@ -201,20 +203,20 @@ def with_values(
     profiles: Mapping[str, Profile], values: Mapping[Reference, str], lacking: Mapping[Reference, str]
 ) -> dict[str, Profile]:
     """The profiles with the values of references in their places; `lacking`: why those have none that have none."""
-    found = dict(profiles)
-    for name, tool, override in _overrides(profiles):
+
+    def fill(_: Keys, override: ToolOverride) -> ToolOverride:
         if isinstance(override, ResolvedOverride) and any(map(_references, override.fix.values())):
-            whole = _with_values(override, values, lacking)
-            found[name] = structs.replace(found[name], override={**found[name].override, tool: whole})
-    return found
+            return _with_values(override, values, lacking)
+        return override
+
+    return _map_overrides(profiles, fill)
 
 
 def unread_arguments(profiles: Mapping[str, Profile]) -> Iterator[tuple[Keys, str]]:
     """The arguments that have no value, by the keys of settings, each with the reason."""
-    for name, tool, override in _overrides(profiles):
+    for keys, override in _overrides(profiles):
         if isinstance(override, ResolvedOverride):
-            for argument, why in override.unread.items():
-                yield ("profiles", name, "override", tool, "fix", argument), why
+            yield from (((*keys, argument), why) for argument, why in override.unread.items())
 
 
 def json_size(value: Any) -> int | None:
@@ -227,10 +229,20 @@ def json_size(value: Any) -> int | None:
     return len(data) if again == value else None  # `nan` and `inf` become null
 
 
-def _overrides(profiles: Mapping[str, Profile]) -> Iterator[tuple[str, str, ToolOverride]]:
+def _overrides(profiles: Mapping[str, Profile]) -> Iterator[tuple[Keys, ToolOverride]]:
+    """The overrides of tools, by the keys of their fixed arguments."""
     for name, profile in profiles.items():
         for tool, override in profile.override.items():
-            yield name, tool, override
+            yield ("profiles", name, "override", tool, "fix"), override
+
+
+def _map_overrides(
+    profiles: Mapping[str, Profile], change: Callable[[Keys, ToolOverride], ToolOverride]
+) -> dict[str, Profile]:
+    changed: dict[str, dict[str, ToolOverride]] = {name: {} for name in profiles}
+    for keys, override in _overrides(profiles):
+        changed[keys[1]][keys[3]] = change(keys, override)
+    return {name: structs.replace(profile, override=changed[name]) for name, profile in profiles.items()}
 
 
 def _with_values(

@@ -3,12 +3,11 @@
 `gather` has found the files, `stacks` says which entries of a name count, and here they become one `HubConfig`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from config.errors import ConfigError, Diagnostic
 from config.loading.check import (
@@ -27,7 +26,7 @@ from config.loading.check_profiles import (
     warnings_of_unread,
 )
 from config.loading.convert import UPSTREAM, convert, convert_known, nearest
-from config.loading.gather import Gathered, gather
+from config.loading.gather import ConfigFiles, Gathered, gather
 from config.loading.one_file import resolve_settings, resolve_table
 from config.loading.precedence import Origin, Stack, makes_sense, stacks
 from config.loading.safe_reading import Findings, Keys, Problem
@@ -36,16 +35,10 @@ from config.setting import declarations, reveal
 from config.settings import HubConfig, ServerSettings, UpstreamConfig
 
 
-class Loaded(Struct, frozen=True, kw_only=True):
+class Loaded(ConfigFiles, frozen=True, kw_only=True):
     """A configuration that was checked as a whole, and its files."""
 
     config: HubConfig
-    files: tuple[Path, ...] = ()
-    """Files that were read, or would be if they were there: a change of any may change `config`."""
-    directories: tuple[Path, ...] = ()
-    """Directories in which new files count, too, whether they exist or not."""
-    named_directories: tuple[Path, ...] = ()
-    """The directories that are named and not only found: removing one of these is no way to remove a server."""
     origins: Mapping[Keys, Origin] = {}
     """By keys such as ("listen",), ("upstreams", "a"), ("upstreams", "a", "env", "TOKEN"); defaults have none."""
     warnings: tuple[Diagnostic, ...] = ()
@@ -56,10 +49,6 @@ class Loaded(Struct, frozen=True, kw_only=True):
     """The references that lead nowhere, for which upstreams that the files name are not in `config`."""
     left_out: Mapping[str, UpstreamConfig] = {}
     """Those upstreams, as far as the files say what they are."""
-    environ: Mapping[str, str] = {}
-    """The variables of the environment, and of `hubd.env` over them: what servers may get."""
-    own_lines: Mapping[str, int] = {}
-    """Those of them that `hubd.env` says, with the line."""
 
     def error(self, problems: Sequence[Diagnostic]) -> ConfigError:
         """The error that this cannot be used because of `problems`."""
@@ -89,36 +78,29 @@ def load_gathered(gathered: Gathered, *, partly: bool = False) -> Loaded:
         ConfigError: as `load_all`.
     """
     config, origins = assemble(gathered)
-    problems = [
-        *gathered.findings.problems,
-        *(each for source in gathered.sources for each in source.findings.problems),
-    ]
-    problems = [*_once(problems)]
-    files = (*gathered.files, *(path for source in gathered.sources for path in source.variables.files))
-    files = tuple(dict.fromkeys(files))
-    warnings = tuple(warning for source in gathered.sources for warning in source.findings.warnings)
+    sources = gathered.sources
+    findings = (gathered.findings, *(source.findings for source in sources))
+    problems = [*_once(problem for each in findings for problem in each.problems)]
+    facts = {name: getattr(gathered, name) for name in ConfigFiles.__struct_fields__}
+    facts["files"] = tuple(dict.fromkeys((*gathered.files, *(each for its in sources for each in its.variables.files))))
     unresolved = tuple(problem for problem in problems if problem.unresolved)
     without = {problem.unresolved for problem in unresolved}
     upstreams = {name: upstream for name, upstream in config.upstreams.items() if name not in without}
     found = Loaded(
         config=msgspec.structs.replace(config, upstreams=upstreams),
-        files=files,
-        directories=gathered.directories,
-        named_directories=gathered.named_directories,
         origins=origins,
-        warnings=warnings,
-        sources=tuple(source.path for source in gathered.sources),
+        warnings=tuple(warning for source in sources for warning in source.findings.warnings),
+        sources=tuple(source.path for source in sources),
         unresolved=unresolved,
         left_out={name: config.upstreams.get(name, UpstreamConfig()) for name in without},
-        environ=gathered.environ,
-        own_lines=gathered.own_lines,
+        **facts,
     )
     if len(problems) > (len(unresolved) if partly else 0):
         raise found.error(problems)
     return found
 
 
-def _once(problems: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
+def _once(problems: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
     """The problems, those of `[defaults]` once, though each server tells them."""
     told: set[Diagnostic] = set()
     for problem in problems:
@@ -163,9 +145,8 @@ def _keys(values: Mapping[str, Any], above: Keys = ()) -> Iterator[Keys]:
         if isinstance(value, dict):
             yield from _keys(value, (*above, key))
         elif isinstance(value, list):
-            rows = ((number, row) for number, row in enumerate(value) if isinstance(row, dict))
-            for number, row in rows:
-                yield from _keys(row, (*above, key, str(number)))
+            for number, row in enumerate(value):
+                yield from _keys(row, (*above, key, str(number))) if isinstance(row, dict) else ()
 
 
 def upstream_of(

@@ -18,6 +18,7 @@ from config.loading.check_http_access import (
     is_loopback,
     is_plain,
     problems_of_access,
+    split_plain,
     split_url,
     warnings_of_access,
 )
@@ -133,10 +134,8 @@ def warnings_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
 def _check_text(upstream: UpstreamConfig) -> Iterator[Problem]:
     """Half a character in JSON (`\\ud800`), or bytes of a variable or of a directory's name, which are no text."""
     for keys, _, value in leaves_of(upstream):
-        parts = (
-            [((*keys, key), (key, each)) for key, each in value.items()] if isinstance(value, dict) else [(keys, value)]
-        )
-        for path, part in parts:
+        parts = {(*keys, key): (key, each) for key, each in value.items()} if isinstance(value, dict) else {keys: value}
+        for path, part in parts.items():
             try:
                 "".join(texts_of(part)).encode()
             except UnicodeEncodeError:
@@ -244,11 +243,9 @@ def problems_of_oauth_in_fleet(
     for name, upstream in upstreams.items():
         is_wanted = upstream.oauth != UpstreamOAuth() and upstream.oauth.grant == "authorization_code"
         if is_wanted and upstream.url is not None and not upstream.disabled:
-            text = (
-                "has people sign in, and hubs with [replica] do not share sign-ins: each would ask them again; set"
-                ' grant = "client_credentials" or "id_jag", or headers.Authorization in place of this table'
-            )
-            yield name, Problem(("oauth",), text)
+            text = "has people sign in, and hubs with [replica] do not share sign-ins: each would ask them again; set"
+            instead = 'grant = "client_credentials" or "id_jag", or headers.Authorization in place of this table'
+            yield name, Problem(("oauth",), f"{text} {instead}")
 
 
 def problems_of_oauth_in_hub(config: OAuthConfig) -> Iterator[Problem]:
@@ -287,13 +284,8 @@ def _problems_of_texts(oauth: UpstreamOAuth) -> Iterator[Problem]:
 
 
 def _problems_of_client(oauth: UpstreamOAuth) -> Iterator[Problem]:
-    has_secret, has_key, auth, grant = (
-        oauth.client_secret is not None,
-        oauth.private_key is not None,
-        oauth.token_auth,
-        oauth.grant,
-    )
-    proves = has_secret or has_key
+    has_secret, has_key = oauth.client_secret is not None, oauth.private_key is not None
+    proves, auth, grant = has_secret or has_key, oauth.token_auth, oauth.grant
     unsaid = "is missing: without it the first server that this one names would get the secret, or its proof"
     is_named = bool(oauth.client_id and oauth.issuer)
     for is_wrong, name, text in (
@@ -317,12 +309,12 @@ _ADDRESS: Final = "expected an address such as https://example.com/path, without
 
 def _is_address(url: str) -> bool:
     """True if it is a URL that the hub may use."""
-    parts = split_url(url)
-    if parts is None or len(url) > MAX_TEXT or not is_plain(url) or "\\" in url or "#" in url:
+    parts = split_plain(url)
+    if parts is None or len(url) > MAX_TEXT or "\\" in url or "#" in url:
         return False
     with suppress(ValueError):
         parse_qsl(parts.query, max_num_fields=32)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
+        return parts.scheme in ("http", "https")
     return False
 
 
@@ -333,8 +325,7 @@ def problems_of_registries(registries: Mapping[str, RegistryConfig]) -> Iterator
     for name, registry in registries.items():
         keys = ("registries", name)
         if not REGISTRY_NAME.fullmatch(name):
-            text = "cannot name a registry: use lower-case letters, digits and dashes, at most 32"
-            yield Problem(keys, text)
+            yield Problem(keys, "cannot name a registry: use lower-case letters, digits and dashes, at most 32")
         if not registry.url and name != OFFICIAL:
             yield Problem(keys, f'needs `url`, the address of the registry, such as url = "{OFFICIAL_URL}"')
         elif registry.url and "${" not in registry.url and (flaw := flaw_of_registry(registry.url)):
@@ -343,9 +334,8 @@ def problems_of_registries(registries: Mapping[str, RegistryConfig]) -> Iterator
 
 def flaw_of_registry(url: str) -> str:
     """The reason why no registry can be asked at `url`; "": one can."""
-    parts = split_url(url)
-    is_address = parts is not None and is_plain(url) and not set(url) & set("\\?#") and "@" not in parts.netloc
-    if parts is None or not is_address or parts.scheme not in ("http", "https") or not parts.hostname:
+    parts = split_plain(url)
+    if parts is None or set(url) & set("\\?#") or parts.scheme not in ("http", "https"):
         return f"expected an address such as {OFFICIAL_URL}, without user name, query or spaces"
     if parts.scheme == "http" and parts.hostname not in LOOPBACK:
         return "must be https: anybody on the way could change which program is run (http only on this machine)"

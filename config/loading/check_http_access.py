@@ -4,6 +4,7 @@ secret.
 
 import re
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from datetime import date
 from ipaddress import ip_address
 from typing import Final
@@ -49,6 +50,12 @@ def split_url(url: str) -> SplitResult | None:
     return parts
 
 
+def split_plain(url: str) -> SplitResult | None:
+    """The parts of a URL of plain ASCII that has a host and no user name; None: it is none."""
+    parts = split_url(url)
+    return parts if parts is not None and is_plain(url) and parts.hostname and "@" not in parts.netloc else None
+
+
 def is_loopback(host: str) -> bool:
     """True if only this machine can reach `host`."""
     return host == "localhost" or (is_address(host) and ip_address(host).is_loopback)
@@ -72,10 +79,10 @@ def problems_of_access(config: HubConfig, *, is_open: bool) -> Iterator[Problem]
         yield Problem(("listen",), f"{text} or set behind_tls_proxy = true if a proxy you trust ends TLS before it")
     access = config.access
     yield from _problems_of_oauth(config)
-    yield from (Problem(("access", *each.keys), str(each)) for each in _problems_of_issuers(access))
-    yield from (Problem(("access", *each.keys), str(each)) for each in _problems_of_tokens(access, config.profiles))
+    yield from _problems_of_issuers(access)
+    yield from _problems_of_tokens(access, config.profiles)
     if config.auth == "proxy" or access.proxy != TrustedProxy():
-        yield from (Problem(("access", "proxy", *each.keys), str(each)) for each in _problems_of_proxy(access.proxy))
+        yield from (each.below("access", "proxy") for each in _problems_of_proxy(access.proxy))
 
 
 def warnings_of_access(config: HubConfig) -> Iterator[Problem]:
@@ -106,12 +113,9 @@ def token_problem(token: AccessToken, profiles: Collection[str]) -> Problem | No
 
 def day(text: str) -> date | None:
     """The day that a text of the form 2027-01-01 means; None: it is none."""
-    if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
-        return None
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        return None
+    with suppress(ValueError):
+        return date.fromisoformat(text) if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text) else None
+    return None
 
 
 def _problems_of_oauth(config: HubConfig) -> Iterator[Problem]:
@@ -132,12 +136,10 @@ def _problems_of_oauth(config: HubConfig) -> Iterator[Problem]:
 
 
 def _problems_of_issuers(access: AccessConfig) -> Iterator[Problem]:
-    names: set[str] = set()
-    urls: set[str] = set()
-    asked = 0
+    names, urls, asked = set[str](), set[str](), 0
     for number, issuer in enumerate(access.issuers):
-        keys = ("issuers", str(number))
-        yield from (Problem((*keys, *each.keys), str(each)) for each in _problems_of_issuer(issuer))
+        keys = ("access", "issuers", str(number))
+        yield from (each.below(*keys) for each in _problems_of_issuer(issuer))
         if issuer.name in names:
             yield Problem((*keys, "name"), f'"{issuer.name}" is the name of another issuer, too; give each its own')
         if issuer.issuer in urls:
@@ -153,8 +155,7 @@ def _problems_of_issuers(access: AccessConfig) -> Iterator[Problem]:
 
 def _problems_of_issuer(issuer: AccessIssuer) -> Iterator[Problem]:
     if not ISSUER_NAME.fullmatch(issuer.name):
-        text = "an issuer has a name of its own: lower-case letters, digits and dashes, at most 32"
-        yield Problem(("name",), text)
+        yield Problem(("name",), "an issuer has a name of its own: lower-case letters, digits and dashes, at most 32")
     elif issuer.name in TAKEN:
         yield Problem(("name",), f'"{issuer.name}" names others; take another name')
     if not is_issuer(issuer.issuer):
@@ -172,19 +173,18 @@ def _problems_of_issuer(issuer: AccessIssuer) -> Iterator[Problem]:
 
 def is_issuer(url: str) -> bool:
     """True if `url` can be an issuer identifier (RFC 8414 2); http only for loopback."""
-    parts = split_url(url)
-    if parts is None or not is_plain(url) or "@" in parts.netloc or not parts.hostname or "?" in url or "#" in url:
+    parts = split_plain(url)
+    if parts is None or "?" in url or "#" in url:
         return False
-    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname))
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(str(parts.hostname)))
 
 
 def _problems_of_tokens(access: AccessConfig, profiles: Collection[str]) -> Iterator[Problem]:
-    names: set[str] = set()
-    texts: set[str] = set()
+    names, texts = set[str](), set[str]()
     for number, token in enumerate(access.tokens):
-        keys = ("tokens", str(number))
+        keys = ("access", "tokens", str(number))
         if (problem := token_problem(token, profiles)) is not None:
-            yield Problem((*keys, *problem.keys), str(problem))
+            yield problem.below(*keys)
         elif token.name in names:
             yield Problem((*keys, "name"), f'"{token.name}" is the name of another token, too; give each its own')
         text = "" if token.token is None else token.token.reveal()

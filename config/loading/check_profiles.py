@@ -49,8 +49,7 @@ def problems_of_profiles(profiles: Mapping[str, Profile], budget: int) -> Iterat
             if (other := labels.setdefault(label, name)) != name:
                 text = f'"{label}" is a host of the profile {other}, too; a host has one profile: take it out of one'
                 yield Problem((*keys, "hosts"), text)
-        for problem in _problems_of(profile, budget):
-            yield Problem((*keys, *problem.keys), str(problem))
+        yield from (problem.below(*keys) for problem in _problems_of(profile, budget))
 
 
 def warnings_of_profiles(profiles: Mapping[str, Profile], servers: Mapping[str, UpstreamConfig]) -> Iterator[Problem]:
@@ -58,9 +57,8 @@ def warnings_of_profiles(profiles: Mapping[str, Profile], servers: Mapping[str, 
     `hub.catalog.profiles.unmatched` warns."""
     ids = {name: server.prefix or name for name, server in servers.items()}
     former = (alias for server in servers.values() for alias in server.aliases)
-    starts = NameStarts(
-        (*ids.values(), *former, RESERVED), any_name=any(each.prefix == "" for each in servers.values())
-    )
+    is_bare = any(server.prefix == "" for server in servers.values())
+    starts = NameStarts((*ids.values(), *former, RESERVED), any_name=is_bare)
     for name, profile in profiles.items():
         keys = ("profiles", name, "servers")
         unknown = [each for each in dict.fromkeys(profile.servers) if each not in servers and each != RESERVED]
@@ -84,9 +82,8 @@ def warnings_of_unread(profiles: Mapping[str, Profile]) -> Iterator[Problem]:
     fills no log."""
     lacking = [(keys, why) for keys, why in unread_arguments(profiles) if why != NOT_READ_YET]
     for keys, why in lacking[:MAX_ARGUMENTS_TOLD]:
-        yield Problem(
-            keys, f"{why}. Until that is mended profile {keys[1]} leaves {quote_toml(keys[3][:MAX_QUOTED])} out"
-        )
+        tool = quote_toml(keys[3][:MAX_QUOTED])
+        yield Problem(keys, f"{why}. Until that is mended profile {keys[1]} leaves {tool} out")
     if len(lacking) > MAX_ARGUMENTS_TOLD:
         text = f"{len(lacking) - MAX_ARGUMENTS_TOLD} more fixed arguments have no value; their tools are left out, too"
         yield Problem(("profiles",), text)
@@ -121,10 +118,8 @@ def _quote_entries(entries: Sequence[str], ids: Mapping[str, str]) -> str:
 
 
 def _problems_of(profile: Profile, budget: int) -> Iterator[Problem]:
-    for label in profile.hosts:
-        if not LABEL.fullmatch(label):
-            yield Problem(("hosts",), "a label is printable ASCII without spaces, at most 64 characters")
-            break
+    if not all(map(LABEL.fullmatch, profile.hosts)):
+        yield Problem(("hosts",), "a label is printable ASCII without spaces, at most 64 characters")
     if OWN_LABEL in profile.hosts:
         yield Problem(("hosts",), f'"{OWN_LABEL}" is the label of hubd\'s own commands, which are shown everything')
     for setting in ("hosts", "servers"):
@@ -143,8 +138,7 @@ def _problems_of(profile: Profile, budget: int) -> Iterator[Problem]:
     for name, override in profile.override.items():
         if not 0 < len(name) <= MAX_CHARS:
             yield Problem(("override",), _NO_NAME)
-        for problem in _problems_of_override(override):
-            yield Problem(("override", name, *problem.keys), str(problem))
+        yield from (problem.below("override", name) for problem in _problems_of_override(override))
 
 
 _NO_NAME: Final = f"has an entry for no tool: a visible name has 1 to {MAX_CHARS} characters"
@@ -175,13 +169,10 @@ def _problems_of_override(override: ToolOverride) -> Iterator[Problem]:
     if len(override.fix) > MAX_FIXED:
         yield Problem(("fix",), f"has more than {MAX_FIXED} arguments")
         return
-    total = 0
-    for argument, value in override.fix.items():
-        bytes_here = json_size(value)
-        total += bytes_here or 0
-        if bytes_here is None:
-            yield Problem(("fix", argument), "is no value that JSON can hold")
-    if total > MAX_FIXED_BYTES:
+    sizes = {argument: json_size(value) for argument, value in override.fix.items()}
+    for argument in (argument for argument, size in sizes.items() if size is None):
+        yield Problem(("fix", argument), "is no value that JSON can hold")
+    if (total := sum(size or 0 for size in sizes.values())) > MAX_FIXED_BYTES:
         yield Problem(("fix",), f"takes {total} bytes, and {MAX_FIXED_BYTES} are the most")
 
 
@@ -203,9 +194,8 @@ def problems_of_renames(upstream: UpstreamConfig) -> Iterator[Problem]:
         if not _NEW_NAME.fullmatch(new):
             yield Problem(keys, f'{name} cannot name a tool: a letter, then letters, digits, "_" and "-"')
         elif new.startswith(f"{RESERVED}__"):
-            yield Problem(
-                keys, f'{name} begins with "{RESERVED}__", as tools of the hub itself do; choose another name'
-            )
+            text = f'{name} begins with "{RESERVED}__", as tools of the hub itself do; choose another name'
+            yield Problem(keys, text)
         elif (other := taken.setdefault(new, own)) != own:
             text = f"{name} is the new name of {quote_toml(other[:MAX_QUOTED_NAME])} already; choose another name"
             yield Problem(keys, text)
@@ -214,9 +204,7 @@ def problems_of_renames(upstream: UpstreamConfig) -> Iterator[Problem]:
 def problems_of_new_names(upstreams: Mapping[str, UpstreamConfig], budget: int) -> Iterator[tuple[str, Problem]]:
     """Problems of `rename` beside what all upstreams are called, in visible names of `budget` characters; each with the
     name of the upstream."""
-    ids = {
-        id: name for name, upstream in upstreams.items() for id in (name, upstream.prefix or name, *upstream.aliases)
-    }
+    ids = {id: name for name, each in upstreams.items() for id in (name, each.prefix or name, *each.aliases)}
     for name, upstream in upstreams.items():
         prefix = name if upstream.prefix is None else upstream.prefix
         room = budget if prefix == "" else budget - min(len(prefix), budget - ID_ROOM) - len("__")
@@ -235,7 +223,7 @@ def problems_of_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple
     taken: dict[str, str] = {}
     bare: str | None = None
     for name, upstream in upstreams.items():
-        for id, where in _claims_of(name, upstream):
+        for _, id, where in _claims({name: upstream}):
             if not is_usable(id):
                 text = f'"{id}" cannot name a server: use {RULE}; write for instance "{suggest_id(id)}"'
                 yield name, Problem(where, text)
@@ -252,25 +240,24 @@ def problems_of_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple
 
 def problems_of_reserved_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple[str, Problem]]:
     """Names of upstreams that are the hub's own; these upstreams are left out, each with the name of the upstream."""
-    for name, upstream in upstreams.items():
-        for id, where in _claims_of(name, upstream):
-            if is_reserved(id):
-                text = f'"{id}" is the name of the hub itself, so this server is left out; give it another name'
-                yield name, Problem(where, text)
+    for name, id, where in _claims(upstreams):
+        if is_reserved(id):
+            text = f'"{id}" is the name of the hub itself, so this server is left out; give it another name'
+            yield name, Problem(where, text)
 
 
 def warnings_of_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple[str, Problem]]:
     """Warnings about names that work and could be better, each with the name of the upstream."""
+    for name, id, where in _claims(upstreams):
+        if not is_server_id(id) and is_usable(id):
+            text = f'"{id}" works, but some hosts need shorter or plainer names: use {RULE}'
+            yield name, Problem(where, f'{text}, such as "{suggest_id(id)}"')
+
+
+def _claims(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple[str, str, Keys]]:
+    """The names that each upstream is known by, and the setting that says so."""
     for name, upstream in upstreams.items():
-        for id, where in _claims_of(name, upstream):
-            if not is_server_id(id) and is_usable(id):
-                text = f'"{id}" works, but some hosts need shorter or plainer names: use {RULE}'
-                yield name, Problem(where, f'{text}, such as "{suggest_id(id)}"')
-
-
-def _claims_of(name: str, upstream: UpstreamConfig) -> Iterator[tuple[str, Keys]]:
-    """The names an upstream is known by, and the setting that says so."""
-    yield name, ()
-    yield from ((alias, ("aliases",)) for alias in upstream.aliases)
-    if upstream.prefix and upstream.prefix != name:
-        yield upstream.prefix, ("prefix",)
+        yield name, name, ()
+        yield from ((name, alias, ("aliases",)) for alias in upstream.aliases)
+        if upstream.prefix and upstream.prefix != name:
+            yield name, upstream.prefix, ("prefix",)

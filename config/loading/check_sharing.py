@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import SplitResult
 
-from config.loading.check_http_access import TOKEN_RULE, is_plain, split_url
+from config.loading.check_http_access import TOKEN_RULE, is_plain, split_plain, split_url
 from config.loading.safe_reading import Problem
 from config.setting import declarations
 from config.settings import MAX_REPLICA, REPLICA_NAME, TOKEN, CacheConfig, HubConfig
@@ -93,10 +93,8 @@ def _is_store(url: str, parts: SplitResult) -> bool:
 
 def _is_base(url: str) -> bool:
     """True if `url` is an address without path, query or credentials."""
-    parts = split_url(url)
-    if parts is None or not is_plain(url) or not parts.hostname or parts.port == 0 or "@" in parts.netloc:
-        return False
-    return parts.scheme in ("http", "https") and url == f"{parts.scheme}://{parts.netloc}"
+    parts = split_plain(url)
+    return parts is not None and parts.port != 0 and url in (f"http://{parts.netloc}", f"https://{parts.netloc}")
 
 
 def warnings_of_sharing(config: HubConfig) -> Iterator[Problem]:

@@ -8,7 +8,6 @@ file is read without ever knowing them.
 import re
 import tomllib
 from collections.abc import Callable, Iterator
-from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
@@ -117,15 +116,11 @@ def _number(path: Keys, rows: dict[Keys, int], *, is_row: bool) -> Keys:
 
 
 def _parts(path: str) -> Keys:
-    return tuple(_unquote(part) for part in _PART.findall(path))
+    return tuple(_unquote(part) if part[0] in "\"'" else part for part in _PART.findall(path))
 
 
 def _unquote(part: str) -> str:
-    if part[0] == "'":
-        return part[1:-1]
-    if part[0] != '"':
-        return part
-    return str(tomllib.loads(f"key = {part}")["key"]) if "\\" in part else part[1:-1]
+    return str(tomllib.loads(f"key = {part}")["key"]) if part[0] == '"' and "\\" in part else part[1:-1]
 
 
 # --- YAML -------------------------------------------------------------------------------------------------------------
@@ -164,12 +159,3 @@ def _lines_of_yaml(node: Any, path: Keys = ()) -> Iterator[tuple[Keys, int]]:
         below = (*path, str(at) if key is None else str(key.value))
         yield below, (key or value).start_mark.line + 1
         yield from _lines_of_yaml(value, below)
-
-
-def with_text_days(value: Any) -> Any:
-    """`value` with days of TOML as texts, the form that they have in JSON."""
-    if isinstance(value, dict):
-        return {key: with_text_days(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [with_text_days(each) for each in value]
-    return value.isoformat() if isinstance(value, date) else value

@@ -14,6 +14,7 @@ import glob
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from fnmatch import filter as matching
 from itertools import islice
 from pathlib import Path
@@ -36,22 +37,28 @@ MAX_FILES: Final = 1000
 """Files that one pattern may match."""
 
 
-class Gathered(Struct, frozen=True, kw_only=True):
-    """The files of a configuration, in the order in which their upstreams are listed."""
+class ConfigFiles(Struct, frozen=True, kw_only=True):
+    """The files of a configuration, and the variables that its servers may get."""
+
+    files: tuple[Path, ...] = ()
+    """Files that were read, or would be if they were there: a change of any may change the configuration."""
+    directories: tuple[Path, ...] = ()
+    """Directories in which new files count, too, whether they exist or not."""
+    named_directories: tuple[Path, ...] = ()
+    """The directories that are named and not only found, `upstreams.d` and the beginnings of patterns: removing one of
+    these is no way to remove a server."""
+    environ: Mapping[str, str] = {}
+    """The variables of the environment, and of `hubd.env` over them."""
+    own_lines: Mapping[str, int] = {}
+    """The variables that `hubd.env` says, with the line."""
+
+
+class Gathered(ConfigFiles, frozen=True, kw_only=True):
+    """What the files hold, in the order in which their upstreams are listed."""
 
     main: Source | None
     sources: tuple[Source, ...]
     """All files that were read, the main file first."""
-    files: tuple[Path, ...]
-    """Their paths, that of the main file even if it is missing."""
-    directories: tuple[Path, ...]
-    """Directories in which new files count, whether they exist or not."""
-    named_directories: tuple[Path, ...]
-    """The directories that are named and not only found: `upstreams.d`, and the beginnings of patterns."""
-    environ: Mapping[str, str]
-    """The environment, and over it the variables of `hubd.env`."""
-    own_lines: Mapping[str, int]
-    """The variables that `hubd.env` says, with the line."""
     findings: Findings
     """Findings about no single file."""
 
@@ -75,7 +82,8 @@ def gather(named: Path | None, environ: Mapping[str, str], texts: Mapping[Path, 
     named_directories: list[Path] = []
     if main is None or not main.is_dialect:
         named_directories = [path.parent / DROP_INS, path.parent / IMPORTED]
-        user = [*_within(named_directories[0], findings), *_includes_of(main, directories, named_directories)]
+        included = [] if main is None else _includes_of(main, directories, named_directories)
+        user = [*_within(named_directories[0], findings), *included]
         imported = _within(named_directories[1], findings)
         seen = {path}
         for each, layer in ((user, Layer.USER), (imported, Layer.IMPORTED)):
@@ -128,15 +136,28 @@ def own_variables(path: Path) -> dict[str, Assignment]:
     return {each.name: each for each in found}
 
 
-def _includes_of(main: Source | None, directories: dict[Path, None], named_directories: list[Path]) -> list[Path]:
+def _includes_of(main: Source, directories: dict[Path, None], named_directories: list[Path]) -> list[Path]:
     """Files that the main file includes. `directories` gets those where more may come, `named_directories` those where
     patterns begin."""
-    files: list[Path] = []
-    texts = main.settings.get("include") if main is not None else None
-    if main is not None and isinstance(texts, list):
-        for text in texts:
-            if isinstance(text, str):  # else it is refused later
-                files += _includes_in(text, main, directories, named_directories)
+    texts, files = main.settings.get("include"), list[Path]()
+    for text in texts if isinstance(texts, list) else ():
+        if not isinstance(text, str):
+            continue  # it is refused later
+        if "\0" in text:
+            main.findings.wrong(("include",), "holds a NUL character, which no path has")
+            continue
+        base, parts = _read_pattern(text, main.path.parent)
+        if not parts:
+            files.append(base)
+            continue
+        named_directories.append(base)
+        matches, more = _expand(base, *parts)
+        directories |= dict.fromkeys(islice(more, MAX_FILES))
+        found = list(islice(matches, MAX_FILES + 1))
+        if len(found) > MAX_FILES:
+            main.findings.wrong(("include",), f'"{text}" matches more than {MAX_FILES} files; write a narrower one')
+        else:
+            files += sorted(found)
     return files
 
 
@@ -152,36 +173,13 @@ def _within(directory: Path, findings: Findings) -> list[Path]:
     return [directory / name for name in names if not name.startswith(".") and name.endswith(SUFFIXES)]
 
 
-def _includes_in(text: str, main: Source, directories: dict[Path, None], named_directories: list[Path]) -> list[Path]:
-    if "\0" in text:
-        main.findings.wrong(("include",), "holds a NUL character, which no path has")
-        return []
-    pattern = read_pattern(text, main.path.parent)
-    if not pattern.parts:
-        return [pattern.base]
-    named_directories.append(pattern.base)
-    matches, more = expand(pattern)
-    directories |= dict.fromkeys(islice(more, MAX_FILES))
-    found = list(islice(matches, MAX_FILES + 1))
-    if len(found) > MAX_FILES:
-        main.findings.wrong(("include",), f'"{text}" matches more than {MAX_FILES} files; write a narrower one')
-        return []
-    return sorted(found)
-
-
 ANY_DEPTH: Final = "**"
 
 
-class Pattern(Struct, frozen=True):
-    """A path, and below it parts of which the first is a pattern. No parts: it names a file."""
-
-    base: Path
-    parts: tuple[str, ...] = ()
-
-
-def read_pattern(text: str, beside: Path) -> Pattern:
-    """The pattern that `text` means in a file in the directory `beside`. Characters of a pattern in the names of that
-    directory and of the user's own mean themselves."""
+def _read_pattern(text: str, beside: Path) -> tuple[Path, tuple[str, ...]]:
+    """The path that `text` means in a file in the directory `beside`, and the parts below it, of which the first is a
+    pattern; no parts: it names a file. Characters of a pattern in the names of that directory and of the user's own
+    mean themselves."""
     base = beside
     if text.startswith("~"):
         home, _, text = text.partition("/")
@@ -189,16 +187,14 @@ def read_pattern(text: str, beside: Path) -> Pattern:
     parts = os.path.normpath(text or ".").split("/")
     first = next((at for at, part in enumerate(parts) if glob.has_magic(part)), len(parts))
     base = base / ("/".join(parts[:first]) or ("/" if first else ""))
-    return Pattern(Path(os.path.normpath(base)), tuple(parts[first:]))
+    return Path(os.path.normpath(base)), tuple(parts[first:])
 
 
-def expand(pattern: Pattern) -> tuple[Iterator[Path], dict[Path, None]]:
-    """The files it matches that are of a kind we read, as they are found, and the directories in which more could come
-    to match: each level from the first that is a pattern. Blocks."""
-    *parts, last = pattern.parts
-    if last == ANY_DEPTH:
-        parts, last = [*parts, last], "*"
-    here = [pattern.base]
+def _expand(base: Path, *pattern: str) -> tuple[Iterator[Path], dict[Path, None]]:
+    """The files below `base` that a pattern matches and that are of a kind we read, as they are found, and the
+    directories in which more could come to match: each level from the first that is a pattern. Blocks."""
+    *parts, last = (*pattern, "*") if pattern[-1] == ANY_DEPTH else pattern
+    here = [base]
     directories = dict.fromkeys(here)
     for part in parts:
         here = list(_below(here) if part == ANY_DEPTH else filter(os.path.isdir, _matches(part, here)))
@@ -210,8 +206,11 @@ def _matches(part: str, directories: Iterable[Path]) -> Iterator[Path]:
     """Entries of these directories whose names one part of a pattern matches."""
     for directory in directories:
         if glob.has_magic(part):
-            names = [name for name in _list(directory) if part.startswith(".") or not name.startswith(".")]
-            yield from (directory / name for name in matching(names, part))
+            names: list[str] = []
+            with suppress(OSError):
+                names = sorted(os.listdir(directory))
+            shown = (name for name in names if part.startswith(".") or not name.startswith("."))
+            yield from (directory / name for name in matching(shown, part))
         elif os.path.lexists(directory / part):
             yield directory / part
 
@@ -230,10 +229,3 @@ def _below(tops: Iterable[Path]) -> Iterator[Path]:
             seen.add(key)
             yield directory
             left.extend(filter(os.path.isdir, _matches("*", [directory])))
-
-
-def _list(directory: Path) -> list[str]:
-    try:
-        return sorted(os.listdir(directory))
-    except OSError:
-        return []

@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 
 from config.loading.safe_reading import Findings, Keys, Problem
 from config.name_globs import problem_of
+from config.references import map_leaves
 from config.setting import declarations
 from config.settings import UpstreamConfig
 
@@ -302,16 +303,16 @@ _DOLLAR = re.compile(r"\$([A-Z_][A-Z0-9_]*)")
 
 def _with_our_variables(value: Any, host: str) -> Any:
     """`value` with a host's way of naming variables replaced by ours, in all its strings."""
-    if isinstance(value, dict):
-        return {name: _with_our_variables(item, host) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_with_our_variables(item, host) for item in value]
-    if not isinstance(value, str):
-        return value
-    value = _SECRETS.sub(r"${\1}", value)
-    if host == "opencode":
-        return _BRACES.sub(r"${\1:\2}", value)
-    return _DOLLAR.sub(r"${\1}", value) if host == "gemini" else value
+
+    def change(leaf: Any) -> Any:
+        if not isinstance(leaf, str):
+            return leaf
+        leaf = _SECRETS.sub(r"${\1}", leaf)
+        if host == "opencode":
+            return _BRACES.sub(r"${\1:\2}", leaf)
+        return _DOLLAR.sub(r"${\1}", leaf) if host == "gemini" else leaf
+
+    return map_leaves(value, change)
 
 
 def _names(value: list[str], key: str) -> Iterator[str]:

@@ -6,22 +6,24 @@ is the work of `assemble`. Nothing here raises: what is wrong is among the file'
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from datetime import date
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from config.hub_paths import config_file
 from config.loading.convert import HUB, NO_POLICY, POLICY
-from config.loading.document import parse, with_text_days
+from config.loading.document import parse
 from config.loading.host_files import SUFFIXES, FieldTable, is_dialect, refuse_crowd, servers
 from config.loading.safe_reading import Content, Findings, Keys, Problem, decode_content, fetch, refuse_large
 from config.loading.variables import NO_NUL, Missing, Unresolved, Variables
-from config.references import NUL, blank_references, references_in
-from config.setting import declarations
+from config.references import NUL, blank_references, map_leaves, references_in
+from config.setting import Declaration, declarations
 from config.settings import HubConfig, UpstreamConfig
 
 
@@ -54,9 +56,6 @@ class Source:
         self.text = ""
         self.data = b""
         """The content of the file; empty if another text was read in its place."""
-
-    def __repr__(self) -> str:
-        return f"<Source {self.path} ({self.layer.value}): {', '.join(table.name for table in self.tables)}>"
 
 
 def find_config(named: Path | None) -> Path | None:
@@ -113,7 +112,7 @@ def read_source(
 
 def _tables(tree: dict[str, Any], findings: Findings) -> tuple[list[FieldTable], dict[str, Any]]:
     """The upstreams of a hubd.toml, and its other settings."""
-    settings = {key: with_text_days(value) for key, value in tree.items() if key != "$schema"}  # for editors
+    settings = {key: map_leaves(value, _spell_day) for key, value in tree.items() if key != "$schema"}  # for editors
     tables = settings.pop("upstreams", {})
     if not isinstance(tables, dict):
         raise Problem(("upstreams",), "expected tables: write [upstreams.NAME]")
@@ -126,6 +125,11 @@ def _tables(tree: dict[str, Any], findings: Findings) -> tuple[list[FieldTable],
         else:
             findings.wrong(keys, "a server needs a name of its own: write [upstreams.NAME] above this")
     return found, settings
+
+
+def _spell_day(value: Any) -> Any:
+    """A day of TOML as text, the form that it has in JSON."""
+    return value.isoformat() if isinstance(value, date) else value
 
 
 def _refuse_settings(source: Source) -> None:
@@ -150,65 +154,69 @@ def resolve_table(source: Source, table: FieldTable, *, is_disabled: bool) -> di
     """
     values = dict(table.values)
     if not is_disabled:
-        values = _expand_settings(values, UpstreamConfig, (), source, table)
+
+        def change(declared: Declaration, value: Any, keys: Keys) -> Any:
+            return _expand(value, keys, source, table) if declared.setting.expanded else value
+
+        values = _change_settings(values, UpstreamConfig, change)
         _add_variables(values, source, table)
     _make_absolute(values, source.path.parent)
     return values
 
 
-def _expand_settings(
-    values: dict[str, Any], type: type[Struct], above: Keys, source: Source, table: FieldTable
-) -> dict[str, Any]:
-    """`values` of an upstream's settings, or of one of its tables, with variables replaced."""
-    found = dict(values)
-    for name, declared in declarations(type).items():
-        value, keys = values.get(name), (*above, name)
-        if declared.table is not None and isinstance(value, dict):
-            found[name] = _expand_settings(value, declared.table, keys, source, table)
-        elif declared.setting.expanded and name in values:
-            found[name] = _expand(value, keys, source, table)
-    return found
-
-
 def resolve_settings(source: Source) -> dict[str, Any]:
     """The hub's own settings, likewise. What cannot be resolved is left out, too: there is nothing to judge."""
-    return _resolve(source.settings, HubConfig, (), source)
+    settings: dict[str, Any] = _change_settings(source.settings, HubConfig, partial(_resolve_setting, source))
+    return settings
 
 
-def _resolve(values: Mapping[str, Any], type: type[Struct], above: Keys, source: Source) -> dict[str, Any]:
-    """`values` of settings of the hub, or of one of its tables, with variables replaced and paths made absolute."""
+def _change_settings(
+    values: Any, type: type[Struct], change: Callable[[Declaration, Any, Keys], Any], above: Keys = ()
+) -> Any:
+    """`values` of a struct with `change` made to each setting, also in tables and rows; UNSET leaves one out. What is
+    no table is left for the conversion to refuse."""
+    if not isinstance(values, dict):
+        return values
     found = dict(values)
     for name, declared in declarations(type).items():
-        value, keys = values.get(name), (*above, name)
-        if declared.table is not None and isinstance(value, dict):
-            found[name] = _resolve(value, declared.table, keys, source)
+        if name not in values:
+            continue
+        value, keys = values[name], (*above, name)
+        if declared.table is not None:
+            found[name] = _change_settings(value, declared.table, change, keys)
         elif declared.rows is not None and isinstance(value, list):
-            found[name] = [
-                _resolve(row, declared.rows, (*keys, str(number)), source) if isinstance(row, dict) else row
-                for number, row in enumerate(value)
-            ]
-        elif declared.named is not None and declared.setting.reload is not None and isinstance(value, dict):
-            found[name] = {
-                key: _resolve(each, declared.named, (*keys, key), source) if isinstance(each, dict) else each
-                for key, each in value.items()
-            }
-        elif declared.setting.expanded and isinstance(value, dict) and not declared.holds_secrets:
-            found[name] = dict(_resolve_deeply(value, keys, source))
-        elif declared.setting.expanded and isinstance(value, str):
-            try:
-                found[name] = source.variables.expand(value)
-            except Unresolved as error:
-                source.findings.wrong(keys, str(error))
-                del found[name]
-            else:
-                if declared.setting.path and found[name]:
-                    found[name] = str(source.path.parent / os.path.expanduser(found[name]))
-        elif declared.holds_secrets and isinstance(value, dict):
-            found[name] = {}
-            for key, text in value.items():
-                with suppress(Unresolved):  # told of each server that it is meant for
-                    found[name][key] = source.variables.expand_for_server(text) if isinstance(text, str) else text
+            rows = enumerate(value)
+            found[name] = [_change_settings(row, declared.rows, change, (*keys, str(at))) for at, row in rows]
+        elif declared.named is not None and isinstance(value, dict):
+            tables = value.items()
+            found[name] = {key: _change_settings(each, declared.named, change, (*keys, key)) for key, each in tables}
+        elif (changed := change(declared, value, keys)) is UNSET:
+            del found[name]
+        else:
+            found[name] = changed
     return found
+
+
+def _resolve_setting(source: Source, declared: Declaration, value: Any, keys: Keys) -> Any:
+    """The value of a setting of the hub with variables replaced and its path made absolute; UNSET: it cannot be."""
+    if not declared.setting.expanded:
+        return value
+    if declared.holds_secrets and isinstance(value, dict):
+        resolved = {}
+        for key, text in value.items():
+            with suppress(Unresolved):  # told of each server that it is meant for
+                resolved[key] = source.variables.expand_for_server(text) if isinstance(text, str) else text
+        return resolved
+    if isinstance(value, dict):
+        return dict(_resolve_deeply(value, keys, source))
+    if not isinstance(value, str):
+        return value
+    try:
+        text = source.variables.expand(value)
+    except Unresolved as error:
+        source.findings.wrong(keys, str(error))
+        return UNSET
+    return str(source.path.parent / os.path.expanduser(text)) if declared.setting.path and text else text
 
 
 def _resolve_deeply(values: Mapping[str, Any], keys: Keys, source: Source) -> Iterator[tuple[str, Any]]:
@@ -218,15 +226,11 @@ def _resolve_deeply(values: Mapping[str, Any], keys: Keys, source: Source) -> It
     unread: dict[str, str] = {}
 
     def expand(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: expand(each) for key, each in value.items()}
-        if isinstance(value, list):
-            return [expand(each) for each in value]
         return source.variables.expand_fixed(value, given) if isinstance(value, str) else value
 
     for name, value in values.items():
         try:
-            yield name, expand(value)
+            yield name, map_leaves(value, expand)
         except Missing as error:
             unread[name] = str(error)
         except Unresolved as error:
@@ -288,10 +292,7 @@ def _make_absolute(values: dict[str, Any], directory: Path) -> None:
     command, cwd = values.get("command"), values.get("cwd")
     if (isinstance(cwd, str) and not cwd.startswith(NUL)) or (isinstance(command, str) and cwd is None):
         values["cwd"] = cwd = str(directory / os.path.expanduser(cwd or ""))
-    if (
-        isinstance(command, str)
-        and isinstance(cwd, str)
-        and "/" in blank_references(command)
-        and not command.startswith(NUL)
-    ):
+    if not isinstance(command, str) or not isinstance(cwd, str) or command.startswith(NUL):
+        return
+    if "/" in blank_references(command):
         values["command"] = str(Path(cwd) / os.path.expanduser(command))

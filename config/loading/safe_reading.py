@@ -38,6 +38,10 @@ class Problem(Exception):
         self.keys = keys
         self.line = line
 
+    def below(self, *keys: str) -> "Problem":
+        """The same problem, where these keys lead to that place."""
+        return Problem((*keys, *self.keys), str(self), line=self.line)
+
 
 MAX_WARNINGS: Final = 100
 """Warnings about one file."""
@@ -88,11 +92,7 @@ def limit_of(path: Path) -> int:
 
 
 def read(path: Path) -> str:
-    """The text of a configuration file, from one descriptor.
-
-    Raises:
-        Problem: it cannot be read, is not a plain file, is too large or empty, or someone else could have written it.
-    """
+    """The text of a configuration file. Raises: as `fetch` and `decode_content`."""
     return decode_content(path, fetch(path))
 
 
@@ -109,10 +109,10 @@ def fetch(path: Path) -> Content:
 
 
 def decode_content(path: Path, content: Content) -> str:
-    """The text that was fetched.
+    """The text of a configuration file, which was fetched.
 
     Raises:
-        Problem: as `read`.
+        Problem: it is too large or empty or no text, or someone else could have written it.
     """
     data = content.data
     refuse_foreign(path, content.found)
@@ -150,7 +150,17 @@ def refuse_foreign(path: Path, found: os.stat_result | None = None) -> None:
     except OSError as error:
         raise Problem((), f"cannot be read: {error.strerror}") from None
     for place, owned in places:
-        _refuse_foreign(path, place, owned)
+        what = "" if place == path else f"its directory {place} "
+        if is_foreign(owned):
+            text = f"{what}belongs to another user (uid {owned.st_uid}); it decides which commands hubd runs"
+            raise Problem((), text)
+        if owned.st_mode & stat.S_ISVTX:  # as in /tmp: others cannot replace our file
+            continue
+        # Distributions that give each user a group of the same number make files group-writable by default.
+        group = owned.st_mode & stat.S_IWGRP and owned.st_gid != owned.st_uid
+        if group or owned.st_mode & stat.S_IWOTH:
+            text = f"others may write {what.strip() or 'it'}, and it decides which commands hubd runs"
+            raise Problem((), f"{text}; run `chmod go-w {shlex.quote(str(place))}`")
 
 
 def read_plain(path: Path, limit: int, flags: int = 0) -> tuple[bytes, os.stat_result]:
@@ -196,17 +206,3 @@ def read_private(path: Path, limit: int) -> Content:
 def is_foreign(found: os.stat_result) -> bool:
     """True if a file or directory belongs to another user than this one or root."""
     return found.st_uid not in (ROOT, os.geteuid())
-
-
-def _refuse_foreign(path: Path, place: Path, found: os.stat_result) -> None:
-    what = "" if place == path else f"its directory {place} "
-    if is_foreign(found):
-        text = f"{what}belongs to another user (uid {found.st_uid}); it decides which commands hubd runs"
-        raise Problem((), text)
-    if found.st_mode & stat.S_ISVTX:  # as in /tmp: others cannot replace our file
-        return
-    # Distributions that give each user a group of the same number make files group-writable by default.
-    group = found.st_mode & stat.S_IWGRP and found.st_gid != found.st_uid
-    if group or found.st_mode & stat.S_IWOTH:
-        text = f"others may write {what.strip() or 'it'}, and it decides which commands hubd runs"
-        raise Problem((), f"{text}; run `chmod go-w {shlex.quote(str(place))}`")

@@ -6,7 +6,6 @@ stop because the text is wrong, everything that a parser sees is seen here, too.
 """
 
 import re
-from collections.abc import Iterable
 from typing import Any, Final
 
 from config.loading.safe_reading import Problem
@@ -101,63 +100,37 @@ def refuse_yaml(text: str) -> None:
     """
     import yaml
 
-    weigher = _Weigher()
+    opened: list[tuple[str | None, int]] = []  # the collections that have begun: anchor, and entries before
+    heights = [0]  # the depth of the document, and of each of these
+    known: dict[str | None, tuple[int, int]] = {}  # by anchor: entries and height of what it stands for
+    entries = 0
     for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         line = 1 if event.start_mark is None else event.start_mark.line + 1
-        if isinstance(event, yaml.CollectionStartEvent):
-            weigher.opened(event.anchor, line)
-        elif isinstance(event, yaml.CollectionEndEvent):
-            weigher.closed()
+        more, height = 1, 0
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = opened.pop()
+            more, height = 0, heights.pop() + 1
+            if anchor is not None:
+                known[anchor] = entries - before, height
+        elif isinstance(event, yaml.CollectionStartEvent):
+            known.pop(event.anchor, None)  # until it is closed
+            opened.append((event.anchor, entries))
+            heights.append(0)
         elif isinstance(event, yaml.AliasEvent):
-            weigher.repeated(event.anchor, line)
+            if event.anchor in {anchor for anchor, _ in opened}:
+                raise Problem((), "is not YAML anyone wrote: its aliases make it endless", line=line)
+            more, height = known.get(event.anchor, (1, 0))
         elif isinstance(event, yaml.ScalarEvent):
             if not event.style and len(event.value) > MAX_NUMBER and _NUMBER.fullmatch(event.value):
                 raise Problem((), f"has a number of more than {MAX_NUMBER} digits", line=line)
-            weigher.leaf(event.anchor, line)
-
-
-class _Weigher:
-    """Counts entries, those of aliases included, and their depth."""
-
-    def __init__(self) -> None:
-        self._open: list[tuple[str | None, int]] = []
-        """The collections that have begun: anchor, and how many entries there were before."""
-        self._heights: list[int] = [0]
-        """The depth of each of these, and of the document."""
-        self._known: dict[str, tuple[int, int]] = {}
-        """By anchor: entries and height of what it stands for."""
-        self._entries = 0
-
-    def opened(self, anchor: str | None, line: int) -> None:
-        if anchor is not None:
-            self._known.pop(anchor, None)  # until it is closed
-        self._open.append((anchor, self._entries))
-        self._heights.append(0)
-        self._add(1, 0, line)
-
-    def closed(self) -> None:
-        anchor, before = self._open.pop()
-        height = self._heights.pop() + 1
-        self._heights[-1] = max(self._heights[-1], height)
-        if anchor is not None:
-            self._known[anchor] = self._entries - before, height
-
-    def leaf(self, anchor: str | None, line: int) -> None:
-        self._add(1, 0, line)
-        if anchor is not None:
-            self._known[anchor] = 1, 0
-
-    def repeated(self, anchor: str | None, line: int) -> None:
-        if anchor in {name for name, _ in self._open}:
-            raise Problem((), "is not YAML anyone wrote: its aliases make it endless", line=line)
-        self._add(*self._known.get(anchor or "", (1, 0)), line)
-
-    def _add(self, entries: int, height: int, line: int) -> None:
-        self._entries += entries
-        self._heights[-1] = max(self._heights[-1], height)
-        if len(self._open) + height > MAX_DEPTH:
+            known[event.anchor] = 1, 0
+        else:
+            continue
+        entries += more
+        heights[-1] = max(heights[-1], height)
+        if len(opened) + height > MAX_DEPTH:
             raise too_deep(line)
-        if self._entries > MAX_YAML:
+        if entries > MAX_YAML:
             raise _too_many(MAX_YAML, line)
 
 
@@ -169,14 +142,11 @@ def refuse_deep(tree: Any) -> None:
     """
     level: list[Any] = [tree]
     for _ in range(MAX_DEPTH + 1):
-        level = [below for each in level for below in _below(each) if isinstance(below, dict | list)]
+        values = (below for each in level for below in (each.values() if isinstance(each, dict) else each))
+        level = [each for each in values if isinstance(each, dict | list)]
         if not level:
             return
     raise too_deep(None)
-
-
-def _below(value: Any) -> Iterable[Any]:
-    return value.values() if isinstance(value, dict) else value
 
 
 def _line(text: str, at: int) -> int:
