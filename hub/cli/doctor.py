@@ -36,7 +36,7 @@ from hub.cli.configuration.saving import reload_hub, save
 from hub.cli.configuration.shell_variables import keep_of_hub
 from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, as_json, ask_hub, now, own_command
 from hub.cli.parser import add, add_config
-from hub.cli.render.screen import Block, paint
+from hub.cli.render.blocks import Block, paint
 from hub.control.answers import Status
 from hub.control.client import ControlClient
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning

@@ -112,12 +112,12 @@ def _watch(output: Output, answer: Any) -> NoReturn:
     `--json`, all are printed."""
     screen, blocks = output.screen, status(read(STATUS, answer))
     try:
-        with screen.live_lines() as live:
+        with screen.live_lines() as redraw:
             while True:
                 if output.json:
                     print(as_line(answer), flush=True)
                 elif screen.live:
-                    live.update(blocks)
+                    redraw(blocks)
                 else:
                     screen.show(*blocks, "")
                 select([], [], [], WATCH_S)

@@ -14,7 +14,7 @@ from msgspec import convert, to_builtins
 
 from config import directories
 from hub.cli.desk import Desk, as_line, client
-from hub.cli.render.screen import paint
+from hub.cli.render.blocks import paint
 from hub.control.errors import HubNotRunning, NothingListens
 from hub.control.methods import LOGS
 from hub.wire.printable import printable

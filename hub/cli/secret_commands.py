@@ -16,7 +16,7 @@ from config.secrets.uses import secret_uses
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.desk import EX_FAILED, Desk, Output, UsageError
 from hub.cli.parser import Parser, add, add_config
-from hub.cli.render.screen import Table
+from hub.cli.render.blocks import Table
 
 PLACES: Final = {"keyring": "the keyring", "file": "a file only you can read"}
 _LISTED_PLACES: Final = {"keyring": "the keyring", "file": "a file", None: "not set"}

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from hub.cli.desk import EX_FAILED, Output
-from hub.cli.render.screen import Block
+from hub.cli.render.blocks import Block
 from hub.cli.render.words import about, duration, last_words
 from hub.control.answers import UpstreamRow
 from hub.control.client import ControlClient
@@ -143,7 +143,7 @@ def watch(
     wanted = list(dict.fromkeys(names))
     began_at = until = now_s()
     again = _Again()
-    with output.progress.live_lines() as live:
+    with output.progress.live_lines() as redraw:
         while True:
             rows = {row.name: row for row in hub.request(STATUS).upstreams}
             now = now_s()
@@ -159,7 +159,7 @@ def watch(
                 until = now
             if not waiting or now - until > limit_s or is_enough():
                 return found
-            live.update((draw or _lines)(found, waiting))
+            redraw((draw or _lines)(found, waiting))
             time.sleep(PAUSE_S)  # noqa: TID251 - nothing here runs under trio
 
 

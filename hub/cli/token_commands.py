@@ -17,7 +17,7 @@ from config.tables.access import AccessToken
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.desk import EX_FAILED, Desk, Output, ask_hub, now
 from hub.cli.parser import Parser, add, add_config
-from hub.cli.render.screen import Table
+from hub.cli.render.blocks import Table
 from hub.control.errors import HubNotRunning
 from hub.control.methods import READ_TOKENS
 from hub.downstream.access.host_tokens import HostTokens, KeptToken, check_token, read_or_make_token

@@ -13,8 +13,9 @@ from hub.cli.parser import add, add_config
 from hub.cli.profiles.evidence import status_and_uses
 from hub.cli.profiles.picking import pick
 from hub.cli.profiles.session import say_refused_file, session_as, why_not_shown
+from hub.cli.render.blocks import Block, Table, paint
 from hub.cli.render.costs import blocks_of_unused, costs, costs_json, costs_of, json_of_unused, tool_costs
-from hub.cli.render.screen import UNLIMITED, Block, Table, paint
+from hub.cli.render.screen import UNLIMITED
 from hub.cli.render.words import about
 from hub.control.answers import UpstreamRow
 from hub.control.errors import ControlFailed

@@ -180,14 +180,14 @@ def session(options: Desk, profile: str | None = None) -> Iterator[HubSession]:
     if started and not output.json:  # what these commands print for programs is the answer alone
         output.note("the hub was started")
     progress = output.progress
-    with progress.live_lines() as live:
+    with progress.live_lines() as redraw:
 
         def show(text: str) -> None:
-            live.update([])
+            redraw([])
             progress.show(text)
 
         def step(text: str) -> None:
-            live.update([text] if text else [])
+            redraw([text] if text else [])
 
         quiet = output.json
         person = Terminal(
@@ -197,4 +197,4 @@ def session(options: Desk, profile: str | None = None) -> Iterator[HubSession]:
         )
         with hub_session(stream, person, OWN_LABEL, profile) as hub:
             yield hub
-            live.update([])
+            redraw([])

@@ -22,7 +22,7 @@ from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.shell_variables import keep_of_hub
 from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, ask_hub, nearest, now
 from hub.cli.parser import add, add_config
-from hub.cli.render.screen import Table
+from hub.cli.render.blocks import Table
 from hub.control.errors import ControlFailed, HubNotRunning
 from hub.control.methods import ENVIRONMENT, RELOAD
 

@@ -25,7 +25,7 @@ from config.settings import HubConfig
 from hub.cli.desk import Desk, Output, UsageError, ask, nearest
 from hub.cli.hosts.changes import below_home
 from hub.cli.hosts.turn import choose_hosts
-from hub.cli.render.screen import Table
+from hub.cli.render.blocks import Table
 from hub.cli.render.words import join_names
 from hub.cli.server_watch import ServerOutcome
 from hub.wire.printable import printable

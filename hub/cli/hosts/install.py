@@ -25,7 +25,7 @@ from hub.cli.hosts.changes import HostChanges, of_place, originals_of
 from hub.cli.hosts.entries import HostEntries, say_permissions
 from hub.cli.hosts.turn import choose_hosts, choose_places, in_turn, project_of
 from hub.cli.parser import add, add_config
-from hub.cli.render.screen import Table
+from hub.cli.render.blocks import Table
 from hub.shim.start_daemon import is_alive
 
 _MEMBERS: Final = """\

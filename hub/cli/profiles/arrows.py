@@ -12,7 +12,8 @@ from typing import Final
 from msgspec import Struct
 
 from hub.cli.keyboard import ESCAPE, keys
-from hub.cli.render.screen import Screen, Table, paint
+from hub.cli.render.blocks import Table, paint
+from hub.cli.render.screen import Screen
 
 HELP: Final = "space chooses, a all, n none, / searches, Enter writes, q leaves everything as it is"
 SEARCHING: Final = "Enter keeps what is found, Esc shows all again"
@@ -104,7 +105,7 @@ class Chooser:
 
 def choose(chooser: Chooser, heading: Callable[[], str], screen: Screen) -> bool:
     """Have somebody choose at the terminal; True: the choice is to be written."""
-    with screen.live_lines() as live, keys(sys.stdin.fileno()) as pressed:
+    with screen.live_lines() as redraw, keys(sys.stdin.fileno()) as pressed:
         size: os.terminal_size | None = None
         got = [""]
         while True:
@@ -112,7 +113,7 @@ def choose(chooser: Chooser, heading: Callable[[], str], screen: Screen) -> bool
             now = os.get_terminal_size(sys.stderr.fileno())
             height = max(LEAST_ROWS, now.lines - screen.render(above, below).count("\n") - 2)
             if got or now != size:
-                live.update([above, chooser.rows(height), "", below])
+                redraw([above, chooser.rows(height), "", below])
             size, got = now, pressed()
             for key in got:
                 if (end := chooser.press(key, height)) is not None:

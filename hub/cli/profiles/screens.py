@@ -7,8 +7,8 @@ from config.hosts.facts import all_hosts
 from config.tables.profiles import Profile
 from hub.cli.profiles.evidence import Limits
 from hub.cli.profiles.pick_list import extent
+from hub.cli.render.blocks import Block, Cell, Table, paint
 from hub.cli.render.costs import host_name
-from hub.cli.render.screen import Block, Cell, Table, paint
 from hub.cli.render.words import about
 from hub.control.answers import Status, ToolUse
 

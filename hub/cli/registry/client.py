@@ -139,10 +139,10 @@ def run_all(
 async def _say_asked(client: "Client", screen: Screen) -> None:
     began_at = trio.current_time()
     await trio.sleep(SAY_AFTER_S)
-    with screen.live_lines() as live:
+    with screen.live_lines() as redraw:
         while True:
             names = " and ".join(dict.fromkeys(client.asked))
-            live.update([f"asking registry {names} ... {trio.current_time() - began_at:.0f} s"] if names else [])
+            redraw([f"asking registry {names} ... {trio.current_time() - began_at:.0f} s"] if names else [])
             await trio.sleep(DRAW_S)
 
 

@@ -14,7 +14,7 @@ from hub.cli.desk import Desk, Output, UsageError
 from hub.cli.registry.choosing import report_failures
 from hub.cli.registry.client import Client, RegistryFailed, run_all
 from hub.cli.registry.lookup import Known
-from hub.cli.render.screen import Table
+from hub.cli.render.blocks import Table
 
 GONE: Final = "gone"
 

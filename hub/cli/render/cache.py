@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cache.statistics import CacheCounts, CacheStatistics, StoreStatistics, UpstreamCacheStatistics
-from hub.cli.render.screen import Block, Cell, Table, paint
+from hub.cli.render.blocks import Block, Cell, Table, paint
 from hub.cli.render.words import duration, size, times
 
 _HEADS: Final = ("SERVER", "RESOURCES", "SIZE", "READS", "HITS", "MISSES", "JOINED", "STALE", "KEPT", "TOO LARGE")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from hub.cli.render.screen import Block, Cell, Table, paint
+from hub.cli.render.blocks import Block, Cell, Table, paint
 from hub.cli.render.words import duration
 from hub.control.answers import UpstreamRow
 from hub.control.sign_ins import SignInAccount

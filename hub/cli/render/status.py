@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import astuple
 
 from cache.statistics import StoreStatistics
+from hub.cli.render.blocks import Block, Cell, Table, paint
 from hub.cli.render.cache import brief
 from hub.cli.render.costs import host_name, warning_of
-from hub.cli.render.screen import Block, Cell, Table, paint
 from hub.cli.render.sign_ins import sign_in_notes
 from hub.cli.render.words import about, duration, size, times
 from hub.control.answers import BufferStatus, ConfigStatus, HostRow, ProjectRow, ReplicaStatus, Status, UpstreamRow

@@ -12,7 +12,7 @@ from config.hosts.secret_literals import NewSecrets
 from config.secrets.store import SecretStore
 from hub.cli.configuration.shell_variables import ask_what_to_keep, keep_in, only_here, unkept, why_not_kept
 from hub.cli.desk import Desk, Output, UsageError, ask
-from hub.cli.render.screen import Block
+from hub.cli.render.blocks import Block
 from hub.cli.setup import screens
 from hub.cli.setup.survey import ServerVerdict, leave
 

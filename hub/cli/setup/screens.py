@@ -15,8 +15,8 @@ from config.hosts.leaving import SIGN_IN, Leaving, Stays
 from config.hosts.originals import out_again
 from config.hub_paths import backup_dir
 from hub.cli.hosts.changes import below_home, configuration_diff, host_diff, text_diff
+from hub.cli.render.blocks import Block, Cell, Table, paint
 from hub.cli.render.costs import warning_of
-from hub.cli.render.screen import Block, Cell, Table, paint
 from hub.cli.render.words import about, join_names
 from hub.cli.server_watch import UP
 from hub.cli.setup.carry_out import SetupPlan

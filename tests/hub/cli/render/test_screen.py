@@ -8,7 +8,8 @@ from textwrap import dedent
 import pytest
 from rich.cells import cell_len
 
-from hub.cli.render.screen import UNLIMITED, Screen, Table, paint
+from hub.cli.render.blocks import Table, paint
+from hub.cli.render.screen import UNLIMITED, Screen
 from hub.wire.printable import Printable
 from tests.support.terminal import Terminal, drawn, shown, widest
 
@@ -187,11 +188,12 @@ def test_a_huge_cell_takes_no_time():
 
 DRAWS = """
 import os, sys
-from hub.cli.render.screen import Screen, paint
+from hub.cli.render.blocks import paint
+from hub.cli.render.screen import Screen
 screen = Screen.of(sys.stdout, os.environ)
-with screen.live_lines() as live:
-    live.update(["one: starting", paint("two: \x1b[2J", "bad")])
-    live.update(["one: \\x1b[31mconnected" + " ." * 50])
+with screen.live_lines() as redraw:
+    redraw(["one: starting", paint("two: \x1b[2J", "bad")])
+    redraw(["one: \\x1b[31mconnected" + " ." * 50])
 screen.show("one: done")
 """
 
