@@ -1,8 +1,8 @@
 """`hubd doctor`: what is wrong on this machine, why that matters, and what to do."""
 
 import os
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from os import EX_OK
 from pathlib import Path
@@ -34,9 +34,10 @@ from hub.cli.checks.evidence import (
 from hub.cli.checks.shown_token import findings_on
 from hub.cli.configuration.saving import reload_hub, save
 from hub.cli.configuration.shell_variables import keep_of_hub
-from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, as_json, ask_hub, now, own_command
+from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, ask_hub, now, own_command
 from hub.cli.parser import add, add_config
 from hub.cli.render.blocks import Block, paint
+from hub.cli.service_manager import run_program
 from hub.control.answers import Status
 from hub.control.client import ControlClient
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning
@@ -70,10 +71,8 @@ def _doctor(options: Desk) -> int:
 
 
 def _show(found: list[Finding], options: Desk) -> int:
-    if options.json:
-        print(as_json([msgspec.to_builtins(finding.as_object()) for finding in found]))
-    else:
-        options.output.screen.show(*findings_blocks(found))
+    objects = [msgspec.to_builtins(finding.as_object()) for finding in found]
+    options.output.answer(objects, lambda: findings_blocks(found))
     return EX_FAILED if any(finding.level != "note" for finding in found) else EX_OK
 
 
@@ -95,33 +94,34 @@ def findings_blocks(found: Sequence[Finding]) -> list[Block]:
 
 
 def _machine(options: Desk) -> int:
-    def look() -> Examined:
-        status, hangs = None, ""
-        try:
-            status = _status()
-        except HubHangs as error:
-            hangs = str(error)
-        known = Examined(
-            machine=options.machine,
-            version=HUBD_VERSION,
-            status=status,
-            hangs=hangs,
-            directory=Path.cwd(),
-            status_at=partial(_status_at, patience_s=STRANGER_S),
-            root=is_root(),
-            trials=_sign_in_trials,
-        )
-        state = Path(directories.state_dir())
-        remembered = LastConnected(Memory(state / "memory.json"), lambda: now().timestamp())
-        return examine(known, state, options.config, lambda upstream: remembered.ago_s(upstream) is not None)
-
-    found = findings(look(), strict=options.strict)
+    found = findings(_look(options), strict=options.strict)
     if options.fix and repair(found, options):
         options.output.say("")
-        found = findings(look(), strict=options.strict)
+        found = findings(_look(options), strict=options.strict)
     elif options.fix and found:
         options.output.say("nothing here has one safe fix that hubd could do by itself\n")
     return _show(found, options)
+
+
+def _look(options: Desk) -> Examined:
+    status, hangs = None, ""
+    try:
+        status = _status()
+    except HubHangs as error:
+        hangs = str(error)
+    known = Examined(
+        machine=options.machine,
+        version=HUBD_VERSION,
+        status=status,
+        hangs=hangs,
+        directory=Path.cwd(),
+        status_at=partial(_status_at, patience_s=STRANGER_S),
+        root=is_root(),
+        trials=_sign_in_trials,
+    )
+    state = Path(directories.state_dir())
+    remembered = LastConnected(Memory(state / "memory.json"), lambda: now().timestamp())
+    return examine(known, state, options.config, lambda upstream: remembered.ago_s(upstream) is not None)
 
 
 def _sign_in_trials() -> Mapping[str, SignInTrial]:
@@ -152,10 +152,9 @@ def _status() -> Status | None:
 def words_of_hub() -> tuple[dict[str, str], list[str]]:
     """The servers that the running hub cannot resolve in its own environment, with the reasons; and sentences: why it
     refuses its files, and its doubts about profiles, for which it takes the lists of servers. Empty, if none runs."""
-    try:
-        status = _status() or Status()
-    except HubHangs:
-        status = Status()
+    status = Status()
+    with suppress(HubHangs):
+        status = _status() or status
     unresolved = {row.name: row.last_error or "" for row in status.upstreams if row.state == "unresolved"}
     doubts = dict.fromkeys(text for row in status.profiles for text in row.warnings)
     refusals = [f"it keeps its configuration of before: {text}" for text in status.config.problems]
@@ -168,9 +167,6 @@ def texts_of_unresolved(here: Sequence[Diagnostic], hub: Mapping[str, str]) -> I
         yield f"{each}; a hub that this shell starts leaves out {each.unresolved}"
     for name, why in hub.items():
         yield f"the running hub has {name} unresolved: {why}"
-
-
-COMMAND_S: Final = 120
 
 
 def repair(found: Sequence[Finding], options: Desk) -> bool:
@@ -197,7 +193,7 @@ def repair(found: Sequence[Finding], options: Desk) -> bool:
 def _write_commands(wanted: Sequence[WriteCommand], options: Desk, output: Output) -> None:
     changed: dict[Path, None] = {}
     written = []
-    for name, command in [(name, each.command) for each in wanted for name in each.servers]:
+    for name, command in ((name, each.command) for each in wanted for name in each.servers):
         try:
             with lock_edits(state_dir()):
                 draft = Draft(options.config, os.environ)
@@ -226,11 +222,8 @@ def _run(words: Sequence[str], output: Output) -> None:
     """Run one of hubd's own commands, and say what it said."""
     shown = f"`hubd {' '.join(words)}`"
     try:
-        argv = [own_command(), *words]
-        done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_S, check=False
-        )
-    except (UsageError, OSError, subprocess.TimeoutExpired) as error:
+        done = run_program((own_command(), *words))
+    except UsageError as error:
         output.fail(EX_FAILED, f"not fixed: {shown}: {error}")
         return
     if done.returncode:

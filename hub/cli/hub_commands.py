@@ -1,22 +1,37 @@
-"""Commands about the hub in the background: start it, look at it, and stop it."""
+"""Commands about the hub in the background: start it, look at it and at its log, also that of one that has ended, and
+stop it."""
 
 import argparse
-import os
+import json
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
 from os import EX_CONFIG, EX_OK, EX_UNAVAILABLE
+from pathlib import Path
 from select import select
-from typing import Any, Final, NoReturn
+from time import localtime, strftime
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from msgspec import convert, to_builtins
+
+from config import directories
 from config.errors import ConfigError
 from config.hub_paths import control_path
-from config.loading.assemble import load_all
-from hub.cli.desk import Desk, Output, UsageError, as_json, as_line, ask_hub, client
+from hub.cli.desk import Desk, Output, UsageError, as_line, ask_hub, client
 from hub.cli.parser import add, add_no_wait, load_when_run
+from hub.cli.render.blocks import paint
 from hub.cli.render.cache import cache
 from hub.cli.render.status import status
 from hub.cli.server_watch import say_outcomes, watch
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NothingListens
-from hub.control.methods import CACHE, CACHE_CLEAR, RELOAD, RESTART, STATUS, read
+from hub.control.methods import CACHE, CACHE_CLEAR, LOGS, RELOAD, RESTART, STATUS, read
 from hub.shim.main import run
+from hub.wire.printable import printable
+from upstreams.status_facts import JournalRecord
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 WATCH_S: Final = 2.0
 """Pause of `hubd status --watch`."""
@@ -39,12 +54,11 @@ def add_commands(commands: Any) -> None:
     restart = add(commands, "restart", _restart, json=True)
     restart.add_argument("name", metavar="NAME", nargs="?", help="the server's name as `hubd status` shows it")
     add_no_wait(restart)
-    logs = add(commands, "logs", "hub.cli.logs:logs", json=True)
+    logs = add(commands, "logs", _logs, json=True)
     logs.add_argument("name", metavar="NAME", nargs="?", help="a server, or hub for the hub's own log; all if none")
     logs.add_argument("-f", "--follow", action="store_true", help="keep printing new lines until interrupted")
-    logs.add_argument(
-        "-n", "--lines", type=_count, default=100, metavar="N", help="number of last lines to print (100)"
-    )
+    text = "number of last lines to print (100)"
+    logs.add_argument("-n", "--lines", type=_count, default=100, metavar="N", help=text)
     add(commands, "reload", _reload, json=True)
     stop = add(commands, "stop", _stop, json=True)
     stop.add_argument("--force", action="store_true", help="end its process if it hangs or does not end by itself")
@@ -62,11 +76,11 @@ def _start(options: Desk) -> int:
 
     output = options.output
     by_service = start_service(output)
-    started = start_hub()
-    by = "service" if by_service else "command" if started else None
+    is_new = start_hub() or by_service
     status = ask_hub(STATUS)
-    output.set(started=by is not None, **({} if by is None else {"by": by}), version=status.version)
-    did = "the hub runs already" if by is None else "started the service" if by == "service" else "started"
+    by = {"by": "service" if by_service else "command"} if is_new else {}
+    output.set(started=is_new, **by, version=status.version)
+    did = "started the service" if by_service else "started" if is_new else "the hub runs already"
     where = ""
     if status.listen:
         output.set(url=status.listen.url, socket=status.listen.socket)
@@ -85,20 +99,16 @@ def _status(options: Desk) -> int:
         with client() as hub:
             answer = hub.request_json(STATUS)
     except HubNotRunning as error:
-        return output.fail(EX_UNAVAILABLE, _not_running(error))
+        return output.fail(EX_UNAVAILABLE, _not_running(options, error))
     if options.watch:
         return _watch(output, answer)
-    if options.json:
-        print(as_json(answer))
-    else:
-        output.screen.show(*status(read(STATUS, answer)))
-    return EX_OK
+    return output.answer(answer, lambda: status(read(STATUS, answer)))
 
 
-def _not_running(error: HubNotRunning) -> str:
+def _not_running(options: Desk, error: HubNotRunning) -> str:
     """The sentence where no hub runs: if it could not start, what is to be mended first."""
     try:
-        load_all(None, os.environ, partly=True)
+        options.loaded  # noqa: B018 - whether it can be loaded
     except ConfigError as problem:
         return (
             f"no hub is running, and none starts until the configuration is right: {problem}; correct it there, or by "
@@ -136,20 +146,14 @@ def _watch(output: Output, answer: Any) -> NoReturn:
 def _cache(options: Desk) -> int:
     with client() as hub:
         answer = hub.request_json(CACHE)
-    if options.json:
-        print(as_json(answer))
-    else:
-        options.output.screen.show(*cache(read(CACHE, answer)))
-    return EX_OK
+    return options.output.answer(answer, lambda: cache(read(CACHE, answer)))
 
 
 def _cache_clear(options: Desk) -> int:
     cleared = ask_hub(CACHE_CLEAR, name=options.name).cleared
-    if options.json:
-        print(as_json({"cleared": cleared, "upstream": options.name}))
-    else:
-        whose = f" of {options.name}" if options.name else ""
-        print(f"cleared: {cleared} {'resource' if cleared == 1 else 'resources'}{whose}")
+    options.output.set(cleared=cleared, upstream=options.name)
+    whose = f" of {options.name}" if options.name else ""
+    options.output.say(f"cleared: {cleared} {'resource' if cleared == 1 else 'resources'}{whose}")
     return EX_OK
 
 
@@ -168,17 +172,14 @@ def _restart(options: Desk) -> int:
 
 def _reload(options: Desk) -> int:
     output = options.output
-
     with client() as hub:
         answer = hub.request_json(RELOAD)
     outcome = read(RELOAD, answer)
-    if output.json:
-        output.set(**answer)
+    output.set(**answer)
     if outcome.problem is not None:
         return output.fail(EX_CONFIG, f"nothing was changed: {outcome.problem}")
-    if not output.json:
-        for warning in outcome.warnings:
-            output.warn(warning)
+    for warning in () if output.json else outcome.warnings:  # which are in the object already
+        output.warn(warning)
     output.say(outcome.summary)
     for setting in outcome.pending:
         output.say(f"{setting} takes effect at the next start")
@@ -200,15 +201,99 @@ def _stop(options: Desk) -> int:
         with client() as hub:
             hub.stop()
     except (HubNotRunning, HubHangs, ControlFailed) as error:
-        if isinstance(error, NothingListens) and not options.force:
-            output.set(stopped=False)
-            output.say("no hub is running")
+        if options.force:
+            load_when_run("hub.cli.background:force_stop")(control_path(), output)
             return EX_OK
-        if not options.force:
+        if not isinstance(error, NothingListens):
             raise
-
-        load_when_run("hub.cli.background:force_stop")(control_path(), output)
+        output.set(stopped=False)
+        output.say("no hub is running")
         return EX_OK
     output.set(stopped=True)
     output.say("stopped")
     return EX_OK
+
+
+# --- logs -----------------------------------------------------------------------------------------------------------
+
+NAME_CELLS, MAX_NAME_CELLS = 8, 32
+"""Cells of the column of names, at first and at most."""
+MAX_BYTES: Final = 8 << 20
+"""The part of the file that is read, from its end; hubs begin another one at 4 MiB."""
+_KINDS: Final[Mapping[str, str]] = {"exit": "warning", "warning": "warning", "error": "bad", "critical": "bad"}
+"""Styles of kinds of records."""
+
+
+def _logs(options: Desk) -> int:
+    """Show records of one log or of all, with `--follow` until Ctrl-C."""
+    name, lines, entry, width = options.name, options.lines, None, 0
+    try:
+        with client() as hub:
+            follow = options.follow
+            entries = hub.follow(name, lines) if follow else hub.request_json(LOGS, name=name, lines=lines)["records"]
+            for entry in entries:
+                if options.json:
+                    print(as_line(entry), flush=follow)
+                    continue
+                found = convert(entry, JournalRecord)
+                width = 0 if name else min(MAX_NAME_CELLS, max(width, NAME_CELLS, len(found.name)))
+                options.output.screen.show(record(found, width))
+    except HubNotRunning as error:
+        return _logs_on_disk(options, error)
+    if entry is None and lines and not options.json:
+        options.output.note(f"no log{f' of {name}' if name else ''} since the hub started")
+    return EX_OK
+
+
+def _logs_on_disk(options: Desk, error: HubNotRunning) -> int:
+    """Show what the last hub that ran in the background has left of its own log; the exit code."""
+    output = options.output
+    is_asked = isinstance(error, NothingListens) and options.name in (None, "hub") and not options.follow
+    path = Path(directories.state_dir(), "hubd.log")
+    if not is_asked or not (found := last_records(path, options.lines)):
+        return output.fail(EX_UNAVAILABLE, str(error))
+    for each in found:
+        if options.json:
+            print(as_line(to_builtins(each)))
+        else:
+            output.screen.show(record(each, 0))
+    if not options.json:
+        output.note(f"no hub is running; the last one left this in {path}")
+    return EX_OK
+
+
+def last_records(path: Path, lines: int) -> list[JournalRecord]:
+    """The last records of the file, at most `lines`; none if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - MAX_BYTES))
+            data = file.read(MAX_BYTES)
+    except OSError:
+        return []
+    return list(deque(_records(data.decode(errors="replace").splitlines()), maxlen=lines))
+
+
+def _records(lines: list[str]) -> Iterator[JournalRecord]:
+    """Records of lines: JSON of the hub's log, or what else was written there, which counts as of that time."""
+    at = 0.0
+    for line in lines:
+        with suppress(ValueError, RecursionError, KeyError, TypeError):
+            found = json.loads(line)
+            at = datetime.fromisoformat(found["time"]).timestamp()
+            text = "\n".join(str(found[key]) for key in ("message", "error") if key in found)
+            yield JournalRecord(at, str(found["level"]), text, name="hub")
+            continue
+        yield JournalRecord(at, "stderr", line, name="hub")
+
+
+def record(entry: JournalRecord, names: int = 0) -> "Text":
+    """`hubd logs`: `2026-11-21 14:03:11  stderr  what it said`, in the time of this machine; of several logs with the
+    name before that, in `names` cells."""
+    at = strftime("%Y-%m-%d %H:%M:%S", localtime(entry.at))
+    line = paint(f"{at}  ", "dim")
+    if names:
+        line += paint(f"{entry.name:{names}}  ", "name")
+    style = _KINDS.get(entry.kind)
+    kind = f"{printable(entry.kind):{7 if names else 6}}"
+    return line + (paint(kind, style) if style else kind) + f"  {printable(entry.text)}"

@@ -33,7 +33,7 @@ _REMOVED: Final = """\
 
 def add_commands(commands: Any) -> None:
     """`secret`, with its commands `set`, `ls` and `rm`."""
-    secret = add(commands, "secret", lambda options: _usage(secret))
+    secret = add(commands, "secret", _usage)
     actions = secret.add_subparsers(metavar="COMMAND", parser_class=Parser, prog="hubd secret")
     of_hub = partial(on_main_file, needs_answer=False)
     new = add(actions, "set", of_hub(_keep), "ask for a secret and keep it, in the keyring if one answers", json=_SET)
@@ -48,8 +48,8 @@ def add_commands(commands: Any) -> None:
         add_config(each)
 
 
-def _usage(parser: Parser) -> int:
-    raise UsageError("say what to do with secrets: set, ls or rm", parser.format_usage())
+def _usage(options: Desk) -> int:
+    raise UsageError("say what to do with secrets: set, ls or rm", options.parser.format_usage())
 
 
 def _keep(options: Desk) -> int:
@@ -119,15 +119,13 @@ def _ask(options: Desk) -> str:
 
 def _ls(options: Desk) -> int:
     kept, uses = SecretStore.open().names(), secret_uses(options.config, os.environ)
-    names = sorted({*kept, *uses})
-    rows = [{"name": name, "kept": kept.get(name), "servers": uses.get(name, [])} for name in names]
-    options.output.set(secrets=rows)
-    if not rows:
+    rows = [(name, kept.get(name), uses.get(name, [])) for name in sorted({*kept, *uses})]
+    options.output.set(secrets=[{"name": name, "kept": place, "servers": servers} for name, place, servers in rows])
+    if rows:
+        cells = [(name, _LISTED_PLACES[place], ", ".join(servers)) for name, place, servers in rows]
+        options.output.show(Table(("NAME", "KEPT IN", "USED BY"), cells, shorten=("USED BY",)))
+    else:
         options.output.say("there are no secrets; `hubd secret set NAME` keeps one")
-        return EX_OK
-    cells = [(name, _LISTED_PLACES[kept.get(name)], ", ".join(uses.get(name, []))) for name in names]
-    if not options.output.json:
-        options.output.screen.show(Table(("NAME", "KEPT IN", "USED BY"), cells, shorten=("USED BY",)))
     return EX_OK
 
 

@@ -1,11 +1,10 @@
 """`hubd service`: make the hub a service of systemd, and undo it."""
 
-import argparse
 import fcntl
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from os import EX_OK
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +14,6 @@ from config.errors import ConfigError
 from config.hub_paths import runtime_dir
 from config.loading.assemble import load_all
 from config.loading.safe_reading import MAX_OWN_BYTES, read_plain
-from hub.cli import service_manager
 from hub.cli.configuration.environment import record_shell
 from hub.cli.desk import EX_FAILED, EX_USAGE, Desk, Output, client, now, own_command
 from hub.cli.parser import add
@@ -29,6 +27,8 @@ from hub.cli.service_manager import (
     refusal,
     remove,
     states,
+    system_service,
+    user_service,
     write,
 )
 from hub.control.errors import HubNotRunning
@@ -46,7 +46,7 @@ ABSENT: Final = "not installed"
 
 def add_commands(commands: Any) -> None:
     """`service install`, `service uninstall`, `service status`."""
-    service = add(commands, "service", lambda options: _help(service))
+    service = add(commands, "service", _help)
     actions = service.add_subparsers(title="commands", metavar="COMMAND", prog="hubd service")
     text = "write the service's files and enable it, from the next login on"
     install = add(actions, "install", _install, text, json=_MEMBERS)
@@ -55,21 +55,17 @@ def add_commands(commands: Any) -> None:
     uninstall = add(actions, "uninstall", _uninstall, "stop the service and remove its files", json=_MEMBERS)
     status = add(actions, "status", _status, "whether the service is installed and runs", json=True)
     for each in (install, uninstall, status):
-        each.add_argument(
-            "--system", action="store_true", help="the hardened service of the whole machine; hosts need HTTP"
-        )
+        text = "the hardened service of the whole machine; hosts need HTTP"
+        each.add_argument("--system", action="store_true", help=text)
 
 
-def _help(parser: argparse.ArgumentParser) -> int:
-    parser.print_help(sys.stderr)
+def _help(options: Desk) -> int:
+    options.parser.print_help(sys.stderr)
     return EX_USAGE
 
 
 def _service(options: Desk) -> Service:
-    command = own_command()
-    if options.system:
-        return service_manager.system_service(command)
-    return service_manager.user_service(command, os.environ)
+    return system_service(own_command()) if options.system else user_service(own_command(), os.environ)
 
 
 # --- install ----------------------------------------------------------------------------------------------------------
@@ -105,10 +101,9 @@ def _place(service: Service, options: Desk) -> int:
         did = "written" if path in changed else "unchanged"
         output.append("files", {"file": str(path), "did": did})
         output.say(f"{did.ljust(9)} {path}")
-    for arguments in (RELOAD, *service.enable):
+    for arguments in (RELOAD, ("enable", *service.units)):
         call(service, arguments)
     output.set(enabled=True, started=False)
-    manager = " ".join(service.manager)
     output.say("enabled: the hub starts " + ("with the machine" if options.system else "when you log in"))
     if options.now:
         with _nobody_starts_a_hub(options.system, output):
@@ -117,7 +112,7 @@ def _place(service: Service, options: Desk) -> int:
         output.set(started=True)
         output.say("started: `hubd service status` shows it")
     else:
-        calls = [f"{manager} {' '.join(each)}" for each in service.start[1:]]
+        calls = [" ".join((*service.manager, *each)) for each in service.start[1:]]
         output.set(start=calls)
         output.say(f"not started; now by: {'; '.join(calls)}")
     if concern := _concern(options.system):
@@ -140,12 +135,9 @@ def _nobody_starts_a_hub(system: bool, output: Output) -> Iterator[None]:
 
     with open(runtime_dir() / "start.lock", "wb", opener=opener) as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
-        try:
-            with client() as hub:
-                hub.stop()
+        with suppress(HubNotRunning), client() as hub:
+            hub.stop()
             output.say("stopped the hub that ran without it")
-        except HubNotRunning:
-            pass
         yield
 
 
@@ -155,9 +147,8 @@ def _concern(system: bool) -> str | None:
     path, variables = Path(directory, "hubd.toml"), Path(directory, "hubd.env")
     if system and not path.exists():
         return f"write {path}; without it the service ends with exit code 78"
-    known = {
-        name: os.environ[name] for name in ("HOME", "USER", "LOGNAME", "SHELL", "PATH", *PASSED) if name in os.environ
-    }
+    passed = ("HOME", "USER", "LOGNAME", "SHELL", "PATH", *PASSED)
+    known = {name: value for name, value in os.environ.items() if name in passed}
     try:
         load_all(path if system else None, known)
     except ConfigError as error:
@@ -185,8 +176,8 @@ def _uninstall(options: Desk) -> int:
             output.say("there is nothing to uninstall")
             return EX_OK
         reason = refusal(service)
-        for arguments in () if reason else service.disable:
-            call(service, arguments)
+        if not reason:
+            call(service, ("disable", "--now", *reversed(service.units)))
         for path in remove(service, now()):
             output.append("files", {"file": str(path), "did": "removed"})
             output.say(f"removed {path}")

@@ -39,30 +39,37 @@ class ServiceError(Exception):
     """The service manager cannot be reached, or refuses. The text says what to do."""
 
 
-class Service(Struct, frozen=True, kw_only=True):
-    """Units, and the calls that enable, start and disable them."""
+class Service(Struct, frozen=True):
+    """Units, and who runs them."""
 
-    files: Mapping[Path, str]
-    units: tuple[str, ...]
-    """In the order in which they start."""
     manager: Call
     """`systemctl`, with the arguments that name the manager; all calls go there."""
-    enable: tuple[Call, ...]
-    start: tuple[Call, ...]
-    disable: tuple[Call, ...]
+    files: Mapping[Path, str]
+    """In the order in which they start."""
+
+    @property
+    def units(self) -> list[str]:
+        """Their names."""
+        return [path.name for path in self.files]
+
+    @property
+    def start(self) -> list[Call]:
+        """The calls that start them: a socket starts anew only while its service does not run, and `stop` takes one
+        that does not run, too."""
+        return [("stop", "hubd.service"), *(("restart", unit) for unit in self.units)]
 
 
 def user_service(command: str, environ: Mapping[str, str]) -> Service:
     """Units of this user, for `systemctl --user`."""
     directory = Path(directories.config_dir()).parent / "systemd" / "user"
-    texts = {name: _fill(name, command, environ) for name in ("hubd.socket", "hubd.service")}
-    return _systemd(("systemctl", "--user"), directory, texts)
+    files = {directory / name: _fill(name, command, environ) for name in ("hubd.socket", "hubd.service")}
+    return Service(("systemctl", "--user"), files)
 
 
 def system_service(command: str, directory: Path = Path("/etc/systemd/system")) -> Service:
     """The hardened unit of the whole machine."""
     text = template("hubd-system.service").replace("@HUBD@", _word(command))
-    return _systemd(("systemctl",), directory, {"hubd.service": text})
+    return Service(("systemctl",), {directory / "hubd.service": text})
 
 
 def out_of_reach(command: str) -> str | None:
@@ -74,19 +81,6 @@ def out_of_reach(command: str) -> str | None:
     return (
         f"{command} lies below {hidden}, which a hardened system service does not see: install hubd for everyone, "
         "for instance by `python3 -m venv /opt/hubd && /opt/hubd/bin/pip install .`, and run /opt/hubd/bin/hubd"
-    )
-
-
-def _systemd(manager: Call, directory: Path, texts: Mapping[str, str]) -> Service:
-    units = tuple(texts)
-    return Service(
-        files={directory / name: text for name, text in texts.items()},
-        units=units,
-        manager=manager,
-        enable=(("enable", *units),),
-        # A socket starts anew only while its service does not run. `stop` takes a service that does not run, too.
-        start=(("stop", "hubd.service"), *(("restart", unit) for unit in units)),
-        disable=(("disable", "--now", *reversed(units)),),
     )
 
 
@@ -151,14 +145,11 @@ def remove(service: Service, now: datetime) -> list[Path]:
     Raises:
         EditError: a file cannot be removed.
     """
-    removed = []
     with lock_edits(state_dir()):
-        for path in service.files:
-            was = read_file(path)
-            if was is not None and MARK.encode() in was:
-                remove_file(path, was=was, now=now, backups=backup_dir())
-                removed.append(path)
-    return removed
+        found = {path: was for path in service.files if (was := read_file(path)) and MARK.encode() in was}
+        for path, was in found.items():
+            remove_file(path, was=was, now=now, backups=backup_dir())
+    return list(found)
 
 
 # --- the manager ------------------------------------------------------------------------------------------------------
@@ -169,7 +160,7 @@ def refusal(service: Service) -> str | None:
     program = service.manager[0]
     if shutil.which(program) is None:
         return f"there is no {program} on this machine"
-    done = _run((*service.manager, *REACHABLE))
+    done = run_program((*service.manager, *REACHABLE))
     return None if done.returncode == 0 else f"`{' '.join(service.manager)}` does not work here: {_say(done)}"
 
 
@@ -179,9 +170,9 @@ def call(service: Service, arguments: Call) -> None:
     Raises:
         ServiceError: the call fails.
     """
-    done = _run((*service.manager, *arguments))
+    done = run_program((*service.manager, *arguments))
     if done.returncode != 0:
-        raise ServiceError(f"`{' '.join((*service.manager, *arguments))}` failed: {_say(done)}")
+        raise ServiceError(f"`{' '.join(done.args)}` failed: {_say(done)}")
 
 
 def states(service: Service) -> dict[str, dict[str, str]]:
@@ -189,12 +180,13 @@ def states(service: Service) -> dict[str, dict[str, str]]:
     found = {}
     wanted = "--property=LoadState,ActiveState,SubState,UnitFileState,StatusText"
     for unit in service.units:
-        lines = _run((*service.manager, "show", wanted, unit)).stdout.splitlines()
+        lines = run_program((*service.manager, "show", wanted, unit)).stdout.splitlines()
         found[unit] = dict(line.split("=", 1) for line in lines if "=" in line)
     return found
 
 
-def _run(argv: Call) -> subprocess.CompletedProcess[str]:
+def run_program(argv: Call) -> subprocess.CompletedProcess[str]:
+    """Run a program without input; one that cannot be run, or is too slow, has failed with the reason as its words."""
     try:
         return subprocess.run(
             argv, capture_output=True, text=True, timeout=CALL_S, check=False, stdin=subprocess.DEVNULL

@@ -90,41 +90,36 @@ def _new(options: Desk) -> int:
     problem = token_problem(meant, profiles)
     if problem is not None:
         return output.fail(EX_FAILED, f"{problem.keys[0]}: {problem}; nothing was made")
-    if (where := _places_of_tokens(options).get(name)) is not None:
+    if where := _place_of_token(options):
         return output.fail(EX_FAILED, f"{where} has a token {name} already; take another name")
     expires = None if options.expires is None else now().timestamp() + options.expires
-    profile = options.profile
     store = _store()
-    token = store.make(name, principal=options.principal, host=options.host, expires=expires, profile=profile)
-    output.set(**_row(name, store.all()[name], _moment(expires)))
-    return _show(token, output, profile)
+    token = store.make(name, principal=options.principal, host=options.host, expires=expires, profile=options.profile)
+    return _show(name, store, token, output)
 
 
 def _rotate(options: Desk) -> int:
     output = options.output
-    if (where := _places_of_tokens(options).get(options.name)) is not None:
+    if where := _place_of_token(options):
         return output.fail(EX_FAILED, f"{options.name} is a token of {where}: change it there")
-
     store = _store()
-    token = store.rotate(options.name, grace_s=options.grace)
-    kept = store.all()[options.name]
-    output.set(**_row(options.name, kept, _moment(kept.expires)))
-    return _show(token, output, kept.profile)
+    return _show(options.name, store, store.rotate(options.name, grace_s=options.grace), output)
 
 
-def _show(token: str, output: Output, profile: str) -> int:
-    output.set(token=token)
+def _show(name: str, store: HostTokens, token: str, output: Output) -> int:
+    kept = store.all()[name]
+    output.set(**_row(name, kept, _moment(kept.expires)), token=token)
     _tell_hub()
     if not output.json:
         print(token)
-        what = f"the profile {profile}" if profile else "all servers"
+        what = f"the profile {kept.profile}" if kept.profile else "all servers"
         output.note(f"this is the only time that it is shown: the hub keeps a hash of it. It opens {what}")
     return EX_OK
 
 
 def _revoke(options: Desk) -> int:
     output = options.output
-    if (where := _places_of_tokens(options).get(options.name)) is not None:
+    if where := _place_of_token(options):
         return output.fail(EX_FAILED, f"{options.name} is a token of {where}: take it out there")
     _store().revoke(options.name)
     _tell_hub()
@@ -147,17 +142,11 @@ def _list(options: Desk) -> int:
     if not rows:
         output.say("no host has a token of its own; `hubd token new NAME` makes one")
         return EX_OK
-    cells = [
-        (
-            row["name"],
-            row["principal"],
-            row["host"],
-            row["profile"] or "",
-            row["expires"] or "never",
-            "hubd.toml" if row["configured"] else "",
-        )
-        for row in sorted(rows, key=lambda row: str(row["name"]))
+    rows = [
+        row | {"expires": row["expires"] or "never", "in": "hubd.toml" if row["configured"] else ""} for row in rows
     ]
+    columns = ("name", "principal", "host", "profile", "expires", "in")
+    cells = [tuple(row[column] for column in columns) for row in sorted(rows, key=lambda row: str(row["name"]))]
     output.show(Table(("NAME", "PRINCIPAL", "HOST", "PROFILE", "EXPIRES", "IN"), cells, shorten=("PRINCIPAL",)))
     return EX_OK
 
@@ -175,13 +164,14 @@ def _store() -> HostTokens:
     return HostTokens(tokens_path(), time.time)  # noqa: TID251  # it is kept, and shown to people
 
 
-def _places_of_tokens(options: Desk) -> dict[str, str]:
+def _place_of_token(options: Desk) -> str:
+    """The place of the configuration with a token of this name; "": there is none."""
     loaded = options.loaded
-    found = {}
-    for number, token in enumerate(loaded.config.access.tokens):
-        origin = loaded.origins.get(("access", "tokens", str(number), "name"))
-        found[token.name] = "the configuration" if origin is None else f"{origin.file}, line {origin.line}"
-    return found
+    names = [token.name for token in loaded.config.access.tokens]
+    if options.name not in names:
+        return ""
+    origin = loaded.origins.get(("access", "tokens", str(names.index(options.name)), "name"))
+    return "the configuration" if origin is None else f"{origin.file}, line {origin.line}"
 
 
 def _tell_hub() -> None:

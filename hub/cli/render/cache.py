@@ -7,23 +7,27 @@ from cache.statistics import CacheCounts, CacheStatistics, StoreStatistics, Upst
 from hub.cli.render.blocks import Block, Cell, Table, paint
 from hub.cli.render.words import duration, size, times
 
-_HEADS: Final = ("SERVER", "RESOURCES", "SIZE", "READS", "HITS", "MISSES", "JOINED", "STALE", "KEPT", "TOO LARGE")
 _FOUND: Final = "FROM STORE"
-"""A column after the misses, if there is a store."""
+"""A column that is there if there is a store."""
+_HEADS: Final = (
+    *("SERVER", "RESOURCES", "SIZE", "READS", "HITS", "MISSES", _FOUND),
+    *("JOINED", "STALE", "KEPT", "TOO LARGE"),
+)
 _LEAST: Final = ("KEPT", "TOO LARGE", "STALE", "JOINED", "SIZE", "MISSES", "HITS")
 """Columns that may go, the least important first."""
 _AWAY: Final = (
     "the hub works without it, and retries by itself",
     "check that it runs, and [cache] in hubd.toml; `hubd doctor` tries it now",
 )
-_FULL: Final = (
-    "its values are still read, but nothing new is stored; the hub retries by itself",
-    "give it more memory, or set `maxmemory-policy allkeys-lru`; keep nothing else in it",
-)
-_READ_ONLY: Final = ("nothing new is stored; see the log of that server (hubs do not need its persistence)",)
-_SLOW: Final = ("the hub skips it for some seconds at a time; see what else that server is busy with",)
-
-_ADVICE: Final[Mapping[str, tuple[str, ...]]] = {"slow": _SLOW, "full": _FULL, "read-only": _READ_ONLY}
+_ADVICE: Final[Mapping[str, tuple[str, ...]]] = {
+    "slow": ("the hub skips it for some seconds at a time; see what else that server is busy with",),
+    "full": (
+        "its values are still read, but nothing new is stored; the hub retries by itself",
+        "give it more memory, or set `maxmemory-policy allkeys-lru`; keep nothing else in it",
+    ),
+    "read-only": ("nothing new is stored; see the log of that server (hubs do not need its persistence)",),
+}
+"""By the state of the store; `_AWAY`: of others."""
 
 
 def cache(data: CacheStatistics) -> list[Block]:
@@ -41,12 +45,8 @@ def cache(data: CacheStatistics) -> list[Block]:
 
 def brief(data: CacheStatistics) -> str:
     """The cache on one line, for `hubd status`."""
-    if not data.enabled:
-        text = "off"
-    elif not data.entries:
-        text = f"empty{_rate(data.counts, ', ')}"
-    else:
-        text = f"{_resources(data.entries)}, {size(data.bytes)}{_rate(data.counts, ', ')}"
+    amount = f"{_resources(data.entries)}, {size(data.bytes)}" if data.entries else "empty"
+    text = f"{amount}{_rate(data.counts, ', ')}" if data.enabled else "off"
     if data.store and data.store.state != "connected":
         text += f"; {_loud(data.store)} (see `hubd cache`)"
     return text
@@ -61,14 +61,10 @@ def _whole(data: CacheStatistics) -> list[str]:
         (data.evicted, "evicted to make room"),
     ]
     rest = ", ".join(f"{count} {what}" for count, what in told if count)
-    return [_amount_kept(data), _read(data), *([rest] if rest else [])]
-
-
-def _amount_kept(data: CacheStatistics) -> str:
     text = f"{_resources(data.entries)} of at most {data.max_entries}, {size(data.bytes)} of {size(data.max_bytes)}"
     if data.oldest_s is not None and data.newest_s is not None:
         text += f"; the oldest was read {duration(data.oldest_s)} ago, the newest {duration(data.newest_s)} ago"
-    return text
+    return [text, _read(data), *([rest] if rest else [])]
 
 
 def _read(data: CacheStatistics) -> str:
@@ -97,32 +93,26 @@ def _rate(counts: CacheCounts, before: str) -> str:
 
 
 def _upstreams(upstreams: Sequence[UpstreamCacheStatistics], *, shared: bool) -> Table:
-    heads, rows = list(_HEADS), [_upstream(upstream) for upstream in upstreams]
-    if shared:
-        after = heads.index("MISSES") + 1
-        heads.insert(after, _FOUND)
-        for row, upstream in zip(rows, upstreams, strict=True):
-            row.insert(after, upstream.counts.found)
+    heads = [head for head in _HEADS if head != _FOUND or shared]
+    rows = [_upstream(upstream, [upstream.counts.found] if shared else []) for upstream in upstreams]
     return Table(heads, rows, shorten=("SERVER",), drop=_LEAST)
 
 
-def _upstream(upstream: UpstreamCacheStatistics) -> list[Cell]:
+def _upstream(upstream: UpstreamCacheStatistics, found: list[int]) -> Sequence[Cell]:
     counts = upstream.counts
-    counted = counts.hits, counts.misses, counts.coalesced, counts.stale, counts.stored, counts.refused
-    return [paint(upstream.name, "name"), upstream.entries, size(upstream.bytes), _reads(counts), *counted]
+    counted = counts.hits, counts.misses, *found, counts.coalesced, counts.stale, counts.stored, counts.refused
+    return paint(upstream.name, "name"), upstream.entries, size(upstream.bytes), _reads(counts), *counted
 
 
 # --- the store that hubs share ----------------------------------------------------------------------------------------
 
 
 def _store(store: StoreStatistics) -> list[Block]:
-    state, hubs = store.state, store.hubs
-    lines: list[Block]
-    if state == "connected":
-        whose = f", {hubs} {'hub uses' if hubs == 1 else 'hubs use'} it" if hubs else ""
-        lines = [f"store: connected for {duration(store.since_s)}{whose}"]
-    else:
-        lines = [paint(_loud(store), "bad"), *(f"  {line}" for line in (_ADVICE.get(state, _AWAY)))]
+    hubs = store.hubs
+    whose = f", {hubs} {'hub uses' if hubs == 1 else 'hubs use'} it" if hubs else ""
+    lines: list[Block] = [f"store: connected for {duration(store.since_s)}{whose}"]
+    if store.state != "connected":
+        lines = [paint(_loud(store), "bad"), *(f"  {line}" for line in _ADVICE.get(store.state, _AWAY))]
     if late := store.late:
         alone = f", and the store was skipped {times(store.bypasses)}" if store.bypasses else ""
         lines.append(f"  {late} {'answer' if late == 1 else 'answers'} came too late{alone}")

@@ -20,18 +20,17 @@ if TYPE_CHECKING:
 NOT_KEPT: Final = "calls are not counted (`[usage] keep = false` in hubd.toml), so nobody knows what is unused"
 
 
-def find_unused(uses: ToolUses) -> list[ToolUse]:
-    """The tools that no host called in the last days, by server, the most expensive first."""
+def find_unused(uses: ToolUses, name: str | None = None) -> list[ToolUse]:
+    """The tools, of all servers or of one, that no host called in the last days; by server, the most expensive first.
+    []: too, if calls are not counted."""
     order = list(dict.fromkeys(each.server for each in uses.tools))
-    found = [each for each in uses.tools if not each.calls]
+    found = [each for each in uses.tools if not each.calls and name in (None, each.server) and uses.since is not None]
     return sorted(found, key=lambda each: (order.index(each.server), -each.tokens))
 
 
 def by_server(uses: ToolUses) -> dict[str, tuple[int, int]]:
     """Of each server whose tools are told, the number of those that nobody called, and their tokens."""
-    found: dict[str, list[ToolUse]] = {each.server: [] for each in uses.tools}
-    for each in find_unused(uses):
-        found[each.server].append(each)
+    found = {server: find_unused(uses, server) for server in dict.fromkeys(each.server for each in uses.tools)}
     return {server: (len(tools), tokens_together(tools)) for server, tools in found.items()}
 
 
@@ -40,28 +39,20 @@ def blocks_of_unused(uses: ToolUses, name: str | None = None) -> list[Block]:
     if uses.since is None:
         return [NOT_KEPT]
     among = [each for each in uses.tools if name in (None, each.server)]
-    shown = [each for each in find_unused(uses) if name in (None, each.server)]
+    shown = find_unused(uses, name)
     if not shown:
         return [f"every one of {len(among)} tools was called in the last {uses.days} days" if among else "no tools"]
     rows = [(paint(each.name, "name"), about(each.tokens), each.last) for each in shown]
     whole = f"{len(shown)} of {len(among)} tools, {about(tokens_together(shown))} tokens: not called "
-    return [
-        Table(("TOOL", "TOKENS", "LAST CALL"), rows, shorten=("TOOL",), drop=("LAST CALL",)),
-        "",
-        f"{whole}{span(uses)}",
-    ]
+    table = Table(("TOOL", "TOKENS", "LAST CALL"), rows, shorten=("TOOL",), drop=("LAST CALL",))
+    return [table, "", f"{whole}{span(uses)}"]
 
 
 def json_of_unused(uses: ToolUses, name: str | None = None) -> dict[str, Any]:
     """The same for programs."""
-    shown = [each for each in find_unused(uses) if name in (None, each.server)] if uses.since is not None else []
-    return {
-        "since": uses.since,
-        "days": uses.days,
-        "tools": [
-            {"name": each.name, "server": each.server, "tokens": each.tokens, "last": each.last} for each in shown
-        ],
-    }
+    members = ("name", "server", "tokens", "last")
+    tools = [{member: getattr(each, member) for member in members} for each in find_unused(uses, name)]
+    return {"since": uses.since, "days": uses.days, "tools": tools}
 
 
 def span(uses: ToolUses) -> str:
@@ -142,11 +133,8 @@ def costs_json(data: Status, uses: ToolUses) -> dict[str, Any]:
         for each in _servers(data)
     ]
     hosts = [
-        {
-            **{name: getattr(each, name) for name in _OF_HOST},
-            "tool_limit": None if (known := find_known(each)) is None else known.tool_limit,
-            "spare_tokens": None if known is None else known.spare_tokens,
-        }
+        {name: getattr(each, name) for name in _OF_HOST}
+        | {name: getattr(find_known(each), name, None) for name in ("tool_limit", "spare_tokens")}
         for each in _hosts(data)
     ]
     return {
@@ -159,12 +147,10 @@ def costs_json(data: Status, uses: ToolUses) -> dict[str, Any]:
 
 
 class ListedCosts(Struct, frozen=True):
-    """The cost of tools as the hub lists them."""
+    """The cost of tools as the hub lists them, the most expensive first; of the instructions, 0: there are none."""
 
     tools: tuple[LargestTool, ...]
-    """The most expensive first."""
     instructions_tokens: int
-    """0: there are none, or they are not meant."""
     together: ShownCost
 
 

@@ -34,17 +34,9 @@ def status(data: Status) -> list[Block]:
     ):
         blocks.append(_buffer(buffer))
     if data.root:
-        text = "RUNS AS ROOT, and so does every server it starts (see `hubd doctor`)"
-        blocks.append(paint(text, "warning"))
-    parts = [
-        _configuration(data.config),
-        _upstreams(data.upstreams),
-        _hosts(data.hosts),
-        _projects(data.projects),
-        _in_common(data),
-        _warnings(data),
-    ]
-    for part in parts:
+        blocks.append(paint("RUNS AS ROOT, and so does every server it starts (see `hubd doctor`)", "warning"))
+    servers, hosts, projects = _upstreams(data.upstreams), _hosts(data.hosts), _projects(data.projects)
+    for part in (_configuration(data.config), servers, hosts, projects, _in_common(data), _warnings(data)):
         blocks += ["", *part] if part else []
     return blocks
 
@@ -83,7 +75,7 @@ def _replica(replica: ReplicaStatus, store: StoreStatistics | None) -> str:
 
 
 def _configuration(config: ConfigStatus) -> list[Block]:
-    """Problems of the configuration: first and loud, since until then no change has any effect."""
+    """Problems: first and loud, since until they are mended no change has any effect."""
     lines: list[Block] = []
     if config.problem:
         lines.append(paint("Configuration has errors; the previous one is still in use:", "bad"))
@@ -138,10 +130,9 @@ def _upstreams(upstreams: Sequence[UpstreamRow]) -> list[Block]:
 
 
 def _count(upstreams: Iterable[UpstreamRow]) -> str:
-    states = Counter(_state(each) for each in upstreams)
-    total = states.total()
+    states = Counter(map(_state, upstreams))
     counted = ", ".join(f"{number} {state}" for state, number in states.items())
-    return f"{total} {'server' if total == 1 else 'servers'}: {counted}"
+    return f"{states.total()} {'server' if states.total() == 1 else 'servers'}: {counted}"
 
 
 def _is_broken(upstream: UpstreamRow) -> bool:
@@ -168,12 +159,11 @@ def _upstream(upstream: UpstreamRow) -> "Sequence[Cell]":
 def _notes(upstream: UpstreamRow) -> "list[str | Text]":
     notes: list[str | Text] = []
     if upstream.crash_loop:
-        text = f"crash loop: ended or failed to start {times(upstream.ends_lately or 0)} within 5 min"
-        notes.append(paint(text, "bad"))
+        often = times(upstream.ends_lately or 0)
+        notes.append(paint(f"crash loop: ended or failed to start {often} within 5 min", "bad"))
     if upstream.stale_config:
         notes.append(f"still runs with its old settings: {upstream.stale_config.partition(chr(10))[0]}")
-    notes += _trouble(upstream)
-    notes += sign_in_notes(upstream)
+    notes += [*_trouble(upstream), *sign_in_notes(upstream)]
     if upstream.silent_s is not None:
         notes.append(f"not answering pings for {duration(upstream.silent_s)}; calls are still sent")
     if upstream.queued:
@@ -229,9 +219,8 @@ def _hosts(hosts: Sequence[HostRow]) -> list[Block]:
     if not hosts:
         return ["no hosts attached"]
     quiet = [host for host in hosts if _is_quiet(host)]
-    rows = sorted((_host(host) for host in hosts if not _is_quiet(host)), key=lambda row: str(row[0]))
     blocks: list[Block] = []
-    if rows:
+    if rows := sorted((_host(host) for host in hosts if not _is_quiet(host)), key=lambda row: str(row[0])):
         drop = ("VERSION", "ENDPOINT", "QUESTIONS", "TRANSPORT", "ATTACHED", "RUNNING", "IDLE", "TOOLS", "TOKENS")
         blocks.append(Table(_HOST_HEADS, rows, shorten=("HOST", "ENDPOINT"), least=NAME_CELLS, drop=drop))
     if searching := sorted({host_name(host) for host in hosts if host.search}):

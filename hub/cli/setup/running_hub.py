@@ -95,7 +95,7 @@ def _start_service(options: Desk, undo: Undo) -> None:
     assert found is not None
     try:
         _write_units(found, undo)
-        for arguments in (service_manager.RELOAD, *found.enable, *found.start):
+        for arguments in (service_manager.RELOAD, ("enable", *found.units), *found.start):
             service_manager.call(found, arguments)
     except ServiceError as error:
         raise UsageError(str(error)) from None
