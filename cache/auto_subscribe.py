@@ -48,10 +48,6 @@ class AutoSubscriptions:
         self._clock = clock
         self._sessions: dict[str, WeakKeyDictionary[ReadablePooledSession, OrderedDict[str, _Wanted]]] = {}
 
-    def __repr__(self) -> str:
-        count = sum(len(wanted) for places in self._sessions.values() for wanted in places.values())
-        return f"<AutoSubscriptions {count} resources>"
-
     def note_read(self, name: str, pooled: ReadablePooledSession, uri: str) -> None:
         """Note a read by any host: the resource is worth observing."""
         found = self._wants_of(name, pooled)

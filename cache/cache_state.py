@@ -48,9 +48,6 @@ class CacheState:
         self.flights: ResourceIndex[Flight] = ResourceIndex()
         self._running: set[Flight] = set()
 
-    def __repr__(self) -> str:
-        return f"<CacheState {self.memory!r}, {len(self._running)} flights>"
-
     # --- upstreams ----------------------------------------------------------------------------------------------------
 
     def register(self, upstream: ReadableUpstream, source: str) -> None:

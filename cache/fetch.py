@@ -37,9 +37,6 @@ class Fetches:
         self._faults = FaultLog(log, "keeping what was read")
         self._nursery: trio.Nursery | None = None
 
-    def __repr__(self) -> str:
-        return f"<Fetches, {'running' if self.is_running else 'not running'}>"
-
     @property
     def is_running(self) -> bool:
         """True if reads can begin."""

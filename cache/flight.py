@@ -81,10 +81,6 @@ class Flight:
         self._leader: Waiter | None = None
         self._waiters: dict[Waiter, None] = {}
 
-    def __repr__(self) -> str:
-        doing = "private" if self.is_private else "reading" if self.is_reading else "looking"
-        return f"<Flight to {self.key.uri} of {self.key.upstream}, {doing}, {len(self._waiters)} waiting>"
-
     # --- the hosts' end -----------------------------------------------------------------------------------------------
 
     async def wait(self, exchange: Exchange) -> Reply:

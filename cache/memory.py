@@ -40,9 +40,6 @@ class CachedEntry:
         """True if hubs may share it, so that another hub may report a change."""
         self.forms: dict[object, object] = {}
 
-    def __repr__(self) -> str:
-        return f"<CachedEntry {self.size} bytes, {len(self.forms)} forms>"
-
 
 class _Lru(LRUCache[CacheKey, CachedEntry]):
     """A least-recently-used map that reports evictions."""
@@ -68,9 +65,6 @@ class MemoryStore:
         self._recent = _Lru(max_bytes, self._on_evicted)
         self.index: ResourceIndex[CacheKey] = ResourceIndex()
         """The keys of all entries."""
-
-    def __repr__(self) -> str:
-        return f"<MemoryStore: {len(self)} entries, {self.bytes} of {self.max_bytes} bytes>"
 
     def __len__(self) -> int:
         return len(self._recent)
@@ -209,9 +203,6 @@ class ResourceIndex(Generic[Item]):
 
     def __init__(self) -> None:
         self._shelves: dict[str, _UpstreamItems[Item]] = {}
-
-    def __repr__(self) -> str:
-        return f"<ResourceIndex of {sum(len(shelf.items) for shelf in self._shelves.values())}>"
 
     def add(self, upstream: str, uri: str, tenant: Tenant | None, item: Item) -> None:
         """Add `item`. `uri` must be one that `is_trackable`."""

@@ -52,9 +52,6 @@ class CacheListener:
         self.source = source
         """The identity of the upstream, the same in all hubs that share it."""
 
-    def __repr__(self) -> str:
-        return f"<CacheListener of {self._name}>"
-
     def resource_changed(self, uri: str) -> None:
         """Drop `uri`, its parts, and the resources that it is a part of."""
         state, name = self._state, self._name
@@ -106,9 +103,6 @@ class ResourceCache:
         self.forget_upstream = self._state.forget_upstream
         self.note_call = self._state.note_call
         self.on_stale, self.on_gap = self._state.on_stale, self._state.on_gap
-
-    def __repr__(self) -> str:
-        return f"<ResourceCache: {self._state!r}>"
 
     # --- what is kept -------------------------------------------------------------------------------------------------
 

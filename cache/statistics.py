@@ -93,9 +93,6 @@ class CacheCounters:
         """Of upstreams that were removed."""
         self._dropped: Counter[DropCause] = Counter()
 
-    def __repr__(self) -> str:
-        return f"<CacheCounters of {', '.join(self.of) or 'nothing'}>"
-
     def forget_upstream(self, name: str) -> None:
         """An upstream was removed. Its counts stay in the total."""
         counts = self.of.pop(name, None)

@@ -61,10 +61,6 @@ class HostSubscriptions:
         self._hosts: dict[Hashable, SubscribedHost] = {}
         self._missing = DirtyFlag()
 
-    def __repr__(self) -> str:
-        held = sum(len(entry.held) for entry in self._hosts.values())
-        return f"<HostSubscriptions at {self._name}: {held} of {len(self._hosts)} hosts>"
-
     def __iter__(self) -> Iterator[SubscribedHost]:
         return iter(list(self._hosts.values()))
 

@@ -99,9 +99,6 @@ class Backoff:
         self.attempts = attempts
         self.reset()
 
-    def __repr__(self) -> str:
-        return f"<Backoff {self.failures} failed in a row>"
-
     def reset(self) -> None:
         """Forget all failures."""
         self.failures = 0
@@ -138,9 +135,6 @@ class CrashCounter:
 
     def __init__(self) -> None:
         self._at: deque[float] = deque(maxlen=100)
-
-    def __repr__(self) -> str:
-        return f"<CrashCounter {list(self._at)}>"
 
     def note(self, now: float) -> None:
         """Count an end."""

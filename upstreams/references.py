@@ -165,10 +165,6 @@ class ReferenceValues:
         self.renews_headers = in_headers(config)
         """True if a header holds a reference."""
 
-    def __repr__(self) -> str:
-        state = "not read" if self._values is None else "read"
-        return f"<ReferenceValues of {self._name}: {len(self._references)} {state}>"
-
     @property
     def is_read(self) -> bool:
         """True if all values were read once, so that `fill` can be called."""

@@ -132,9 +132,6 @@ class Supervisor:
         self._nursery: trio.Nursery
         self._news = Bell()
 
-    def __repr__(self) -> str:
-        return f"<Supervisor {list(self.upstreams.values())}>"
-
     async def run(
         self, configs: Mapping[str, UpstreamConfig], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:

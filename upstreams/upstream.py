@@ -121,9 +121,6 @@ class ManagedUpstream:
         self._needed_at = trio.current_time()
         """Time at which a main session that has ended was used last."""
 
-    def __repr__(self) -> str:
-        return f"<Upstream {self.name} {self.state.value} [{self.in_flight} in flight]>"
-
     @property
     def state(self) -> State:
         return self.availability.state

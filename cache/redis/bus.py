@@ -131,9 +131,6 @@ class PendingWrites:
         """True if something waits to be taken."""
         return bool(self._waiting)
 
-    def __repr__(self) -> str:
-        return f"<PendingWrites: {len(self._waiting)} sources, {len(self._writing)} being written>"
-
     def add(self, source: str, uri: str | None) -> None:
         """`uri` of `source` changed; None: all of it."""
         uris = self._waiting.setdefault(source, set())

@@ -40,9 +40,6 @@ class ConnectionPair:
         self._commanding: CoredisConnection | None = None
         self._listening: CoredisConnection | None = None
 
-    def __repr__(self) -> str:
-        return f"<ConnectionPair to {self.address}{', ' * bool(self._reason)}{self._reason}>"
-
     async def run(self, serve: "Callable[[ConnectionPair], Awaitable[None]]") -> str:
         """Connect and `serve` until either connection ends or `fail` is called; returns why it is over.
 

@@ -45,9 +45,6 @@ class StoreHealth:
         self._misses = 0
         self._bypassed_until = 0.0
 
-    def __repr__(self) -> str:
-        return f"<StoreHealth of {self.place}: {self.state}{': ' * bool(self.reason)}{self.reason}>"
-
     def is_bypassed(self, now: float) -> bool:
         """True if the store is not to be asked now."""
         return now < self._bypassed_until

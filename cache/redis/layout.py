@@ -167,9 +167,6 @@ class ValueSealer:
         self.namespace = _derive(key, b"namespace").hex()[:16]
         """Common to hubs of this key, and to no others. Not secret."""
 
-    def __repr__(self) -> str:
-        return f"<ValueSealer {self.namespace}>"
-
     def digest(self, *parts: str) -> str:
         """A short text that stands for `parts` and reveals nothing of them."""
         digest = blake2b(key=self._names, digest_size=12)

@@ -77,9 +77,6 @@ class ReplyParser:
         """Announced bytes of the present answer."""
         self._errors = Parser()
 
-    def __repr__(self) -> str:
-        return f"<ReplyParser [{len(self._buffer) - self._at} bytes unread]>"
-
     def feed(self, data: bytes) -> None:
         """Take received bytes."""
         if self._at:

@@ -92,9 +92,6 @@ class RedisStore:
         self._looks: dict[str, set[_Look]] = {}
         self.directory = RedisDirectory(self._link, clock)
 
-    def __repr__(self) -> str:
-        return f"<RedisStore: {self._link!r}>"
-
     @property
     def is_coherent(self) -> bool:
         """See `SharedStore.is_coherent`."""

@@ -64,9 +64,6 @@ class StoreLink:
         self._written = trio.Event()
         self.faults = FaultLog(logging.getLogger("cache.redis"), f"the use of the shared store at {address}")
 
-    def __repr__(self) -> str:
-        return f"<StoreLink: {self.health!r}, {self.pending!r}>"
-
     @property
     def is_coherent(self) -> bool:
         """True if invalidations travel between this hub and the others now, in both directions."""

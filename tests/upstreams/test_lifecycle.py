@@ -77,7 +77,7 @@ def test_disabled_is_for_ever():
 def test_pauses_double_up_to_the_longest_then_it_gives_up():
     backoff = Backoff(lambda: 0.0)
     assert [backoff.next_pause_s(at) for at in range(ATTEMPTS)] == [1, 2, 4, 8, None]
-    assert repr(backoff) == "<Backoff 5 failed in a row>"
+    assert backoff.failures == 5
     once = Backoff(lambda: 0.0, attempts=1)
     assert once.next_pause_s(0) is None
     forever = Backoff(lambda: 0.0, attempts=0)
@@ -143,7 +143,6 @@ def test_what_ended_often_within_minutes_is_a_crash_loop():
     for at in range(1000):
         ends.note(at / 10)
     assert ends.lately(100) == 100
-    assert repr(CrashCounter()) == "<CrashCounter []>"
 
 
 @given(st.lists(st.tuples(st.booleans(), st.floats(0, 200), st.floats(-1, 1)), max_size=30))

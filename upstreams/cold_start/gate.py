@@ -48,9 +48,6 @@ class StartGate:
         self._installed: dict[str, float] = {}
         """Package runs, with versions, and the time at which a server was last connected by one."""
 
-    def __repr__(self) -> str:
-        return f"<StartGate [{self._slots!r}, cold: {self._cold!r}, {len(self._packages)} packages]>"
-
     def start_of(self, config: UpstreamConfig) -> Start:
         """The next attempt to start a server."""
         run = recognise(config.command, config.args)
@@ -129,9 +126,6 @@ class Turns:
         self._free = at_once
         self._reserve = reserve
         self._waiting: dict[Start, trio.Event] = {}
-
-    def __repr__(self) -> str:
-        return f"<Turns [{self._free} free, {len(self._waiting)} waiting]>"
 
     @asynccontextmanager
     async def turn(self, start: Start) -> AsyncIterator[None]:

@@ -56,10 +56,6 @@ class Start:
         self._busy_at = -inf
         self._is_over = False
 
-    def __repr__(self) -> str:
-        state = "over" if self._is_over else "waits" if self._begun_at is None else "begun"
-        return f"<Start by {self.run.runner if self.run else 'a program'}{', cold' if self.cold else ''}, {state}>"
-
     def queue(self) -> None:
         """It waits for its turn from now on."""
         self._is_at_gate = True
@@ -162,9 +158,6 @@ class Patience:
         """Cancelled when the time is over."""
         self.note_work()
 
-    def __repr__(self) -> str:
-        return f"<Patience for {self.given_s:g} s>"
-
     @property
     def given_s(self) -> float:
         """Seconds that the process has in all, as far as is known now."""
@@ -229,9 +222,6 @@ class BusyWatch:
         self._seen: Mapping[int, Use] = {}
         self._ticks = 0
         self._since = -inf
-
-    def __repr__(self) -> str:
-        return f"<BusyWatch of {len(self._seen)} processes, {self._ticks} ticks>"
 
     def look(self, found: Mapping[int, Use], now: float) -> bool:
         """Note what the session has used by now; True if it was at work since this was True last."""

@@ -88,9 +88,6 @@ class LastKnown:
         self.problem = ""
         """The reason why something is not saved; "": everything is, or soon will be."""
 
-    def __repr__(self) -> str:
-        return f"<LastKnown {self._directory or 'in memory'}, {len(self._unsaved)} unsaved>"
-
     # --- reading
 
     async def prepare(self, configs: Mapping[str, UpstreamConfig]) -> None:

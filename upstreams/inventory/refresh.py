@@ -44,9 +44,6 @@ class Reading:
         self.until = inf
         """Until when the reading is worth waiting for; `inf`: it has not begun, or is the first of a session."""
 
-    def __repr__(self) -> str:
-        return f"<Reading, {'over' if self.over.is_set() else 'to come'}>"
-
     async def wait(self) -> None:
         """Wait until the reading is over, at most `REFRESH_WAIT_S` and `until`."""
         with trio.move_on_at(min(self.until, trio.current_time() + REFRESH_WAIT_S)):
@@ -132,10 +129,6 @@ class ListRefresh:
     def __init__(self, config: UpstreamConfig) -> None:
         self._lists = {kind: _ListState() for kind in Kind}
         self.adjust(config)
-
-    def __repr__(self) -> str:
-        kinds = ", ".join(kind.value for kind, state in self._lists.items() if state.running) or "nothing"
-        return f"<ListRefresh {kinds}>"
 
     def adjust(self, config: UpstreamConfig) -> None:
         """Go by the limits of `config`."""

@@ -51,9 +51,6 @@ class History:
         self._said_before: set[str] = set()
         """Such lines of the last process that ended by itself."""
 
-    def __repr__(self) -> str:
-        return f"<History of {self.restarts} restarts, {self._crashes!r}>"
-
     # --- what is told -------------------------------------------------------------------------------------------------
 
     def note(self, text: str, pid: int | None = None) -> None:

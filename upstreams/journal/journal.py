@@ -36,9 +36,6 @@ class Journal:
         self._chars = 0
         self._followers: dict[Follower, None] = {}
 
-    def __repr__(self) -> str:
-        return f"<Journal of {len(self._records)} records, {len(self._followers)} follow>"
-
     def add(self, kind: str, text: str, pid: int | None = None) -> None:
         """Add a record for each line of `text`."""
         for line in text.splitlines():
@@ -104,9 +101,6 @@ class Journals(dict[str, Journal]):
         self._wall = wall
         self._followers: dict[Follower, None] = {}
         """Followers of all journals, also of such as are made later."""
-
-    def __repr__(self) -> str:
-        return f"<Journals of {', '.join(self) or 'nobody'}>"
 
     def __missing__(self, name: str) -> Journal:
         return self.setdefault(name, Journal(self._wall, name, self._followers))

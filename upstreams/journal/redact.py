@@ -62,9 +62,6 @@ class CommonSecrets:
         self.edition = 0
         """Another number for every change of `parts`."""
 
-    def __repr__(self) -> str:
-        return f"<CommonSecrets, {len(self.parts)}, edition {self.edition}>"
-
     def replace(self, values: Iterable[str]) -> None:
         """Have these values from now on. Those of before are still masked: calls that were sent them may go on."""
         if (now := _all_parts(values)) != self._now:
@@ -105,9 +102,6 @@ class Mask:
         if self._edition != self._common.edition:
             self._compile()
         return self._compiled
-
-    def __repr__(self) -> str:
-        return f"<Mask {'of some secrets' if self._pattern else 'of nothing'}>"
 
     def __call__(self, text: str) -> str:
         pattern = self._pattern

@@ -123,9 +123,6 @@ class RecentCalls:
         self._tasks: dict[str, tuple[Program, float]] = {}
         """Living tasks by the upstream's id: the program, and until when."""
 
-    def __repr__(self) -> str:
-        return f"<RecentCalls of {self._latest.identity.host or 'nobody'}, {len(self._tasks)} tasks>"
-
     def ended(self, program: Program, now: float) -> None:
         """An operation of `program` is over, or the upstream was told something on its behalf."""
         if program != self._latest:
@@ -217,9 +214,6 @@ class TaskTokens:
         self._tokens: BoundedDict[str, int] = BoundedDict(MAX_TOKENS)
         """By the upstream's id of the task."""
         self._waiting: dict[int, Running] = {}
-
-    def __repr__(self) -> str:
-        return f"<TaskTokens [{len(self._tokens)} known, {len(self._waiting)} waiting]>"
 
     def began(self, reply: Reply, token: int) -> None:
         """A call that was to begin a task, and had `token`, was answered."""

@@ -106,9 +106,6 @@ class Questions:
         self._settled = Bell()
         """Rung whenever a question is settled."""
 
-    def __repr__(self) -> str:
-        return f"<Questions of {self.name} [{len(self._open)} open, {len(self.running)} running]>"
-
     @property
     def waits(self) -> bool:
         """True if the upstream waits for an answer."""

@@ -72,10 +72,6 @@ class Pool:
         self._departed: BoundedDict[Tenant, None] = BoundedDict(MAX_GONE)
         self._level: str | None = None
 
-    def __repr__(self) -> str:
-        mode = self.sharing.value if self.sharing else "unknown"
-        return f"<Pool {self.name} {mode} [{len(self)} open, {len(self._opening)} opening]>"
-
     def __len__(self) -> int:
         return len(self.open_sessions())
 

@@ -103,11 +103,6 @@ class PooledSession:
         self._not_before = not_before
         self._listener = listener
 
-    def __repr__(self) -> str:
-        state = "over" if self.over else "open" if self.is_open else "opening"
-        owner = self.tenant.identity.host if self.tenant else self.principal or "all"
-        return f"<PooledSession {self.name} of {owner}, {state} [{self.users} in flight]>"
-
     # --- its owner ----------------------------------------------------------------------------------------------------
 
     def serves(self, principal: str, *, claims: bool) -> bool:

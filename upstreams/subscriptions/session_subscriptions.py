@@ -67,10 +67,6 @@ class SessionSubscriptions:
         self._others = others
         self._over = False
 
-    def __repr__(self) -> str:
-        live = sum(subscription.is_live for subscription in self._subscriptions.values())
-        return f"<SessionSubscriptions of {self.upstream}: {len(self._subscriptions)}, {live} live>"
-
     def __iter__(self) -> Iterator[Subscription]:
         return iter(list(self._subscriptions.values()))
 

@@ -115,10 +115,6 @@ class Subscription:
         if not self.attempt.over.is_set():
             self.attempt.end(why)
 
-    def __repr__(self) -> str:
-        observed = " and observed" if self.observed else ""
-        return f"<Subscription {self.uri} {self.state.value}, {len(self.subscribers)} subscribers{observed}>"
-
 
 def not_offered(upstream: str, uri: str) -> Failure:
     """The answer to a subscription that the upstream has no means for, or does not agree to."""
@@ -138,9 +134,6 @@ class Fanout:
         """Resources that changed lately under a URI nobody had asked for: parts of what the only host subscribed to."""
         self._let_go: BoundedDict[str, float] = BoundedDict(MAX_LET_GO)
         """Resources that were observed till lately, and until when the upstream may speak of them for that reason."""
-
-    def __repr__(self) -> str:
-        return f"<Fanout [{len(self._strays)} strays, {len(self._let_go)} let go]>"
 
     def let_go(self, uri: str, now: float) -> None:
         """Note that the hub itself does not observe `uri` any more."""
@@ -177,9 +170,6 @@ class Coverage:
         """`inf`: the session is not heard."""
         self.lists_since: dict[Kind, float] = {}
         """Since when a modern upstream tells of changes, by list."""
-
-    def __repr__(self) -> str:
-        return f"<Coverage since {self.since:g}, {len(self.lists_since)} lists>"
 
     @property
     def is_on(self) -> bool:

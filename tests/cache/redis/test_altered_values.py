@@ -169,4 +169,3 @@ def test_a_vault_opens_only_what_it_sealed_for_that_name():
     assert sealer.namespace == same.namespace != other.namespace
     assert sealer.digest("a", "bc") != sealer.digest("ab", "c")
     assert sealer.digest("a") != other.digest("a")
-    assert repr(sealer) == f"<ValueSealer {sealer.namespace}>"

@@ -238,7 +238,7 @@ async def test_logs_are_followed_until_the_client_leaves(tmp_path):
                 assert [record["text"] for record in more["params"]["records"]] == ["gone"]
                 await client.send_all(request("tools", {}))
                 assert json.loads(await client.receive_some(65536))["result"] == echo_daemon.TOOLS
-            while "0 follow" not in repr(journal):
+            while journal._followers:
                 await trio.testing.wait_all_tasks_blocked(0.01)
 
 

@@ -115,7 +115,6 @@ def test_what_is_told_of_the_time():
     start = begun(start_s=1.5)
     assert start.spent_s(102) == 1.5
     assert start.spent_s(140.2) == 40
-    assert "begun" in repr(start)
 
 
 def test_new_processes_and_processor_time_are_work():

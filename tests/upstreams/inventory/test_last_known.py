@@ -258,7 +258,7 @@ async def test_without_a_directory_nothing_is_kept(tmp_path):
     library.note("files", CONFIG, snapshot_of())
     assert library.find("files", CONFIG) is None
     library.save()
-    assert repr(library) == "<LastKnown in memory, 0 unsaved>"
+    assert not library.problem
 
 
 @pytest.mark.covers("F-D-03")

@@ -46,7 +46,6 @@ def test_records_are_kept_with_their_times_in_order():
     assert journal.tail(10) == [JournalRecord(1000, "state", "connecting"), JournalRecord(1005, "stderr", "hello", 7)]
     assert texts(journal.tail(1)) == ["hello"]
     assert journal.tail(0) == []
-    assert repr(journal) == "<Journal of 2 records, 0 follow>"
 
 
 def test_each_line_is_a_record():
@@ -96,7 +95,7 @@ async def test_who_follows_hears_what_comes(nursery):
         assert (texts(records), lost) == (["a", "b"], 0)
         journal.add("stderr", "c")
         assert [texts((await follower.next())[0]) for follower in (one, other)] == [["c"], ["a", "b", "c"]]
-    assert repr(journal) == "<Journal of 4 records, 0 follow>"
+    assert not journal._followers
 
 
 @pytest.mark.covers("I-5")
@@ -115,7 +114,7 @@ def test_journals_outlive_upstreams_of_the_same_name():
     journals = Journals(Clock())
     journals["a"].add("state", "one")
     assert texts(journals["a"].tail(5)) == ["one"]
-    assert repr(journals) == "<Journals of a>"
+    assert list(journals) == ["a"]
     journals.pop("a", None)
     journals.pop("a", None)
     assert journals["a"].tail(5) == []
@@ -151,8 +150,7 @@ def test_values_of_the_configuration_are_masked(text, settings, expected):
 
 
 def test_a_mask_does_not_show_what_it_hides():
-    assert repr(Mask(UpstreamConfig(command="x", env={"A": Secret("hunter2")}))) == "<Mask of some secrets>"
-    assert repr(Mask(UpstreamConfig(command="x"))) == "<Mask of nothing>"
+    assert "hunter2" not in repr(Mask(UpstreamConfig(command="x", env={"A": Secret("hunter2")})))
 
 
 # --- what became of it ------------------------------------------------------------------------------------------------
@@ -209,7 +207,6 @@ def test_how_it_stands(story):
     )
     assert not story.trouble(State.FAILED, 112).crash_loop
     assert story.trouble(State.RECONNECTING, 115).next_attempt_s == 0
-    assert repr(story) == "<History of 0 restarts, <CrashCounter [110, 110, 110]>>"
 
 
 @pytest.mark.covers("F-P-27")

@@ -246,7 +246,6 @@ async def test_each_host_has_a_session_with_what_it_can_do(nursery, autojump_clo
     assert [terms.exclusive for terms in house.terms] == [False, True, True]
     status = house.upstream.status()
     assert (status.sessions, status.mode, status.in_flight) == (3, "per host", 0)
-    assert repr(house.pool) == "<Pool a per host [3 open, 0 opening]>"
 
 
 async def test_first_calls_of_a_host_at_one_time_open_one_session(nursery, autojump_clock):
