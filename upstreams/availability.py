@@ -171,7 +171,7 @@ class Availability:
         if event is not Event.LOST or pause_s is None:
             self._wanted = trio.Event()
             self.move(event)
-            self.history.gave_up(self.state)
+            self.history.note(f"{self.state.value}: retried on the next call")
             return None
         self.history.pauses(pause_s, now)
         self.move(event)

@@ -12,7 +12,6 @@ and the first call starts it. Only another configuration, which makes another up
 """
 
 import sys
-from collections import deque
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final
@@ -128,21 +127,6 @@ class Backoff:
     def retry_in_s(self, now: float) -> float:
         """Given up: how long until a call may cause another attempt; 0 for now."""
         return max(0.0, self._failed_at + FAILED_PAUSE_S - now)
-
-
-class CrashCounter:
-    """Counts how often an upstream ended by itself or could not be started lately; ends by the hub are not counted."""
-
-    def __init__(self) -> None:
-        self._at: deque[float] = deque(maxlen=100)
-
-    def note(self, now: float) -> None:
-        """Count an end."""
-        self._at.append(now)
-
-    def lately(self, now: float) -> int:
-        """The number of ends within `LOOP_WINDOW_S`; `LOOP_ENDS` or more are a crash loop."""
-        return sum(at > now - LOOP_WINDOW_S for at in self._at)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 import trio
@@ -10,7 +12,7 @@ from msgspec import Raw
 from hub.link.waiting import Elicitations
 from hub.wire.jsonrpc import peek_str
 from hub.wire.mcp import Kind
-from upstreams.invalidation import NO_LISTENER, InvalidationListener
+from upstreams.invalidation import InvalidationListener
 from upstreams.inventory.refresh import ListRefresh
 from upstreams.journal.history import History
 from upstreams.session import Exit
@@ -23,35 +25,28 @@ LOG_CHARS: Final = 2_000
 TELL_REFUSED_S: Final = 60.0
 
 
+@dataclass(eq=False)
 class NotificationSink:
-    """The `UpstreamEvents` of one upstream; `on_asked`, `on_ended` and `on_elicited` pass events on."""
+    """The `UpstreamEvents` of one upstream; `asked` and `ended` are those of whoever made it."""
 
-    def __init__(
-        self,
-        name: str,
-        history: History,
-        lists: ListRefresh,
-        *,
-        on_asked: Callable[[str], None],
-        on_ended: Callable[[], None],
-        on_elicited: Callable[[str], None] = lambda id: None,
-        listener: InvalidationListener = NO_LISTENER,
-    ) -> None:
-        self.elicitations = Elicitations(on_elicited)
-        """Elicitations at URLs that are done."""
-        self.unattributed_count = 0
-        """Questions that were refused because they could not be attributed to a host."""
-        self.withheld_roots = 0
-        """Questions for roots that were refused, because hosts share the session or the configuration gives none."""
-        self._name = name
-        self._lists = lists
-        self._listener = listener
-        self._history = history
-        self.said, self.note = history.said, history.note
-        self.asked, self.ended = on_asked, on_ended
-        self._logs_left = LOGS_PER_S
-        self._second = 0
-        self._told_refused = float("-inf")
+    name: str
+    history: History
+    lists: ListRefresh
+    listener: InvalidationListener
+    elicitations: Elicitations
+    """Elicitations at URLs that are done."""
+    asked: Callable[[str], None]
+    ended: Callable[[], None]
+    unattributed_count: int = 0
+    """Questions that were refused because they could not be attributed to a host."""
+    withheld_roots: int = 0
+    """Questions for roots that were refused, because hosts share the session or the configuration gives none."""
+    _logs_left: int = LOGS_PER_S
+    _second: int = 0
+    _told_refused: float = -inf
+
+    def __post_init__(self) -> None:
+        self.said, self.note = self.history.said, self.history.note
 
     def follow(self, old: "NotificationSink") -> None:
         """Go on where the sink of the predecessor ends."""
@@ -62,8 +57,8 @@ class NotificationSink:
     def changed(self, kinds: tuple[Kind, ...]) -> None:
         """Have these lists read again."""
         if Kind.RESOURCE in kinds:
-            self._listener.resources_relisted()
-        self._lists.mark_stale(kinds)
+            self.listener.resources_relisted()
+        self.lists.mark_stale(kinds)
 
     def log(self, params: dict[str, Raw]) -> None:
         """Write a log message to the hub's log and the journal, at most `LOGS_PER_S`."""
@@ -73,12 +68,12 @@ class NotificationSink:
             return
         self._logs_left -= 1
         level = peek_str(params.get("level")) or ""
-        text = self._history.note_log(level, bytes(params.get("data", b"")).decode(errors="replace")[:LOG_CHARS])
+        text = self.history.note_log(level, bytes(params.get("data", b"")).decode(errors="replace")[:LOG_CHARS])
         log.log(SEVERITY.get(level, logging.ERROR), "%s: %s", peek_str(params.get("logger")), text)
 
     def exited(self, exit: Exit) -> None:
         """Note the end of a process."""
-        self._history.exited(exit, trio.current_time())
+        self.history.exited(exit, trio.current_time())
 
     def roots_withheld(self) -> None:
         """Count a question for roots that was refused."""
@@ -91,7 +86,7 @@ class NotificationSink:
             self._told_refused = trio.current_time()
             text = "%s asked a question (%s), and nobody can tell which host it is for: refused, %d so far."
             text += ' With session_mode = "per_host" each host has its own %s'
-            log.warning(text, self._name, method, self.unattributed_count, self._name)
+            log.warning(text, self.name, method, self.unattributed_count, self.name)
 
     def elicited(self, id: str) -> None:
         """Note that an elicitation at a URL is done."""

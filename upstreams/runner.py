@@ -94,10 +94,9 @@ class UpstreamRunner:
 
     async def _is_unused_during(self, pause_s: float) -> bool:
         """Wait before the next attempt; whether it can be spared, since no host has needed the upstream for long."""
-        with trio.move_on_after(pause_s):
-            await unused(self.upstream)
-            return True
-        return False
+        with trio.move_on_after(pause_s) as pause:
+            await wait_until_unused(self.upstream)
+        return not pause.cancelled_caught
 
     def _report(self, pause_s: float | None) -> None:
         upstream = self.upstream
@@ -119,7 +118,7 @@ class MainSession:
         try:
             await self._upstream.values.read_anew()
         except UpstreamUnresolved as error:
-            self._pooled.start.end()
+            self._pooled.start.is_over = True
             return without_frames(error)
         return await self._pooled.run(gate, self._opened, self._upstream.main_lost)
 
@@ -140,9 +139,9 @@ class MainSession:
         return behind.is_loop
 
     async def _stop_when_unused(self) -> None:
-        await unused(self._upstream)
+        await wait_until_unused(self._upstream)
         self._upstream.rest()
-        self._pooled.close()
+        self._pooled.scope.cancel()
 
     def _show(self, found: Mapping[Kind, Listing], problems: list[str]) -> bool:
         upstream = self._upstream
@@ -155,7 +154,7 @@ class MainSession:
         return changed
 
 
-async def unused(upstream: ManagedUpstream) -> None:
+async def wait_until_unused(upstream: ManagedUpstream) -> None:
     """Wait until no host has needed an upstream for its `idle_stop_s`, and what it offers is known; for ever, if it
     has no such setting."""
     while True:

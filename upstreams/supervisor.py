@@ -12,6 +12,7 @@ of `run`.
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final
@@ -128,7 +129,8 @@ class Supervisor:
         """The generations that serve, by name: those of `upstreams`."""
         self._candidates: dict[str, Generation] = {}
         """Generations that are to replace another as soon as they can."""
-        self._leaving: dict[str, list[Generation]] = {}
+        self._leaving: defaultdict[str, list[Generation]] = defaultdict(list)
+        """Generations that are being stopped, by name."""
         self._nursery: trio.Nursery
         self._news = Bell()
 
@@ -154,30 +156,28 @@ class Supervisor:
         Raises:
             KeyError: there is no such upstream, or it is disabled.
         """
-        if not (generations := self._generations_of(name)):
+        if not (runners := self._runners_of(name)):
             raise KeyError(name)
-        for generation in generations:
-            if generation.runner is None:
-                raise KeyError(name)
-            upstream = generation.upstream
-            self._memory.remember_era(config_key(upstream.config), None)
-            upstream.pool.forget_interactive()
-            upstream.legacy_sessions.forget()
-            generation.runner.restart()
+        for runner in runners:
+            self._memory.remember_era(config_key(runner.upstream.config), None)
+            runner.upstream.pool.forget_interactive()
+            runner.upstream.legacy_sessions.forget()
+            runner.restart()
 
     def signed_in(self, name: str) -> None:
         """A person has signed in at an upstream; nothing, if there is no such one any more."""
-        for generation in self._generations_of(name):
-            generation.upstream.signed_in()
+        for runner in self._runners_of(name):
+            runner.upstream.signed_in()
 
     def signed_out(self, name: str) -> None:
         """A person's sign-in at an upstream is over: sessions that act for the person end."""
-        for generation in self._generations_of(name):
-            if generation.runner is not None:
-                generation.runner.restart()
+        for runner in self._runners_of(name):
+            runner.restart()
 
-    def _generations_of(self, name: str) -> list[Generation]:
-        return [table[name] for table in (self._generations, self._candidates) if name in table]
+    def _runners_of(self, name: str) -> list[UpstreamRunner]:
+        """The runners of what serves under this name and of what is to replace it, but for disabled upstreams."""
+        generations = [table[name] for table in (self._generations, self._candidates) if name in table]
+        return [each.runner for each in generations if each.runner is not None]
 
     def note_connected(self) -> None:
         """Remember which upstreams are connected now. To be called now and then."""
@@ -188,10 +188,8 @@ class Supervisor:
     async def reported(self, names: Iterable[str]) -> None:
         """Wait until each of these upstreams has listed what it offers, or has failed, but for those that were late the
         last time."""
-        waiting = set(names)
-        while waiting := {
-            name for name in waiting & self.upstreams.keys() if self._is_waited_for(self.upstreams[name])
-        }:
+        names = set(names)
+        while any(self._is_waited_for(self.upstreams[name]) for name in names & self.upstreams.keys()):
             await self._news.wait()
 
     def note_late(self, names: Iterable[str]) -> None:
@@ -252,13 +250,14 @@ class Supervisor:
         if candidate is None:
             return False
         change = compare(candidate.config, config)
-        if change is not None and change.replaces:
+        if change is None:
+            return True
+        if change.replaces:
             self._drop_candidate(name)
             self._on_new(self.upstreams[name])  # it is the one of its name again
-            return False
-        if change is not None:
+        else:
             candidate.adjust(config)
-        return True
+        return not change.replaces
 
     def _change(self, name: str, config: UpstreamConfig) -> None:
         old = self.upstreams[name]
@@ -272,7 +271,7 @@ class Supervisor:
         generation = self._make(name, config)
         generation.upstream.availability.history.note(f"settings changed: {', '.join(change.settings)}")
         if starts_first and old.state is State.CONNECTED and not change.withdraws:
-            generation.upstream.offered.require_listing()  # it has to run before it can take over
+            generation.upstream.offered.known = False  # it has to run before it can take over
             self._candidates[name] = generation
             self._nursery.start_soon(generation.run)
             self._nursery.start_soon(run_isolated, f"Urging {name}", partial(self._urge, generation))
@@ -353,7 +352,7 @@ class Supervisor:
         self._on_change(upstream.name)
 
     def _see_off(self, generation: Generation) -> None:
-        self._leaving.setdefault(generation.upstream.name, []).append(generation)
+        self._leaving[generation.upstream.name].append(generation)
         end = partial(self._end, generation, self._drain_s)
         self._nursery.start_soon(run_isolated, f"Ending {generation.upstream.name}", end)
 
@@ -364,14 +363,11 @@ class Supervisor:
             await upstream.drained()
         if scope.cancelled_caught:
             log.warning("%s is stopped with %d calls unanswered", upstream.name, upstream.in_flight)
-        upstream.calls.stop()
+        upstream.calls.is_stopped = True
         generation.scope.cancel()
         await generation.stopped.wait()
         upstream.gone()
-        leaving = self._leaving[upstream.name]
-        leaving.remove(generation)
-        if not leaving:
-            del self._leaving[upstream.name]
+        self._leaving[upstream.name].remove(generation)
 
     def _mark_reported(self, name: str = "") -> None:
         self._unsettled.discard(name)

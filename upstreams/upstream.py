@@ -89,14 +89,9 @@ class ManagedUpstream:
         self.lists = ListRefresh(config)
         history = self.availability.history
         self._mask = history.mask
+        elicitations = Elicitations(partial(parts.on_elicited, name))
         self.notifications = NotificationSink(
-            name,
-            history,
-            self.lists,
-            on_asked=self._asked,
-            on_ended=self.main_lost,
-            on_elicited=partial(parts.on_elicited, name),
-            listener=listener,
+            name, history, self.lists, listener, elicitations, asked=self._asked, ended=self.main_lost
         )
         self.values = ReferenceValues(name, config, parts.read_references, history.mask)
         """The values of references in its configuration."""
@@ -110,7 +105,7 @@ class ManagedUpstream:
         self.legacy_sessions = LegacySessions(name, config, session_parts, self._moved)
         self.pools = self.pool, self.legacy_sessions.pool
         """The pools with all sessions."""
-        self.selector = SessionSelector(name, self.availability, self.connector, self.legacy_sessions, config)
+        self.selector = SessionSelector(self.availability, self.connector, self.legacy_sessions)
         self.host_subscriptions = HostSubscriptions(name, self.selector)
         self.calls = Calls(name, config, self.availability)
         self.adjusted = DirtyFlag()
@@ -120,6 +115,7 @@ class ManagedUpstream:
         """The upstream that this one replaced, while it is being stopped."""
         self._needed_at = trio.current_time()
         """Time at which a main session that has ended was used last."""
+        self.retry_if_due, self.mark_stale = self.availability.retry_if_due, self.lists.mark_stale
 
     @property
     def state(self) -> State:
@@ -160,7 +156,7 @@ class ManagedUpstream:
                 raise
         assert self.successor is not None
         reply = await self.successor.call(operation, exchange)
-        self.offered.replace_snapshot(self.successor.snapshot)  # by its version the reply is read
+        self.offered.snapshot = self.successor.snapshot  # by its version the reply is read
         return reply
 
     async def _call_here(self, operation: Operation, exchange: Exchange) -> Reply:
@@ -192,9 +188,6 @@ class ManagedUpstream:
         """The revision that calls of `caller` are likely made in; "" while nothing is known."""
         return self.legacy_sessions.version() if self.legacy_sessions.serve(caller) else self.snapshot.version
 
-    def retry_if_due(self) -> None:
-        self.availability.retry_if_due()
-
     # --- what it offers -----------------------------------------------------------------------------------------------
 
     def ttl_ms(self, kind: Kind) -> int:
@@ -218,10 +211,6 @@ class ManagedUpstream:
         if main.session.era is Era.MODERN:
             return main.coverage.lists_since.get(kind, inf)
         return main.coverage.since if declares_changes(self.snapshot, kind) else inf
-
-    def mark_stale(self, kinds: tuple[Kind, ...]) -> None:
-        """Have these lists read again: there is reason to believe that they changed."""
-        self.lists.mark_stale(kinds)
 
     async def refresh(self, kind: Kind) -> None:
         """Have a list read from now on, and wait for that within reason, if the upstream is connected or being tried.
@@ -310,8 +299,7 @@ class ManagedUpstream:
     def expect(self, session: str, caller: Caller, for_s: float) -> None:
         """Keep `session` open for `for_s` seconds, because a task lives in it; "": the session of `caller`."""
         named = self._find_session(session)
-        pooled = self.pool.find(caller) if not session else named and named[1]
-        if pooled:
+        if pooled := (named and named[1]) if session else self.pool.find(caller):
             pooled.keep_for(for_s)
 
     def has_lost(self, session: str) -> bool:
@@ -369,15 +357,14 @@ class ManagedUpstream:
 
     def rest(self) -> None:
         """No host needs the upstream: its main session is closed, and the next call starts it."""
-        if self.pool.main is not None:
-            self.pool.main_lost()
+        self.pool.main_lost()
         self.legacy_sessions.deactivate()
         self.availability.rests(self.config.idle_stop_s)
 
     def listed_some(self) -> None:
         """Lists have been read, or could not be."""
         if self.lists.is_complete and not self.offered.known:
-            self.offered.complete()
+            self.offered.known = True
             self.adjusted.set()
         elif self.lists.want_sign_in:
             self._want_sign_in()
@@ -397,16 +384,11 @@ class ManagedUpstream:
     def needed_until(self) -> float:
         """Time at which the upstream was last needed, or is sure to be: now, while there is a call, a subscription or a
         session of one host. Reading its lists and pinging it do not count."""
-        now, main = trio.current_time(), self.pool.main
-        held = main is not None and main.users
-        if (
-            self.in_flight
-            or self.selector.waiting
-            or held
-            or self.host_subscriptions
-            or any(pool.extra_sessions for pool in self.pools)
-        ):
-            return now
+        main = self.pool.main
+        is_main_used = main is not None and main.users
+        is_waited_for = self.selector.waiting or self.host_subscriptions
+        if self.in_flight or is_main_used or is_waited_for or any(pool.extra_sessions for pool in self.pools):
+            return trio.current_time()
         needed_at = max(self._needed_at, self.selector.needed_at)
         return needed_at if main is None else max(needed_at, main.idle_since, main.needed_until)
 
@@ -422,10 +404,9 @@ class ManagedUpstream:
         self.config = config
         self.calls.adjust(config)
         self.lists.adjust(config)
-        self.selector.adjust(config)
         self.availability.adjust(config)
         self.adjusted.set()
-        self.pool.adjust(config)
+        self.pool.config = config
         self.legacy_sessions.adjust(config)
         self.offered.relocate(local=is_local(config))
 
@@ -444,7 +425,7 @@ class ManagedUpstream:
     def retire(self) -> None:
         """Take no more calls. Running calls go on until `drained`, or until the runner is stopped."""
         self.availability.retired = True
-        self.legacy_sessions.retire()
+        self.legacy_sessions.deactivate()
         for pool in self.pools:
             pool.retire()
         self.availability.wake_waiters()
@@ -454,9 +435,11 @@ class ManagedUpstream:
         while True:
             pooled_sessions = [pooled for pool in self.pools for pooled in pool.open_sessions()]
             needed_until = max((pooled.needed_until for pooled in pooled_sessions), default=-inf)
-            if not self.in_flight and needed_until <= trio.current_time():
+            if self.in_flight:
+                needed_until = inf
+            if needed_until <= trio.current_time():
                 return
-            with trio.move_on_at(max(needed_until, trio.current_time()) if not self.in_flight else inf):
+            with trio.move_on_at(needed_until):
                 await self.availability.news()
 
     def gone(self) -> None:

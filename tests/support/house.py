@@ -570,7 +570,7 @@ class House:
                 for pooled in pool.open_sessions():
                     assert pooled.users == 0, pooled
                     if pooled.tenant is not None:
-                        assert pooled in (exclusive.get(pooled.tenant), pool.opening_for(pooled.tenant)), pooled
+                        assert pooled in (exclusive.get(pooled.tenant), pool.opening.get(pooled.tenant)), pooled
                     assert pooled.session.running == {}, pooled  # type: ignore[attr-defined]
                     waiting = pooled.session.peer.waiting  # type: ignore[attr-defined]
                     assert waiting == pooled.session._listens.keys(), pooled  # type: ignore[attr-defined]

@@ -9,18 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hub.link.rates import HEALTHY_S, JITTER, LONGEST_PAUSE_S
-from upstreams.lifecycle import (
-    ATTEMPTS,
-    FAILED_PAUSE_S,
-    LOOP_ENDS,
-    LOOP_WINDOW_S,
-    TRANSITIONS,
-    Backoff,
-    CrashCounter,
-    Event,
-    State,
-    diagram,
-)
+from upstreams.lifecycle import ATTEMPTS, FAILED_PAUSE_S, TRANSITIONS, Backoff, Event, State, diagram
 
 
 def test_every_state_has_a_row_and_all_but_disabled_can_be_restarted():
@@ -130,19 +119,6 @@ def test_a_half_open_attempt_that_fails_leads_back_at_once():
     assert backoff.retry_in_s(101) == FAILED_PAUSE_S - 1
     backoff.opened(200)
     assert backoff.next_pause_s(201) is not None
-
-
-@pytest.mark.covers("F-P-27")
-def test_what_ended_often_within_minutes_is_a_crash_loop():
-    ends = CrashCounter()
-    for at in range(LOOP_ENDS):
-        ends.note(at * 10)
-    assert ends.lately(LOOP_ENDS * 10) == LOOP_ENDS
-    assert ends.lately(LOOP_WINDOW_S + 5) == LOOP_ENDS - 1
-    assert ends.lately(2 * LOOP_WINDOW_S) == 0
-    for at in range(1000):
-        ends.note(at / 10)
-    assert ends.lately(100) == 100
 
 
 @given(st.lists(st.tuples(st.booleans(), st.floats(0, 200), st.floats(-1, 1)), max_size=30))

@@ -19,7 +19,7 @@ from msgspec import structs
 from config.diff import config_key
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
-from upstreams.cold_start.package_runner import PackageRun, recognise
+from upstreams.cold_start.recognise_runner import PackageRun, recognise
 from upstreams.cold_start.start import Start, StartLimits
 
 INSTALLED_S: Final = 300.0
@@ -44,16 +44,16 @@ class StartGate:
         self._memory = memory
         self._slots = Turns(self.limits.at_once, reserve=self.limits.at_once)
         self._cold = Turns(self.limits.cold_at_once)
-        self._packages: dict[str, _Package] = {}
+        self._installing: dict[str, trio.lowlevel.ParkingLot] = {}
+        """By package, where the others wait that would install it, too."""
         self._installed: dict[str, float] = {}
         """Package runs, with versions, and the time at which a server was last connected by one."""
 
     def start_of(self, config: UpstreamConfig) -> Start:
         """The next attempt to start a server."""
         run = recognise(config.command, config.args)
-        is_new = run is not None and self._memory.get(STARTED, command_key(config)) is not True
-        is_cold = is_new and self._is_found(config)
-        return Start(run, self.limits, config.timeouts.start, cold=is_cold)
+        is_cold = run and self._memory.get(STARTED, command_key(config)) is not True and self._is_found(config)
+        return Start(run, self.limits, config.timeouts.start, cold=bool(is_cold))
 
     def was_connected(self, config: UpstreamConfig) -> None:
         """A server was connected in an earlier run of the hub."""
@@ -65,8 +65,8 @@ class StartGate:
         if (run := recognise(config.command, config.args)) is not None:
             self._memory.put(STARTED, command_key(config), True)
             self._installed[run.exact] = trio.current_time()
-            if package := self._packages.get(run.key):
-                package.lot.unpark_all()
+            if others := self._installing.get(run.key):
+                others.unpark_all()
 
     def forget(self, config: UpstreamConfig) -> None:
         """The package that a server runs is not installed any more."""
@@ -84,24 +84,18 @@ class StartGate:
         if run is None or not start.cold:
             yield
             return
-        package = self._packages.setdefault(run.key, _Package())
-        package.users += 1
-        holds = False
+        while (others := self._installing.get(run.key)) and not self._is_installed(run):
+            await others.park()
+        if self._is_installed(run):
+            start.cold = False
+            yield
+            return
+        others = self._installing[run.key] = trio.lowlevel.ParkingLot()
         try:
-            while package.is_held and not self._is_installed(run):
-                await package.lot.park()
-            if self._is_installed(run):
-                start.cold = False
-            else:
-                package.is_held = holds = True
             yield
         finally:
-            if holds:
-                package.is_held = False
-                package.lot.unpark_all()
-            package.users -= 1
-            if not package.users:
-                del self._packages[run.key]
+            del self._installing[run.key]
+            others.unpark_all()
 
     def _is_installed(self, run: PackageRun) -> bool:
         return trio.current_time() < self._installed.get(run.exact, -inf) + INSTALLED_S
@@ -113,17 +107,18 @@ class StartGate:
     def hurry(self, start: Start) -> None:
         """A host waits for this server."""
         if not start.is_hurried:
-            start.hurry()
+            start.is_hurried = True
             self._cold.hand_out()
             self._slots.hand_out()
 
 
 class Turns:
-    """Turns of starts: at most `at_once` at the same time, those that hosts wait for first, and `reserve` more of
-    these."""
+    """Turns of starts: at most `at_once` at the same time, and `reserve` more of those that hosts wait for, which go
+    first."""
 
     def __init__(self, at_once: int, reserve: int = 0) -> None:
         self._free = at_once
+        """Turns that are left; negative: so many of the reserve are taken."""
         self._reserve = reserve
         self._waiting: dict[Start, trio.Event] = {}
 
@@ -143,7 +138,8 @@ class Turns:
     def hand_out(self) -> None:
         """Give away the turns that are free."""
         for start in sorted(self._waiting, key=lambda start: not start.is_hurried):
-            if self._free <= (-self._reserve if start.is_hurried else 0):
+            least = -self._reserve if start.is_hurried else 0
+            if self._free <= least:
                 return
             self._free -= 1
             self._waiting.pop(start).set()
@@ -152,14 +148,3 @@ class Turns:
 def command_key(config: UpstreamConfig) -> str:
     """`config_key`, whatever era a session is in."""
     return config_key(structs.replace(config, era="auto"))
-
-
-class _Package:
-    """The starts that install the same package."""
-
-    def __init__(self) -> None:
-        self.is_held = False
-        """One of them is installing it."""
-        self.lot = trio.lowlevel.ParkingLot()
-        """The others, until it is free or installed."""
-        self.users = 0

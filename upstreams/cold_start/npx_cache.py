@@ -76,15 +76,15 @@ class BrokenNpxCache(UpstreamUnavailable):
 
 def npm_cache(env: Mapping[str, str]) -> Path | None:
     """The cache of npm for a process with this environment; None: it has no home."""
-    for name, value in env.items():
-        if name.lower() == "npm_config_cache" and value:
-            return Path(value)
+    settings = {name.lower(): value for name, value in env.items() if value}  # of two spellings npm takes the last
+    if cache := settings.get("npm_config_cache"):
+        return Path(cache)
     home = env.get("HOME")
     if not home:
         return None
     with suppress(OSError, ValueError):
-        user_config = next((value for name, value in env.items() if name.lower() == "npm_config_userconfig"), "")
-        with open(user_config or f"{home}/.npmrc", encoding="utf-8", errors="replace") as file:
+        user_config = settings.get("npm_config_userconfig", f"{home}/.npmrc")
+        with open(user_config, encoding="utf-8", errors="replace") as file:
             lines = file.read(1 << 16).splitlines()
         for line in lines:
             name, equals, value = line.partition("=")
@@ -99,18 +99,13 @@ def find_breakage(said: str, name: str, env: Mapping[str, str]) -> Breakage | No
     none. Reads a little of the file system."""
     if not name or "/_npx/" not in said or (cache := npm_cache(env)) is None:
         return None
-    try:
+    with suppress(OSError, ValueError):
         parent = os.path.realpath(cache / "_npx")
-    except (OSError, ValueError):
-        return None
-    folder = Path(parent, name)
-    for found in _BELOW.finditer(said):
-        if found["hash"] != name:
-            continue
-        with suppress(OSError, ValueError):
-            if os.path.realpath(f"{found['cache']}/_npx") == parent and _is_own_folder(folder):
-                why = _reason(said, folder)
-                return Breakage(folder, why) if why else None
+        folder = Path(parent, name)
+        caches = {found["cache"] for found in _BELOW.finditer(said) if found["hash"] == name}
+        is_named = any(os.path.realpath(f"{each}/_npx") == parent for each in caches)
+        if is_named and _is_own_folder(folder) and (why := _reason(said, folder)):
+            return Breakage(folder, why)
     return None
 
 

@@ -18,7 +18,7 @@ import trio
 from msgspec import Struct
 
 from hub.linux.processes import find_stat, pids
-from upstreams.cold_start.package_runner import PackageRun
+from upstreams.cold_start.recognise_runner import PackageRun
 
 SLOT_S: Final = 5.0
 """Time for which a server that is starting keeps others from it: one that hangs delays nobody for longer."""
@@ -49,20 +49,14 @@ class Start:
         self.cold = cold and run is not None
         self._limits = limits
         self._start_s = start_s
-        self._is_at_gate = False
+        self.is_at_gate = False
+        """It waits for its turn, or has had it."""
         self.is_hurried = False
         """A host waits for it."""
+        self.is_over = False
+        """The server is ready, or the attempt has failed."""
         self._begun_at: float | None = None
         self._busy_at = -inf
-        self._is_over = False
-
-    def queue(self) -> None:
-        """It waits for its turn from now on."""
-        self._is_at_gate = True
-
-    def hurry(self) -> None:
-        """A host waits for it from now on."""
-        self.is_hurried = True
 
     def begin(self, now: float) -> None:
         """It is its turn."""
@@ -72,10 +66,6 @@ class Start:
         """The package runner was at work just now; the time until which it may go on."""
         self._busy_at = now
         return self.gives_up_at - RUNNER_GUARD_S
-
-    def end(self) -> None:
-        """The server is ready, or the attempt has failed."""
-        self._is_over = True
 
     # --- how long -----------------------------------------------------------------------------------------------------
 
@@ -116,17 +106,15 @@ class Start:
 
     def installing_s(self, now: float) -> float | None:
         """Seconds for which the package runner has been at work on something new; None: it is not."""
-        if self.run is None or self._begun_at is None or self._is_over:
+        if self.run is None or self._begun_at is None or self.is_over:
             return None
         is_new = self.cold or now > self._begun_at + self._start_s
-        if not is_new or now > self._patience_until:
-            return None
-        return now - self._begun_at
+        return now - self._begun_at if is_new and now <= self._patience_until else None
 
     @property
     def is_queued(self) -> bool:
         """True if others are being installed first."""
-        return self.cold and self._is_at_gate and self._begun_at is None and not self._is_over
+        return self.cold and self.is_at_gate and self._begun_at is None and not self.is_over
 
     def progress(self, now: float) -> str:
         """A clause for those who wait for an install; "": there is none."""
@@ -208,11 +196,8 @@ def look_at_session(session: int) -> dict[int, Use]:
     Blocks for some milliseconds. Empty where there is no /proc.
     """
     processes = (find_stat(pid) for pid in pids())
-    return {
-        each.pid: Use(each.ticks, each.state in ("R", "D"))
-        for each in processes
-        if each is not None and each.session == session
-    }
+    alive = [each for each in processes if each is not None and each.session == session]
+    return {each.pid: Use(each.ticks, each.state in ("R", "D")) for each in alive}
 
 
 class BusyWatch:

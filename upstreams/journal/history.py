@@ -5,19 +5,21 @@ Texts come from servers, and from errors about them: secrets are masked and the 
 
 import logging
 import re
+from collections import deque
 from typing import Final
 
 from config.settings import UpstreamConfig
 from hub.wire.printable import printable
 from upstreams.journal.journal import Journal
 from upstreams.journal.redact import CommonSecrets, Mask
-from upstreams.lifecycle import LOOP_ENDS, CrashCounter, State
+from upstreams.lifecycle import LOOP_ENDS, LOOP_WINDOW_S, State
 from upstreams.session import Exit
 from upstreams.status_facts import LastExit, Trouble
 
 log = logging.getLogger(__name__)
 
 LAST_ERROR_CHARS: Final = 4_000
+MAX_ENDS: Final = 100
 KEY_CHARS: Final = 200
 MAX_KEYS: Final = 500
 """The limits of what is remembered of the lines of a process: so much of each, and so many of them."""
@@ -45,7 +47,8 @@ class History:
         self._last_exit: tuple[Exit, float] | None = None
         self._was_open = self._crashed = False
         """Since the last start: it was connected once; it ended by itself and has not come back."""
-        self._crashes = CrashCounter()
+        self._ends: deque[float] = deque(maxlen=MAX_ENDS)
+        """Times at which it ended by itself or could not be started; ends by the hub are not counted."""
         self._said_by: dict[int, set[str]] = {}
         """By pid, the lines of processes that run, without their numbers."""
         self._said_before: set[str] = set()
@@ -99,7 +102,7 @@ class History:
 
     def failed(self, error: Exception | None, now: float) -> None:
         """The upstream ended by itself, or could not be started."""
-        self._crashes.note(now)
+        self._ends.append(now)
         self._crashed = self._crashed or self._was_open
         if error is not None:
             whole = "\n".join([str(error), *getattr(error, "__notes__", ())])
@@ -112,10 +115,6 @@ class History:
         self._next_at = now + pause_s
         self.note(f"next attempt in {pause_s:.1f} s")
 
-    def gave_up(self, state: State) -> None:
-        """The next attempt follows only when a host needs the upstream."""
-        self.note(f"{state.value}: retried on the next call")
-
     def rests(self, idle_s: float) -> None:
         """The upstream is stopped until a call needs it."""
         self._next_at, self._was_open, self._crashed = None, False, False
@@ -126,14 +125,14 @@ class History:
         self.note("restarted by command")
         self.last_error = self._last_exit = self._next_at = None
         self._said_before = set()
-        self._crashes = CrashCounter()
+        self._ends.clear()
         self._was_open = self._crashed = False
 
     # --- for status ---------------------------------------------------------------------------------------------------
 
     def trouble(self, state: State, now: float) -> Trouble:
         """The trouble of the upstream, for its status."""
-        ends = self._crashes.lately(now)
+        ends = sum(at > now - LOOP_WINDOW_S for at in self._ends)
         last = None
         if self._last_exit is not None:
             exit, at = self._last_exit

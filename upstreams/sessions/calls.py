@@ -67,7 +67,7 @@ class LegacySessions:
         self.pool.decide_sharing(Era.LEGACY, transport)
 
     def deactivate(self) -> None:
-        """Serve no host until `activate`: the upstream is stopped for a while."""
+        """Serve no host until `activate`: the upstream is stopped."""
         self._active = False
 
     def serve(self, caller: Caller) -> bool:
@@ -105,11 +105,7 @@ class LegacySessions:
 
     def adjust(self, config: UpstreamConfig) -> None:
         self._config = config
-        self.pool.adjust(structs.replace(config, era="legacy"))
-
-    def retire(self) -> None:
-        """Serve nobody any more."""
-        self._active = False
+        self.pool.config = structs.replace(config, era="legacy")
 
     def version(self) -> str:
         """The legacy revision in use, as far as it is known."""
@@ -121,27 +117,17 @@ class SessionSelector:
     """Selects sessions of one upstream for calls and subscriptions."""
 
     def __init__(
-        self,
-        name: str,
-        availability: Availability,
-        connector: SessionConnector,
-        legacy_sessions: LegacySessions,
-        config: UpstreamConfig,
+        self, availability: Availability, connector: SessionConnector, legacy_sessions: LegacySessions
     ) -> None:
         self.waiting = 0
         """Calls that wait for the main session."""
         self.needed_at = trio.current_time()
         """Time at which anybody waited for it last."""
-        self._name = name
+        self._name = connector.pool.name
         self._availability = availability
         self._connector = connector
         self._pool = connector.pool
         self._legacy_sessions = legacy_sessions
-        self.adjust(config)
-
-    def adjust(self, config: UpstreamConfig) -> None:
-        """Go by the limits of `config`."""
-        self._start_s = config.timeouts.start
 
     async def wait(self, exchange: Exchange) -> PooledSession:
         """The session for a call that finds none at once.
@@ -165,8 +151,9 @@ class SessionSelector:
     async def _wait_for_main(self, caller: Caller) -> PooledSession | None:
         """Wait for a main session, or that of `caller`; the latter."""
         self.waiting += 1
+        start_s = self._pool.config.timeouts.start
         try:
-            with trio.move_on_after(self._start_s):
+            with trio.move_on_after(start_s):
                 while (pooled := self._pool.find(caller)) is None and self._pool.main is None:
                     self._availability.refuse_if_hopeless()
                     self._connector.hurry_main()
@@ -177,7 +164,7 @@ class SessionSelector:
             self.needed_at = trio.current_time()
         start = self._connector.main_start
         progress = start.progress(trio.current_time()) if start else ""
-        text = f"{self._name} did not become ready within {self._start_s:g} seconds"
+        text = f"{self._name} did not become ready within {start_s:g} seconds"
         raise self._availability.unavailable(text, progress=progress)
 
     def peek(self, caller: Caller) -> PooledSession | None:
@@ -231,7 +218,7 @@ class Calls:
 
     def __init__(self, name: str, config: UpstreamConfig, availability: Availability) -> None:
         self.in_flight = 0
-        self._stopped = False
+        self.is_stopped = False
         """The upstream is retired, and its remaining calls end now."""
         self._name = name
         self._availability = availability
@@ -241,10 +228,6 @@ class Calls:
         """Use these limits for calls that begin from now on."""
         self._timeouts = CallTimeouts(config.timeouts.call, config.timeouts.call_total)
         self._tool_timeouts = config.tool_timeouts
-
-    def stop(self) -> None:
-        """The calls that are left end now, because the configuration changed."""
-        self._stopped = True
 
     async def call_over(self, pooled: PooledSession, operation: Operation, exchange: Exchange) -> Reply:
         """Carry out an operation over a session.
@@ -269,7 +252,7 @@ class Calls:
                     reply = Result(self._availability.history.mask.result(reply.value))
             return reply if "task" not in operation.params else pooled.sign(reply)
         except UpstreamLost:
-            if self._stopped:
+            if self.is_stopped:
                 text = f"{self._name} was stopped by a change of the hub's configuration while the call was with it;"
                 raise Draining(f"{text} whether it acted is unknown", upstream=self._name) from None
             raise

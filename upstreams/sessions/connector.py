@@ -112,10 +112,11 @@ class SessionConnector:
 
     def make_main(self) -> PooledSession:
         """The main session, unopened."""
-        config = self.pool.config
-        run = partial(self._run_session, on_ended=self._parts.events.ended)
-        self.main_start = start = self._parts.gate.start_of(config)
-        return PooledSession(self._name, config.timeouts, run, terms_of(config), start, listener=self._parts.listener)
+        config, parts = self.pool.config, self._parts
+        self.main_start = start = parts.gate.start_of(config)
+        return PooledSession(
+            self._name, terms_of(config), start, config.timeouts.list, self._run_session, parts.listener
+        )
 
     def hurry_main(self) -> None:
         """A host waits for the main session."""
@@ -137,7 +138,7 @@ class SessionConnector:
         await trio.lowlevel.checkpoint_if_cancelled()
         caller = exchange.caller
         owner = self.pool.owner(caller)
-        pooled = self.pool.opening_for(owner) or self._start(owner, caller)
+        pooled = self.pool.opening.get(owner) or self._start(owner, caller)
         start_s = self.pool.config.timeouts.start
         with pooled.reserve():
             with trio.move_on_after(start_s + 2 * GUARD_S):
@@ -156,28 +157,28 @@ class SessionConnector:
             raise self._pacing.too_soon(1, "it is being stopped")
         not_before = self._pacing.not_before(owner, config.timeouts.start)
         self.pool.make_room()
-        make = partial(
-            PooledSession,
-            self._name,
-            config.timeouts,
-            self._run_session,
-            not_before=not_before,
-            listener=self._parts.listener,
-        )
+        tenant, principal = (None, owner) if isinstance(owner, str) else (owner, None)
+        known = None if tenant is None else self.pool.host_capabilities(tenant, caller)
         start = self._parts.gate.start_of(config)
-        start.hurry()
-        if isinstance(owner, str):
-            pooled = make(terms_of(config), start, principal=owner)
-        else:
-            known = self.pool.host_capabilities(owner, caller)
-            pooled = make(terms_of(config, known), start, tenant=owner, host_capabilities=known)
-        self.pool.add_opening(owner, pooled)
+        start.is_hurried = True
+        pooled = PooledSession(
+            self._name,
+            terms_of(config, known),
+            start,
+            config.timeouts.list,
+            self._run_session,
+            self._parts.listener,
+            not_before,
+            tenant,
+            principal,
+            known or {},
+        )
+        self.pool.extra_sessions[pooled] = None
+        self.pool.opening[owner] = pooled
         nursery.start_soon(self._keep, pooled)
         return pooled
 
-    async def _run_session(
-        self, pooled: PooledSession, started: Callable[[Session], None], *, on_ended: Callable[[], None] | None = None
-    ) -> None:
+    async def _run_session(self, pooled: PooledSession, started: Callable[[Session], None]) -> None:
         parts, terms, configured = self._parts, pooled.terms, self.pool.config
         await parts.values.read_once()
         config = parts.values.fill(configured)
@@ -188,7 +189,9 @@ class SessionConnector:
             credential = await parts.credentials.credential(self._name, config, account)
             terms = structs.replace(terms, credential=credential)
             pooled.account = None if credential is None else account
-        events = _Events(parts.events, pooled, on_ended or partial(self.pool.session_ended, pooled))
+        is_main = pooled not in self.pool.extra_sessions
+        on_ended = parts.events.ended if is_main else partial(self.pool.session_ended, pooled)
+        events = _Events(parts.events, pooled, on_ended)
 
         def connected(session: Session) -> None:
             if pooled.start.run is not None:
@@ -236,7 +239,7 @@ class SessionConnector:
                 self._parts.gate, partial(self._opened, pooled), partial(self.pool.session_ended, pooled)
             )
         finally:
-            self.pool.session_closed(pooled)
+            del self.pool.extra_sessions[pooled]
         if error is None:
             return
         self._parts.values.mask.error(error)

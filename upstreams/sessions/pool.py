@@ -65,7 +65,7 @@ class Pool:
         """Sessions that one host has for itself."""
         self._by_account: dict[str, PooledSession] = {}
         """Sessions that the hosts of an account share, beside the main one."""
-        self._opening: dict[Tenant | str, PooledSession] = {}
+        self.opening: dict[Tenant | str, PooledSession] = {}
         """Sessions that are being opened, by their owner; no call finds them yet."""
         self._asks_roots = False
         """The upstream has asked for roots."""
@@ -114,12 +114,6 @@ class Pool:
             self.main = None
             self._on_moved()
 
-    # --- another configuration ----------------------------------------------------------------------------------------
-
-    def adjust(self, config: UpstreamConfig) -> None:
-        """Take over settings that need no other session."""
-        self.config = config
-
     def retire(self) -> None:
         """Let no call find a session any more; each is closed when its calls are over. Sessions that are being opened
         are given up."""
@@ -127,7 +121,7 @@ class Pool:
         for pooled in list(self.extra_sessions):
             self.let_go(pooled)
             if not pooled.is_open:
-                pooled.close()
+                pooled.scope.cancel()
         if self.main is not None:
             self.extra_sessions[self.main] = None  # tasks that live in it find it there
         self.main_lost()
@@ -143,17 +137,12 @@ class Pool:
         Raises:
             UpstreamUnavailable: there never will be one, as the upstream is configured.
         """
-        if self._by_host:
-            pooled = self._by_host.get(caller.tenant)
-            if pooled is not None:
-                if not pooled.terms.exclusive:
-                    return None if self._lacks_roots_of(caller) else pooled
+        if self._by_host and (pooled := self._by_host.get(caller.tenant)):
+            if pooled.terms.exclusive:
                 return pooled if pooled.covers(caller, self.config) else None
+            lacks_roots = self._asks_roots and self.config.roots == "auto" and "roots" in caller.capabilities
+            return None if lacks_roots else pooled  # hosts shared it, so it declares none
         return self._find_shared(caller, claims=claims)
-
-    def _lacks_roots_of(self, caller: Caller) -> bool:
-        """True if `caller` has roots that the upstream asks for, on a session that hosts shared."""
-        return self._asks_roots and self.config.roots == "auto" and "roots" in caller.capabilities
 
     def for_subscriptions(self, caller: Caller) -> PooledSession | None:
         """The open session for subscriptions of `caller`, whatever it declares: they ask hosts nothing."""
@@ -226,15 +215,6 @@ class Pool:
             raise Overloaded(text, upstream=self.name)
         self.let_go(min(idle, key=lambda pooled: pooled.idle_since))
 
-    def opening_for(self, owner: Tenant | str) -> PooledSession | None:
-        """The session that is being opened for `owner`."""
-        return self._opening.get(owner)
-
-    def add_opening(self, owner: Tenant | str, pooled: PooledSession) -> None:
-        """`pooled` is being opened for `owner`."""
-        self.extra_sessions[pooled] = None
-        self._opening[owner] = pooled
-
     def session_opened(self, pooled: PooledSession) -> None:
         """The session is open; no call finds it until it is `session_ready`."""
         pooled.want_level(self._level)
@@ -243,9 +223,9 @@ class Pool:
 
     def session_ready(self, pooled: PooledSession) -> None:
         """Let calls find the session."""
-        keys = [key for key, found in self._opening.items() if found is pooled]
+        keys = [key for key, found in self.opening.items() if found is pooled]
         for key in keys:  # one, or none if it is over or its tenant is gone
-            del self._opening[key]
+            del self.opening[key]
             if isinstance(key, str):
                 self._by_account[key] = pooled
                 if self.sharing in EXCLUSIVE:
@@ -269,13 +249,9 @@ class Pool:
         self._forget(pooled)
         self._on_moved()
 
-    def session_closed(self, pooled: PooledSession) -> None:
-        """The session is closed."""
-        del self.extra_sessions[pooled]
-
     def _forget(self, pooled: PooledSession) -> None:
         pooled.missed()
-        tables: tuple[dict[Any, PooledSession], ...] = (self._by_host, self._by_account, self._opening)
+        tables: tuple[dict[Any, PooledSession], ...] = (self._by_host, self._by_account, self.opening)
         for table in tables:
             for key in [key for key, found in table.items() if found is pooled]:
                 del table[key]
@@ -284,7 +260,7 @@ class Pool:
 
     def host_left(self, tenant: Tenant) -> None:
         """A host has left: its own session is closed once its calls are over."""
-        for pooled in (self._by_host.pop(tenant, None), self._opening.get(tenant)):
+        for pooled in (self._by_host.pop(tenant, None), self.opening.get(tenant)):
             if pooled is not None and pooled.terms.exclusive:
                 self.let_go(pooled)
         for pooled in self.open_sessions():

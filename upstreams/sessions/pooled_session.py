@@ -9,11 +9,14 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf
 
 import trio
 from msgspec import Raw
 
-from config.settings import Timeouts, UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError, UpstreamProtocolError, UpstreamUnavailable, without_frames
 from hub.link.interface import Caller, Exchange, Tenant
 from hub.wire.declarations import covers, detach_all
@@ -21,7 +24,7 @@ from hub.wire.jsonrpc import Reply, Result, peek_object, raw
 from hub.wire.mcp import HUB_SESSION
 from upstreams.cold_start.gate import StartGate
 from upstreams.cold_start.start import Start
-from upstreams.invalidation import NO_LISTENER, InvalidationListener
+from upstreams.invalidation import InvalidationListener
 from upstreams.questions.attribution import SUSPECT_S
 from upstreams.session import Session, SessionTerms
 from upstreams.sessions.log_level import LogLevel, takes_level
@@ -32,76 +35,68 @@ from upstreams.subscriptions.subscription import Coverage
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class PooledSession:
     """A session, unopened, open or over, and its owner."""
 
-    session: Session
+    name: str
+    terms: SessionTerms
+    start: Start
+    """The attempt to open it."""
+    level_s: float
+    """Seconds that the upstream has to take a log level."""
+    run_session: Callable[["PooledSession", Callable[[Session], None]], Awaitable[None]]
+    """Opens it and serves its calls until it ends; calls what it is given when it is open."""
+    listener: InvalidationListener
+    not_before: float = -inf
+    """Time at which it may be opened."""
+    tenant: Tenant | None = None
+    """The host that has it alone, from the beginning (`terms.exclusive`) or by now; None: hosts share it."""
+    principal: str | None = None
+    """The account whose hosts use it; None: no account so far, or all."""
+    host_capabilities: dict[str, Raw] = field(default_factory=dict)
+    """The capabilities of the host that `terms` were made for."""
+    session: Session = field(init=False)
     """Set once it `is_open`."""
+    account: str | None = None
+    """The principal whose sign-in it shows to its server, now or as soon as there is one; None: it shows none."""
+    last_tenant: Tenant | None = None
+    """The host that used it last, if it is shared."""
+    last_account: str | None = None
+    """The account that used it last, if it is shared."""
+    many_accounts: bool = False
+    """The session served more than one account: nothing it asks on its own can be attributed."""
+    hosts_overlap: bool = False
+    """Calls of more than one host may be running."""
+    _others_until: float = -inf
+    """Until when the upstream may speak of hosts that used the session before `last_tenant`."""
+    opened: trio.Event = field(default_factory=trio.Event)
+    """Set when the session is open, or never will be."""
+    _welcomed: trio.Event | None = None
+    """Set when its host has been welcomed; None: that has not begun."""
+    error: HubError | None = None
+    """The reason why it ended, or could not be opened."""
+    is_open: bool = False
+    over: bool = False
+    """No call finds it any more."""
+    retired: bool = False
+    """To be closed as soon as no call holds it."""
+    users: int = 0
+    """Calls that use it, or wait for it."""
+    idle_since: float = field(default_factory=trio.current_time)
+    needed_until: float = -inf
+    """Until when tasks live in the session, though no call may use it."""
+    id: str = field(default_factory=partial(secrets.token_hex, 8))
+    """Unique in this run of the hub and all others."""
+    coverage: Coverage = field(default_factory=Coverage)
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
 
-    def __init__(
-        self,
-        name: str,
-        timeouts: Timeouts,
-        run_session: Callable[["PooledSession", Callable[[Session], None]], Awaitable[None]],
-        terms: SessionTerms,
-        start: Start,
-        *,
-        tenant: Tenant | None = None,
-        principal: str | None = None,
-        host_capabilities: dict[str, Raw] | None = None,
-        not_before: float = float("-inf"),
-        listener: InvalidationListener = NO_LISTENER,
-    ) -> None:
-        self.name = name
-        self.terms = terms
-        self.tenant = tenant
-        """The host that has it alone, from the beginning (`terms.exclusive`) or by now; None: hosts share it."""
-        self.principal = principal
-        """The account whose hosts use it; None: no account so far, or all."""
-        self.account: str | None = None
-        """The principal whose sign-in it shows to its server, now or as soon as there is one; None: it shows none."""
-        self.last_tenant: Tenant | None = None
-        """The host that used it last, if it is shared."""
-        self.hosts_overlap = False
-        """Calls of more than one host may be running."""
-        self.last_account: str | None = None
-        """The account that used it last, if it is shared."""
-        self.many_accounts = False
-        """The session served more than one account: nothing it asks on its own can be attributed."""
-        self.host_capabilities: dict[str, Raw] = host_capabilities or {}
-        """The capabilities of the host that `terms` were made for."""
+    def __post_init__(self) -> None:
+        self.level = LogLevel(self.name, self.level_s)
+        self.subscriptions = SessionSubscriptions(self.name, self.listener, self.coverage, self.may_mean_others)
+        """The subscriptions of hosts and the hub over this session."""
         self._covered: Mapping[str, Raw] = self.host_capabilities
         """The capabilities of a host that `terms` were last found to cover."""
-        self.opened = trio.Event()
-        """Set when the session is open, or never will be."""
-        self._welcomed: trio.Event | None = None
-        """Set when its host has been welcomed; None: that has not begun."""
-        self.error: HubError | None = None
-        """The reason why it ended, or could not be opened."""
-        self.is_open = False
-        self.over = False
-        """No call finds it any more."""
-        self.retired = False
-        """To be closed as soon as no call holds it."""
-        self.users = 0
-        """Calls that use it, or wait for it."""
-        self.idle_since = trio.current_time()
-        self.needed_until = float("-inf")
-        """Until when tasks live in the session, though no call may use it."""
-        self.id = secrets.token_hex(8)
-        """Unique in this run of the hub and all others."""
-        self.level = LogLevel(name, timeouts.list)
-        self.coverage = Coverage()
-        self._previous_until = float("-inf")
-        """Until when the upstream may speak of hosts that used the session before `last_tenant`."""
-        self.subscriptions = SessionSubscriptions(name, listener, self.coverage, self.others)
-        """The subscriptions of hosts and the hub over this session."""
-        self.scope = trio.CancelScope()
-        self.start = start
-        """The attempt to open it."""
-        self._run_session = run_session
-        self._not_before = not_before
-        self._listener = listener
 
     # --- its owner ----------------------------------------------------------------------------------------------------
 
@@ -154,17 +149,14 @@ class PooledSession:
 
     def acquire(self, caller: Caller) -> None:
         """A call of `caller` uses it from now on, until `release`."""
-        if not self.terms.exclusive:
-            tenant = caller.tenant
-            if tenant != self.last_tenant:
-                if self.users:
-                    self.hosts_overlap = True
-                elif self.last_account is not None:
-                    self._previous_until = self.idle_since + SUSPECT_S
-                self.last_tenant = tenant
-                account = tenant.identity.principal
-                self.many_accounts = self.many_accounts or self.last_account not in (None, account)
-                self.last_account = account
+        if not self.terms.exclusive and (tenant := caller.tenant) != self.last_tenant:
+            if self.users:
+                self.hosts_overlap = True
+            elif self.last_account is not None:  # the upstream may go on with what the host before wanted
+                self._others_until = self.idle_since + SUSPECT_S
+            account = tenant.identity.principal
+            self.many_accounts = self.many_accounts or self.last_account not in (None, account)
+            self.last_tenant, self.last_account = tenant, account
         self.users += 1
 
     def release(self) -> None:
@@ -173,22 +165,19 @@ class PooledSession:
         if not self.users:
             self.idle_since = trio.current_time()
             if self.hosts_overlap:
-                self.hosts_overlap, self._previous_until = False, self.idle_since + SUSPECT_S
+                self.hosts_overlap, self._others_until = False, self.idle_since + SUSPECT_S
             if self.retired and self.needed_until <= self.idle_since:
                 self.scope.cancel()
 
-    def others(self, tenant: Hashable) -> bool:
-        """True if any host but `tenant` uses the session, or did lately: the upstream may speak of that host."""
+    def may_mean_others(self, tenant: Hashable) -> bool:
+        """True if the upstream may speak of another host than `tenant`: one that uses the session, or did lately."""
         if self.terms.exclusive:
             return False
         now = trio.current_time()
-        if (
-            tenant != self.last_tenant
-            and self.last_account is not None
-            and (self.users or now < self.idle_since + SUSPECT_S)
-        ):
+        is_last_one_meant = self.last_account is not None and (self.users or now < self.idle_since + SUSPECT_S)
+        if tenant != self.last_tenant and is_last_one_meant:
             return True
-        return self.hosts_overlap or now < self._previous_until
+        return self.hosts_overlap or now < self._others_until
 
     def keep_for(self, for_s: float) -> None:
         """Do not close the session for so many seconds: a task lives in it."""
@@ -214,10 +203,6 @@ class PooledSession:
             self._welcomed.set()
             on_welcomed()
 
-    def close(self) -> None:
-        """Close the session now, whoever uses it."""
-        self.scope.cancel()
-
     def fail(self, error: HubError) -> None:
         """End the session for the reason `error`."""
         self.error = error
@@ -239,7 +224,7 @@ class PooledSession:
     def missed(self) -> None:
         """Changes may not have been heard, or will not be."""
         if self.is_open:
-            self._listener.gap(self.tenant)
+            self.listener.gap(self.tenant)
 
     def hears(self, on: bool) -> None:
         """Note whether the upstream can say anything unasked now."""
@@ -265,10 +250,11 @@ class PooledSession:
 
         Cancellation: closes it in order.
         """
+        self._on_open, self._on_end = on_open, on_end
         try:
             with self.scope:
                 async with trio.open_nursery() as nursery:
-                    await self._open(nursery, gate, on_open, on_end)
+                    await self._open(nursery, gate)
         except* Exception as group:
             log.exception("the hub failed over %s", self.name)
             found: BaseException = group
@@ -280,25 +266,18 @@ class PooledSession:
             self.error = UpstreamProtocolError(text, upstream=self.name)
             del found  # or it and this frame would hold each other
         finally:
-            self._end(on_end)
-            self.start.end()
-            self.opened.set()
+            self._end()
+            self._settle()
         return self.error
 
-    async def _open(
-        self,
-        nursery: trio.Nursery,
-        gate: StartGate,
-        on_open: Callable[[trio.Nursery], None],
-        on_end: Callable[[], None],
-    ) -> None:
-        await trio.sleep_until(self._not_before)
+    async def _open(self, nursery: trio.Nursery, gate: StartGate) -> None:
+        await trio.sleep_until(self.not_before)
         start = self.start
-        start.queue()
+        start.is_at_gate = True
         async with gate.package(start):
             async with gate.turn(start):
                 start.begin(trio.current_time())
-                nursery.start_soon(self._serve, nursery, on_open, on_end)
+                nursery.start_soon(self._serve, nursery)
                 await self._opened_by(lambda: start.slot_until)
             await self._opened_by(lambda: start.package_until)
         await self._opened_by(lambda: start.gives_up_at)
@@ -313,29 +292,30 @@ class PooledSession:
             with trio.move_on_at(at):
                 await self.opened.wait()
 
-    async def _serve(
-        self, nursery: trio.Nursery, on_open: Callable[[trio.Nursery], None], on_end: Callable[[], None]
-    ) -> None:
+    async def _serve(self, nursery: trio.Nursery) -> None:
         def started(session: Session) -> None:
             self.session, self.is_open, self.idle_since = session, True, trio.current_time()
-            on_open(nursery)
+            self._on_open(nursery)
             nursery.start_soon(self.level.keep, session)
-            self.start.end()
-            self.opened.set()
+            self._settle()
 
         try:
-            await self._run_session(self, started)
+            await self.run_session(self, started)
         except HubError as error:
             self.error = without_frames(error)
         finally:
-            self._end(on_end)
+            self._end()
             nursery.cancel_scope.cancel()
 
-    def _end(self, on_end: Callable[[], None]) -> None:
-        if self.over:
-            return
-        self.over = True
-        self.missed()
-        on_end()
-        self.subscriptions.end()
-        self.level.told.set()
+    def _settle(self) -> None:
+        """Wake whoever waits for it to be opened: it is, or never will be."""
+        self.start.is_over = True
+        self.opened.set()
+
+    def _end(self) -> None:
+        if not self.over:
+            self.over = True
+            self.missed()
+            self._on_end()
+            self.subscriptions.end()
+            self.level.told.set()

@@ -5,7 +5,7 @@ import trio.testing
 
 from config.saved_state import Memory
 from upstreams.cold_start.gate import StartGate
-from upstreams.cold_start.package_runner import PackageRun
+from upstreams.cold_start.recognise_runner import PackageRun
 from upstreams.cold_start.start import Start, StartLimits
 
 LIMITS = StartLimits(at_once=2, cold_at_once=1)

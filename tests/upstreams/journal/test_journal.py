@@ -18,7 +18,7 @@ from upstreams.journal.journal import (
     merge_tails,
 )
 from upstreams.journal.redact import Mask
-from upstreams.lifecycle import State
+from upstreams.lifecycle import LOOP_ENDS, LOOP_WINDOW_S, State
 from upstreams.session import Exit
 from upstreams.status_facts import JournalRecord
 
@@ -207,6 +207,21 @@ def test_how_it_stands(story):
     )
     assert not story.trouble(State.FAILED, 112).crash_loop
     assert story.trouble(State.RECONNECTING, 115).next_attempt_s == 0
+
+
+@pytest.mark.covers("F-P-27")
+def test_what_ended_often_within_minutes_is_a_crash_loop(story):
+    def ends(now):
+        return story.trouble(State.RECONNECTING, now).ends_lately
+
+    for at in range(LOOP_ENDS):
+        story.failed(None, at * 10)
+    assert ends(LOOP_ENDS * 10) == LOOP_ENDS
+    assert ends(LOOP_WINDOW_S + 5) == LOOP_ENDS - 1
+    assert ends(2 * LOOP_WINDOW_S) == 0
+    for at in range(1000):
+        story.failed(None, at / 10)
+    assert ends(100) == 100
 
 
 @pytest.mark.covers("F-P-27")

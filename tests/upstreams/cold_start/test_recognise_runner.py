@@ -2,7 +2,7 @@
 
 import pytest
 
-from upstreams.cold_start.package_runner import is_failure_of_npm, recognise
+from upstreams.cold_start.recognise_runner import is_failure_of_npm, recognise
 
 MEMORY = "15b07286cbcc3329"
 """The folder in which npm installs `@modelcontextprotocol/server-memory`."""
