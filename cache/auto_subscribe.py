@@ -6,6 +6,8 @@ resource that changes more often than it is read is given up: its notifications 
 
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -27,18 +29,16 @@ MAX_CHANGES: Final = 2
 """Changes without a read in between before a resource is given up."""
 
 
+@dataclass(slots=True)
 class _Wanted:
     """A resource that the hub wants to be told of, in one session."""
 
-    __slots__ = ("changes", "not_before", "slow")
-
-    def __init__(self) -> None:
-        self.changes = 0
-        """Changes since the last read."""
-        self.not_before = float("-inf")
-        """Earliest time to subscribe, or to wait for the subscription, again."""
-        self.slow = False
-        """True if the upstream did not agree in time, or refused."""
+    changes: int = 0
+    """Changes since the last read."""
+    not_before: float = -inf
+    """Earliest time to subscribe, or to wait for the subscription, again."""
+    slow: bool = False
+    """True if the upstream did not agree in time, or refused."""
 
 
 class AutoSubscriptions:
@@ -81,23 +81,18 @@ class AutoSubscriptions:
         found.move_to_end(uri)
         wanted.changes = 0
         wanted.not_before = self._clock() + AGAIN_S
-        self._make_room(pooled, found)
+        while len(found) > MAX_OBSERVED:
+            pooled.subscriptions.neglect(found.popitem(last=False)[0])
         with trio.move_on_after(PATIENCE_S):
             if await pooled.subscriptions.observe(uri, reader):
-                wanted.not_before, wanted.slow = float("-inf"), False
+                wanted.not_before, wanted.slow = -inf, False
                 return
         wanted.slow = True
-
-    def _make_room(self, pooled: ReadablePooledSession, found: OrderedDict[str, _Wanted]) -> None:
-        while len(found) > MAX_OBSERVED:
-            uri, _ = found.popitem(last=False)
-            pooled.subscriptions.neglect(uri)
 
     def note_change(self, name: str, uri: str) -> None:
         """Note a change that the upstream reported."""
         for pooled, found in list(self._sessions.get(name, {}).items()):
-            wanted = found.get(uri)
-            if wanted is None:
+            if (wanted := found.get(uri)) is None:
                 continue
             wanted.changes += 1
             if wanted.changes >= MAX_CHANGES and wanted.not_before <= self._clock():

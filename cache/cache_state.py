@@ -6,6 +6,7 @@ entry that may be stale is dropped.
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from msgspec import structs
@@ -26,27 +27,23 @@ class KnownUpstream(NamedTuple):
     id: str
 
 
+@dataclass(eq=False)
 class CacheState:
     """The state of the cache. It changes in sync methods only."""
 
-    def __init__(
-        self,
-        config: CacheConfig,
-        auto_subscriptions: AutoSubscriptions,
-        clock: Callable[[], float],
-        shared: SharedStore | None,
-    ) -> None:
-        self.memory = MemoryStore(config.max_bytes, config.max_entries, clock)
-        self.shared = shared
-        """The store that hubs share; None: there is none."""
-        self.config = config
-        self.counters = CacheCounters()
-        self.auto_subscriptions = auto_subscriptions
-        self._clock = clock
-        self._sources: dict[str, KnownUpstream] = {}
-        self._joinable: dict[tuple[CacheKey, ReadablePooledSession | None], Flight] = {}
-        self.flights: ResourceIndex[Flight] = ResourceIndex()
-        self._running: set[Flight] = set()
+    config: CacheConfig
+    auto_subscriptions: AutoSubscriptions
+    clock: Callable[[], float]
+    shared: SharedStore | None
+    """The store that hubs share; None: there is none."""
+    counters: CacheCounters = field(default_factory=CacheCounters)
+    flights: ResourceIndex[Flight] = field(default_factory=ResourceIndex)
+    _sources: dict[str, KnownUpstream] = field(default_factory=dict)
+    _joinable: dict[tuple[CacheKey, ReadablePooledSession | None], Flight] = field(default_factory=dict)
+    _running: set[Flight] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.memory = MemoryStore(self.config.max_bytes, self.config.max_entries, self.clock)
 
     # --- upstreams ----------------------------------------------------------------------------------------------------
 
@@ -86,9 +83,8 @@ class CacheState:
         self._running.discard(flight)
 
     def _unlist(self, flight: Flight) -> None:
-        joined_by = flight.key, flight.pooled
-        if self._joinable.get(joined_by) is flight:
-            del self._joinable[joined_by]
+        if self._joinable.get((flight.key, flight.pooled)) is flight:
+            del self._joinable[flight.key, flight.pooled]
 
     def disturb(self, flights: list[Flight]) -> None:
         """Mark reads whose result may be stale: it is not kept, and hosts that ask from now on do not join."""
@@ -159,7 +155,7 @@ class CacheState:
         names = [name] if name is not None else [*self._sources]
         for each in names:
             self.disturb(self.flights.of(each))
-        keys = self.memory.index.of(name) if name is not None else [key for key, _ in self.memory.all()]
+        keys = self.memory.index.of(name) if name is not None else [cached.key for cached in self.memory.all()]
         return self.drop(keys, cause)
 
     def on_stale(self, source: str, uri: str | None) -> None:
@@ -172,7 +168,7 @@ class CacheState:
 
     def on_gap(self) -> None:
         """Reports of other hubs may have been missed: drop shareable entries that this hub does not observe itself."""
-        doubtful = [key for key, cached in self.memory.all() if cached.shareable and not cached.entry.observed]
+        doubtful = [each.key for each in self.memory.all() if each.shareable and not each.entry.observed]
         self.drop(doubtful, DropCause.STORE_LOST)
         self.disturb([flight for flight in self._running if self.is_shareable(flight.upstream, flight.key)])
 
@@ -182,7 +178,7 @@ class CacheState:
         return count
 
     def expire(self, keys: list[CacheKey]) -> None:
-        until = self._clock() + self.config.stale_if_error_s
+        until = self.clock() + self.config.stale_if_error_s
         self.counters.dropped(DropCause.SESSION, sum(self.memory.expire(key, until) for key in keys))
 
     # --- settings and statistics --------------------------------------------------------------------------------------
@@ -197,13 +193,13 @@ class CacheState:
 
     def statistics(self) -> CacheStatistics:
         """Counts, sizes and ages, for `hubd cache`, `hubd status` and metrics."""
-        now, config = self._clock(), self.config
-        all_cached = self.memory.all()
+        now, config = self.clock(), self.config
         entries: Counter[str] = Counter()
         sizes: Counter[str] = Counter()
-        for key, cached in all_cached:
-            entries[key.upstream] += 1
-            sizes[key.upstream] += cached.size
+        for cached in self.memory.all():
+            entries[cached.key.upstream] += 1
+            sizes[cached.key.upstream] += cached.size
+        ages = [now - cached.at for cached in self.memory.all()]
         names = sorted(self.counters.of.keys() | entries.keys())
         return CacheStatistics(
             enabled=config.enabled,
@@ -214,8 +210,8 @@ class CacheState:
             counts=self.counters.total,
             evicted=self.memory.evicted,
             invalidations=self.counters.invalidations,
-            oldest_s=max((now - cached.at for _, cached in all_cached), default=None),
-            newest_s=min((now - cached.at for _, cached in all_cached), default=None),
+            oldest_s=max(ages, default=None),
+            newest_s=min(ages, default=None),
             flights=len(self._running),
             upstreams=tuple(
                 UpstreamCacheStatistics(

@@ -10,6 +10,7 @@ exchange and may leave; when the last host has left, the read is cancelled.
 """
 
 import copy
+from dataclasses import dataclass, field
 
 import trio
 from msgspec import Raw
@@ -28,15 +29,13 @@ class Released(Exception):
     """The reply belongs to another host alone."""
 
 
+@dataclass(eq=False, slots=True)
 class Waiter:
     """One waiting host."""
 
-    __slots__ = ("exchange", "outcome", "woken")
-
-    def __init__(self, exchange: Exchange) -> None:
-        self.exchange = exchange
-        self.woken = trio.Event()
-        self.outcome: Reply | Exception | None = None
+    exchange: Exchange
+    woken: trio.Event = field(default_factory=trio.Event)
+    outcome: Reply | Exception | None = None
 
     def wake(self, outcome: Reply | Exception) -> None:
         """End the wait with this outcome, unless it has ended."""
@@ -45,41 +44,32 @@ class Waiter:
             self.woken.set()
 
 
+@dataclass(eq=False)
 class Flight:
-    """A read under way. Satisfies `hub.link.interface.Exchange` towards the upstream.
+    """A read under way. Satisfies `hub.link.interface.Exchange` towards the upstream."""
 
-    `pooled` is the session that will serve it; None: not known yet.
-    """
-
-    def __init__(
-        self,
-        upstream: ReadableUpstream,
-        key: CacheKey,
-        operation: Operation,
-        caller: Caller,
-        pooled: ReadablePooledSession | None,
-    ) -> None:
-        self.upstream = upstream
-        self.key = key
-        self.operation = operation
-        self.pooled = pooled
-        self.caller = caller
-        """The host that began it."""
-        self.is_reading = False
-        """True if the upstream may be working on it, so that a reported change may affect the answer."""
-        self.is_disturbed = False
-        """True if an invalidation affects it: before `is_reading`, a looked-up entry is useless; after, the answer may
-        not be kept."""
-        self.is_observed = False
-        """True if the session was told of changes before the read began."""
-        self.is_private = False
-        self.ticket: ReadTicket | None = None
-        self.scope = trio.CancelScope()
-        """The scope of its task."""
-        self.over = trio.Event()
-        """Set when its task is over."""
-        self._leader: Waiter | None = None
-        self._waiters: dict[Waiter, None] = {}
+    upstream: ReadableUpstream
+    key: CacheKey
+    operation: Operation
+    caller: Caller
+    """The host that began it."""
+    pooled: ReadablePooledSession | None
+    """The session that will serve it; None: not known yet."""
+    is_reading: bool = False
+    """True if the upstream may be working on it, so that a reported change may affect the answer."""
+    is_disturbed: bool = False
+    """True if an invalidation affects it: before `is_reading`, a looked-up entry is useless; after, the answer may
+    not be kept."""
+    is_observed: bool = False
+    """True if the session was told of changes before the read began."""
+    is_private: bool = False
+    ticket: ReadTicket | None = None
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    """The scope of its task."""
+    over: trio.Event = field(default_factory=trio.Event)
+    """Set when its task is over."""
+    _leader: Waiter | None = None
+    _waiters: dict[Waiter, None] = field(default_factory=dict)
 
     # --- the hosts' end -----------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ time to find them depends on the depth of the URI and on the number found, not o
 """
 
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from cachetools import LRUCache
@@ -26,32 +27,18 @@ MAX_FORMS: Final = 8
 FORM_OVERHEAD: Final = 400
 
 
+@dataclass(eq=False, slots=True)
 class CachedEntry:
     """An entry in memory, with the forms that were made of it."""
 
-    __slots__ = ("at", "entry", "forms", "shareable", "size")
-
-    def __init__(self, entry: Entry, at: float, size: int, *, shareable: bool) -> None:
-        self.entry = entry
-        self.at = at
-        """Time at which it was read or, if another hub read it, found."""
-        self.size = size
-        self.shareable = shareable
-        """True if hubs may share it, so that another hub may report a change."""
-        self.forms: dict[object, object] = {}
-
-
-class _Lru(LRUCache[CacheKey, CachedEntry]):
-    """A least-recently-used map that reports evictions."""
-
-    def __init__(self, max_bytes: int, on_evicted: Callable[[CacheKey], None]) -> None:
-        super().__init__(max_bytes, getsizeof=lambda cached: cached.size)
-        self._on_evicted = on_evicted
-
-    def popitem(self) -> tuple[CacheKey, CachedEntry]:
-        key, cached = super().popitem()
-        self._on_evicted(key)
-        return key, cached
+    key: CacheKey
+    entry: Entry
+    at: float
+    """Time at which it was read or, if another hub read it, found."""
+    size: int
+    shareable: bool
+    """True if hubs may share it, so that another hub may report a change."""
+    forms: dict[object, object] = field(default_factory=dict)
 
 
 class MemoryStore:
@@ -62,7 +49,7 @@ class MemoryStore:
         self.evicted = 0
         """Entries that made room for others."""
         self._clock = clock
-        self._recent = _Lru(max_bytes, self._on_evicted)
+        self._recent: LRUCache[CacheKey, CachedEntry] = LRUCache(max_bytes, getsizeof=_size)
         self.index: ResourceIndex[CacheKey] = ResourceIndex()
         """The keys of all entries."""
 
@@ -82,12 +69,10 @@ class MemoryStore:
     def resize(self, max_bytes: int, max_entries: int) -> None:
         """Set new bounds; the most recently used entries stay."""
         old, self.max_entries = self._recent, max_entries
-        self._recent = _Lru(max_bytes, self._on_evicted)
+        self._recent = LRUCache(max_bytes, getsizeof=_size)
         self.index = ResourceIndex()
         for key in list(old):  # oldest first
-            cached = old.pop(key)
-            if not self._put(key, cached):
-                self.evicted += 1
+            self.evicted += not self._put(old.pop(key))
 
     def find(self, key: CacheKey, *, at: float | None = None) -> CachedEntry | None:
         """The entry of `key`, fresh or stale; None: none that was usable at the time `at` (default: now)."""
@@ -103,39 +88,44 @@ class MemoryStore:
 
     def put(self, key: CacheKey, entry: Entry, *, shareable: bool = False) -> bool:
         """Keep `entry`; False: it does not fit. The URI must be one that `cache.memory.is_trackable`."""
-        return self._put(key, CachedEntry(entry, self._clock(), size_of(key, entry), shareable=shareable))
+        return self._put(CachedEntry(key, entry, self._clock(), size_of(key, entry), shareable))
 
-    def _put(self, key: CacheKey, cached: CachedEntry) -> bool:
+    def _put(self, cached: CachedEntry) -> bool:
+        key = cached.key
         self.discard(key)
         if cached.size > self._recent.maxsize or self.max_entries < 1:
             return False
-        while len(self._recent) >= self.max_entries:
-            self._recent.popitem()
-        self._recent[key] = cached
+        self._insert(cached)
         self.index.add(key.upstream, key.uri, key.tenant, key)
         return True
 
-    def keep_form(self, key: CacheKey, cached: CachedEntry, form_key: object, form: object, size: int) -> None:
-        """Keep a form in which `cached` was shown; `size` in bytes, 0 if the form shares the bytes of the value."""
-        if self._recent.get(key) is not cached:
-            return
-        if form_key not in cached.forms and len(cached.forms) >= MAX_FORMS:
-            return
-        grown = cached.size + size + FORM_OVERHEAD
-        if grown > self._recent.maxsize // 2:
-            return
-        del self._recent[key]
-        cached.size = grown
-        cached.forms[form_key] = form
-        self._recent[key] = cached
+    def _insert(self, cached: CachedEntry) -> None:
+        """Make room, and insert `cached` as the most recently used."""
+        recent = self._recent
+        while len(recent) >= self.max_entries or recent.currsize + cached.size > recent.maxsize:
+            key, _ = recent.popitem()
+            self.evicted += 1
+            self.index.discard(key.upstream, key.uri, key.tenant, key)
+        recent[cached.key] = cached
 
-    def drop_forms(self, key: CacheKey, cached: CachedEntry) -> None:
+    def keep_form(self, cached: CachedEntry, form_key: object, form: object, size: int) -> None:
+        """Keep a form in which `cached` was shown; `size` in bytes, 0 if the form shares the bytes of the value."""
+        is_one_too_many = form_key not in cached.forms and len(cached.forms) >= MAX_FORMS
+        grown = cached.size + size + FORM_OVERHEAD
+        if self._recent.get(cached.key) is cached and not is_one_too_many and grown <= self._recent.maxsize // 2:
+            cached.forms[form_key] = form
+            self._resize(cached, grown)
+
+    def drop_forms(self, cached: CachedEntry) -> None:
         """Drop all forms: they are no longer right."""
-        if cached.forms and self._recent.get(key) is cached:
-            del self._recent[key]
+        if cached.forms and self._recent.get(cached.key) is cached:
             cached.forms.clear()
-            cached.size = size_of(key, cached.entry)
-            self._recent[key] = cached
+            self._resize(cached, size_of(cached.key, cached.entry))
+
+    def _resize(self, cached: CachedEntry, size: int) -> None:
+        del self._recent[cached.key]
+        cached.size = size
+        self._insert(cached)
 
     def expire(self, key: CacheKey, stale_until: float) -> bool:
         """Expire the entry of `key`, which may stand in for a failed read until then; whether it was fresh."""
@@ -158,13 +148,13 @@ class MemoryStore:
             self.index.discard(key.upstream, key.uri, key.tenant, key)
         return found is not None
 
-    def _on_evicted(self, key: CacheKey) -> None:
-        self.evicted += 1
-        self.index.discard(key.upstream, key.uri, key.tenant, key)
+    def all(self) -> list[CachedEntry]:
+        """All entries. Does not count as use."""
+        return list(self._recent.values())
 
-    def all(self) -> list[tuple[CacheKey, CachedEntry]]:
-        """All entries, for statistics. Does not count as use."""
-        return list(self._recent.items())
+
+def _size(cached: CachedEntry) -> int:
+    return cached.size
 
 
 def size_of(key: CacheKey, entry: Entry) -> int:
@@ -231,27 +221,24 @@ class ResourceIndex(Generic[Item]):
         if tenant is not None:
             _take(shelf.tenants, tenant, item)
 
+    def _shelf(self, upstream: str) -> _UpstreamItems[Item]:
+        return self._shelves.get(upstream) or _UpstreamItems()
+
     def of(self, upstream: str) -> list[Item]:
         """All items of an upstream."""
-        shelf = self._shelves.get(upstream)
-        return [] if shelf is None else list(shelf.items)
+        return list(self._shelf(upstream).items)
 
     def of_tenant(self, upstream: str, tenant: Tenant) -> list[Item]:
         """All items of one host."""
-        shelf = self._shelves.get(upstream)
-        return [] if shelf is None else list(shelf.tenants.get(tenant, ()))
+        return list(self._shelf(upstream).tenants.get(tenant, ()))
 
     def of_resource(self, upstream: str, uri: str) -> list[Item]:
         """Items of exactly this resource."""
-        shelf = self._shelves.get(upstream)
-        return [] if shelf is None else list(shelf.own.get(_plain(uri) or "", ()))
+        return list(self._shelf(upstream).own.get(_plain(uri) or "", ()))
 
     def items_below(self, upstream: str, uri: str) -> list[Item]:
         """Items that a change of `uri` affects; all of the upstream, if the parents of `uri` are unknown."""
-        shelf = self._shelves.get(upstream)
-        if shelf is None:
-            return []
-        plain = _plain(uri)
+        shelf, plain = self._shelf(upstream), _plain(uri)
         if plain is None:
             return list(shelf.items)
         found = {**shelf.own.get(plain, {}), **shelf.parts.get(hash(plain), {})}
@@ -264,9 +251,7 @@ Group = TypeVar("Group", bound=Hashable)
 
 
 def _take(sets: dict[Group, dict[Item, None]], group: Group, item: Item) -> None:
-    found = sets.get(group)
-    if found is None:
-        return
-    found.pop(item, None)
-    if not found:
-        del sets[group]
+    if (found := sets.get(group)) is not None:
+        found.pop(item, None)
+        if not found:
+            del sets[group]

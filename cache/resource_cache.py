@@ -14,7 +14,6 @@ from collections.abc import Callable
 from math import inf
 from typing import Final
 
-import msgspec
 import trio
 
 from cache.auto_subscribe import AutoSubscriptions
@@ -34,13 +33,6 @@ from hub.wire.mcp import Era
 
 STAND_IN_S: Final = 1.5
 """Time that an absent upstream is waited for, if an expired entry may stand in."""
-
-
-class Hit(msgspec.Struct, frozen=True):
-    """An entry in memory that may answer a read."""
-
-    key: CacheKey
-    cached: CachedEntry
 
 
 class CacheListener:
@@ -103,15 +95,16 @@ class ResourceCache:
         self.forget_upstream = self._state.forget_upstream
         self.note_call = self._state.note_call
         self.on_stale, self.on_gap = self._state.on_stale, self._state.on_gap
+        self.keep_form, self.drop_forms = self._state.memory.keep_form, self._state.memory.drop_forms
 
     # --- what is kept -------------------------------------------------------------------------------------------------
 
-    def peek(self, upstream: ReadableUpstream, uri: str, caller: Caller) -> Hit | None:
+    def peek(self, upstream: ReadableUpstream, uri: str, caller: Caller) -> CachedEntry | None:
         """The fresh entry that may answer `caller` at once; counts as a hit. None: there is none."""
         key, pooled = self._key_and_session(upstream, uri, caller)
         return None if key is None else self._peek(key, pooled)
 
-    def _peek(self, key: CacheKey, pooled: ReadablePooledSession | None) -> Hit | None:
+    def _peek(self, key: CacheKey, pooled: ReadablePooledSession | None) -> CachedEntry | None:
         now = self._clock()
         for each in (key, for_everyone(key)):
             cached = self._state.memory.find(each)
@@ -122,7 +115,7 @@ class ResourceCache:
                     continue
                 self._auto_subscriptions.note_read(key.upstream, pooled, key.uri)
             self._state.counters.of[key.upstream].hits += 1
-            return Hit(each, cached)
+            return cached
         return None
 
     def _key_and_session(
@@ -137,14 +130,6 @@ class ResourceCache:
         is_legacy = pooled is not None and pooled.session.era is Era.LEGACY
         abilities = "" if is_legacy else abilities_of(caller, upstream.config)
         return CacheKey(upstream.name, source, uri, caller.identity.principal, tenant, abilities), pooled
-
-    def keep_form(self, hit: Hit, form_key: object, form: object, size: int) -> None:
-        """Keep a form in which a hit was shown; `size` in bytes, 0 if it shares the bytes of the value."""
-        self._state.memory.keep_form(hit.key, hit.cached, form_key, form, size)
-
-    def drop_forms(self, hit: Hit) -> None:
-        """Drop all forms of a hit: they are no longer right."""
-        self._state.memory.drop_forms(hit.key, hit.cached)
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -162,7 +147,7 @@ class ResourceCache:
         if key is None or not is_trackable(uri):
             return await upstream.call(operation, exchange)
         if (hit := self._peek(key, pooled)) is not None:
-            return fresh_result(hit.cached.entry, self._clock())
+            return fresh_result(hit.entry, self._clock())
         asked_at = self._clock()
         is_away = pooled is None and self._substitute(key, asked_at) is not None
         try:

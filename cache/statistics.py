@@ -115,8 +115,5 @@ class CacheCounters:
 
 
 def _sum(all_counts: list[CacheCounts]) -> CacheCounts:
-    total = CacheCounts()
-    for counts in all_counts:
-        for name in CacheCounts.__struct_fields__:
-            setattr(total, name, getattr(total, name) + getattr(counts, name))
-    return total
+    names = CacheCounts.__struct_fields__
+    return CacheCounts(**{name: sum(getattr(counts, name) for counts in all_counts) for name in names})

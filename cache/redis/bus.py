@@ -31,14 +31,6 @@ class Message(Struct, frozen=True, array_like=True):
     """The stale resources of the source; None: all."""
 
 
-class Invalidation(Struct, frozen=True):
-    """Stale resources, as another hub reports."""
-
-    source: str
-    uris: tuple[str, ...] | None
-    """None: all resources of the source."""
-
-
 class Bus:
     """One hub's end of the bus, over any number of connections."""
 
@@ -84,8 +76,9 @@ class Bus:
         self._said += 1
         return msgspec.msgpack.encode(Message(self._me, self._said, source, uris))
 
-    def receive(self, sealed: bytes, now: float) -> Invalidation | None:
-        """Receive a message; the invalidation that another hub reports, None: none."""
+    def receive(self, sealed: bytes, now: float) -> tuple[str, tuple[str, ...] | None] | None:
+        """Receive a message; the source with stale resources that another hub reports, and these resources, None: all
+        of it. None: it reports nothing."""
         body = self._sealer.open(self.channel, sealed)
         if body is None:
             self.foreign += 1
@@ -98,7 +91,7 @@ class Bus:
         if len(self._hubs) > 100:  # hubs that come and go
             self._hubs = {hub: at for hub, at in self._hubs.items() if now - at < ABSENT_S}
         if message.hub != self._me:
-            return Invalidation(message.source, message.uris) if message.source is not None else None
+            return None if message.source is None else (message.source, message.uris)
         if message.number > self._heard:
             self._heard, self._heard_at = message.number, now
         return None
@@ -109,15 +102,13 @@ MAX_URIS: Final = 64
 MAX_CHARS: Final = 64 << 10
 """Characters of those URIs together; more count as all of the source."""
 
-All = None
-"""In place of URIs: all of a source."""
-
 
 class PendingWrites:
     """Invalidations waiting or being written, by source. Sources are few: configurations of servers."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, set[str] | None] = {}
+        """The URIs by source; None: all of the source."""
         self._writing: dict[str, set[str] | None] = {}
 
     def __contains__(self, source: str) -> bool:
@@ -139,7 +130,7 @@ class PendingWrites:
         if uri is not None:
             uris.add(uri)
         if uri is None or len(uris) > MAX_URIS or sum(map(len, uris)) > MAX_CHARS:
-            self._waiting[source] = All
+            self._waiting[source] = None
 
     def take_batch(self) -> dict[str, set[str] | None]:
         """Take all that waits; it counts as being written until `mark_written` or `requeue`."""

@@ -15,8 +15,7 @@ import trio
 from coredis.exceptions import ConnectionError as Lost
 
 from cache.interfaces import StoreUnreachable
-from cache.redis.coredis_connection import CoredisConnection, open_stream, refusal, tls_context, why
-from cache.redis.layout import CommandRefused
+from cache.redis.coredis_connection import CoredisConnection, open_stream, refusal, why
 from cache.redis.url import StoreAddress
 
 OPEN_S: Final = 3.0
@@ -83,20 +82,6 @@ class ConnectionPair:
 
         Raises: CommandRefused, if the server refuses any of them; StoreUnreachable.
         """
-        answers = await self.execute_all(commands)
-        for answer in answers:
-            if isinstance(answer, CommandRefused):
-                try:
-                    raise answer
-                finally:
-                    del answer, answers  # or it and this frame would hold each other
-        return answers
-
-    async def execute_all(self, commands: Iterable[Sequence[bytes | str | int]]) -> list[Any]:
-        """The answers to commands that are sent in one piece; a refused command has a `CommandRefused` as its answer.
-
-        Raises: StoreUnreachable.
-        """
         if self._commanding is None:
             raise StoreUnreachable("there is no connection")
         try:
@@ -108,13 +93,18 @@ class ConnectionPair:
         except Exception as error:  # noqa: BLE001  whatever coredis raises, the connection cannot be trusted
             self.fail(why(error))
             raise StoreUnreachable(why(error)) from None
-        return [self._judge(answer) for answer in answers]
+        self._check(answers)
+        return answers
 
-    def _judge(self, answer: Any) -> Any:
-        if isinstance(answer, Lost):
-            self.fail(why(answer))
-            raise StoreUnreachable(why(answer))
-        return refusal(answer) if isinstance(answer, Exception) else answer
+    def _check(self, answers: Iterable[Any]) -> None:
+        """Raise what is wrong with any of the answers: the connection was lost, or else a command was refused."""
+        errors = [answer for answer in answers if isinstance(answer, Exception)]
+        for error in errors:
+            if isinstance(error, Lost):
+                self.fail(why(error))
+                raise StoreUnreachable(why(error))
+        for error in errors:
+            raise refusal(error)
 
     async def check_primary(self) -> None:
         """Check that the server is still the same primary. Raises: CommandRefused; StoreUnreachable."""
@@ -131,9 +121,7 @@ class ConnectionPair:
             answer = await connection.create_request(b"PING", decode=False, raise_exceptions=False)
         except Exception as error:  # noqa: BLE001
             raise StoreUnreachable(why(error)) from None
-        self._judge(answer)
-        if isinstance(answer, Exception):
-            raise refusal(answer)
+        self._check([answer])
 
     async def listen(self, hear: Callable[[bytes], None]) -> None:
         """Pass each message of the channel to `hear`, until the connection ends."""
@@ -155,10 +143,9 @@ class ConnectionPair:
 
     async def _open(self, nursery: trio.Nursery) -> None:
         """Raises: StoreUnreachable, and whatever coredis raises."""
-        context = tls_context(self.address)
         opened, primaries = [], []
         for listens in (False, True):
-            stream = await open_stream(self.address, context)
+            stream = await open_stream(self.address)
             opened.append(CoredisConnection(self.address, stream, listens=listens))
             await nursery.start(self._hold, opened[-1])
             info = [await opened[-1].create_request(b"INFO", section, decode=False) for section in SECTIONS]

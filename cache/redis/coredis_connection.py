@@ -94,18 +94,14 @@ class _PacedStream(ByteStream):
         await self._stream.aclose()
 
 
-async def open_stream(address: StoreAddress, context: ssl.SSLContext | None) -> ByteStream:
-    """Connect to the server. Raises: OSError."""
+async def open_stream(address: StoreAddress) -> ByteStream:
+    """Connect to the server. Raises: OSError, also if certificates cannot be read."""
     if not address.host:
         return await connect_unix(address.path)
-    if context is None:
+    if not address.tls:
         return await connect_tcp(address.host, address.port)
+    context = ssl.create_default_context(cafile=address.ca)
     return await connect_tcp(address.host, address.port, ssl_context=context, tls_standard_compatible=False)
-
-
-def tls_context(address: StoreAddress) -> ssl.SSLContext | None:
-    """The settings of TLS; None: the server is spoken to without. Raises: OSError, if certificates cannot be read."""
-    return ssl.create_default_context(cafile=address.ca) if address.tls else None
 
 
 def refusal(error: Exception) -> CommandRefused:

@@ -51,9 +51,7 @@ class StoreHealth:
 
     def on_lost(self, reason: str, now: float) -> None:
         """The connection was lost, or could not be made."""
-        self.reason = reason
-        if self.state != "away":
-            self._turn("away", now)
+        self._turn("away", now if self.state != "away" else self._since, reason)
         if not self._said_away:
             self._said_away = True
             log.warning("the shared store at %s is not reached, so hubs share no cache: %s", self.place, reason)
@@ -61,7 +59,6 @@ class StoreHealth:
     def on_reached(self, now: float) -> None:
         """The store can be used."""
         self._turn("connected", now)
-        self.reason = ""
         self._misses, self._bypassed_until, self._said_away = 0, 0.0, False
         log.info("the shared store at %s is reached", self.place)
 
@@ -75,8 +72,7 @@ class StoreHealth:
         self._bypassed_until = now + BYPASS_S
         self._misses = MISSES - 1  # afterwards one more is enough
         if self.state == "connected":
-            self.reason = "it answers too late"
-            self._turn("slow", now)
+            self._turn("slow", now, "it answers too late")
             log.warning("the shared store at %s answers too late and is asked only now and then", self.place)
 
     def on_answer(self, now: float) -> None:
@@ -84,15 +80,13 @@ class StoreHealth:
         self._misses = 0
         if self.state == "slow" and not self.is_bypassed(now):
             self._turn("connected", now)
-            self.reason = ""
             log.info("the shared store at %s answers in time again", self.place)
 
     def on_refused(self, code: str, text: str, now: float) -> None:
         """The store refused a write."""
         if self.state != "connected" or code not in REFUSALS:
             return
-        self.reason = f"{code} {text}"
-        self._turn(REFUSALS[code], now)
+        self._turn(REFUSALS[code], now, f"{code} {text}")
         if now - self._said_refused >= SAID_S:
             self._said_refused = now
             log.warning(
@@ -105,7 +99,6 @@ class StoreHealth:
             return
         was_said = self._since == self._said_refused
         self._turn("connected", now)
-        self.reason = ""
         if was_said:
             log.info("the shared store at %s accepts writes again", self.place)
 
@@ -120,5 +113,5 @@ class StoreHealth:
         counts = msgspec.convert(self, StoreStatistics, from_attributes=True)
         return structs.replace(counts, since_s=max(0.0, now - self._since), hubs=hubs)
 
-    def _turn(self, state: State, now: float) -> None:
-        self.state, self._since = state, now
+    def _turn(self, state: State, since: float, reason: str = "") -> None:
+        self.state, self._since, self.reason = state, since, reason

@@ -18,6 +18,7 @@ keys are derived from the one key that hubs share. Pure, except for random numbe
 import hmac
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cached_property
 from hashlib import blake2b, sha256
 from typing import TYPE_CHECKING, Final
@@ -134,16 +135,13 @@ def invalidate_command(hash: str, fields: Iterable[str], channel: str, message: 
 
 def time_of(answer: object) -> int:
     """The server's time from an answer to `TIME`, in microseconds. Raises: StoreUnreachable."""
-    at = -1
-    try:
+    with suppress(TypeError, ValueError, OverflowError):
         if isinstance(answer, list):
             seconds, microseconds = answer
             at = int(seconds) * 1_000_000 + int(microseconds)
-    except (TypeError, ValueError, OverflowError):
-        pass
-    if not 0 <= at < END_OF_TIME_US:
-        raise StoreUnreachable("it does not tell the time")
-    return at
+            if 0 <= at < END_OF_TIME_US:
+                return at
+    raise StoreUnreachable("it does not tell the time")
 
 
 def look_up_command(

@@ -4,8 +4,8 @@
 """
 
 import secrets
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from math import inf
 from typing import Any, Final
 
@@ -53,14 +53,13 @@ class _Head(Struct, frozen=True, array_like=True):
     late."""
 
 
+@dataclass(eq=False, slots=True)
 class _Look:
     """A look-up under way."""
 
-    __slots__ = ("spoiled",)
-
-    def __init__(self) -> None:
-        self.spoiled = False
-        """True if its source was invalidated meanwhile, so that it may find a stale entry."""
+    source: str
+    spoiled: bool = False
+    """True if its source was invalidated meanwhile, so that it may find a stale entry."""
 
 
 class RedisStore:
@@ -89,7 +88,7 @@ class RedisStore:
         self._link = StoreLink(address, self._sealer, clock, self, [ValueSealer(other) for other in others])
         self._listener: StoreListener | None = None
         self._health = self._link.health
-        self._looks: dict[str, set[_Look]] = {}
+        self._looks: set[_Look] = set()
         self.directory = RedisDirectory(self._link, clock)
 
     @property
@@ -123,11 +122,14 @@ class RedisStore:
         names = [*(layout.entry(source, uri, each, abilities) for each in owners), ""][:2]
         limit = self.max_bytes + OVERHEAD_BYTES + HEAD_BYTES
         command = look_up_command(layout.tokens(source), fields, names, secrets.token_urlsafe(9), limit)
-        with self._looking(source) as look:
-            try:
-                found = await self._execute(command, self._budget_s - (self._clock() - began))
-            except StoreUnreachable:
-                return None, None
+        look = _Look(source)
+        self._looks.add(look)
+        try:
+            found = await self._execute(command, self._budget_s - (self._clock() - began))
+        except StoreUnreachable:
+            return None, None
+        finally:
+            self._looks.discard(look)
         if look.spoiled:
             return None, None
         try:
@@ -213,21 +215,10 @@ class RedisStore:
             Raw(body), head.version, head.public, fresh_until, head.stale_until - ticket.ahead_s, head.observed
         )
 
-    @contextmanager
-    def _looking(self, source: str) -> Iterator[_Look]:
-        look = _Look()
-        self._looks.setdefault(source, set()).add(look)
-        try:
-            yield look
-        finally:
-            looks = self._looks[source]
-            looks.discard(look)
-            if not looks:
-                del self._looks[source]
-
-    def _spoil(self, source: str) -> None:
-        for look in self._looks.get(source, ()):
-            look.spoiled = True
+    def _spoil(self, source: str | None) -> None:
+        """Spoil all look-ups for `source`, None: for any."""
+        for look in self._looks:
+            look.spoiled = look.spoiled or source in (None, look.source)
 
     def on_stale(self, source: str, uri: str | None) -> None:
         """See `StoreListener.on_stale`."""
@@ -237,7 +228,6 @@ class RedisStore:
 
     def on_gap(self) -> None:
         """See `StoreListener.on_gap`."""
-        for source in self._looks:
-            self._spoil(source)
+        self._spoil(None)
         if self._listener is not None:
             self._listener.on_gap()

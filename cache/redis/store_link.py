@@ -154,8 +154,9 @@ class StoreLink:
         if self.bus.foreign > foreign:
             self.health.on_altered()
         if news is not None:
-            for uri in news.uris if news.uris is not None else (None,):
-                self._listener.on_stale(news.source, uri)
+            source, uris = news
+            for uri in uris if uris is not None else (None,):
+                self._listener.on_stale(source, uri)
         self._check_coherence(connection)
 
     def _check_coherence(self, connection: "ConnectionPair") -> None:
@@ -209,6 +210,7 @@ class StoreLink:
             for layout, fields in zip(self.layouts, all_fields, strict=True):
                 said = layout.sealer.seal(layout.channel, word)
                 commands.append(invalidate_command(layout.tokens(source), fields, layout.channel, said))
-        for answer in await connection.execute_all(commands):
-            if isinstance(answer, Exception):
-                raise StoreUnreachable(f"invalidations cannot be written: {answer}")
+        try:
+            await connection.execute_each(commands)
+        except CommandRefused as error:
+            raise StoreUnreachable(f"invalidations cannot be written: {error}") from None

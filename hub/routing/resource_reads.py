@@ -11,7 +11,8 @@ import trio
 from msgspec import Raw, Struct
 
 from cache.entry import HARMLESS, scope, ttl_ms
-from cache.resource_cache import Hit, ResourceCache
+from cache.memory import CachedEntry
+from cache.resource_cache import ResourceCache
 from hub.catalog.catalog import Catalog
 from hub.catalog.rewrite import localise
 from hub.link.interface import Caller
@@ -46,19 +47,21 @@ class ResourceReads:
         if hit is None:
             return None
         key = caller.version, catalog.view, asked
-        form = hit.cached.forms.get(key)
+        form = hit.forms.get(key)
         if not isinstance(form, _Form) or form.catalog() is not catalog:
             form = self._make(hit, key, caller.version, upstream.name, asked, catalog)
             if form is None:
                 return None
         if caller.era is Era.LEGACY:
             return Result(form.text)
-        entry = hit.cached.entry
+        entry = hit.entry
         head = b'{"ttlMs":%d,"cacheScope":"%b",' % (ttl_ms(entry, trio.current_time()), scope(entry).encode())
         return Result(Raw(b"".join((head, form.text))))
 
-    def _make(self, hit: Hit, key: object, version: str, upstream: str, asked: str, catalog: Catalog) -> _Form | None:
-        entry = hit.cached.entry
+    def _make(
+        self, hit: CachedEntry, key: object, version: str, upstream: str, asked: str, catalog: Catalog
+    ) -> _Form | None:
+        entry = hit.entry
         try:
             value = result_for_host(
                 RESOURCES_READ, entry.value, upstream=upstream, upstream_version=entry.version, host_version=version
@@ -72,7 +75,7 @@ class ResourceReads:
         except (UnknownResultType, TooManyItems):
             return None
         form = _Form(ref(catalog), text)
-        if key in hit.cached.forms:
+        if key in hit.forms:
             self.reads.drop_forms(hit)
         self.reads.keep_form(hit, key, form, 0 if text is entry.value else memoryview(text).nbytes)
         return form

@@ -106,13 +106,13 @@ def test_what_has_expired_is_not_found(store, clock):
 def test_forms_are_counted_and_go_with_their_entry(store):
     store.put(subject(), entry())
     kept, before = store.find(subject()), store.bytes
-    store.keep_form(subject(), kept, L4, "form", 500)
+    store.keep_form(kept, L4, "form", 500)
     assert store.bytes == before + 500 + FORM_OVERHEAD
     assert store.find(subject()).forms == {L4: "form"}
-    store.drop_forms(subject(), kept)
+    store.drop_forms(kept)
     assert (store.bytes, kept.forms) == (before, {})
     store.put(subject(), entry())
-    store.keep_form(subject(), kept, L4, "form", 500)
+    store.keep_form(kept, L4, "form", 500)
     assert store.bytes == before, "it was for an entry that is not kept any more"
 
 
@@ -120,10 +120,10 @@ def test_forms_are_bounded(store):
     store.put(subject(), entry())
     kept = store.find(subject())
     for number in range(100):
-        store.keep_form(subject(), kept, number, "form", 10)
+        store.keep_form(kept, number, "form", 10)
     assert len(kept.forms) == 8
-    store.drop_forms(subject(), kept)
-    store.keep_form(subject(), kept, 0, "form", 60_000)
+    store.drop_forms(kept)
+    store.keep_form(kept, 0, "form", 60_000)
     assert kept.forms == {}, "one that takes half of all there is"
 
 

@@ -19,7 +19,6 @@ import trio
 from msgspec import Raw
 
 from cache.entry import Entry
-from cache.redis.bus import Invalidation
 from cache.redis.layout import ValueSealer
 from cache.redis.store import RedisStore
 from config.setting import Secret
@@ -185,7 +184,7 @@ class Store(RedisStore):
         said: list[bytes] = []
         hear = self._link.bus.receive
 
-        def note(heard: bytes, now: float) -> Invalidation | None:
+        def note(heard: bytes, now: float) -> object:
             said.append(heard)
             return hear(heard, now)
 

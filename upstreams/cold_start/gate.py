@@ -65,8 +65,8 @@ class StartGate:
         if (run := recognise(config.command, config.args)) is not None:
             self._memory.put(STARTED, command_key(config), True)
             self._installed[run.exact] = trio.current_time()
-            if others := self._installing.get(run.key):
-                others.unpark_all()
+            if run.key in self._installing:
+                self._installing[run.key].unpark_all()
 
     def forget(self, config: UpstreamConfig) -> None:
         """The package that a server runs is not installed any more."""
@@ -84,13 +84,13 @@ class StartGate:
         if run is None or not start.cold:
             yield
             return
-        while (others := self._installing.get(run.key)) and not self._is_installed(run):
-            await others.park()
+        while run.key in self._installing and not self._is_installed(run):
+            await self._installing[run.key].park()
         if self._is_installed(run):
             start.cold = False
             yield
             return
-        others = self._installing[run.key] = trio.lowlevel.ParkingLot()
+        self._installing[run.key] = others = trio.lowlevel.ParkingLot()
         try:
             yield
         finally:

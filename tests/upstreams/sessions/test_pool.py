@@ -72,7 +72,7 @@ class House:
 
     def assert_empty(self):
         """Nothing is left of any host."""
-        assert (self.pool._opening, self.pool._by_host, self.pool._by_account) == ({}, {}, {})
+        assert (self.pool.opening, self.pool._by_host, self.pool._by_account) == ({}, {}, {})
         assert self.pool.extra_sessions == {}
 
 
