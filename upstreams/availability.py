@@ -53,17 +53,10 @@ class Availability:
         """The error of calls while the upstream is away."""
         self._refusal: type[UpstreamUnauthorized] = UpstreamUnauthorized
         """The same while it refuses the hub."""
-        self._news = Bell()
+        self.news = Bell()
+        """Rung whenever the state may have changed."""
 
     # --- for those who need it ----------------------------------------------------------------------------------------
-
-    async def news(self) -> None:
-        """Wait until the state may have changed."""
-        await self._news.wait()
-
-    def wake_waiters(self) -> None:
-        """Wake whoever waits for `news`."""
-        self._news.ring()
 
     def adjust(self, config: UpstreamConfig) -> None:
         """Go by the limits of `config`; start an idle upstream that is to run always."""
@@ -145,7 +138,7 @@ class Availability:
         if self.state is not before:
             self.history.moved(trio.current_time())
             log.debug("%s: %s to %s", self._name, before.value, self.state.value)
-        self.wake_waiters()
+        self.news.ring()
 
     def opened(self, how: str, pid: int | None) -> None:
         """A session is ready."""

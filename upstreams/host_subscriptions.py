@@ -13,6 +13,7 @@ So a host that only subscribes has a process of its own where a calling host has
 
 import logging
 from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
 
 import trio
 
@@ -29,18 +30,18 @@ from upstreams.subscriptions.subscription import ResourceSubscriber
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class SubscribedHost:
     """The subscriptions of one host, and its session."""
 
-    def __init__(self, host: Hashable, exchange: Exchange) -> None:
-        self.host = host
-        self.exchange = exchange
-        self.pooled: PooledSession | None = None
-        self.held: dict[tuple[str, ResourceSubscriber], None] = {}
-        self.is_sought = False
-        """A task is opening a session for it."""
-        self.pauses: ExponentialBackoff | None = None
-        """Pauses between the sessions that were opened for it; None: there were none."""
+    host: Hashable
+    exchange: Exchange
+    pooled: PooledSession | None = None
+    held: dict[tuple[str, ResourceSubscriber], None] = field(default_factory=dict)
+    is_sought: bool = False
+    """A task is opening a session for it."""
+    pauses: ExponentialBackoff | None = None
+    """Pauses between the sessions that were opened for it; None: there were none."""
 
     def move(self, pooled: PooledSession | None) -> None:
         """Have all of it watched in `pooled` from now on."""
@@ -77,9 +78,7 @@ class HostSubscriptions:
         """
         caller = subscriber.exchange.caller
         while True:
-            pooled = self._selector.for_subscriptions(caller) or await self._selector.wait_for_subscriptions(
-                subscriber.exchange
-            )
+            pooled = await self._selector.wait_for_subscriptions(subscriber.exchange)
             try:
                 refusal = await self._subscribe_at(pooled, uri, subscriber)
                 if refusal is None and self._is_right(pooled, caller) and pooled.subscriptions.is_held(uri, subscriber):
@@ -104,9 +103,7 @@ class HostSubscriptions:
         return self._selector.for_subscriptions(caller) is pooled
 
     def _keep_for(self, subscriber: ResourceSubscriber, uri: str, pooled: PooledSession) -> None:
-        entry = self._hosts.get(subscriber.host)
-        if entry is None:
-            entry = self._hosts[subscriber.host] = SubscribedHost(subscriber.host, subscriber.exchange)
+        entry = self._hosts.setdefault(subscriber.host, SubscribedHost(subscriber.host, subscriber.exchange))
         entry.exchange = subscriber.exchange
         if entry.pooled is not pooled:
             entry.move(pooled)

@@ -283,20 +283,16 @@ class DeclaredCapabilities:
 
     def of(self, caller: Caller) -> dict[str, Raw]:
         """The capabilities that a request on behalf of `caller` declares. Not to be changed."""
-        known = caller.capabilities
-        if known != self._known:
-            self._known = detach_all(known)
-            self._told = self._translate(self._known)
+        if caller.capabilities != self._known:
+            self._known = known = detach_all(caller.capabilities)
+            terms = self._terms
+            if not terms.tells_roots:
+                known = {name: value for name, value in known.items() if name != "roots"}
+            told = capabilities_for_upstream(
+                known, client_features=terms.client_features, absorbs_tasks=terms.absorbs_tasks
+            )
+            self._told = _with_extensions(told, terms.extensions) if terms.extensions else told
         return self._told
-
-    def _translate(self, known: dict[str, Raw]) -> dict[str, Raw]:
-        terms = self._terms
-        if not terms.tells_roots:
-            known = {name: value for name, value in known.items() if name != "roots"}
-        told = capabilities_for_upstream(
-            known, client_features=terms.client_features, absorbs_tasks=terms.absorbs_tasks
-        )
-        return _with_extensions(told, terms.extensions) if terms.extensions else told
 
 
 def stamp_call(

@@ -14,6 +14,7 @@ of `run`.
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -54,18 +55,18 @@ class Upstreams(dict[str, ManagedUpstream]):
         raise UpstreamUnavailable(text, upstream=name)
 
 
+@dataclass(eq=False)
 class Generation:
     """One upstream with its runner and their task; two live during a replacement. A disabled one has no runner."""
 
-    def __init__(self, upstream: ManagedUpstream, runner: UpstreamRunner | None) -> None:
-        self.upstream = upstream
-        self.runner = runner
-        self.scope = trio.CancelScope()
-        self.stopped = trio.Event()
-        self.start_failed = False
-        """The upstream failed when it should have replaced another."""
-        self.candidacy_over = trio.Event()
-        """Set when the upstream is no candidate any more."""
+    upstream: ManagedUpstream
+    runner: UpstreamRunner | None
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    stopped: trio.Event = field(default_factory=trio.Event)
+    start_failed: bool = False
+    """The upstream failed when it should have replaced another."""
+    candidacy_over: trio.Event = field(default_factory=trio.Event)
+    """Set when the upstream is no candidate any more."""
 
     async def run(self, *after: trio.Event) -> None:
         """Run the upstream, once all of `after` has happened, until `scope` is cancelled."""

@@ -353,7 +353,7 @@ class ManagedUpstream:
             self.availability.backoff.reset()
             self.availability.want()
         self.lists.signed_in()
-        self.availability.wake_waiters()
+        self.availability.news.ring()
 
     def rest(self) -> None:
         """No host needs the upstream: its main session is closed, and the next call starts it."""
@@ -428,7 +428,7 @@ class ManagedUpstream:
         self.legacy_sessions.deactivate()
         for pool in self.pools:
             pool.retire()
-        self.availability.wake_waiters()
+        self.availability.news.ring()
 
     async def drained(self) -> None:
         """Wait until no call runs, and no task that was begun in one of its sessions can be asked for."""
@@ -440,7 +440,7 @@ class ManagedUpstream:
             if needed_until <= trio.current_time():
                 return
             with trio.move_on_at(needed_until):
-                await self.availability.news()
+                await self.availability.news.wait()
 
     def gone(self) -> None:
         """Release the successor: this upstream is stopped."""

@@ -204,7 +204,7 @@ async def test_whoever_waits_for_a_keyring_delays_nobody(nursery):
             for name in others:
                 upstream = supervisor.upstreams[name]
                 while upstream.state is not State.CONNECTED:
-                    await upstream.availability.news()
+                    await upstream.availability.news.wait()
         assert {supervisor.upstreams[name].state for name in waiting} == {State.CONNECTING}
     finally:
         unlocked.set()

@@ -59,9 +59,7 @@ async def walk(session: Session, kind: mcp.Kind) -> Listing:
     """
     if mcp.CAPABILITY[kind] not in session.facts.capabilities:
         return Listing(begun_at=current_time(), received_at=current_time())
-    listing = await _walk(session, kind)
-    if listing is None:
-        listing = await _walk(session, kind, again=True)
+    listing = await _walk(session, kind) or await _walk(session, kind, again=True)
     assert listing is not None, "it is started over once"
     return listing
 

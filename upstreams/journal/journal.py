@@ -7,7 +7,7 @@ Texts come without control characters and without the secrets of the configurati
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from heapq import merge
 from typing import Final
 
@@ -57,15 +57,9 @@ class Journal:
         """The last `lines` records, oldest first."""
         return list(self._records)[-lines:] if lines > 0 else []
 
-    @contextmanager
-    def follow(self, follower: "Follower | None" = None) -> "Iterator[Follower]":
+    def follow(self, follower: "Follower | None" = None) -> "AbstractContextManager[Follower]":
         """Follow what is added from now on; with a `follower` that follows others as well, by that one."""
-        follower = follower or Follower()
-        self._followers[follower] = None
-        try:
-            yield follower
-        finally:
-            del self._followers[follower]
+        return _follow(self._followers, follower or Follower())
 
 
 class Follower:
@@ -109,14 +103,18 @@ class Journals(dict[str, Journal]):
         """The last `lines` records of each journal."""
         return (journal.tail(lines) for journal in self.values())
 
-    @contextmanager
-    def follow(self, follower: Follower) -> Iterator[Follower]:
+    def follow(self, follower: Follower) -> AbstractContextManager[Follower]:
         """Follow what is added to any journal from now on."""
-        self._followers[follower] = None
-        try:
-            yield follower
-        finally:
-            del self._followers[follower]
+        return _follow(self._followers, follower)
+
+
+@contextmanager
+def _follow(followers: dict[Follower, None], follower: Follower) -> Iterator[Follower]:
+    followers[follower] = None
+    try:
+        yield follower
+    finally:
+        del followers[follower]
 
 
 def merge_tails(tails: Iterable[list[JournalRecord]], lines: int) -> list[JournalRecord]:

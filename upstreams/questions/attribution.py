@@ -217,10 +217,8 @@ class TaskTokens:
 
     def began(self, reply: Reply, token: int) -> None:
         """A call that was to begin a task, and had `token`, was answered."""
-        task = peek_object(reply.value).get("task") if isinstance(reply, Result) else None
-        id = peek_str(peek_object(task).get("taskId"))
-        if id is not None:
-            self._tokens.put(id, token)
+        if begun := task_begun(reply):
+            self._tokens.put(begun[0], token)
 
     def wait(self, running: Running) -> None:
         """`running` waits for the outcome of a task, until `leave`."""

@@ -14,6 +14,7 @@ In a session that one host has alone, questions may come before the first operat
 """
 
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -55,56 +56,46 @@ Tell = Callable[[str, dict[str, Raw]], None]
 Answering = Coroutine[Any, Any, Reply]
 
 
+@dataclass(eq=False, slots=True)
 class OpenQuestion:
     """A question that is being answered. `running` None: it belongs to no call, but to the host of the session."""
 
-    __slots__ = ("question", "running", "scope")
-
-    def __init__(self, question: Question, running: Running | None) -> None:
-        self.question = question
-        self.running = running
-        self.scope = trio.CancelScope()
+    question: Question
+    running: Running | None
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
 
 
+@dataclass(eq=False)
 class Questions:
-    """All questions of one session, and the operations they may belong to.
+    """All questions of one session, and the operations they may belong to."""
 
-    `version`: the revision in use. `one_stream`: whatever the upstream asks comes on one stream, so that it may belong
-    to any of them.
-    """
+    name: str
+    events: SessionEvents
+    terms: SessionTerms
+    tell: Tell
+    version: Callable[[], str]
+    """The revision in use."""
+    alone: bool
+    """All operations there ever were are of one principal, and what the upstream asks comes on one stream, so that it
+    may belong to any of them."""
+    running: dict[int, Running] = field(default_factory=dict)
+    """All operations of the session, by the ids of their requests and in the order of sending."""
+    principal: str | None = None
+    """The account whose operation was sent last; None: there was none."""
+    recent_calls: RecentCalls = field(default_factory=RecentCalls)
+    """Programs the upstream may still speak of; not used where one host is alone."""
+    _open: dict[OpenQuestion, None] = field(default_factory=dict)
+    _asked: set[str] = field(default_factory=set)
+    """The methods of the questions that were asked, of which the upstream as a whole was told."""
+    _host: Exchange | None = None
+    """The host that owns the session, since it was welcomed."""
+    _welcoming: bool = False
+    _welcomed: trio.Event = field(default_factory=trio.Event)
+    _settled: Bell = field(default_factory=Bell)
+    """Rung whenever a question is settled."""
 
-    def __init__(
-        self,
-        name: str,
-        events: SessionEvents,
-        terms: SessionTerms,
-        tell: Tell,
-        version: Callable[[], str],
-        *,
-        one_stream: bool = False,
-    ) -> None:
-        self.name = name
-        self.terms = terms
-        self.running: dict[int, Running] = {}
-        """All operations of the session, by the ids of their requests and in the order of sending."""
-        self.principal: str | None = None
-        """The account whose operation was sent last; None: there was none."""
-        self.recent_calls = RecentCalls()
-        """Programs the upstream may still speak of; not used where one host is alone."""
-        self._alone = one_stream
-        self._events = events
-        self._tell = tell
-        self._version = version
-        self._open: dict[OpenQuestion, None] = {}
-        self._asked: set[str] = set()
-        """The methods of the questions that were asked, of which the upstream as a whole was told."""
+    def __post_init__(self) -> None:
         self._quota = TokenBucket(QUESTIONS_PER_MINUTE, QUESTIONS_PER_MINUTE / 60)
-        self._host: Exchange | None = None
-        """The host that owns the session, since it was welcomed."""
-        self._welcoming = False
-        self._welcomed = trio.Event()
-        self._settled = Bell()
-        """Rung whenever a question is settled."""
 
     @property
     def waits(self) -> bool:
@@ -116,12 +107,12 @@ class Questions:
     def serve(self, principal: str) -> None:
         """An operation of `principal` is about to be sent, who is another than before."""
         if self.principal is not None:
-            self._alone = False
+            self.alone = False
         self.principal = principal
 
     def is_plain(self, program: Program) -> bool:
         """True if all that may be going on at the upstream, the running operations aside, is of `program`."""
-        return self._alone and not self._others(program)
+        return self.alone and not self._others(program)
 
     def _others(self, program: Program) -> bool:
         return self.recent_calls.others(program, trio.current_time())
@@ -133,7 +124,7 @@ class Questions:
 
         `on`: the operation on whose own stream it came.
         """
-        question = Question(request.method, request.params, self.name, self._version())
+        question = Question(request.method, request.params, self.name, self.version())
         try:
             known = self._answer_directly(question)
             if known is not None:
@@ -168,9 +159,9 @@ class Questions:
             return Result(raw({"roots": [{"uri": uri} for uri in terms.roots]}))
         if method not in self._asked and terms.client_features != "none":
             self._asked.add(method)
-            self._events.asked(method)
+            self.events.asked(method)
         if method == mcp.LIST_ROOTS and (why := self._withheld_roots()):
-            self._events.roots_withheld()
+            self.events.roots_withheld()
             raise QuestionRefusal(mcp.METHOD_NOT_FOUND, f'{why}; with roots = "host" it is given those of each host')
         check_capabilities(question, terms.capabilities)
         return None
@@ -197,7 +188,7 @@ class Questions:
             text = f"{question.method} may not be asked during {on.operation.method}"
             raise QuestionRefusal(mcp.INVALID_PARAMS, text)
         running = self.running.values()
-        found = owner(question.params, running, exclusive=exclusive, alone=self._alone, others=self._others)
+        found = owner(question.params, running, exclusive=exclusive, alone=self.alone, others=self._others)
         if found is not None:
             return found
         if exclusive and (self._welcoming or not self._welcomed.is_set() or question.method == mcp.LIST_ROOTS):
@@ -213,7 +204,7 @@ class Questions:
         if terms.client_features == "none":
             return None
         running = self.running.values()
-        found = on or owner(question.params, running, exclusive=terms.exclusive, alone=self._alone, others=self._others)
+        found = on or owner(question.params, running, exclusive=terms.exclusive, alone=self.alone, others=self._others)
         if found is None or not may_ask(found.operation, question.params):
             return None
         caller = found.exchange.caller
@@ -221,12 +212,12 @@ class Questions:
         return found if lacks else None
 
     def _attribution_refusal(self, question: Question) -> QuestionRefusal:
-        self._events.unattributed(question.method)
+        self.events.unattributed(question.method)
         text = f"hubd cannot tell which call this {question.method} belongs to"
         if self.terms.exclusive or not any(each.operation.method in mcp.MAY_ASK for each in self.running.values()):
             return QuestionRefusal(mcp.INVALID_PARAMS, f"{text}: none is running that may be asked")
         why, remedy = "another host may be meant", 'set session_mode = "per_host": each host has its own session then'
-        if self._alone:
+        if self.alone:
             why += f", which calls {self.name} now or did within the last {SUSPECT_S:g} s"
             remedy = f"repeat the call later, or {remedy}"
         return QuestionRefusal(mcp.INVALID_PARAMS, f"{text}: {why}; {remedy}")
@@ -265,7 +256,7 @@ class Questions:
         token = peek_object(question.params.get("_meta")).get(mcp.PROGRESS_TOKEN)
         if token is None:
             return await exchange.ask(question)
-        report = _Report(partial(self._tell, mcp.PROGRESS), token)
+        report = _Report(partial(self.tell, mcp.PROGRESS), token)
         question = structs.replace(question, progress=report.pass_on)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(report.keep_alive)
@@ -277,7 +268,7 @@ class Questions:
         """Ask the host of the session while no operation of it runs: at the start; later on for its roots only."""
         with trio.move_on_after(EARLY_S):
             await self._welcomed.wait()
-        question = structs.replace(question, version=self._version())  # it may have come while hands were being shaken
+        question = structs.replace(question, version=self.version())  # it may have come while hands were being shaken
         if self._host is not None and self._welcoming:
             return await self._ask(question, self._host)
         if self._host is not None and question.method == mcp.LIST_ROOTS:
@@ -306,7 +297,7 @@ class Questions:
     def roots_changed(self) -> None:
         """Tell the upstream that the roots have changed, if that was promised."""
         if peek_object(self.terms.capabilities.get("roots")).get("listChanged") == Raw(b"true"):
-            self._tell(mcp.ROOTS_CHANGED, {})
+            self.tell(mcp.ROOTS_CHANGED, {})
 
 
 async def _at_once(reply: Reply) -> Reply:

@@ -157,7 +157,7 @@ class SessionSelector:
                 while (pooled := self._pool.find(caller)) is None and self._pool.main is None:
                     self._availability.refuse_if_hopeless()
                     self._connector.hurry_main()
-                    await self._availability.news()
+                    await self._availability.news.wait()
                 return pooled
         finally:
             self.waiting -= 1
@@ -188,16 +188,19 @@ class SessionSelector:
         return found or self._pool.for_subscriptions(caller) or self._pool.lend_main(caller)
 
     async def wait_for_subscriptions(self, exchange: Exchange) -> PooledSession:
-        """The session for the subscriptions of the host of `exchange`, waited for or opened.
+        """The session for the subscriptions of the host of `exchange`, waited for or opened if there is none.
 
         Raises:
             HubError: it cannot be had.
         """
-        if self._pool.main is None:
-            await self._wait_for_main(exchange.caller)
-        if pooled := self.for_subscriptions(exchange.caller):
+        caller = exchange.caller
+        pooled = self.for_subscriptions(caller)
+        if pooled is None and self._pool.main is None:
+            await self._wait_for_main(caller)
+            pooled = self.for_subscriptions(caller)
+        if pooled is not None:
             return pooled
-        if self._pool.needs_call_first(exchange.caller):
+        if self._pool.needs_call_first(caller):
             text = f"{self._name} has no session for this host before it is called; call a tool of it first"
             raise UpstreamUnavailable(text, upstream=self._name)
         return await self._connector.open_for(exchange)
@@ -263,7 +266,7 @@ class Calls:
             self.in_flight -= 1
             pooled.release()
             if self._availability.retired:
-                self._availability.wake_waiters()
+                self._availability.news.ring()
 
     async def _wait_for_level(self, pooled: PooledSession) -> None:
         """Wait until the upstream knows the log level that hosts want.

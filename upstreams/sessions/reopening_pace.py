@@ -6,6 +6,8 @@ ended by itself          its host gets another when a call needs it: at once the
 """
 
 from collections.abc import Hashable
+from dataclasses import dataclass, field
+from functools import partial
 from math import ceil
 
 import trio
@@ -14,18 +16,14 @@ from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.rates import HEALTHY_S, ExponentialBackoff, jitter
 
 
+@dataclass
 class Crash:
-    """A session that ended by itself, and when the next one in its place may be opened."""
+    """The last time that a session of one owner ended by itself, and when the next one may be opened."""
 
-    def __init__(self) -> None:
-        self.at = self.not_before = trio.current_time()
-        self.why = ""
-        self._pauses = ExponentialBackoff(jitter)
-
-    def repeat(self, why: str) -> None:
-        """The next session in its place ended by itself, too."""
-        self.at, self.why = trio.current_time(), why
-        self.not_before = self.at + self._pauses.next_s(self.at)
+    at: float
+    not_before: float
+    why: str = ""
+    pauses: ExponentialBackoff = field(default_factory=partial(ExponentialBackoff, jitter))
 
 
 class Pacing:
@@ -55,12 +53,12 @@ class Pacing:
 
     def crashed(self, whose: Hashable, why: str) -> None:
         """A session ended by itself."""
-        lately = trio.current_time() - HEALTHY_S
-        self._crashes = {each: crash for each, crash in self._crashes.items() if crash.at > lately}
-        if whose in self._crashes:
-            self._crashes[whose].repeat(why)
+        now = trio.current_time()
+        self._crashes = {each: crash for each, crash in self._crashes.items() if crash.at > now - HEALTHY_S}
+        if crash := self._crashes.get(whose):
+            crash.at, crash.not_before, crash.why = now, now + crash.pauses.next_s(now), why
         else:
-            self._crashes[whose] = Crash()
+            self._crashes[whose] = Crash(now, now)
 
     def not_before(self, whose: Hashable, patience_s: float) -> float:
         """Time at which the next session may be opened.

@@ -12,7 +12,7 @@ from typing import Final
 import trio
 
 from hub.link.hub_errors import DeadlineExceeded, HubError, without_frames
-from hub.wire.jsonrpc import Failure, Reply, raw
+from hub.wire.jsonrpc import Failure, Reply, Result, raw
 from hub.wire.mcp import METHOD_NOT_FOUND, SUBSCRIBE, UNSUBSCRIBE
 from upstreams.questions.attribution import SEVERAL
 from upstreams.session import Session, capability
@@ -60,25 +60,21 @@ class LegacySubscriptions:
     async def _subscribe(self, subscription: Subscription, resets: int) -> None:
         subscriptions = self._subscriptions
         name = subscriptions.upstream
-        refusal: Failure | HubError = DeadlineExceeded(f"{name} did not answer a subscription in time", upstream=name)
-        agreed = False
+        answer: Reply | HubError = DeadlineExceeded(f"{name} did not answer a subscription in time", upstream=name)
         async with self._limit:
             with trio.move_on_after(ANSWER_S):
                 try:
-                    reply = await self._ask(SUBSCRIBE, subscription)
-                    if isinstance(reply, Failure):
-                        unknown = reply.code == METHOD_NOT_FOUND
-                        refusal = not_offered(name, subscription.uri) if unknown else reply
-                    else:
-                        agreed = True
+                    answer = await self._ask(SUBSCRIBE, subscription)
                 except HubError as error:
-                    refusal = without_frames(error)
+                    answer = without_frames(error)
         if resets != subscriptions.resets:
             return  # the upstream may have forgotten it since: another task asks again
-        if agreed:
+        if isinstance(answer, Result):
             subscriptions.confirm(subscription)
+        elif isinstance(answer, Failure) and answer.code == METHOD_NOT_FOUND:
+            subscriptions.refuse(subscription, not_offered(name, subscription.uri))
         else:
-            subscriptions.refuse(subscription, refusal)
+            subscriptions.refuse(subscription, answer)
 
     async def _ask(self, method: str, subscription: Subscription) -> Reply:
         self._speak_of(subscription)
@@ -99,8 +95,7 @@ class LegacySubscriptions:
                 try:
                     await self._ask(UNSUBSCRIBE, subscription)
                 except HubError as error:
-                    log.debug(
-                        "%s could not be unsubscribed from %s: %s", subscriptions.upstream, subscription.uri, error
-                    )
+                    name, uri = subscriptions.upstream, subscription.uri
+                    log.debug("%s could not be unsubscribed from %s: %s", name, uri, error)
         if subscription.state is SubscriptionState.ENDING:
             subscriptions.ended(subscription)

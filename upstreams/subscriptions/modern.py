@@ -95,23 +95,19 @@ class ModernSubscriptions:
         }
         if not flags:
             return
-        pauses = ExponentialBackoff()
-        again = False
+        name, pauses, again = self._subscriptions.upstream, ExponentialBackoff(), False
         while True:
             pauses.opened(trio.current_time())
+            hear = partial(self._hear_lists, again=again)
             reply: object
             try:
-                reply = await self._session.listen(
-                    {"notifications": raw(flags)}, partial(self._hear_lists, again=again)
-                )
+                reply = await self._session.listen({"notifications": raw(flags)}, hear)
             except HubError as error:
                 reply = without_frames(error)
             if isinstance(reply, Failure) and reply.code == METHOD_NOT_FOUND:
-                log.info(
-                    "%s has no subscriptions: its lists are read again from time to time", self._subscriptions.upstream
-                )
+                log.info("%s has no subscriptions: its lists are read again from time to time", name)
                 return
-            log.debug("%s ended its stream of list changes: %r", self._subscriptions.upstream, reply)
+            log.debug("%s ended its stream of list changes: %r", name, reply)
             self._pooled.coverage.turn_lists(trio.current_time(), ())
             self._pooled.missed()
             await trio.sleep(pauses.next_s(trio.current_time()))
@@ -215,8 +211,7 @@ class ModernSubscriptions:
 
     def _hear(self, stream: Stream, notification: Notification) -> None:
         if notification.method == UPDATED:
-            uri = peek_str(notification.params.get("uri"))
-            if uri is not None:
+            if (uri := peek_str(notification.params.get("uri"))) is not None:
                 self._subscriptions.updated(uri)
         elif notification.method == ACKNOWLEDGED:
             is_first = stream.confirmed is None

@@ -93,12 +93,12 @@ class SessionSubscriptions:
             subscription.subscribers[subscriber] = True
             return None
         attempt = subscription.attempt
-        agreed = False
+        is_agreed = False  # nor will it be, if this is cancelled
         try:
             await attempt.over.wait()
-            agreed = attempt.refusal is None
+            is_agreed = attempt.refusal is None
         finally:
-            if not agreed and not subscription.subscribers.get(subscriber):
+            if not is_agreed and not subscription.subscribers.get(subscriber):
                 self.unsubscribe(uri, subscriber)
         if isinstance(attempt.refusal, HubError):
             raise without_frames(attempt.refusal)
@@ -114,9 +114,7 @@ class SessionSubscriptions:
             subscriber.updated(self.upstream, uri)
 
     def _hold(self, uri: str, subscriber: ResourceSubscriber) -> Subscription:
-        subscription = self._subscriptions.get(uri)
-        if subscription is None:
-            subscription = self._subscriptions[uri] = Subscription(uri)
+        subscription = self._subscriptions.setdefault(uri, Subscription(uri))
         if subscriber not in subscription.subscribers:
             subscription.subscribers[subscriber] = False
             self._hosts[subscriber.host] += 1
@@ -168,9 +166,7 @@ class SessionSubscriptions:
         """
         if self._over or len(uri) > MAX_URI_CHARS:
             return False
-        subscription = self._subscriptions.get(uri)
-        if subscription is None:
-            subscription = self._subscriptions[uri] = Subscription(uri)
+        subscription = self._subscriptions.setdefault(uri, Subscription(uri))
         subscription.concern(reader)
         if not subscription.observed:
             subscription.observed = True

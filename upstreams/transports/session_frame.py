@@ -46,9 +46,7 @@ class SessionFrame:
         self.name = name
         self.events = events
         self.terms = terms
-        self._questions = Questions(
-            name, events, terms, self._notify, lambda: self.facts.version, one_stream=one_stream
-        )
+        self._questions = Questions(name, events, terms, self._notify, lambda: self.facts.version, one_stream)
         self.running = self._questions.running
         """All operations, by the ids of their requests and in the order of sending."""
         self._declared = DeclaredCapabilities(terms)
