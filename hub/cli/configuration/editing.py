@@ -22,7 +22,7 @@ from hub.cli.configuration.saving import reload_hub, save, say_problems, show
 from hub.cli.desk import EX_FAILED, Desk
 from hub.cli.hosts.served import hosts_that_lost, say_lost
 from hub.cli.parser import add, add_config, add_no_wait
-from hub.cli.profiles.choice import say_left_out
+from hub.cli.profiles.tool_globs import say_left_out
 from hub.cli.secret_commands import say_kept, say_unused, secrets_of
 from hub.cli.sign_in.commands import offer_sign_in
 

@@ -6,7 +6,6 @@
 import os
 import sys
 from collections.abc import Callable, Sequence
-from enum import Enum, auto
 from typing import Final
 
 from msgspec import Struct
@@ -28,13 +27,6 @@ class Row(Struct, frozen=True):
     text: str
 
 
-class End(Enum):
-    """The end of choosing."""
-
-    WRITTEN = auto()
-    GIVEN_UP = auto()
-
-
 class Chooser:
     """A list of which some lines are chosen."""
 
@@ -48,8 +40,9 @@ class Chooser:
         self._searched = ""
         self._is_typing = False
 
-    def press(self, key: str, page: int) -> End | None:
-        """Do what a key means. `page`: the lines that are drawn."""
+    def press(self, key: str, page: int) -> bool | None:
+        """Do what a key means. `page`: the lines that are drawn. True: the choice is to be written; False: it is given
+        up; None: more keys follow."""
         if key in ("up", "down", "page up", "page down", "home", "end"):
             steps = {"up": -1, "down": 1, "page up": -page, "page down": page, "home": -self._at}
             self._at = max(0, min(len(self._found) - 1, self._at + steps.get(key, len(self._found))))
@@ -59,9 +52,9 @@ class Chooser:
         elif self._is_typing:
             self._type(key)
         elif key in (ESCAPE, "q"):
-            return End.GIVEN_UP
+            return False
         elif key in ("\n", "\r"):
-            return End.WRITTEN
+            return True
         elif key == " " and self._found:
             self.chosen ^= {self._found[self._at].name}
         elif key in ("a", "n"):
@@ -116,5 +109,5 @@ def choose(chooser: Chooser, heading: Callable[[], str], screen: Screen) -> bool
                 redraw([above, chooser.rows(height), "", below])
             size, got = now, pressed()
             for key in got:
-                if (end := chooser.press(key, height)) is not None:
-                    return end is End.WRITTEN
+                if (is_to_be_written := chooser.press(key, height)) is not None:
+                    return is_to_be_written

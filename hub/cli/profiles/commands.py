@@ -13,17 +13,18 @@ from config.files import lock_edits
 from config.hosts.facts import hosts_that_list_once
 from config.hub_paths import state_dir
 from config.tables.profiles import DEFAULT_PROFILE
+from hub.catalog.names import join_some
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.saving import reload_hub, save, say_problems, show
 from hub.cli.desk import Desk, Output, UsageError, nearest
 from hub.cli.parser import Parser, add, add_config
-from hub.cli.profiles.choice import choice_of
 from hub.cli.profiles.evidence import gather_evidence, had_before, suggest
-from hub.cli.profiles.screens import comments, profiles, profiles_json
+from hub.cli.profiles.texts import comments, profiles, profiles_json
+from hub.cli.profiles.tool_globs import choice_of
 from hub.cli.profiles.ways_in import HostWays, ways_in
-from hub.cli.profiles.writing import may_change, new_settings, say_arrivals, status_now, write
+from hub.cli.profiles.writing import leave_unchanged, may_change, new_settings, say_arrivals, status_now, write
 from hub.cli.render.words import about
-from hub.control.answers import HostRow, Status, tokens_together
+from hub.control.answers import Status, tokens_together
 
 MEMBERS: Final = """\
   profile, hosts   its name, and the labels of its hosts
@@ -85,9 +86,7 @@ def _suggest(options: Desk) -> int:
     evidence.refuse_unknown(host)
     tools = evidence.uses.tools
     if not tools:
-        output.set(did="unchanged")
-        output.say("no server has any tools; `hubd status` shows how they are")
-        return EX_OK
+        return leave_unchanged(output, "no server has any tools; `hubd status` shows how they are")
     limits = evidence.limits(host)
     suggestion = suggest(host, evidence.uses, had_before(host), limits)
     taken = [each for each in tools if each.name in set(suggestion.names)]
@@ -96,20 +95,14 @@ def _suggest(options: Desk) -> int:
     choice = choice_of(suggestion.names, tools, evidence.without_tools(name), kept)
     before = evidence.profiles.get(name)
     hosts = list(dict.fromkeys([*(() if before is None else before.hosts), host]))
-    output.set(
-        profile=name,
-        hosts=hosts,
-        **choice.settings(),
-        shown=len(taken),
-        tokens=tokens_together(taken),
-        why=suggestion.why,
-    )
+    output.set(profile=name, hosts=hosts, **choice.settings())
+    output.set(shown=len(taken), tokens=tokens_together(taken), why=suggestion.why)
     if before is not None and (others := [each for each in before.hosts if each != host]):
         output.warn(f"the profile {name} is that of {', '.join(others)}, too")
     if len(taken) == len(tools) and before is None:
-        output.set(did="unchanged")
         nothing = "was written" if options.write else "is suggested"
-        output.say(f"nothing has to be left out for {host}, so nothing {nothing}: {suggestion.why}, {len(tools)} tools")
+        why = f"nothing has to be left out for {host}, so nothing {nothing}: {suggestion.why}, {len(tools)} tools"
+        leave_unchanged(output, why)
         output.note(f"to choose yourself: hubd tools --pick {name}")
         return EX_OK
     said = comments(host, suggestion.why, taken, tools, limits)
@@ -120,20 +113,16 @@ def _suggest(options: Desk) -> int:
     output.show(*said)
     settings = new_settings(evidence, name, [host], choice)
     if not settings:
-        output.set(did="unchanged")
-        output.say(f"the profile {name} says so already; nothing was changed")
+        leave_unchanged(output, f"the profile {name} says so already; nothing was changed")
         say_arrivals(options, name, [host], evidence.status, changed=False)
         return EX_OK
     if before is not None and not may_change(options, name, before, settings):
-        output.set(did="unchanged")
-        output.say("nothing was changed")
-        return EX_OK
+        return leave_unchanged(output)
     return write(options, name, settings, [host])
 
 
 def _print(output: Output, name: str, settings: dict[str, Any], said: Sequence[str], host: str) -> int:
     """Print a suggestion to paste into hubd.toml."""
-
     output.set(did="suggested")
     width = min(output.screen.width, toml.LINE_CHARS) - len("# ")
     for line in (line for text in said for line in wrap(text, width, break_on_hyphens=False)):
@@ -151,7 +140,6 @@ def _remove(options: Desk) -> int:
         UsageError: there is no such profile.
         EditError: it cannot be edited for certain.
     """
-
     output = options.output
     name = options.name
     profiles = options.loaded.config.profiles
@@ -165,8 +153,7 @@ def _remove(options: Desk) -> int:
         draft.remove_profile(name)
         if problems := draft.problems():
             say_problems(problems, output)
-            text = "that would be no configuration a hub can use; nothing was changed"
-            return output.fail(EX_CONFIG, text)
+            return output.fail(EX_CONFIG, "that would be no configuration a hub can use; nothing was changed")
         if options.dry_run:
             show(draft, "removed", output)
             return EX_OK
@@ -192,7 +179,7 @@ def views_without(name: str, labels: Sequence[str], before: Status, after: Statu
     if name == DEFAULT_PROFILE:
         yield "hosts without a profile of their own are shown all there is"
     elif labels:
-        whose = f"{', '.join(labels[:10])}{f' and {len(labels) - 10} more' if len(labels) > 10 else ''}"
+        whose = join_some(labels, 10)
         what = "the profile default" if has_default else "all there is"
         yield f"{whose}: shown {what} now{_extent(labels, after)}"
     else:
@@ -204,13 +191,12 @@ def views_without(name: str, labels: Sequence[str], before: Status, after: Statu
 
 def _extent(labels: Sequence[str], after: Status) -> str:
     """The extent of the view of the attached ones, where it is the same for all."""
-    found = {_show(each) for each in after.hosts if each.label in labels and each.tools is not None}
-    return f" ({found.pop()})" if len(found) == 1 else ""
-
-
-def _show(host: HostRow) -> str:
-    how = "in search mode: " if host.search else ""
-    return f"{how}{host.tools} tools, {about(host.tokens or 0)} tokens"
+    found = {
+        f" ({'in search mode: ' if each.search else ''}{each.tools} tools, {about(each.tokens or 0)} tokens)"
+        for each in after.hosts
+        if each.label in labels and each.tools is not None
+    }
+    return found.pop() if len(found) == 1 else ""
 
 
 def names_left(name: str, before: Status, ways: HostWays) -> Iterator[str]:

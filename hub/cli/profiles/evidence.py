@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from config.errors import EditError
-from config.hosts.facts import KnownHost, all_hosts
+from config.hosts.facts import all_hosts
 from config.hosts.remembered import HadBefore
 from config.hub_paths import had_before_path
 from config.loading.check_profiles import OWN_LABEL
@@ -23,9 +23,9 @@ from config.tables.profiles import DEFAULT_PROFILE, Profile
 from hub.catalog.names import name_id
 from hub.cli.client.connection import session
 from hub.cli.desk import Desk, UsageError, client, nearest
-from hub.cli.profiles.choice import Away, Choice, is_known, leaves_out_only
+from hub.cli.profiles.tool_globs import Away, is_known, leaves_out_only
 from hub.cli.render.words import about
-from hub.control.answers import Status, ToolUse, ToolUses, tokens_together
+from hub.control.answers import Status, ToolUse, ToolUses, UpstreamRow, tokens_together
 from hub.control.methods import STATUS, TOOL_USE
 
 MIN_CALLS: Final = 20
@@ -45,8 +45,8 @@ class Limits(Struct, frozen=True):
         return not too_many and (self.tokens is None or tokens_together(found) <= self.tokens)
 
     def __str__(self) -> str:
-        told = [] if self.tools is None else [f"{self.tools} tools"]
-        return " and ".join([*told, *([] if self.tokens is None else [f"{about(self.tokens)} tokens of tools"])])
+        told = {f"{self.tools} tools": self.tools, f"{about(self.tokens or 0)} tokens of tools": self.tokens}
+        return " and ".join(text for text, limit in told.items() if limit is not None)
 
 
 class Suggestion(Struct, frozen=True):
@@ -56,7 +56,6 @@ class Suggestion(Struct, frozen=True):
     """Visible names, in the order of the list."""
     why: str
     """The kind of tools they are, as a phrase."""
-    by_calls: bool = False
 
 
 def suggest(host: str, uses: ToolUses, had: Mapping[str, Sequence[str]], limits: Limits) -> Suggestion:
@@ -64,19 +63,20 @@ def suggest(host: str, uses: ToolUses, had: Mapping[str, Sequence[str]], limits:
     tools."""
     calls = {each.name: each.calls.get(host, 0) for each in uses.tools}
     total = sum(calls.values())
-    by_calls = sorted((each for each in uses.tools if calls[each.name]), key=lambda each: -calls[each.name])
-    called = _as_many(by_calls, limits)
+    by_calls = sorted(uses.tools, key=lambda each: -calls[each.name])
+    called = _as_many([[each] for each in by_calls if calls[each.name]], limits)
     if total >= MIN_CALLS:
         names = _in_order(called, uses.tools)
-        return Suggestion(names, f"what it called in the last {uses.days} days ({total} calls)", by_calls=True)
+        return Suggestion(names, f"what it called in the last {uses.days} days ({total} calls)")
     own = {name: globs for name, globs in had.items() if any(each.server == name for each in uses.tools)}
     whose = "the servers that it had before hubd" if own else "all servers"
     choices = {name: NameChoice(globs) for name, globs in own.items()}
     chosen = [each for each in uses.tools if not own or each.tool in choices.get(each.server, ()) or each in called]
-    fitting = _smallest_servers(chosen, limits, called)
+    fitting = _as_many(_by_size(chosen), limits, called)
     cut = "" if len(fitting) == len(chosen) else ", the smallest first"
     if not fitting and chosen:
-        fitting, cut = _as_many(_by_size(chosen)[0], limits), ", of the smallest as many tools as it takes"
+        fitting = _as_many([[each] for each in _by_size(chosen)[0]], limits)
+        cut = ", of the smallest as many tools as it takes"
     few = f"what it called ({total} so far), and " if called else ""
     return Suggestion(_in_order(fitting, uses.tools), f"{few}{whose}{cut}")
 
@@ -88,22 +88,13 @@ def _by_size(chosen: Iterable[ToolUse]) -> list[list[ToolUse]]:
     return sorted(servers.values(), key=lambda found: (len(found), tokens_together(found)))
 
 
-def _smallest_servers(chosen: Iterable[ToolUse], limits: Limits, called: Sequence[ToolUse]) -> list[ToolUse]:
-    """The tools that were `called`, and those of as many whole servers as fit beside them, the smallest first."""
+def _as_many(groups: Iterable[Sequence[ToolUse]], limits: Limits, called: Sequence[ToolUse] = ()) -> list[ToolUse]:
+    """The tools that were `called`, and as many whole groups, in their order, as fit beside them."""
     found = list(called)
-    for server in _by_size(chosen):
-        more = [each for each in server if each not in called]
+    for group in groups:
+        more = [each for each in group if each not in called]
         if limits.hold([*found, *more]):
             found += more
-    return found
-
-
-def _as_many(chosen: Sequence[ToolUse], limits: Limits) -> list[ToolUse]:
-    """The first of these tools, as many as fit."""
-    found: list[ToolUse] = []
-    for each in chosen:
-        if limits.hold([*found, each]):
-            found.append(each)
     return found
 
 
@@ -127,24 +118,26 @@ class Evidence(Struct, frozen=True):
 
     def without_tools(self, profile: str) -> list[str]:
         """Servers without tools that the profile shows, or may show if it is new; they may have other things."""
-        having, before = {each.server for each in self.uses.tools}, self.profiles.get(profile)
-        found = [each.name for each in self.status.upstreams if each.name not in having and "@" not in each.name]
-        return [each for each in found if before is None or not before.servers or each in before.servers]
+        before = self.profiles.get(profile)
+        servers = () if before is None else before.servers
+        return [each.name for each in self._toolless() if not servers or each.name in servers]
+
+    def _toolless(self) -> list[UpstreamRow]:
+        having = {each.server for each in self.uses.tools}
+        return [each for each in self.status.upstreams if each.name not in having and "@" not in each.name]
 
     def away(self, profile: str) -> tuple[Away, ...]:
         """Servers that are not connected, and globs of the profile that match no tool. Those whose future tools it
         shows are marked."""
         before = self.profiles.get(profile)
         is_open = self.is_open(profile)
-        having = {each.server for each in self.uses.tools}
         tools = () if before is None or is_open else before.tools
         shown = self.without_tools(profile) if is_open else ()
         found: dict[str, Away] = {}
-        for row in self.status.upstreams:
+        for row in self._toolless():
             start = self.starts.get(row.name, "")
-            if row.name in having or "@" in row.name or (row.state == "connected" and not row.settling):
-                continue
-            if is_open or start:  # in a list of names a server stands by the beginning of these
+            is_away = row.state != "connected" or row.settling
+            if is_away and (is_open or start):  # in a list of names a server stands by the beginning of these
                 each = Away(row.name, start, row.state, row.name in shown or f"{start}*" in tools)
                 found[each.word] = each
         names = [each.name for each in self.uses.tools]
@@ -164,19 +157,15 @@ class Evidence(Struct, frozen=True):
         found = self.away(profile) if self.is_open(profile) else ()
         return {each.server: each.start for each in found if each.is_shown}
 
-    def host_of(self, label: str) -> KnownHost | None:
-        """The host that `hubd install` gives this label."""
-        return all_hosts().get(label)
-
     def limits(self, label: str) -> Limits:
         """The limits of a host."""
-        known = self.host_of(label)
+        known = all_hosts().get(label)
         return Limits() if known is None else Limits(known.tool_limit, known.spare_tokens)
 
     def profile_of(self, label: str) -> str:
         """The profile for the hosts of a label: the one that names it, else one of its own."""
         found = next((name for name, profile in self.profiles.items() if label in profile.hosts), None)
-        return _free(profile_name(label), self.profiles) if found is None else found
+        return _free(_profile_name(label), self.profiles) if found is None else found
 
     def labels(self) -> list[str]:
         """Every label that a host has, or may have; not that of the hub's own commands."""
@@ -215,7 +204,6 @@ def gather_evidence(options: Desk) -> Evidence:
         HubNotRunning, ControlFailed, NotUnderstood: the hub does not tell.
         ConfigError: the configuration cannot be used.
     """
-
     loaded = options.loaded
     warnings = tuple(str(each) for each in loaded.warnings if each.keys[:1] == ("profiles",))
     starts = {name: _start(name, upstream.prefix) for name, upstream in loaded.config.upstreams.items()}
@@ -224,7 +212,6 @@ def gather_evidence(options: Desk) -> Evidence:
 
 def status_and_uses(options: Desk) -> "tuple[Status, ToolUses]":
     """The status of a hub that has listed its tools, which is started if need be, and the use of these."""
-
     with session(options) as hub:  # a hub that is only starting has them when it has listed them
         hub.items("tools/list", "tools")
     with client() as control:
@@ -238,7 +225,6 @@ def _start(name: str, prefix: str | None) -> str:
 def had_before(label: str) -> dict[str, tuple[str, ...]]:
     """The servers that the hosts of a label had themselves before an import, each with its choice of tools. Empty where
     nothing is noted."""
-
     found: dict[str, tuple[str, ...]] = {}
     try:
         records = HadBefore(had_before_path()).all()
@@ -250,12 +236,7 @@ def had_before(label: str) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def choice_in(profile: Profile) -> Choice:
-    """The choice of a profile."""
-    return Choice(profile.servers, profile.tools)
-
-
-def profile_name(label: str) -> str:
+def _profile_name(label: str) -> str:
     """The name of a profile for the hosts of a label."""
     name = "".join(each if each.isascii() and (each.isalnum() or each in "._-") else "-" for each in label.lower())
     return name.lstrip("._-")[:28] or "host"

@@ -6,8 +6,7 @@ for the reader.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -16,12 +15,12 @@ from msgspec import Struct
 from config.registry.server_json import one_line
 from config.tables.profiles import DEFAULT_PROFILE
 from hub.cli.client.starting import STATES
-from hub.cli.profiles.choice import NOBODY, Away, can_be_named
+from hub.cli.desk import nearest
+from hub.cli.profiles.tool_globs import NOBODY, Away, can_be_named
 from hub.cli.render.words import about
 from hub.control.answers import ToolUse, tokens_together
 from hub.wire.printable import printable
 
-CLOSE: Final = 0.7
 MAX_MISTAKES: Final = 5
 MAX_SHOWN: Final = 80
 """Characters of a name that cannot be chosen."""
@@ -73,9 +72,7 @@ def pick_list(
     right = max(map(len, costs.values()), default=0)
     for server, group in groupby(tools, lambda each: each.server):
         found = list(group)
-        lines.append(
-            f"# {server}: {len(found)} {'tool' if len(found) == 1 else 'tools'}, {about(tokens_together(found))} tokens"
-        )
+        lines.append(f"# {server}: {_tools(found)}")
         for each in found:
             if not can_be_named(each.name):
                 lines.append(f"# {printable(each.name)[:MAX_SHOWN]!r} {_ODD}")
@@ -105,51 +102,29 @@ def state_of(away: Away) -> str:
 
 def extent(taken: Sequence[ToolUse], tools: Sequence[ToolUse]) -> str:
     """The share of all that is shown."""
-    whole = f"{_tools(tools)}, {about(tokens_together(tools))} tokens"
-    return (
-        f"all of {whole}"
-        if len(taken) == len(tools)
-        else f"{_tools(taken)}, {about(tokens_together(taken))} tokens, of {whole}"
-    )
+    return f"all of {_tools(tools)}" if len(taken) == len(tools) else f"{_tools(taken)}, of {_tools(tools)}"
 
 
 def _tools(found: Sequence[ToolUse]) -> str:
-    return f"{len(found)} {'tool' if len(found) == 1 else 'tools'}"
+    return f"{len(found)} {'tool' if len(found) == 1 else 'tools'}, {about(tokens_together(found))} tokens"
 
 
 def read_list(text: str, tools: Sequence[ToolUse], away: Sequence[Away] = ()) -> Picked:
     """Read the list that somebody has saved."""
     known = {each.name for each in tools if can_be_named(each.name)} | {each.word for each in away}
     found: set[str] = set()
+    commented: set[str] = set()
     mistakes: list[str] = []
-    for number, word in _lines_of_names(text):
+    for number, line in enumerate(text.splitlines(), start=1):
+        is_comment = line.lstrip().startswith("#")
+        word = next(iter(line.lstrip().removeprefix("#").split()), "")
         if word in known:
-            found.add(word)
-        else:
-            mistakes.append(_mistake(number, word, known))
+            (commented if is_comment else found).add(word)
+        elif word and not is_comment:
+            meant = nearest(word[:256], known) or "each line begins with the name of a tool"
+            mistakes.append(f"line {number}: there is no tool {printable(word[:80])}; {meant}")
     if len(mistakes) > MAX_MISTAKES:
         mistakes = [*mistakes[:MAX_MISTAKES], f"{len(mistakes) - MAX_MISTAKES} more lines name no tool"]
     names = tuple(each.name for each in tools if each.name in found)
-    left_out = not found and any(word in known for word in _texts_left_out(text))
+    left_out = bool(commented) and not found
     return Picked(names, tuple(each.word for each in away if each.word in found), left_out, tuple(mistakes))
-
-
-def _lines_of_names(text: str) -> Iterator[tuple[int, str]]:
-    """The lines that are to name a tool that is shown, by number, and their first words."""
-    for number, line in enumerate(text.splitlines(), start=1):
-        words = line.split()
-        if words and not words[0].startswith("#"):
-            yield number, words[0]
-
-
-def _texts_left_out(text: str) -> Iterator[str]:
-    """The texts that may be names of tools that are left out."""
-    for line in text.splitlines():
-        if (comment := line.lstrip()).startswith("#") and (words := comment[1:].split()):
-            yield words[0]
-
-
-def _mistake(number: int, word: str, known: Iterable[str]) -> str:
-    near = get_close_matches(word[:256], list(known), 1, CLOSE)
-    meant = f'did you mean "{near[0]}"?' if near else "each line begins with the name of a tool"
-    return f"line {number}: there is no tool {printable(word[:80])}; {meant}"

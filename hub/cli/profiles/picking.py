@@ -18,12 +18,12 @@ from config.loading.check_profiles import OWN_LABEL, PROFILE_NAME, PROFILE_NAME_
 from config.name_globs import ALL
 from config.tables.profiles import DEFAULT_PROFILE
 from hub.cli.configuration.editor import edit_again, edit_text, editor_command
-from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, agreed, client
+from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, agreed, ask_hub
 from hub.cli.profiles.arrows import Chooser, Row, choose
-from hub.cli.profiles.choice import Away, Choice, can_be_named, choice_of, tools_of_choice
-from hub.cli.profiles.evidence import Evidence, choice_in, gather_evidence, had_before, suggest
+from hub.cli.profiles.evidence import Evidence, gather_evidence, had_before, suggest
 from hub.cli.profiles.pick_list import LINE_CHARS, Picked, describe, heading, pick_list, read_list, state_of
-from hub.cli.profiles.writing import new_settings, write
+from hub.cli.profiles.tool_globs import Away, Choice, can_be_named, choice_of, tools_of_choice
+from hub.cli.profiles.writing import leave_unchanged, new_settings, write
 from hub.cli.render.words import about
 from hub.control.answers import ToolUse, tokens_together
 from hub.control.methods import TOOLS
@@ -35,7 +35,6 @@ LIKE: Final = 0.8
 
 def pick(options: Desk) -> int:
     """Have the user choose, and write what was chosen; the exit code."""
-
     output = options.output
     at_terminal = not options.edit and _has_arrows(output)
     editor = [] if at_terminal else editor_command(output, BY_HAND)
@@ -45,17 +44,17 @@ def pick(options: Desk) -> int:
         return output.fail(EX_FAILED, "no server has any tools; `hubd status` shows how they are")
     meant = _profile(evidence, options.pick, output)
     if meant is None:
-        return _leave(output, "nothing was changed")
+        return leave_unchanged(output)
     name, hosts = meant
     away = evidence.away(name)
     shown = {each.word for each in away if each.is_shown}
     listed = ListToPick(name, hosts, tools, away, set() if options.empty else _before(evidence, name, hosts) | shown)
     if not at_terminal:
         return _in_editor(options, evidence, listed, editor)
-    found = _with_arrows(listed, output)
-    if found is None:
-        return _leave(output, "nothing was changed")
     try:
+        found = _with_arrows(listed, output)
+        if found is None:
+            return leave_unchanged(output)
         return _write(options, evidence, listed, found)
     except EditError as error:
         return output.fail(EX_FAILED, str(error))
@@ -74,10 +73,8 @@ class ListToPick(Struct, frozen=True):
 
     def texts(self) -> dict[str, str]:
         """The descriptions of tools."""
-
-        with client() as control:
-            found = control.request(TOOLS)
-        return {str(each.get("name")): str(each.get("description") or each.get("title") or "") for each in found}
+        texts = [(each.get("name"), each.get("description") or each.get("title") or "") for each in ask_hub(TOOLS)]
+        return {str(name): str(text) for name, text in texts}
 
 
 def _has_arrows(output: Output) -> bool:
@@ -88,7 +85,6 @@ def _has_arrows(output: Output) -> bool:
 
 def _with_arrows(listed: ListToPick, output: Output) -> Picked | None:
     """Have the user choose at the terminal; None: everything is to be as it is."""
-
     texts = listed.texts()
     rows = [
         Row(each.name, about(each.tokens), describe(texts.get(each.name, ""), LINE_CHARS))
@@ -104,7 +100,6 @@ def _with_arrows(listed: ListToPick, output: Output) -> Picked | None:
 
 def _in_editor(options: Desk, evidence: Evidence, listed: ListToPick, editor: list[str]) -> int:
     """Have the user choose in an editor, and write what was chosen; the exit code."""
-
     output = options.output
     text = pick_list(listed.name, listed.hosts, listed.tools, listed.chosen, listed.away, listed.texts())
     folder = Path(tempfile.mkdtemp(prefix="hubd-pick-"))
@@ -120,10 +115,10 @@ def _in_editor(options: Desk, evidence: Evidence, listed: ListToPick, editor: li
                 return output.fail(EX_FAILED, f"{main} was left as it is; your list is in {copy}")
             saved = edit_text(editor, copy, main, output)
         if saved == text:
-            code = _leave(output, "the list was closed as it was, so nothing was changed")
+            code = leave_unchanged(output, "the list was closed as it was, so nothing was changed")
         elif not found.names and not found.away and not found.left_out:
             why = "the list has no line of a tool any more, as if it was given up, so nothing was changed"
-            code = _leave(output, f"{why}; to leave all tools out, put `#` before each")
+            code = leave_unchanged(output, f"{why}; to leave all tools out, put `#` before each")
         else:
             code = _write(options, evidence, listed, found)
     except EditError as error:
@@ -148,21 +143,19 @@ def _write(options: Desk, evidence: Evidence, listed: ListToPick, found: Picked)
     name, hosts, tools = listed.name, listed.hosts, listed.tools
     output.set(profile=name, hosts=list(hosts))
     before = evidence.profiles.get(name)
-    was = (
-        set() if before is None else {e.name for e in tools_of_choice(choice_in(before), tools) if can_be_named(e.name)}
-    )
-    was |= {each.word for each in listed.away if each.is_shown}
-    if before is not None and {*found.names, *found.away} == was:
-        return _leave(output, f"the profile {name} shows these tools already; nothing was changed")
+    if before is not None:
+        was = {each.name for each in tools_of_choice(before, tools) if can_be_named(each.name)}
+        if was | {each.word for each in listed.away if each.is_shown} == {*found.names, *found.away}:
+            return leave_unchanged(output, f"the profile {name} shows these tools already; nothing was changed")
     choice, away = _choice(evidence, listed, found)
     settings = new_settings(evidence, name, hosts, choice, {each.word for each in listed.away} - set(found.away))
     if not settings:
         text = f"all tools were chosen, which is what hosts without a profile are shown: no profile {name} was written"
-        return _leave(output, text)
+        return leave_unchanged(output, text)
     if not found.names and not found.away and output.is_attended():
         question = f"No tool is left: hosts of {name} would be shown none. Write that?"
         if not agreed(question, default=False):
-            return _leave(output, "nothing was changed")
+            return leave_unchanged(output)
     taken = [each for each in tools if each.name in set(found.names)]
     output.set(**choice.settings(), shown=len(taken), tokens=tokens_together(taken), away=away)
     code = write(options, name, settings, hosts)
@@ -183,12 +176,6 @@ def _choice(evidence: Evidence, listed: ListToPick, found: Picked) -> tuple[Choi
     return Choice(choice.servers, (*choice.tools, *starts)), [*kept]
 
 
-def _leave(output: Output, why: str) -> int:
-    output.set(did="unchanged")
-    output.say(why)
-    return EX_OK
-
-
 def _profile(evidence: Evidence, name: str, output: Output) -> tuple[str, Sequence[str]] | None:
     """The profile that is meant by its name or by the label of a host, and the labels of its hosts. None: the name was
     misspelt, somebody says.
@@ -196,7 +183,6 @@ def _profile(evidence: Evidence, name: str, output: Output) -> tuple[str, Sequen
     Raises:
         UsageError: a profile cannot have this name, or it is probably a misspelt one.
     """
-
     if (found := evidence.profiles.get(name)) is not None:
         return name, found.hosts
     labels = evidence.labels()
@@ -229,7 +215,7 @@ def _before(evidence: Evidence, name: str, hosts: Sequence[str]) -> set[str]:
     """The tools that the profile shows now; of a new one those that are suggested for its host, else all."""
     tools = evidence.uses.tools
     if (profile := evidence.profiles.get(name)) is not None:
-        return {each.name for each in tools_of_choice(choice_in(profile), tools)}
+        return {each.name for each in tools_of_choice(profile, tools)}
     if not hosts:
         return {each.name for each in tools}
     return set(suggest(hosts[0], evidence.uses, had_before(hosts[0]), evidence.limits(hosts[0])).names)

@@ -8,7 +8,7 @@ from config.hosts.facts import all_hosts
 from config.tables.profiles import DEFAULT_PROFILE, Profile
 from hub.cli.client.connection import CallRefused, HubSession, session
 from hub.cli.client.starting import config_of_hub
-from hub.cli.desk import Desk, Output, ask_hub, client, nearest
+from hub.cli.desk import Desk, Output, ask_hub, nearest
 from hub.cli.profiles.writing import status_now
 from hub.control.errors import ControlFailed
 from hub.control.methods import STATUS, TOOLS
@@ -22,7 +22,6 @@ def session_as(options: Desk, name: str | None) -> "Iterator[HubSession]":
     Raises:
         HubNotRunning, ControlFailed, NotUnderstood: as `session`; the text says what `name` is, if it is no profile.
     """
-
     with ExitStack() as stack:
         try:
             hub = stack.enter_context(session(options, name))
@@ -35,12 +34,10 @@ def session_as(options: Desk, name: str | None) -> "Iterator[HubSession]":
 
 def say_refused_file(output: Output) -> None:
     """Note that the hub goes by an earlier configuration, if it does."""
-
     if output.json:  # what these commands print for programs is the answer alone
         return
-    with client() as control:
-        if control.request(STATUS).config.problem:
-            output.note("the configuration has an error, so the previous one is in use: `hubd validate` says more")
+    if ask_hub(STATUS).config.problem:
+        output.note("the configuration has an error, so the previous one is in use: `hubd validate` says more")
 
 
 def profile_that_renames(tool: str) -> str:
@@ -51,10 +48,8 @@ def profile_that_renames(tool: str) -> str:
 def why_not_shown(tool: str, profile: str) -> str:
     """The reason why hosts of a profile, which is named by itself or by a label, do not see a tool under this name; "":
     there is no such tool."""
-
-    with client() as control:
-        if not any(each.get("name") == tool for each in control.request(TOOLS)):
-            return ""
+    if not _is_known(tool):
+        return ""
     found = _profiles_of_hub()
     rules = found.get(profile) or next((each for each in found.values() if profile in each.hosts), None)
     if rules is not None and (new := rules.rename.get(tool)):
@@ -62,7 +57,11 @@ def why_not_shown(tool: str, profile: str) -> str:
     return f"the profile {profile} leaves {tool} out; `hubd tools --profile {profile}` lists what it shows"
 
 
-def _profiles_of_hub() -> "Mapping[str, Profile]":
+def _is_known(tool: str) -> bool:
+    return any(each.get("name") == tool for each in ask_hub(TOOLS))
+
+
+def _profiles_of_hub() -> Mapping[str, Profile]:
     """The profiles in the files of the running hub; none, if these cannot be read."""
     return config_of_hub(ask_hub(STATUS)).profiles
 
@@ -73,7 +72,6 @@ def _profile_of(options: Desk, name: str, refused: "CallRefused") -> str:
     Raises:
         ControlFailed: there is none.
     """
-
     say_refused_file(options.output)
     try:
         profiles = options.loaded.config.profiles
@@ -93,7 +91,6 @@ def _profile_of(options: Desk, name: str, refused: "CallRefused") -> str:
 
 def _without(label: str, profiles: "Mapping[str, Profile]", *, searches: bool) -> str:
     """The view of hosts whose label no profile lists. `searches`: one of them is in search mode."""
-
     shown = "all there is: `hubd tools`"
     if DEFAULT_PROFILE in profiles:
         shown = "the profile default: `hubd tools --profile default`"
@@ -103,13 +100,11 @@ def _without(label: str, profiles: "Mapping[str, Profile]", *, searches: bool) -
 
 def why_refused(refused: "CallRefused", tool: str, hub: "HubSession", options: Desk) -> str:
     """The answer to a host of the profile whose call is refused; for people also whether the profile is why."""
-
     if options.raw or refused.error.get("code") != INVALID_PARAMS:
         return str(refused)
     if any(each.get("name") == tool for each in hub.items("tools/list", "tools")):
         return str(refused)
-    with client() as control:
-        if not any(each.get("name") == tool for each in control.request(TOOLS)):
-            return str(refused)
+    if not _is_known(tool):
+        return str(refused)
     shows = f"`hubd tools --profile {options.profile}` shows what it has"
     return f"{refused} (the profile {options.profile} leaves it out, or gives it another name: {shows})"

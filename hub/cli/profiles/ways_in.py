@@ -4,7 +4,6 @@ how hosts come to be shown a profile by them, in sentences for whoever has writt
 A host is shown the profile that its token names, else the one that its entry names, else the one that lists its label.
 """
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,11 +15,10 @@ from msgspec import Struct
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError
-from config.hosts.facts import KnownHost, Machine, all_hosts, every_user_file
-from config.hosts.hub_entries import Records, our_entries, url_of
+from config.hosts.facts import KnownHost, all_hosts, every_user_file
+from config.hosts.hub_entries import our_entries, url_of
 from config.hosts.install import text_at
-from config.hub_paths import install_records_path, tokens_path
-from config.loading.assemble import load_all
+from config.hub_paths import tokens_path
 from config.loading.check_profiles import OWN_LABEL
 from config.loading.host_files import command_of
 from config.secrets.state_file import StateUnreadable
@@ -65,29 +63,26 @@ class HostWays(Struct, frozen=True):
 
 def ways_in(options: Desk, hosts: list[str]) -> HostWays:
     """The entries of these hosts, and all tokens. What cannot be read is passed over: a sentence less is said."""
-
     configured: Sequence[AccessToken] = ()
     with suppress(ConfigError):
-        configured = load_all(options.config, os.environ, partly=True).config.access.tokens
-    return HostWays({host: tuple(_entries(host)) for host in hosts}, tuple(tokens(configured)))
+        configured = options.loaded.config.access.tokens
+    return HostWays({host: tuple(_entries(host, options)) for host in hosts}, tuple(tokens(configured)))
 
 
-def _entries(label: str) -> Iterator[WrittenEntry]:
+def _entries(label: str, options: Desk) -> Iterator[WrittenEntry]:
     host = all_hosts().get(label)
     if host is None:
         return
     with suppress(EditError, OSError):
-        records = Records(install_records_path())
-        for place in every_user_file(host, Machine.this()):
+        for place in every_user_file(host, options.machine):
             with suppress(EditError, EditRefused, OSError):
                 entries = serverfile.entries(place.kept, text_at(place.path))
-                for key in our_entries(place, entries, records):
+                for key in our_entries(place, entries, options.records):
                     yield entry_of(place.path, entries[key])
 
 
 def entry_of(path: Path, entry: Any) -> WrittenEntry:
     """The words of an entry of the hub in this file about the view of its host. Pure."""
-
     if (url := url_of(entry)) is not None:
         last = _behind_mcp(url)
         profile = last.removeprefix(PROFILE_MARK) if last.startswith(PROFILE_MARK) else ""
@@ -116,9 +111,8 @@ def _say(words: list[str], option: str) -> str:
     return found
 
 
-def tokens(configured: "Sequence[AccessToken]") -> Iterator[TokenWay]:
+def tokens(configured: Sequence[AccessToken]) -> Iterator[TokenWay]:
     """The tokens of `hubd token new`, as far as they can be read, and those of the configuration."""
-
     with suppress(StateUnreadable):
         for name, kept in TOKENS.read(tokens_path()).items():
             yield TokenWay(name, kept.host or name, kept.profile)

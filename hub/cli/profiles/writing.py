@@ -10,9 +10,9 @@ from config.editing.text import toml
 from config.hosts.facts import all_hosts
 from config.tables.profiles import Profile
 from hub.cli.configuration.saving import reload_hub, save, say_problems
-from hub.cli.desk import Desk, Output, UsageError, agreed, client
-from hub.cli.profiles.choice import Choice, with_unknown
+from hub.cli.desk import Desk, Output, UsageError, agreed, ask_hub
 from hub.cli.profiles.evidence import Evidence
+from hub.cli.profiles.tool_globs import Choice, with_unknown
 from hub.cli.profiles.ways_in import arrivals, ways_in
 from hub.cli.render.words import about
 from hub.control.answers import Status
@@ -31,14 +31,15 @@ def new_settings(
     here = {each.name for each in evidence.status.upstreams}
     said = Choice(before.servers, tuple(glob for glob in before.tools if glob not in dropped))
     choice = with_unknown(choice, said, here, evidence.uses.tools)
-    settings: dict[str, Any] = {}
-    if any(host not in before.hosts for host in hosts):
-        settings["hosts"] = list(dict.fromkeys([*before.hosts, *hosts]))
-    if set(choice.servers) != set(before.servers):
-        settings["servers"] = list(choice.servers)
-    if set(choice.tools) != set(before.tools):
-        settings["tools"] = list(choice.tools)
-    return settings
+    wanted = {"hosts": dict.fromkeys([*before.hosts, *hosts]), "servers": choice.servers, "tools": choice.tools}
+    return {key: list(value) for key, value in wanted.items() if set(value) != set(getattr(before, key))}
+
+
+def leave_unchanged(output: Output, why: str = "nothing was changed") -> int:
+    """Say that nothing is written; the exit code."""
+    output.set(did="unchanged")
+    output.say(why)
+    return EX_OK
 
 
 def may_change(options: Desk, name: str, before: "Profile", settings: Mapping[str, Any]) -> bool:
@@ -62,7 +63,6 @@ def may_change(options: Desk, name: str, before: "Profile", settings: Mapping[st
 
 def changes(name: str, before: "Profile", settings: Mapping[str, Any]) -> list[str]:
     """The lines of a profile that go (`-`) and that come (`+`). Pure."""
-
     was = {key: list(getattr(before, key)) for key in settings}
     lines = [toml.render(("profiles",), name, each).splitlines()[1:] for each in (was, dict(settings))]
     return [f"{sign} {line}" for sign, found in zip("-+", lines, strict=True) for line in found]
@@ -76,14 +76,15 @@ def write(options: Desk, name: str, settings: Mapping[str, Any], of: Sequence[st
     Raises:
         EditError: hubd.toml cannot be edited for certain.
     """
-
     output = options.output
     draft = Draft(options.config, os.environ)
     draft.put_profile(name, settings)
     if problems := draft.problems():
         say_problems(problems, output)
         return output.fail(EX_CONFIG, "nothing was changed")
-    _warn(draft, name, output)
+    for warning in draft.warnings_of_main():
+        if name in warning.keys:
+            output.warn(str(warning))
     saved = save(draft, "written", f"profile {name}", output)
     code = reload_hub(saved, output)
     if code == EX_OK and output.member("hub") != "elsewhere":
@@ -93,25 +94,16 @@ def write(options: Desk, name: str, settings: Mapping[str, Any], of: Sequence[st
     return code
 
 
-def _warn(draft: "Draft", name: str, output: Output) -> None:
-    for warning in draft.warnings_of_main():
-        if name in warning.keys:
-            output.warn(str(warning))
-
-
 def status_now() -> Status:
     """The status of the running hub; of none, one without hosts."""
-
     try:
-        with client() as control:
-            return control.request(STATUS)
+        return ask_hub(STATUS)
     except HubNotRunning:
         return Status()
 
 
 def _say_shown(name: str, status: Status, output: Output) -> None:
     """Report what the hosts of a profile are shown now."""
-
     row = next((each for each in status.profiles if each.name == name), None)
     if row is not None:
         hosts = f", shown to {row.hosts} attached {'host' if row.hosts == 1 else 'hosts'}" if row.hosts else ""
@@ -122,7 +114,6 @@ def _say_shown(name: str, status: Status, output: Output) -> None:
 
 def say_arrivals(options: Desk, name: str, labels: Sequence[str], status: Status, *, changed: bool = True) -> None:
     """Note how hosts come to be shown the profile, or why they are not."""
-
     ways = ways_in(options, [*labels])
     for text in arrivals(name, labels, status, ways, all_hosts(), changed=changed):
         options.output.note(text)

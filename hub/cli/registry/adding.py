@@ -42,7 +42,7 @@ def add_listed(options: Desk, own: Mapping[str, Any]) -> int:
         name, version = split(options.name)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    known, output = Known(options.config), options.output
+    known, output = Known(options.loaded), options.output
     there = find(known.choose(options.registry), name, version, output.progress)
     found = choose_registry(there, options, name, version)
     server = found.listed.server

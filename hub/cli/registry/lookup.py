@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from config.errors import ConfigError
-from config.loading.assemble import Loaded, load_all
+from config.loading.assemble import Loaded
 from config.loading.check import flaw_of_registry
 from config.loading.variables import Unresolved, Variables
 from config.references import fill_references, references_in
@@ -23,13 +23,11 @@ from upstreams.references import Unresolvable, read_references
 class Known:
     """The registries that there are, in the order in which they are asked, and the upstreams."""
 
-    def __init__(self, named: Path | None) -> None:
-        """Raises: ConfigError, if the configuration cannot be used."""
-        self._loaded: Loaded = load_all(named, os.environ, partly=True)
-        self.upstreams = self._loaded.config.upstreams
-        self._registries = in_order(self._loaded.config.registries)
-        main = next(iter(self._loaded.sources), None)
-        self._variables = Variables(self._loaded.environ or os.environ, main.parent if main else Path.cwd())
+    def __init__(self, loaded: Loaded) -> None:
+        self.upstreams = loaded.config.upstreams
+        self._registries = in_order(loaded.config.registries)
+        main = next(iter(loaded.sources), None)
+        self._variables = Variables(loaded.environ or os.environ, main.parent if main else Path.cwd())
 
     def get(self, name: str) -> Registry:
         """One registry.
@@ -75,7 +73,6 @@ def find(registries: Sequence[Registry], name: str, version: str, screen: Screen
     Raises:
         RegistryFailed: one of them does not say: what it has may be another server of that name.
     """
-
     answers = run_all(lambda client, registry: client.version(registry, name, version), registries, screen)
     found = []
     for registry, listed in zip(registries, answers, strict=True):

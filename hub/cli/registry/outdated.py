@@ -42,7 +42,7 @@ class UpdateState(Struct, frozen=True, kw_only=True):
 def list_outdated(options: Desk) -> int:
     """Show them; a registry that does not answer is said, and the exit code then."""
     output = options.output
-    known = Known(options.config)
+    known = Known(options.loaded)
     sources = {name: source_of(each.source) for name, each in known.upstreams.items()}
     asked = {name: source for name, source in sources.items() if source is not None}
     if not asked:

@@ -20,7 +20,7 @@ def search(options: Desk) -> int:
     words = [word.lower() for text in options.words_of_search for word in text.split()]
     if not words or any(not word.isprintable() for word in words):
         raise UsageError("say what to look for: a part of a server's name")
-    registries = Known(options.config).choose(options.registry)
+    registries = Known(options.loaded).choose(options.registry)
     longest = max(words, key=len)
     answers = run_all(lambda client, registry: client.search(registry, longest), registries, output.progress)
     failed = [answer for answer in answers if isinstance(answer, RegistryFailed)]

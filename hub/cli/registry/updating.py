@@ -41,7 +41,7 @@ def update(options: Desk) -> int:
         NotAdded, RegistryFailed, UsageError, EditError: it stays as it is.
     """
     output = options.output
-    known = Known(options.config)
+    known = Known(options.loaded)
     settings = Draft(options.config, os.environ).settings_of(options.name)
     source = source_of(str(settings.get("source", "")))
     if source is None:

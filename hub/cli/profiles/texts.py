@@ -1,5 +1,6 @@
-"""The screens of the commands of profiles. Pure."""
+"""The texts that commands show about profiles: tables, the same for programs, and comments of a suggestion. Pure."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,17 +24,10 @@ def profiles(status: Status, configured: Mapping[str, Profile]) -> list[Block]:
             *searching,
             "`hubd profile suggest HOST` makes one for a host; with `hubd tools --pick NAME` you choose yourself",
         ]
-    rows: list[tuple[Cell, ...]] = [
-        (
-            paint(each.name, "name"),
-            _labels(configured, each.name),
-            each.hosts,
-            each.tools,
-            about(each.tokens),
-            each.search,
-        )
-        for each in status.profiles
-    ]
+    rows: list[tuple[Cell, ...]] = []
+    for each in status.profiles:
+        name, labels = paint(each.name, "name"), _labels(configured, each.name)
+        rows.append((name, labels, each.hosts, each.tools, about(each.tokens), each.search))
     heads = ("PROFILE", "FOR", "ATTACHED", "TOOLS", "TOKENS", "SEARCH")
     table = Table(heads, rows, shorten=("FOR", "PROFILE"), drop=("SEARCH", "ATTACHED"))
     others: list[Block] = []
@@ -82,13 +76,7 @@ def profiles_json(status: Status, configured: Mapping[str, Profile]) -> dict[str
         ],
         "others": {"tools": status.all_tools, "tokens": status.all_tokens},
         "searching": [
-            {
-                "host": each.host,
-                "label": each.label,
-                "profile": each.profile,
-                "tools": each.tools,
-                "tokens": each.tokens,
-            }
+            {name: getattr(each, name) for name in ("host", "label", "profile", "tools", "tokens")}
             for each in status.hosts
             if each.search
         ],
@@ -114,12 +102,10 @@ def comments(host: str, why: str, taken: Sequence[ToolUse], tools: Sequence[Tool
 def _servers_left_out(taken: Sequence[ToolUse], tools: Sequence[ToolUse]) -> str:
     """The servers of which tools are left out."""
     names = {each.name for each in taken}
-    count: dict[str, tuple[int, int]] = {}
-    for each in tools:
-        out, whole = count.get(each.server, (0, 0))
-        count[each.server] = out + (each.name not in names), whole + 1
+    whole = Counter(each.server for each in tools)
+    out = Counter(each.server for each in tools if each.name not in names)
     return ", ".join(
-        f"{server} ({'all ' if out == whole else ''}{out}{'' if out == whole else f' of {whole}'})"
-        for server, (out, whole) in count.items()
-        if out
+        f"{server} (all {count})" if out[server] == count else f"{server} ({out[server]} of {count})"
+        for server, count in whole.items()
+        if out[server]
     )

@@ -1,5 +1,5 @@
-"""A set of tools as the settings `servers` and `tools` of a profile, and back; pure. Profiles that leave a new server
-out: what `hubd add` says of them.
+"""A set of tools as the settings `servers` and `tools` of a profile, and back; pure. And what `hubd add` says of
+profiles that leave a new server out.
 """
 
 import re
@@ -12,6 +12,7 @@ from msgspec import Struct
 from config.errors import ConfigError
 from config.name_globs import ALL, MAX_CHARS, MAX_GLOBS, MAX_WILD, NameChoice, may_choose
 from config.tables.profiles import Profile
+from hub.catalog.names import join_some
 from hub.cli.desk import Desk
 from hub.control.answers import ToolUse
 from hub.wire.printable import printable
@@ -53,8 +54,8 @@ class Away(Struct, frozen=True):
         return f"{self.start or f'{self.server}:'}*" if self.server else self.start
 
 
-def tools_of_choice(choice: Choice, tools: Iterable[ToolUse]) -> list[ToolUse]:
-    """The tools that a choice shows."""
+def tools_of_choice(choice: Choice | Profile, tools: Iterable[ToolUse]) -> list[ToolUse]:
+    """The tools that a choice or a profile shows."""
     names = NameChoice(choice.tools)
     return [each for each in tools if each.server in (choice.servers or (each.server,)) and each.name in names]
 
@@ -78,37 +79,33 @@ def choice_of(
     *,
     closed: bool = False,
 ) -> Choice:
-    """The choice that shows the tools whose names are `chosen`, of all `tools`. Those that cannot be named are shown
+    """The choice that shows the tools whose names are `chosen`, of all `tools`. Tools that cannot be named are shown
     where all others of their server are.
 
-    `others`: servers that are shown for what else they have. `kept`: those of them that are to show their tools, too,
-    as soon as they have some, each with the beginning of the names of these; "": they have none in common. `closed`:
-    there are servers that are in neither, and not to be shown.
+    `others`: servers that are shown for what else they have. `kept`: servers among them that are to show their tools,
+    too, as soon as they have some, each with the beginning of the names of these; "": they have none in common.
+    `closed`: there are servers that are in neither, and not to be shown.
     """
     named: dict[str, list[str]] = {}
-    odd = {each.server for each in tools if not can_be_named(each.name)}
     for each in tools:
         if can_be_named(each.name):
             named.setdefault(each.server, []).append(each.name)
-    others = [*others, *(each for each in dict.fromkeys(use.server for use in tools) if each not in named)]
-    taken = {server: [name for name in names if name in chosen] for server, names in named.items()}
-    taken = {server: names for server, names in taken.items() if names}
+    taken = {server: found for server, names in named.items() if (found := [each for each in names if each in chosen])}
+    unnamed = dict.fromkeys(each.server for each in tools if each.server not in named)
+    starts = tuple(f"{start}*" for start in kept.values() if start)
+    if not taken and not kept:
+        return Choice((), ())
     if not taken:
-        return Choice(tuple(others), ALL if not all(kept.values()) else _starts(kept)) if kept else Choice((), ())
+        return Choice((*others, *unnamed), starts if all(kept.values()) else ALL)
     is_all = taken.keys() == named.keys() and not closed
-    servers = () if is_all else (*taken, *(each for each in others if each not in named))
-    if all(len(names) == len(named[server]) for server, names in taken.items()):
-        return Choice(servers)
+    servers = () if is_all else (*taken, *(each for each in (*others, *unnamed) if each not in named))
     rest = [name for server in taken for name in named[server] if name not in chosen]
-    if _are_exceptions(rest, sum(len(named[server]) for server in taken), kept) and not odd & taken.keys():
+    if not rest:
+        return Choice(servers)
+    odd = {each.server for each in tools if not can_be_named(each.name)}
+    if odd.isdisjoint(taken) and _are_exceptions(rest, sum(len(named[server]) for server in taken), kept):
         return Choice(servers, tuple(f"!{name}" for name in rest))
-    starts = _starts(kept)
     return Choice(servers, (*_globs(taken, named, odd, MAX_WILD - len(starts)), *starts))
-
-
-def _starts(kept: Mapping[str, str]) -> tuple[str, ...]:
-    """The globs of all tools that servers will have."""
-    return tuple(f"{start}*" for start in kept.values() if start)
 
 
 def _are_exceptions(rest: Sequence[str], count: int, kept: Mapping[str, str]) -> bool:
@@ -143,12 +140,13 @@ def with_unknown(choice: Choice, before: Choice, servers: Collection[str], tools
     elsewhere = [each for each in before.servers if each not in servers and each not in choice.servers]
     names = [each.name for each in tools]
     globs = [glob for glob in before.tools if not is_known(glob.removeprefix("!"), names) and glob not in choice.tools]
-    if choice.tools == ALL:  # with names that are given, it would be all no more
-        globs = [glob for glob in globs if glob.startswith("!")]
-    if not choice.tools:  # those that only take away would leave the rest
-        globs = [glob for glob in globs if not glob.startswith("!")]
-    chosen = () if choice.tools == ALL and globs else choice.tools
-    return Choice((*choice.servers, *elsewhere) if choice.servers else (), (*chosen, *globs))
+    if choice.tools == ALL:  # beside globs that add something, it would be all no more
+        said = tuple(glob for glob in globs if glob.startswith("!")) or ALL
+    elif not choice.tools:  # globs that only take away would leave the rest
+        said = tuple(glob for glob in globs if not glob.startswith("!"))
+    else:
+        said = (*choice.tools, *globs)
+    return Choice((*choice.servers, *elsewhere) if choice.servers else (), said)
 
 
 def is_known(glob: str, names: Iterable[str]) -> bool:
@@ -167,12 +165,10 @@ def _own_prefix(server: str, by_server: Mapping[str, list[str]]) -> str:
 
 MAX_SAID: Final = 8
 """Profiles that are named; of further ones only their number."""
-SEPARATOR: Final = "__"
 
 
 def say_left_out(options: Desk, name: str, values: Mapping[str, Any]) -> None:
     """Note which profiles do not show the new server `name`, and what to change. `values`: its settings."""
-
     try:
         profiles = options.loaded.config.profiles
     except ConfigError:  # which was said when it was changed
@@ -183,7 +179,7 @@ def say_left_out(options: Desk, name: str, values: Mapping[str, Any]) -> None:
         by_remedy.setdefault(remedy, []).append(profile)
     for remedy, found in by_remedy.items():
         noun, whose = ("profile", "its") if len(found) == 1 else ("profiles", "their")
-        told = ", ".join(found[:MAX_SAID]) + (f" and {len(found) - MAX_SAID} more" if len(found) > MAX_SAID else "")
+        told = join_some(found, MAX_SAID)
         options.output.note(
             f"hosts of the {noun} {told} are not shown {name}: add {remedy.format(whose=whose)}, or choose with `hubd "
             f"tools --pick {found[0]}`"
@@ -199,7 +195,7 @@ def profiles_without(profiles: Mapping[str, Profile], name: str, prefix: str) ->
         wanted = []
         if profile.servers and name not in profile.servers:
             wanted.append(f'"{name}" to {{whose}} `servers`')
-        if prefix and not may_choose(profile.tools, f"{prefix}{SEPARATOR}"):
-            wanted.append(f'"{prefix}{SEPARATOR}*" to {{whose}} `tools`')
+        if prefix and not may_choose(profile.tools, f"{prefix}__"):
+            wanted.append(f'"{prefix}__*" to {{whose}} `tools`')
         if wanted:
             yield each, " and ".join(wanted)
