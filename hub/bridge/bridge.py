@@ -28,18 +28,10 @@ from hub.bridge.tasks.task_replies import ABSORBED, Tasks
 from hub.bridge.url_elicitation import AGAIN, FindGuide, PageVisits, UrlElicitations, round_of
 from hub.link.hub_errors import UpstreamUnauthorized
 from hub.link.interface import HostEnd, Interim
+from hub.wire import mcp
 from hub.wire.declarations import can_be_asked
 from hub.wire.jsonrpc import Failure, Reply, Result, encode, open_object, peek_array, peek_object, peek_str, raw
-from hub.wire.mcp import (
-    MAY_ASK,
-    MISSING_CAPABILITY,
-    RESOURCES_READ,
-    TOOLS_CALL,
-    URL_ELICITATION_REQUIRED,
-    Era,
-    Kind,
-    era_of,
-)
+from hub.wire.mcp import Era, Kind, era_of
 
 RELAY: Final = "relay"
 RELAY_TTL_S: Final = 24 * 3600.0
@@ -88,7 +80,7 @@ class EraBridge:
         """
         state = None
         try:
-            if crossing.operation.method not in MAY_ASK:
+            if crossing.operation.method not in mcp.MAY_ASK:
                 return await crossing.call(crossing.operation, crossing.exchange)
             crossing = self.tasks.prepare(crossing)
             if crossing.exchange.caller.era is Era.LEGACY:
@@ -172,7 +164,7 @@ class EraBridge:
     def _may_begin_again(self, crossing: Crossing) -> bool:
         """True if an operation that cannot go on may be repeated without asking: reads may, tool calls if the setting
         allows it."""
-        if crossing.operation.method != TOOLS_CALL or self._on_lost == "restart":
+        if crossing.operation.method != mcp.TOOLS_CALL or self._on_lost == "restart":
             return True
         if self._on_lost != "restart_safe":
             return False
@@ -183,7 +175,7 @@ class EraBridge:
 
 
 def _forbid_caching(reply: Reply, method: str) -> Reply:
-    if method != RESOURCES_READ or not isinstance(reply, Result) or isinstance(reply, Interim):
+    if method != mcp.RESOURCES_READ or not isinstance(reply, Result) or isinstance(reply, Interim):
         return reply
     members: Mapping[str, object] = open_object(reply.value)
     return Result(Raw(encode({**members, "ttlMs": 0, "cacheScope": "private"})))
@@ -195,7 +187,7 @@ def _explain(reply: Reply, lacking: Mapping[str, Mapping[str, object]], upstream
     `lacking`: the capabilities that were asked for in vain, as `requiredCapabilities` has them.
     """
     if isinstance(reply, Failure):
-        if reply.code == URL_ELICITATION_REQUIRED:
+        if reply.code == mcp.URL_ELICITATION_REQUIRED:
             return reply  # it says itself what it needs
         words = reply.message
         theirs: dict[str, Any] = {"server": upstream, **reply.members()}
@@ -211,4 +203,4 @@ def _explain(reply: Reply, lacking: Mapping[str, Mapping[str, object]], upstream
     names = (f"{name}.{part}" if part else name for name, parts in lacking.items() for part in parts or ("",))
     text = f"{upstream} failed after asking for what this host did not declare ({', '.join(names)}): {words}"
     data = {"requiredCapabilities": lacking, "upstream": theirs}
-    return Failure(MISSING_CAPABILITY, text.removesuffix(": "), raw(data))
+    return Failure(mcp.MISSING_CAPABILITY, text.removesuffix(": "), raw(data))

@@ -16,18 +16,9 @@ from msgspec import Raw
 from hub.catalog.view import EVERYTHING, View
 from hub.link.interface import Caller
 from hub.link.rates import TokenBucket
+from hub.wire import mcp
 from hub.wire.jsonrpc import Failure, Reply, encode_notification, peek_str, raw
-from hub.wire.mcp import (
-    INVALID_PARAMS,
-    LIST_CHANGED,
-    LIST_ROOTS,
-    LOG_LEVELS,
-    MESSAGE,
-    METHOD_NOT_FOUND,
-    PROGRESS,
-    PROGRESS_TOKEN,
-    Era,
-)
+from hub.wire.mcp import Era
 from hub.wire.questions.question import Missing, Question, with_missing
 from hub.wire.request_meta import read_number, slightly_above
 
@@ -153,7 +144,7 @@ class HostExchange:
     def send_held(self) -> None:
         """Let go of held progress: its time has come, or the operation is about to be answered."""
         if self._held is not None and self._token is not None:
-            self.send(encode_notification(PROGRESS, {PROGRESS_TOKEN: self._token, **self._held}))
+            self.send(encode_notification(mcp.PROGRESS, {mcp.PROGRESS_TOKEN: self._token, **self._held}))
             self.reported_at = trio.current_time()
         self.drop_held()
 
@@ -182,7 +173,7 @@ class HostExchange:
         if self._session is not None:
             self._session.log(params)
         elif wants_log(self.caller.log_level, peek_str(params.get("level"))):
-            self.send(encode_notification(MESSAGE, params))
+            self.send(encode_notification(mcp.MESSAGE, params))
 
     async def ask(self, question: Question) -> Reply:
         """Put a question to the host, if it can be asked; when the request is over, for its roots only."""
@@ -193,9 +184,9 @@ class HostExchange:
             if self.caller.era is Era.MODERN:
                 self.lacking = with_missing(self.lacking, question, self.caller.capabilities)
             text = f"The tool asked a question, and this caller cannot answer ({question.method})"
-            return Failure(METHOD_NOT_FOUND, text)
-        if question.method != LIST_ROOTS:  # for those it may be asked at any time
-            return Failure(INVALID_PARAMS, f"The call that this {question.method} belongs to is over")
+            return Failure(mcp.METHOD_NOT_FOUND, text)
+        if question.method != mcp.LIST_ROOTS:  # for those it may be asked at any time
+            return Failure(mcp.INVALID_PARAMS, f"The call that this {question.method} belongs to is over")
         return await self._session.ask(question, self._tell)
 
     def _say(self, message: bytes, *, vital: bool = False) -> bool | None:
@@ -215,7 +206,7 @@ def keep_untold(untold: dict[str, bytes], subject: str, message: bytes) -> None:
     """
     untold[subject] = message
     if len(untold) > MAX_UNTOLD:
-        del untold[next(each for each in untold if each not in LIST_CHANGED)]
+        del untold[next(each for each in untold if each not in mcp.LIST_CHANGED)]
 
 
 class ProgressUpkeep:
@@ -272,6 +263,6 @@ class ProgressUpkeep:
 
 def wants_log(wanted: str | None, level: str | None) -> bool:
     """True if a message of `level` passes a host's minimum; a host without one gets none."""
-    if wanted not in LOG_LEVELS or level not in LOG_LEVELS:
+    if wanted not in mcp.LOG_LEVELS or level not in mcp.LOG_LEVELS:
         return False
-    return LOG_LEVELS.index(level) >= LOG_LEVELS.index(wanted)
+    return mcp.LOG_LEVELS.index(level) >= mcp.LOG_LEVELS.index(wanted)

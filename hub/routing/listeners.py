@@ -16,6 +16,7 @@ from hub.link.hub_errors import HubError, failure_from
 from hub.link.interface import Tenant
 from hub.routing.host_exchange import HostExchange, HostSession, keep_untold
 from hub.routing.live_catalog import LiveCatalog
+from hub.wire import mcp
 from hub.wire.failures import resource_not_found
 from hub.wire.jsonrpc import (
     Failure,
@@ -28,22 +29,7 @@ from hub.wire.jsonrpc import (
     open_object,
     raw,
 )
-from hub.wire.mcp import (
-    ACKNOWLEDGED,
-    COMPLETED,
-    HUB_INFO,
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    L4,
-    LIST_CHANGED,
-    LIST_FLAGS,
-    RESULT_TYPE,
-    SERVER_INFO_KEY,
-    SUBSCRIBE,
-    SUBSCRIPTION_KEY,
-    UPDATED,
-    Kind,
-)
+from hub.wire.mcp import Kind
 from hub.wire.request_meta import split_meta
 from hub.wire.value_limits import MAX_ITEMS, has_too_many_items, read_strings
 
@@ -51,7 +37,7 @@ ACK_TIMEOUT_S: Final = 3.0
 """Seconds that owners of resources have to agree, until a host is answered without theirs."""
 RETRY_S: Final = 0.25
 """Seconds between attempts to tell a host that does not read."""
-_LEFT: Final = Failure(INTERNAL_ERROR, "The host has left")
+_LEFT: Final = Failure(mcp.INTERNAL_ERROR, "The host has left")
 
 
 class Filter(Struct, frozen=True):
@@ -71,13 +57,13 @@ def read_filter(request: Request) -> Filter:
     """
     params, _ = split_meta(request.params)
     if "notifications" not in params:
-        raise RemoteProtocolError(INVALID_PARAMS, "subscriptions/listen needs notifications, an object")
+        raise RemoteProtocolError(mcp.INVALID_PARAMS, "subscriptions/listen needs notifications, an object")
     if has_too_many_items(params["notifications"]):
-        raise RemoteProtocolError(INVALID_PARAMS, f"notifications has more than {MAX_ITEMS} items")
+        raise RemoteProtocolError(mcp.INVALID_PARAMS, f"notifications has more than {MAX_ITEMS} items")
     wanted = open_object(params["notifications"])
-    flags = {flag: bytes(wanted.get(flag, b"false")) for flag in LIST_FLAGS}
+    flags = {flag: bytes(wanted.get(flag, b"false")) for flag in mcp.LIST_FLAGS}
     if wrong := [flag for flag, value in flags.items() if value not in (b"true", b"false")]:
-        raise RemoteProtocolError(INVALID_PARAMS, f"{wrong[0]} is true or false")
+        raise RemoteProtocolError(mcp.INVALID_PARAMS, f"{wrong[0]} is true or false")
     on = frozenset(flag for flag, value in flags.items() if value == b"true")
     return Filter(on, _strings(wanted, "resourceSubscriptions"), _strings(wanted, "taskIds"))
 
@@ -113,7 +99,7 @@ class ChangeListener:
     def updated(self, upstream: str, uri: str) -> None:
         """Tell of a change in the host's own spelling; of a part of a watched resource, in the hub's."""
         for form in self._forms.get((upstream, uri)) or (self._live.of(self.view).emitter(upstream)(uri),):
-            self.notify(f"updated {form}", UPDATED, {"uri": raw(form)})
+            self.notify(f"updated {form}", mcp.UPDATED, {"uri": raw(form)})
 
     async def watch(self, uri: str) -> Failure | None:
         """Have `uri` watched by its owners; None if one agreed, else the refusal of the first.
@@ -122,7 +108,7 @@ class ChangeListener:
         """
         routes = await self._routes(uri)
         if not routes:
-            return resource_not_found(uri, L4)
+            return resource_not_found(uri, mcp.L4)
         refusals: dict[str, Failure] = {}
         async with trio.open_nursery() as nursery:
             for route in routes:
@@ -139,14 +125,14 @@ class ChangeListener:
             try:
                 refusal = await upstream.subscribe(route.original, self)
             except HubError as error:
-                refusal = failure_from(error, SUBSCRIBE)
+                refusal = failure_from(error, mcp.SUBSCRIBE)
         if isinstance(refusal, Failure):
             refusals[route.upstream] = refusal
         elif self.closed:
             refusals[route.upstream] = _LEFT
             upstream.unsubscribe(route.original, self)
         elif route not in self._live.of(self.view).resolve_uri(uri):  # hidden while the upstream was asked
-            refusals[route.upstream] = resource_not_found(uri, L4)
+            refusals[route.upstream] = resource_not_found(uri, mcp.L4)
             if key not in self._forms:
                 upstream.unsubscribe(route.original, self)
         else:
@@ -171,7 +157,7 @@ class ChangeListener:
         """An upstream is gone for good: what was watched there is not watched any more, and has changed."""
         for uri, routes in list(self.held.items()):
             if any(route.upstream == upstream for route in routes):
-                self.notify(f"updated {uri}", UPDATED, {"uri": raw(uri)})
+                self.notify(f"updated {uri}", mcp.UPDATED, {"uri": raw(uri)})
             routes[:] = [route for route in routes if route.upstream != upstream]
             if not routes:
                 del self.held[uri]
@@ -183,7 +169,7 @@ class ChangeListener:
         self.view = view
         for uri, routes in list(self.held.items()):
             if not set(routes) & set(self._live.of(self.view).resolve_uri(uri)):
-                self.notify(f"updated {uri}", UPDATED, {"uri": raw(uri)})
+                self.notify(f"updated {uri}", mcp.UPDATED, {"uri": raw(uri)})
                 self.unwatch(uri)
 
     def close(self) -> None:
@@ -219,7 +205,7 @@ class ListenStream(ChangeListener):
         self.caller = exchange.caller
         self.filter = wanted
         self._send = exchange.send
-        self._meta = raw({SUBSCRIPTION_KEY: id})
+        self._meta = raw({mcp.SUBSCRIPTION_KEY: id})
         self._acknowledged = self._over = False
         self._unsent: dict[str, bytes] = {}
         self._news = trio.Event()
@@ -233,19 +219,19 @@ class ListenStream(ChangeListener):
     def list_changed(self, kinds: set[Kind]) -> None:
         """Lists of these kinds changed; say so if the host asked for it."""
         for flag in self.filter.lists:
-            method = LIST_FLAGS[flag]
-            if kinds & set(LIST_CHANGED[method]):
+            method = mcp.LIST_FLAGS[flag]
+            if kinds & set(mcp.LIST_CHANGED[method]):
                 self.notify(method, method, {})
 
     def acknowledge(self, tasks: list[str] | None) -> None:
         """Send the acknowledgement: the part of the filter that is honoured."""
-        honoured: dict[str, object] = {flag: True for flag in LIST_FLAGS if flag in self.filter.lists}
+        honoured: dict[str, object] = {flag: True for flag in mcp.LIST_FLAGS if flag in self.filter.lists}
         if self.filter.uris is not None:
             honoured["resourceSubscriptions"] = [uri for uri in self.filter.uris if uri in self.held]
         if tasks is not None:
             honoured["taskIds"] = tasks
         params = {"_meta": self._meta, "notifications": raw(honoured)}
-        self._send(encode_notification(ACKNOWLEDGED, params), vital=True)
+        self._send(encode_notification(mcp.ACKNOWLEDGED, params), vital=True)
         self._acknowledged = True
 
     async def run(self) -> None:
@@ -274,5 +260,5 @@ class ListenStream(ChangeListener):
     @property
     def result(self) -> Result:
         """The answer to the request, at the end."""
-        meta = {**open_object(self._meta), SERVER_INFO_KEY: HUB_INFO}
-        return Result(raw({RESULT_TYPE: COMPLETED, "_meta": meta}))
+        meta = {**open_object(self._meta), mcp.SERVER_INFO_KEY: mcp.HUB_INFO}
+        return Result(raw({mcp.RESULT_TYPE: mcp.COMPLETED, "_meta": meta}))

@@ -30,33 +30,12 @@ from hub.routing.own_tools import ToolSearch
 from hub.routing.resolve import Resolver
 from hub.routing.resource_reads import ResourceReads, is_plain
 from hub.routing.subscriptions import Subscriptions
+from hub.wire import mcp
 from hub.wire.declarations import EXPERIMENTAL, NO_HUBS, HubChain, announcement, negotiate
 from hub.wire.failures import resource_not_found
 from hub.wire.http.mcp_headers import Mirror
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, peek_object, peek_str, raw
-from hub.wire.mcp import (
-    ALL_VERSIONS,
-    COMPLETE,
-    DISCOVER,
-    HUB_INFO,
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    L1,
-    LIST_METHOD,
-    LISTEN,
-    METHOD_NOT_FOUND,
-    PING,
-    PROMPTS_GET,
-    RESOURCES_READ,
-    SERVER_INFO_KEY,
-    SUBSCRIBE,
-    TASKS_EXTENSION,
-    TOOLS_CALL,
-    UI_EXTENSION,
-    UNSUBSCRIBE,
-    Era,
-    Kind,
-)
+from hub.wire.mcp import Era, Kind
 from hub.wire.request_meta import read_number
 from hub.wire.value_limits import data_of
 
@@ -68,9 +47,9 @@ _EVERYTHING: Final = {
     "completions": {},
     "logging": {},
 }
-_CAPABILITIES: Final = {**_EVERYTHING, "extensions": {UI_EXTENSION: {}}}
+_CAPABILITIES: Final = {**_EVERYTHING, "extensions": {mcp.UI_EXTENSION: {}}}
 """A superset: legacy hosts read it once, while upstreams come, go and change."""
-_MODERN_CAPABILITIES: Final = {**_EVERYTHING, "extensions": {UI_EXTENSION: {}, TASKS_EXTENSION: {}}}
+_MODERN_CAPABILITIES: Final = {**_EVERYTHING, "extensions": {mcp.UI_EXTENSION: {}, mcp.TASKS_EXTENSION: {}}}
 """Tasks are an extension of the modern revision only."""
 
 DISCOVER_TTL_MS: Final = 60_000
@@ -80,7 +59,7 @@ NO_COMPLETION: Final = Result(raw({"completion": {"values": [], "total": 0, "has
 def initialize_result(version: str, instructions: str, behind: HubChain = NO_HUBS) -> Raw:
     """The answer to `initialize`, after agreeing on `version`. `behind`: the hubs that upstreams are."""
     capabilities = {**_CAPABILITIES, EXPERIMENTAL: announcement(behind)}
-    result = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": HUB_INFO}
+    result = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": mcp.HUB_INFO}
     return raw(result | ({"instructions": instructions} if instructions else {}))
 
 
@@ -111,17 +90,17 @@ class Router:
         self._progress = progress
         self._reading = reading
         self._handlers: dict[str, Callable[[Request, HostExchange], Awaitable[Reply]]] = {
-            PING: self._ping,
-            DISCOVER: self._discover,
-            TOOLS_CALL: partial(self._call_by_name, Kind.TOOL, "tool"),
-            PROMPTS_GET: partial(self._call_by_name, Kind.PROMPT, "prompt"),
-            RESOURCES_READ: self._read_resource,
-            COMPLETE: self._complete,
-            SUBSCRIBE: self._subscriptions.subscribe,
-            UNSUBSCRIBE: self._subscriptions.unsubscribe,
-            LISTEN: self._subscriptions.listen,
+            mcp.PING: self._ping,
+            mcp.DISCOVER: self._discover,
+            mcp.TOOLS_CALL: partial(self._call_by_name, Kind.TOOL, "tool"),
+            mcp.PROMPTS_GET: partial(self._call_by_name, Kind.PROMPT, "prompt"),
+            mcp.RESOURCES_READ: self._read_resource,
+            mcp.COMPLETE: self._complete,
+            mcp.SUBSCRIBE: self._subscriptions.subscribe,
+            mcp.UNSUBSCRIBE: self._subscriptions.unsubscribe,
+            mcp.LISTEN: self._subscriptions.listen,
         }
-        for kind, method in LIST_METHOD.items():
+        for kind, method in mcp.LIST_METHOD.items():
             self._handlers[method] = self._lister(kind)
         self._handlers |= bridge.tasks.handles.handlers(self._forwarder.reply_for_host)
 
@@ -173,7 +152,7 @@ class Router:
         """
         requested = peek_str(params.get("protocolVersion"))
         if requested is None:
-            raise RemoteProtocolError(INVALID_PARAMS, "initialize needs a protocolVersion, for instance 2025-11-25")
+            raise RemoteProtocolError(mcp.INVALID_PARAMS, "initialize needs a protocolVersion, for instance 2025-11-25")
         version = negotiate(requested)
         catalog = self._live.of(view)
         result = initialize_result(version, catalog.instructions, catalog.behind)
@@ -181,7 +160,7 @@ class Router:
 
     def at_once(self, request: Request, caller: Caller, view: View) -> Result | None:
         """The cached copy of the resource that `request` reads, for `caller`; None: only `dispatch` can tell."""
-        if request.method != RESOURCES_READ or self._reading is None or not is_plain(request):
+        if request.method != mcp.RESOURCES_READ or self._reading is None or not is_plain(request):
             return None
         uri, catalog = peek_str(request.params["uri"]), self._live.of(view)
         if uri is None or not (routes := catalog.resolve_uri(uri)):
@@ -201,7 +180,7 @@ class Router:
         """
         handler = self._handlers.get(request.method)
         if handler is None:
-            return Failure(METHOD_NOT_FOUND, f"Method not found: {request.method}")
+            return Failure(mcp.METHOD_NOT_FOUND, f"Method not found: {request.method}")
         wants_progress = exchange.wants_progress
         if wants_progress:
             self._progress.add(exchange)
@@ -224,20 +203,20 @@ class Router:
 
     async def _ping(self, request: Request, exchange: HostExchange) -> Reply:
         if exchange.caller.era is Era.MODERN:
-            return Failure(METHOD_NOT_FOUND, "There is no ping in this revision")
+            return Failure(mcp.METHOD_NOT_FOUND, "There is no ping in this revision")
         return NOTHING
 
     async def _discover(self, request: Request, exchange: HostExchange) -> Reply:
         if exchange.caller.era is Era.LEGACY:
-            return Failure(METHOD_NOT_FOUND, "server/discover is a request of 2026-07-28; this connection is older")
+            return Failure(mcp.METHOD_NOT_FOUND, "server/discover is a request of 2026-07-28; this connection is older")
         catalog = self._live.of(exchange.view)
         result: dict[str, object] = {
             "resultType": "complete",
-            "supportedVersions": ALL_VERSIONS,
+            "supportedVersions": mcp.ALL_VERSIONS,
             "capabilities": {**_MODERN_CAPABILITIES, EXPERIMENTAL: announcement(catalog.behind)},
             "ttlMs": DISCOVER_TTL_MS if self.settled.is_set() else SETTLING_TTL_MS,  # soon again, until all have
             "cacheScope": "private",
-            "_meta": {SERVER_INFO_KEY: HUB_INFO},
+            "_meta": {mcp.SERVER_INFO_KEY: mcp.HUB_INFO},
         }
         return Result(raw(result | ({"instructions": catalog.instructions} if catalog.instructions else {})))
 
@@ -249,7 +228,7 @@ class Router:
             cursor = request.params.get("cursor")
             text = None if cursor is None else peek_str(cursor)
             if cursor is not None and text is None:
-                return Failure(INVALID_PARAMS, "A cursor is a string")
+                return Failure(mcp.INVALID_PARAMS, "A cursor is a string")
             if text is None:  # one that goes on with a list goes on with that
                 await self._lists.freshen([part.name for part in self._live.of(exchange.view).parts], kind)
             caller = exchange.caller
@@ -257,7 +236,7 @@ class Router:
                 kind,
                 caller.version,
                 text,
-                ui=UI_EXTENSION in peek_object(caller.capabilities.get("extensions")),
+                ui=mcp.UI_EXTENSION in peek_object(caller.capabilities.get("extensions")),
                 principal=caller.identity.principal,
                 ttl_ms=self._lists.ttl_ms,
             )
@@ -268,12 +247,12 @@ class Router:
     async def _call_by_name(self, kind: Kind, noun: str, request: Request, exchange: HostExchange) -> Reply:
         name = peek_str(request.params.get("name"))
         if name is None:
-            return Failure(INVALID_PARAMS, f"{request.method} needs the name of a {noun}")
+            return Failure(mcp.INVALID_PARAMS, f"{request.method} needs the name of a {noun}")
         if name in META_TOOLS and kind is Kind.TOOL and not exchange.view.server:
             return await self._meta_call(name, request, exchange)
         route = await self._resolver.find(kind, name, exchange)
         if route is None:
-            return Failure(INVALID_PARAMS, f"Unknown {noun}: {name}; {kind.value}/list names those there are")
+            return Failure(mcp.INVALID_PARAMS, f"Unknown {noun}: {name}; {kind.value}/list names those there are")
         return await self._forwarder.forward(request, exchange, route, "name", kind=kind)
 
     async def _meta_call(self, meta_tool: str, request: Request, exchange: HostExchange) -> Reply:
@@ -298,12 +277,12 @@ class Router:
         return own_tools.mark(self._own(found, exchange) if found is not reply else reply, call.name)
 
     def _own(self, reply: Reply, exchange: HostExchange) -> Reply:
-        return self._forwarder.reply_for_host(reply, TOOLS_CALL, "", "", exchange)
+        return self._forwarder.reply_for_host(reply, mcp.TOOLS_CALL, "", "", exchange)
 
     async def _read_resource(self, request: Request, exchange: HostExchange) -> Reply:
         uri = peek_str(request.params.get("uri"))
         if uri is None:
-            return Failure(INVALID_PARAMS, "resources/read needs a uri")
+            return Failure(mcp.INVALID_PARAMS, "resources/read needs a uri")
         routes = await self._resolver.resource(uri, exchange)
         reply: Reply | None = None
         for route in routes:  # several only where local upstreams share files
@@ -321,14 +300,14 @@ class Router:
         ref = peek_object(request.params.get("ref"))
         route, member = await self._resolver.reference(ref, exchange)
         if route is None:
-            return Failure(INVALID_PARAMS, "ref names no prompt, resource or template that is listed")
+            return Failure(mcp.INVALID_PARAMS, "ref names no prompt, resource or template that is listed")
         snapshot = self.upstreams[route.upstream].snapshot
-        if "completions" not in snapshot.capabilities and snapshot.version != L1:  # L1 has no such capability
-            return self._forwarder.reply_for_host(NO_COMPLETION, COMPLETE, route.upstream, "", exchange)
+        if "completions" not in snapshot.capabilities and snapshot.version != mcp.L1:  # L1 has no such capability
+            return self._forwarder.reply_for_host(NO_COMPLETION, mcp.COMPLETE, route.upstream, "", exchange)
         params = {**request.params, "ref": raw({**ref, member: route.original})}
-        reply = await self._forwarder.forward(Request(request.id, COMPLETE, params), exchange, route, None)
-        if isinstance(reply, Failure) and reply.code in (METHOD_NOT_FOUND, INTERNAL_ERROR):
+        reply = await self._forwarder.forward(Request(request.id, mcp.COMPLETE, params), exchange, route, None)
+        if isinstance(reply, Failure) and reply.code in (mcp.METHOD_NOT_FOUND, mcp.INTERNAL_ERROR):
             original = peek_object(data_of(reply).get("upstream")).get("code")  # where the hub gives another code
-            if METHOD_NOT_FOUND in (reply.code, read_number(original)):
-                return self._forwarder.reply_for_host(NO_COMPLETION, COMPLETE, route.upstream, "", exchange)
+            if mcp.METHOD_NOT_FOUND in (reply.code, read_number(original)):
+                return self._forwarder.reply_for_host(NO_COMPLETION, mcp.COMPLETE, route.upstream, "", exchange)
         return reply

@@ -5,22 +5,10 @@ from collections.abc import Mapping
 
 from msgspec import Raw
 
+from hub.wire import mcp
 from hub.wire.declarations import covers
 from hub.wire.jsonrpc import Failure, peek_array, peek_object, peek_str, raw
-from hub.wire.mcp import (
-    HEADER_MISMATCH,
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    L4,
-    METHOD_NOT_FOUND,
-    MISSING_CAPABILITY,
-    RESOURCE_NOT_FOUND,
-    RESOURCES_READ,
-    UNSUPPORTED_VERSION,
-    URL_ELICITATION_REQUIRED,
-    Era,
-    era_of,
-)
+from hub.wire.mcp import Era, era_of
 from hub.wire.questions.page_urls import ForbiddenUrl, host_of
 from hub.wire.value_limits import data_of
 
@@ -41,39 +29,39 @@ def failure_for_host(
     that the host lacks from one that the hub withheld.
     """
     code, to_modern = failure.code, era_of(host_version) is Era.MODERN
-    if method == RESOURCES_READ:
+    if method == mcp.RESOURCES_READ:
         names_uri = "uri" in data_of(failure)
-        if code == RESOURCE_NOT_FOUND and to_modern:
-            return _map(failure, INVALID_PARAMS, upstream, uri)
-        if code == INVALID_PARAMS and not to_modern and era_of(upstream_version) is Era.MODERN and names_uri:
-            return _map(failure, RESOURCE_NOT_FOUND, upstream, uri)
-        if uri is not None and names_uri and code in (RESOURCE_NOT_FOUND, INVALID_PARAMS):
+        if code == mcp.RESOURCE_NOT_FOUND and to_modern:
+            return _map(failure, mcp.INVALID_PARAMS, upstream, uri)
+        if code == mcp.INVALID_PARAMS and not to_modern and era_of(upstream_version) is Era.MODERN and names_uri:
+            return _map(failure, mcp.RESOURCE_NOT_FOUND, upstream, uri)
+        if uri is not None and names_uri and code in (mcp.RESOURCE_NOT_FOUND, mcp.INVALID_PARAMS):
             return Failure(code, failure.message, raw({**data_of(failure), "uri": uri}))
     if _is_hop_local(failure, host_version, host_capabilities):
-        return _map(failure, INTERNAL_ERROR, upstream, None)
+        return _map(failure, mcp.INTERNAL_ERROR, upstream, None)
     return failure
 
 
 def resource_not_found(uri: str, host_version: str) -> Failure:
     """The hub's own error to a host that wants to read what nobody has."""
-    code = INVALID_PARAMS if era_of(host_version) is Era.MODERN else RESOURCE_NOT_FOUND
+    code = mcp.INVALID_PARAMS if era_of(host_version) is Era.MODERN else mcp.RESOURCE_NOT_FOUND
     return Failure(code, f"Resource not found: {uri}", raw({"uri": uri}))
 
 
 def _is_hop_local(failure: Failure, host_version: str, host_capabilities: Mapping[str, Raw] | None) -> bool:
     """True if the code would mean something else, or nothing, coming from the hub."""
     code = failure.code
-    if code in (HEADER_MISMATCH, UNSUPPORTED_VERSION):
+    if code in (mcp.HEADER_MISMATCH, mcp.UNSUPPORTED_VERSION):
         return True
-    if code == MISSING_CAPABILITY:
+    if code == mcp.MISSING_CAPABILITY:
         required = peek_object(data_of(failure).get("requiredCapabilities"))
         if host_capabilities is None or not required.keys() <= host_capabilities.keys():
             return False
         return covers(host_capabilities, required)
-    if code == URL_ELICITATION_REQUIRED:
+    if code == mcp.URL_ELICITATION_REQUIRED:
         pages = peek_array(data_of(failure).get("elicitations"))
-        return host_version != L4 or not all(_is_allowed(page) for page in pages)
-    return era_of(host_version) is Era.MODERN and (code == METHOD_NOT_FOUND or -32099 <= code <= -32000)
+        return host_version != mcp.L4 or not all(_is_allowed(page) for page in pages)
+    return era_of(host_version) is Era.MODERN and (code == mcp.METHOD_NOT_FOUND or -32099 <= code <= -32000)
 
 
 def _is_allowed(page: Raw) -> bool:

@@ -11,26 +11,10 @@ from urllib.parse import quote
 
 from msgspec import Raw
 
+from hub.wire import mcp
 from hub.wire.http.mcp_headers import X_MCP_HEADER, InvalidMirror, mirrors_of
 from hub.wire.jsonrpc import NULL, encode, peek_array, peek_object, peek_str, raw
-from hub.wire.mcp import (
-    COMPLETE,
-    HUB_INFO,
-    HUB_NAME,
-    HUB_SERVER,
-    HUB_SERVER_INFO,
-    L1,
-    L2,
-    PROMPTS_GET,
-    RELATED_TASK_KEY,
-    RESOURCES_READ,
-    SERVER_INFO_KEY,
-    SUBSCRIPTION_KEY,
-    TOOLS_CALL,
-    Era,
-    Kind,
-    era_of,
-)
+from hub.wire.mcp import Era, Kind, era_of
 from hub.wire.request_meta import read_freshness
 from hub.wire.value_limits import SMALL_BYTES, TooManyItems, open_result, refuse_too_many_items
 
@@ -40,16 +24,16 @@ class UnknownResultType(ValueError):
 
 
 _SHAPES: Final[Mapping[str, tuple[str, str]]] = {
-    TOOLS_CALL: ("content", "["),
-    PROMPTS_GET: ("messages", "["),
-    RESOURCES_READ: ("contents", "["),
-    COMPLETE: ("completion", "{"),
+    mcp.TOOLS_CALL: ("content", "["),
+    mcp.PROMPTS_GET: ("messages", "["),
+    mcp.RESOURCES_READ: ("contents", "["),
+    mcp.COMPLETE: ("completion", "{"),
 }
 """The member that each result must have, and the first character of its value."""
 _SCREENS = {method: f'"{name}":{opening}'.encode() for method, (name, opening) in _SHAPES.items()}
 _DOUBTS: Final[Mapping[str, tuple[bytes, ...]]] = {
-    L1: (b"related-task", b'"structuredContent"', b'"resource_link"', b'"audio"'),
-    L2: (b"related-task", b'"structuredContent"', b'"resource_link"'),
+    mcp.L1: (b"related-task", b'"structuredContent"', b'"resource_link"', b'"audio"'),
+    mcp.L2: (b"related-task", b'"structuredContent"', b'"resource_link"'),
 }
 _DOUBTS_OF_OTHERS = (b"related-task", b'"structuredContent"')
 """Bytes because of which a result between legacy peers is opened."""
@@ -90,7 +74,7 @@ def _check(method: str, found: dict[str, Raw], era: Era) -> dict[str, Raw]:
     if era is Era.MODERN and kind is not None and peek_str(kind) != "complete":
         raise UnknownResultType(f"a result of type {bytes(kind)[:40].decode(errors='replace')}")
     name, opening = _SHAPES.get(method, ("", ""))
-    forgetful = method == TOOLS_CALL and "task" not in found  # a task began though none was asked for
+    forgetful = method == mcp.TOOLS_CALL and "task" not in found  # a task began though none was asked for
     members = {"content": Raw(b"[]"), **found} if forgetful else dict(found)
     if name and not _opens_with(members.get(name), opening):
         raise UnknownResultType(f"a result of {method} without {name}")
@@ -104,17 +88,17 @@ def _opens_with(value: Raw | None, opening: str) -> bool:
 def _make_modern(method: str, members: dict[str, Raw], era: Era, upstream: str) -> None:
     """Add the members that every result of the per-request era carries; a modern upstream's caching hints stay."""
     members["resultType"] = raw("complete")
-    if method == RESOURCES_READ:
+    if method == mcp.RESOURCES_READ:
         freshness = read_freshness(members if era is Era.MODERN else {})
         members["ttlMs"] = raw(freshness.ttl_ms)
         members["cacheScope"] = raw("public" if freshness.public else "private")
     meta = _without_hop_keys(members.get("_meta"))
-    theirs = meta.pop(SERVER_INFO_KEY, None)
+    theirs = meta.pop(mcp.SERVER_INFO_KEY, None)
     if theirs is not None:
-        meta[HUB_SERVER_INFO] = theirs
-    meta[SERVER_INFO_KEY] = HUB_INFO
+        meta[mcp.HUB_SERVER_INFO] = theirs
+    meta[mcp.SERVER_INFO_KEY] = mcp.HUB_INFO
     if upstream:
-        meta[HUB_SERVER] = raw(upstream)
+        meta[mcp.HUB_SERVER] = raw(upstream)
     members["_meta"] = raw(meta)
 
 
@@ -126,18 +110,18 @@ def _make_legacy(method: str, members: dict[str, Raw], era: Era, upstream: str, 
     if "_meta" in members:
         before = peek_object(members["_meta"], counted=True)
         meta = _without_hop_keys(members["_meta"])
-        meta.pop(SERVER_INFO_KEY, None)
+        meta.pop(mcp.SERVER_INFO_KEY, None)
         if not meta and before:
             del members["_meta"]
         elif len(meta) != len(before):
             members["_meta"] = raw(meta)
-    if method == TOOLS_CALL:
+    if method == mcp.TOOLS_CALL:
         _make_structure_an_object(members)
-        if host_version in (L1, L2):
+        if host_version in (mcp.L1, mcp.L2):
             blocks = _items(members["content"], "content blocks")
             older = [_older_block(block, f"{upstream}/{at}", host_version) for at, block in enumerate(blocks)]
             members["content"] = members["content"] if older == blocks else raw(older)
-    elif method == PROMPTS_GET and host_version in (L1, L2):
+    elif method == mcp.PROMPTS_GET and host_version in (mcp.L1, mcp.L2):
         older = []
         for at, message in enumerate(_items(members["messages"], "messages")):
             parts = peek_object(message, counted=True)
@@ -149,7 +133,7 @@ def _make_legacy(method: str, members: dict[str, Raw], era: Era, upstream: str, 
 
 def _without_hop_keys(meta: Raw | None) -> dict[str, Raw]:
     members = peek_object(meta, counted=True)
-    for key in (RELATED_TASK_KEY, SUBSCRIPTION_KEY):
+    for key in (mcp.RELATED_TASK_KEY, mcp.SUBSCRIPTION_KEY):
         members.pop(key, None)
     return members
 
@@ -188,9 +172,9 @@ def _older_block(block: Raw, place: str, host_version: str) -> Raw:
     if kind == "resource_link":
         lines = (peek_str(members.get(name)) for name in ("title", "name", "uri", "mimeType", "description"))
         return raw({"type": "text", "text": "\n".join(line for line in lines if line), **kept})
-    if kind == "audio" and host_version == L1:
+    if kind == "audio" and host_version == mcp.L1:
         resource = {
-            "uri": f"{HUB_NAME}://{quote(place)}/audio",
+            "uri": f"{mcp.HUB_NAME}://{quote(place)}/audio",
             "mimeType": members.get("mimeType", _OCTETS),
             "blob": members.get("data", _NOTHING),
         }

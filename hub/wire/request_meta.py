@@ -14,27 +14,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
+from hub.wire import mcp
 from hub.wire.declarations import ServerFacts, detach_all
 from hub.wire.http.mcp_headers import InvalidHeader, decode_header, encode_header
 from hub.wire.jsonrpc import RemoteProtocolError, encode, open_object, peek_array, peek_object, peek_str, raw
-from hub.wire.mcp import (
-    ALL_VERSIONS,
-    CLIENT_CAPABILITIES_KEY,
-    CLIENT_INFO_KEY,
-    HEADER_MISMATCH,
-    HOP_KEYS,
-    HUB_INFO,
-    INVALID_PARAMS,
-    LOG_LEVEL_KEY,
-    LOG_LEVELS,
-    MODERN_VERSIONS,
-    NAMED_BY,
-    PROGRESS_TOKEN,
-    SERVER_INFO_KEY,
-    UNSUPPORTED_VERSION,
-    VERSION_KEY,
-    Freshness,
-)
+from hub.wire.mcp import Freshness
 
 
 class RequestRefusal(RemoteProtocolError):
@@ -60,10 +44,10 @@ class Metadata(Struct, frozen=True):
 
 
 class _Meta(Struct):
-    version: str | UnsetType = field(default=UNSET, name=VERSION_KEY)
-    capabilities: dict[str, Raw] | UnsetType = field(default=UNSET, name=CLIENT_CAPABILITIES_KEY)
-    log_level: str | UnsetType = field(default=UNSET, name=LOG_LEVEL_KEY)
-    client_info: Raw | UnsetType = field(default=UNSET, name=CLIENT_INFO_KEY)
+    version: str | UnsetType = field(default=UNSET, name=mcp.VERSION_KEY)
+    capabilities: dict[str, Raw] | UnsetType = field(default=UNSET, name=mcp.CLIENT_CAPABILITIES_KEY)
+    log_level: str | UnsetType = field(default=UNSET, name=mcp.LOG_LEVEL_KEY)
+    client_info: Raw | UnsetType = field(default=UNSET, name=mcp.CLIENT_INFO_KEY)
 
 
 _decode_meta = msgspec.json.Decoder(_Meta).decode
@@ -83,27 +67,27 @@ def read_metadata(params: Mapping[str, Raw], headers: Mapping[str, str] | None =
     if value is None:
         return None
     if len(memoryview(value)) > MAX_META_BYTES:
-        if VERSION_KEY not in peek_object(value):
+        if mcp.VERSION_KEY not in peek_object(value):
             return None
-        raise RequestRefusal(INVALID_PARAMS, f"params._meta takes more than {MAX_META_BYTES} bytes")
+        raise RequestRefusal(mcp.INVALID_PARAMS, f"params._meta takes more than {MAX_META_BYTES} bytes")
     try:
         meta = _decode_meta(value)
     except msgspec.ValidationError as error:
-        if VERSION_KEY not in peek_object(value):
+        if mcp.VERSION_KEY not in peek_object(value):
             return None
-        raise RequestRefusal(INVALID_PARAMS, f"params._meta: {error}") from None
+        raise RequestRefusal(mcp.INVALID_PARAMS, f"params._meta: {error}") from None
     if meta.version is UNSET:
         return None
     if headers is not None:
         _compare("MCP-Protocol-Version", headers.get("mcp-protocol-version"), meta.version)
-    if meta.version not in MODERN_VERSIONS:
-        supported = raw({"supported": ALL_VERSIONS, "requested": meta.version})
-        raise RequestRefusal(UNSUPPORTED_VERSION, "This revision is not spoken per request", data=supported)
+    if meta.version not in mcp.MODERN_VERSIONS:
+        supported = raw({"supported": mcp.ALL_VERSIONS, "requested": meta.version})
+        raise RequestRefusal(mcp.UNSUPPORTED_VERSION, "This revision is not spoken per request", data=supported)
     if meta.capabilities is UNSET:
-        raise RequestRefusal(INVALID_PARAMS, f"params._meta lacks {CLIENT_CAPABILITIES_KEY}; say {{}} for none")
+        raise RequestRefusal(mcp.INVALID_PARAMS, f"params._meta lacks {mcp.CLIENT_CAPABILITIES_KEY}; say {{}} for none")
     level = None if isinstance(meta.log_level, UnsetType) else meta.log_level
-    if level is not None and level not in LOG_LEVELS:
-        raise RequestRefusal(INVALID_PARAMS, f"{LOG_LEVEL_KEY} is one of {', '.join(LOG_LEVELS)}")
+    if level is not None and level not in mcp.LOG_LEVELS:
+        raise RequestRefusal(mcp.INVALID_PARAMS, f"{mcp.LOG_LEVEL_KEY} is one of {', '.join(mcp.LOG_LEVELS)}")
     client_info = None if isinstance(meta.client_info, UnsetType) else meta.client_info
     return Metadata(meta.version, meta.capabilities, level, client_info)
 
@@ -116,7 +100,7 @@ def check_headers(headers: Mapping[str, str], method: str, params: Mapping[str, 
     """
     _compare("MCP-Protocol-Version", headers.get("mcp-protocol-version"), version)
     _compare("Mcp-Method", headers.get("mcp-method"), method)
-    name = NAMED_BY.get(method)
+    name = mcp.NAMED_BY.get(method)
     if name is None:
         return
     wanted, found = peek_str(params.get(name)), headers.get("mcp-name")
@@ -125,15 +109,15 @@ def check_headers(headers: Mapping[str, str], method: str, params: Mapping[str, 
     try:
         text = None if found is None else decode_header(found)
     except InvalidHeader as error:
-        raise RequestRefusal(HEADER_MISMATCH, f"Mcp-Name cannot be read: {error}") from None
+        raise RequestRefusal(mcp.HEADER_MISMATCH, f"Mcp-Name cannot be read: {error}") from None
     _compare("Mcp-Name", text, wanted)
 
 
 def _compare(header: str, found: str | None, wanted: str | None) -> None:
     if found is None:
-        raise RequestRefusal(HEADER_MISMATCH, f"The header {header} is missing; it repeats what the body says")
+        raise RequestRefusal(mcp.HEADER_MISMATCH, f"The header {header} is missing; it repeats what the body says")
     if found != wanted:
-        raise RequestRefusal(HEADER_MISMATCH, f"The header {header} differs from the body")
+        raise RequestRefusal(mcp.HEADER_MISMATCH, f"The header {header} differs from the body")
 
 
 def split_meta(params: dict[str, Raw]) -> tuple[dict[str, Raw], dict[str, Raw]]:
@@ -142,7 +126,7 @@ def split_meta(params: dict[str, Raw]) -> tuple[dict[str, Raw], dict[str, Raw]]:
     value = params.pop("_meta", None)
     if value is None:
         return params, {}
-    return params, {name: member for name, member in peek_object(value).items() if name not in HOP_KEYS}
+    return params, {name: member for name, member in peek_object(value).items() if name not in mcp.HOP_KEYS}
 
 
 _HOP_PARAMS = frozenset({"task", "inputResponses", "requestState"})
@@ -170,21 +154,21 @@ def stamp(
     """Make the `_meta` of a request: the keys of `meta` that cross the hub, and those of this hop."""
     members: dict[str, Any] = {
         **meta,
-        VERSION_KEY: version,
-        CLIENT_INFO_KEY: HUB_INFO,
-        CLIENT_CAPABILITIES_KEY: capabilities,
+        mcp.VERSION_KEY: version,
+        mcp.CLIENT_INFO_KEY: mcp.HUB_INFO,
+        mcp.CLIENT_CAPABILITIES_KEY: capabilities,
     }
     if log_level is not None:
-        members[LOG_LEVEL_KEY] = log_level
+        members[mcp.LOG_LEVEL_KEY] = log_level
     if progress_token is not None:
-        members[PROGRESS_TOKEN] = progress_token
+        members[mcp.PROGRESS_TOKEN] = progress_token
     return Raw(encode(members))
 
 
 def request_headers(method: str, params: Mapping[str, Raw], version: str) -> list[tuple[str, bytes]]:
     """Make the headers that repeat a request to an upstream, from its final body."""
     headers = [("MCP-Protocol-Version", version.encode()), ("Mcp-Method", encode_header(method))]
-    name = NAMED_BY.get(method)
+    name = mcp.NAMED_BY.get(method)
     text = None if name is None else peek_str(params.get(name))
     if text is not None:
         headers.append(("Mcp-Name", encode_header(text)))
@@ -202,13 +186,13 @@ def read_discover_result(value: Raw) -> tuple[tuple[str, ...], ServerFacts]:
     versions = tuple(map(peek_str, peek_array(members.get("supportedVersions"))))
     known = tuple(version for version in versions if version is not None)
     if not known or len(known) != len(versions):
-        raise RemoteProtocolError(INVALID_PARAMS, "The result of server/discover has no list of supportedVersions")
+        raise RemoteProtocolError(mcp.INVALID_PARAMS, "The result of server/discover has no list of supportedVersions")
     if "resultType" in members and peek_str(members["resultType"]) != "complete":
-        raise RemoteProtocolError(INVALID_PARAMS, "The result of server/discover is not complete")
+        raise RemoteProtocolError(mcp.INVALID_PARAMS, "The result of server/discover is not complete")
     return known, ServerFacts(
         newest_mutual(known) or "",
         capabilities=detach_all(open_object(members.get("capabilities", b"{}"))),
-        server_info=detach_all(peek_object(peek_object(members.get("_meta")).get(SERVER_INFO_KEY))),
+        server_info=detach_all(peek_object(peek_object(members.get("_meta")).get(mcp.SERVER_INFO_KEY))),
         instructions=peek_str(members.get("instructions")) or "",
     )
 
@@ -224,7 +208,7 @@ def read_freshness(members: Mapping[str, Raw]) -> Freshness:
 
 def newest_mutual(supported: Iterable[str]) -> str | None:
     """The newest per-request revision that both sides speak; None: there is none, and `initialize` is to be used."""
-    return max(set(supported) & set(MODERN_VERSIONS), default=None)
+    return max(set(supported) & set(mcp.MODERN_VERSIONS), default=None)
 
 
 SMALL_STEP: Final = 1e-6
@@ -249,5 +233,5 @@ def progress_token(params: Mapping[str, Raw]) -> Raw | None:
     meta = params.get("_meta")
     if meta is None:
         return None
-    token = peek_object(meta).get(PROGRESS_TOKEN)
+    token = peek_object(meta).get(mcp.PROGRESS_TOKEN)
     return None if token is None or memoryview(token)[0] not in b'"-0123456789' else token

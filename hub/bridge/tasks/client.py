@@ -21,17 +21,9 @@ from hub.bridge.input_rounds import MAX_OPEN, PendingQuestion, input_request
 from hub.bridge.tasks.model import NoTask, Task, outcome, read_task
 from hub.link.hub_errors import HubError, UpstreamProtocolError
 from hub.link.interface import Caller, Exchange, Operation, Upstream
+from hub.wire import mcp
 from hub.wire.jsonrpc import Failure, Reply, peek_object, raw
-from hub.wire.mcp import (
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    TASKS_CANCEL,
-    TASKS_GET,
-    TASKS_RESULT,
-    TASKS_UPDATE,
-    Era,
-    era_of,
-)
+from hub.wire.mcp import Era, era_of
 from hub.wire.questions.question import Question, QuestionRefusal, reply_without_answer
 
 log = logging.getLogger(__name__)
@@ -76,7 +68,7 @@ class SilentExchange:
 
     async def ask(self, question: Question) -> Reply:
         """Refuse the question: such a request cannot ask."""
-        return Failure(METHOD_NOT_FOUND, f"This request does not answer {question.method}")
+        return Failure(mcp.METHOD_NOT_FOUND, f"This request does not answer {question.method}")
 
 
 class TaskClient:
@@ -105,7 +97,7 @@ class TaskClient:
         Raises:
             UpstreamProtocolError: it answers with something else.
         """
-        reply = await self._request(TASKS_GET)
+        reply = await self._request(mcp.TASKS_GET)
         if isinstance(reply, Failure):
             return reply
         try:
@@ -132,16 +124,16 @@ class TaskClient:
 
     async def result(self, exchange: Exchange | None = None) -> Reply:
         """Wait for the result of a legacy task; questions of the upstream go to `exchange`."""
-        operation = Operation(TASKS_RESULT, {"taskId": raw(self.id)}, session=self.session)
+        operation = Operation(mcp.TASKS_RESULT, {"taskId": raw(self.id)}, session=self.session)
         return await self.upstream.call(operation, exchange or self._exchange)
 
     async def update(self, answers: Mapping[str, Raw]) -> Reply:
         """Send answers to questions of the task."""
-        return await self._request(TASKS_UPDATE, inputResponses=raw(answers))
+        return await self._request(mcp.TASKS_UPDATE, inputResponses=raw(answers))
 
     async def cancel(self) -> Reply:
         """Ask the upstream to cancel the task."""
-        return await self._request(TASKS_CANCEL)
+        return await self._request(mcp.TASKS_CANCEL)
 
     async def _request(self, method: str, **params: Raw) -> Reply:
         operation = Operation(method, {"taskId": raw(self.id), **params}, session=self.session)
@@ -150,7 +142,7 @@ class TaskClient:
 
 def is_unknown(failure: Failure) -> bool:
     """True if an upstream says that there is no such task."""
-    return failure.code == INVALID_PARAMS
+    return failure.code == mcp.INVALID_PARAMS
 
 
 def nonsense(upstream: str, what: str) -> UpstreamProtocolError:
@@ -187,7 +179,7 @@ class TaskQuestions(SilentExchange):
         try:
             asked = PendingQuestion(question, input_request(question, self.caller.version, self.caller.capabilities))
             if len(self._open) >= MAX_OPEN:
-                raise QuestionRefusal(INVALID_PARAMS, "This task has asked too many questions")
+                raise QuestionRefusal(mcp.INVALID_PARAMS, "This task has asked too many questions")
         except QuestionRefusal as refused:
             return refused.failure
         key = f"q-{secrets.token_urlsafe(6)}"

@@ -17,20 +17,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, structs
 
+from hub.wire import mcp
 from hub.wire.jsonrpc import NULL, Failure, Reply, Result, peek_object, peek_str, raw
-from hub.wire.mcp import (
-    COMPLETED,
-    HUB_INFO,
-    HUB_SESSION,
-    INTERNAL_ERROR,
-    RESULT_TYPE,
-    SERVER_INFO_KEY,
-    TASK,
-    TASKS_EXTENSION,
-    UPSTREAM_LOST,
-    Era,
-    era_of,
-)
+from hub.wire.mcp import Era, era_of
 from hub.wire.value_limits import TooManyItems, open_result
 
 WORKING: Final = "working"
@@ -98,11 +87,11 @@ def task_in(reply: Reply, version: str) -> Task | None:
     except TooManyItems as error:
         raise NoTask(f"what may be a task: {error}") from None
     if era_of(version) is Era.MODERN:
-        return read_task(members, version) if peek_str(members.get(RESULT_TYPE)) == TASK else None
+        return read_task(members, version) if peek_str(members.get(mcp.RESULT_TYPE)) == mcp.TASK else None
     inner = members.get("task")
     if inner is None or "content" in members:
         return None
-    session = peek_str(peek_object(members.get("_meta")).get(HUB_SESSION))
+    session = peek_str(peek_object(members.get("_meta")).get(mcp.HUB_SESSION))
     return structs.replace(read_task(peek_object(inner), version), session=session or "")
 
 
@@ -160,7 +149,9 @@ def outcome(task: Task) -> Reply:
         error = peek_object(task.members.get("error"))
         code = bytes(error.get("code", b""))
         message = peek_str(error.get("message")) or task.message or "The task failed"
-        return Failure(int(code) if _ERROR_CODE.fullmatch(code) else INTERNAL_ERROR, message, error.get("data", UNSET))
+        return Failure(
+            int(code) if _ERROR_CODE.fullmatch(code) else mcp.INTERNAL_ERROR, message, error.get("data", UNSET)
+        )
     raise NoTask(f"a task that is {task.status} without saying what came of it")
 
 
@@ -180,7 +171,7 @@ def message_result(task: Task) -> Result:
 
 def task_handle(task: Task, id: str) -> Raw:
     """The result of a call that began `task`, known to the host as `id`."""
-    return raw({RESULT_TYPE: TASK, "taskId": id, "status": task.status, **task.about, "_meta": _META})
+    return raw({mcp.RESULT_TYPE: mcp.TASK, "taskId": id, "status": task.status, **task.about, "_meta": _META})
 
 
 def task_params(task: Task, id: str, more: Mapping[str, Any], *, status: str | None = None) -> dict[str, Any]:
@@ -193,10 +184,10 @@ def task_params(task: Task, id: str, more: Mapping[str, Any], *, status: str | N
 
 def complete_result(members: Mapping[str, Any]) -> Raw:
     """The result of a request about a task."""
-    return raw({RESULT_TYPE: COMPLETED, **members, "_meta": _META})
+    return raw({mcp.RESULT_TYPE: mcp.COMPLETED, **members, "_meta": _META})
 
 
-_META: Final = raw({SERVER_INFO_KEY: HUB_INFO})
+_META: Final = raw({mcp.SERVER_INFO_KEY: mcp.HUB_INFO})
 
 
 def status_and_outcome(reply: Reply) -> tuple[str, dict[str, Any]]:
@@ -209,7 +200,11 @@ def status_and_outcome(reply: Reply) -> tuple[str, dict[str, Any]]:
 def loss_of(id: str, ticket: "TaskTicket") -> dict[str, Any]:
     """The state of a task that ended with its session."""
     text = f"{ticket.upstream} was restarted, and the task ended with it; whether it acted is unknown"
-    error = {"code": INTERNAL_ERROR, "message": text, "data": {"hub": UPSTREAM_LOST, "upstream": ticket.upstream}}
+    error = {
+        "code": mcp.INTERNAL_ERROR,
+        "message": text,
+        "data": {"hub": mcp.UPSTREAM_LOST, "upstream": ticket.upstream},
+    }
     about = {"createdAt": ticket.created, "lastUpdatedAt": ticket.created, "ttlMs": None}
     return {"taskId": id, "status": FAILED, "statusMessage": text, **about, "error": error}
 
@@ -217,7 +212,7 @@ def loss_of(id: str, ticket: "TaskTicket") -> dict[str, Any]:
 def declares(capabilities: Mapping[str, Raw]) -> bool:
     """True if a host with `capabilities` may be given tasks."""
     value = capabilities.get("extensions")
-    return value is not None and TASKS_EXTENSION in peek_object(value)
+    return value is not None and mcp.TASKS_EXTENSION in peek_object(value)
 
 
 def augments_calls(capabilities: Mapping[str, Raw]) -> bool:

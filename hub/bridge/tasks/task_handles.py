@@ -41,21 +41,10 @@ from hub.link.fault_isolation import run_isolated
 from hub.link.hub_errors import HubError
 from hub.link.interface import Caller, Interim, Upstream
 from hub.link.sealing import InvalidSeal, Sealer
+from hub.wire import mcp
 from hub.wire.declarations import TASKS_NEEDED
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, open_object, peek_str, raw
-from hub.wire.mcp import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    MISSING_CAPABILITY,
-    TASK_CHANGED,
-    TASKS_CANCEL,
-    TASKS_GET,
-    TASKS_UPDATE,
-    TOOLS_CALL,
-    Era,
-    era_of,
-)
+from hub.wire.mcp import Era, era_of
 
 PURPOSE: Final = "task"
 MAX_GATHERINGS: Final = 256
@@ -64,8 +53,8 @@ MAX_TOLD: Final = 64
 """Tasks that one stream may listen to."""
 MAX_MISSES: Final = 5
 """Failures in a row to get a task, after which nothing more is told of it."""
-ELSEWHERE: Final = Failure(INTERNAL_ERROR, "This task is at another hub, which has to be asked; it goes on there")
-UNKNOWN: Final = Failure(INVALID_PARAMS, "There is no such task: it has expired, or there never was one of this id")
+ELSEWHERE: Final = Failure(mcp.INTERNAL_ERROR, "This task is at another hub, which has to be asked; it goes on there")
+UNKNOWN: Final = Failure(mcp.INVALID_PARAMS, "There is no such task: it has expired, or there never was one of this id")
 
 
 class Viewer(Protocol):
@@ -144,7 +133,7 @@ class TaskHandles:
     def handlers(self, show: Show) -> dict[str, Callable[[Request, Viewer], Awaitable[Reply]]]:
         """Handlers by method. `show` rewrites replies of upstreams for hosts, from now on."""
         self._show = show
-        doers = {TASKS_GET: self._get, TASKS_UPDATE: self._update, TASKS_CANCEL: self._cancel}
+        doers = {mcp.TASKS_GET: self._get, mcp.TASKS_UPDATE: self._update, mcp.TASKS_CANCEL: self._cancel}
         return {method: partial(self._answer, do) for method, do in doers.items()}
 
     async def _answer(
@@ -158,13 +147,13 @@ class TaskHandles:
         """
         caller = exchange.caller
         if caller.era is Era.LEGACY:
-            return Failure(METHOD_NOT_FOUND, f"Method not found: {request.method}")
+            return Failure(mcp.METHOD_NOT_FOUND, f"Method not found: {request.method}")
         if not declares(caller.capabilities):
             text = f"{request.method} needs the tasks extension among the capabilities"
-            return Failure(MISSING_CAPABILITY, text, TASKS_NEEDED)
+            return Failure(mcp.MISSING_CAPABILITY, text, TASKS_NEEDED)
         id = peek_str(request.params.get("taskId"))
         if id is None:
-            return Failure(INVALID_PARAMS, f"{request.method} needs a taskId")
+            return Failure(mcp.INVALID_PARAMS, f"{request.method} needs a taskId")
         ticket = self._open(id, exchange)
         if ticket is None:
             return UNKNOWN
@@ -180,7 +169,7 @@ class TaskHandles:
             open_object(answer)
         if era_of(ticket.version) is Era.MODERN:
             return self._acknowledge(
-                await self._client(ticket, viewer.caller).update(answers), TASKS_UPDATE, ticket, viewer
+                await self._client(ticket, viewer.caller).update(answers), mcp.TASKS_UPDATE, ticket, viewer
             )
         if self._is_lost(ticket):
             return UNKNOWN
@@ -198,7 +187,7 @@ class TaskHandles:
             found = await client.poll()  # one that is over cannot be cancelled there, which is no error here
             if isinstance(found, Task):
                 return Result(complete_result({}))
-        return self._acknowledge(reply, TASKS_CANCEL, ticket, viewer)
+        return self._acknowledge(reply, mcp.TASKS_CANCEL, ticket, viewer)
 
     def _acknowledge(self, reply: Reply, method: str, ticket: TaskTicket, viewer: Viewer) -> Reply:
         if isinstance(reply, Failure):
@@ -258,12 +247,12 @@ class TaskHandles:
         client = self._client(ticket, viewer.caller)
         task = await client.poll()
         if isinstance(task, Failure):
-            return self._refusal(task, TASKS_GET, ticket, viewer)
+            return self._refusal(task, mcp.TASKS_GET, ticket, viewer)
         if task.status == NEEDS_INPUT:
             return task_params(task, id, {"inputRequests": await self._requests(task, client, ticket, viewer.caller)})
         if task.status not in TERMINAL or task.status == CANCELLED:
             return task_params(task, id, {})
-        reply = self._show(await _outcome(task, client), TOOLS_CALL, ticket.upstream, ticket.version, viewer)
+        reply = self._show(await _outcome(task, client), mcp.TOOLS_CALL, ticket.upstream, ticket.version, viewer)
         status, more = status_and_outcome(reply)
         return task_params(task, id, more, status=status)
 
@@ -326,7 +315,7 @@ class TaskHandles:
                 misses = 0
                 params = open_object(raw(found))
                 if params != told:
-                    stream.notify(f"task {id}", TASK_CHANGED, params)
+                    stream.notify(f"task {id}", mcp.TASK_CHANGED, params)
                 told = params
                 if found["status"] in TERMINAL:
                     return

@@ -20,6 +20,7 @@ from hub.link.hub_errors import Overloaded
 from hub.link.interface import Caller, Identity
 from hub.net.http_server import HttpRequest, HttpResponse
 from hub.routing.router import Router
+from hub.wire import mcp
 from hub.wire.http.mcp_headers import InvalidHeader, check_mirrors
 from hub.wire.jsonrpc import (
     EMPTY,
@@ -35,15 +36,6 @@ from hub.wire.jsonrpc import (
     encode_response,
     peek_object,
     peek_str,
-)
-from hub.wire.mcp import (
-    ALL_VERSIONS,
-    HEADER_MISMATCH,
-    INITIALIZE,
-    INVALID_REQUEST,
-    MODERN_VERSIONS,
-    TOOLS_CALL,
-    VERSION_KEY,
 )
 from hub.wire.request_meta import Metadata, RequestRefusal, check_headers, read_metadata
 
@@ -96,7 +88,7 @@ def check_arguments(request: Request, headers: dict[str, str], router: Router, v
     Raises:
         Refused: they differ.
     """
-    if request.method != TOOLS_CALL:
+    if request.method != mcp.TOOLS_CALL:
         return
     wanted = router.mirrors(peek_str(request.params.get("name")) or "", view)
     try:
@@ -104,7 +96,7 @@ def check_arguments(request: Request, headers: dict[str, str], router: Router, v
             check_mirrors(wanted, headers, request.params.get("arguments", EMPTY))
     except InvalidHeader as error:
         raise refuse(
-            400, f"{error}; repeat the arguments as the tool's schema says", id=request.id, code=HEADER_MISMATCH
+            400, f"{error}; repeat the arguments as the tool's schema says", id=request.id, code=mcp.HEADER_MISMATCH
         ) from None
 
 
@@ -112,9 +104,9 @@ def is_modern_notification(message: Message, headers: dict[str, str]) -> bool:
     """True if this is a notification of the modern era, which has no session to belong to."""
     if not isinstance(message, Notification):
         return False
-    if VERSION_KEY in peek_object(message.params.get("_meta")):
+    if mcp.VERSION_KEY in peek_object(message.params.get("_meta")):
         return True
-    return "mcp-session-id" not in headers and headers.get("mcp-protocol-version") in MODERN_VERSIONS
+    return "mcp-session-id" not in headers and headers.get("mcp-protocol-version") in mcp.MODERN_VERSIONS
 
 
 def admit(
@@ -133,7 +125,7 @@ def admit(
         raise RequestRefused(429, refusal_of(error), id=request.id, headers=RETRY_AFTER) from None
 
 
-def refuse(status: int, text: str, *, id: RequestId | None = None, code: int = INVALID_REQUEST) -> RequestRefused:
+def refuse(status: int, text: str, *, id: RequestId | None = None, code: int = mcp.INVALID_REQUEST) -> RequestRefused:
     """To raise: an answer of this HTTP status, with a JSON-RPC error that says `text`."""
     return RequestRefused(status, Failure(code, text), id=id)
 
@@ -145,13 +137,15 @@ def no_session() -> RequestRefused:
 
 def not_allowed() -> RequestRefused:
     """To raise: nothing is served by this method (405)."""
-    failure = Failure(INVALID_REQUEST, "This method is not possible here; POST messages, GET and DELETE need a session")
+    failure = Failure(
+        mcp.INVALID_REQUEST, "This method is not possible here; POST messages, GET and DELETE need a session"
+    )
     return RequestRefused(405, failure, headers=ALLOW)
 
 
 NEITHER: Final = (
-    f"Not a request of {', '.join(MODERN_VERSIONS)}, which carries its revision in params._meta and in headers; "
-    f"and without a session of {', '.join(ALL_VERSIONS[len(MODERN_VERSIONS) :])}: send initialize first"
+    f"Not a request of {', '.join(mcp.MODERN_VERSIONS)}, which carries its revision in params._meta and in headers; "
+    f"and without a session of {', '.join(mcp.ALL_VERSIONS[len(mcp.MODERN_VERSIONS) :])}: send initialize first"
 )
 
 
@@ -238,7 +232,7 @@ def read_post(headers: Mapping[str, str], body: bytes) -> Post:
 
 def _metadata_of(request: Request, headers: Mapping[str, str]) -> Metadata | None:
     """Read the metadata of a request; None: it is not of the modern era."""
-    if "_meta" not in request.params or (request.method == INITIALIZE and "protocolVersion" in request.params):
+    if "_meta" not in request.params or (request.method == mcp.INITIALIZE and "protocolVersion" in request.params):
         return None
     try:
         metadata = read_metadata(request.params, headers)

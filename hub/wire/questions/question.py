@@ -15,6 +15,7 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
+from hub.wire import mcp
 from hub.wire.declarations import FORM, URL, elicitation_modes
 from hub.wire.jsonrpc import (
     EMPTY,
@@ -28,22 +29,7 @@ from hub.wire.jsonrpc import (
     peek_str,
     raw,
 )
-from hub.wire.mcp import (
-    ELICIT,
-    HOP_KEYS,
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    L1,
-    L2,
-    L3,
-    L4,
-    LIST_ROOTS,
-    METHOD_NOT_FOUND,
-    RESULT_TYPE,
-    SAMPLE,
-    Era,
-    era_of,
-)
+from hub.wire.mcp import Era, era_of
 from hub.wire.questions.older_forms import (
     SINGLE,
     MalformedMessage,
@@ -97,7 +83,9 @@ QUESTIONS_PER_MINUTE: Final = 60.0
 
 def too_many_questions(upstream: str) -> QuestionRefusal:
     """The refusal for an `upstream` that asks more than `QUESTIONS_PER_MINUTE`."""
-    return QuestionRefusal(INVALID_PARAMS, f"{upstream} asks more than {QUESTIONS_PER_MINUTE:.0f} questions a minute")
+    return QuestionRefusal(
+        mcp.INVALID_PARAMS, f"{upstream} asks more than {QUESTIONS_PER_MINUTE:.0f} questions a minute"
+    )
 
 
 # --- questions --------------------------------------------------------------------------------------------------------
@@ -111,15 +99,15 @@ def check_capabilities(question: Question, capabilities: Mapping[str, Raw]) -> N
             messages have too many items.
     """
     method, params = question.method, question.params
-    needed = {SAMPLE: "sampling", ELICIT: "elicitation", LIST_ROOTS: "roots"}.get(method)
+    needed = {mcp.SAMPLE: "sampling", mcp.ELICIT: "elicitation", mcp.LIST_ROOTS: "roots"}.get(method)
     if needed not in capabilities:
-        raise QuestionRefusal(METHOD_NOT_FOUND, f"The host of this call does not answer {method}")
-    if method == ELICIT and (mode := mode_of(question)) not in elicitation_modes(capabilities):
-        raise QuestionRefusal(INVALID_PARAMS, f"The host of this call knows no elicitation of mode {mode}")
-    if method == SAMPLE and _has_too_many_items(params.get("messages", EMPTY)):
-        raise QuestionRefusal(INVALID_PARAMS, f"The messages to sample from have more than {MAX_ITEMS} items")
-    if method == SAMPLE and uses_tools(params) and "tools" not in peek_object(capabilities["sampling"]):
-        raise QuestionRefusal(INVALID_PARAMS, "The host of this call knows no tools in sampling")
+        raise QuestionRefusal(mcp.METHOD_NOT_FOUND, f"The host of this call does not answer {method}")
+    if method == mcp.ELICIT and (mode := mode_of(question)) not in elicitation_modes(capabilities):
+        raise QuestionRefusal(mcp.INVALID_PARAMS, f"The host of this call knows no elicitation of mode {mode}")
+    if method == mcp.SAMPLE and _has_too_many_items(params.get("messages", EMPTY)):
+        raise QuestionRefusal(mcp.INVALID_PARAMS, f"The messages to sample from have more than {MAX_ITEMS} items")
+    if method == mcp.SAMPLE and uses_tools(params) and "tools" not in peek_object(capabilities["sampling"]):
+        raise QuestionRefusal(mcp.INVALID_PARAMS, "The host of this call knows no tools in sampling")
 
 
 def with_missing(known: Missing | None, question: Question, capabilities: Mapping[str, Raw]) -> Missing | None:
@@ -134,12 +122,12 @@ def with_missing(known: Missing | None, question: Question, capabilities: Mappin
 def missing_capabilities(question: Question, capabilities: Mapping[str, Raw]) -> Missing:
     """The capabilities that a host with `capabilities` would have to declare in order to be asked `question`, as
     `requiredCapabilities` has them; empty: it lacks none, or none would help."""
-    if question.method == LIST_ROOTS:
+    if question.method == mcp.LIST_ROOTS:
         return {} if "roots" in capabilities else {"roots": {}}
-    if question.method == ELICIT:
+    if question.method == mcp.ELICIT:
         mode = mode_of(question)
         return {} if mode not in (FORM, URL) or mode in elicitation_modes(capabilities) else {"elicitation": {mode: {}}}
-    if question.method != SAMPLE:
+    if question.method != mcp.SAMPLE:
         return {}
     if uses_tools(question.params):
         return {} if "tools" in peek_object(capabilities.get("sampling")) else {"sampling": {"tools": {}}}
@@ -166,36 +154,36 @@ def question_for_host(question: Question, host_version: str) -> dict[str, Raw]:
     params = {name: value for name, value in question.params.items() if name not in ("_meta", "task")}
     if era_of(host_version) is Era.LEGACY and (meta := _meta(question.params)):
         params["_meta"] = meta
-    if question.method == ELICIT:
+    if question.method == mcp.ELICIT:
         return _elicitation(question, params, host_version)
-    if question.method == SAMPLE:
+    if question.method == mcp.SAMPLE:
         return _sampling(params, host_version)
-    if question.method == LIST_ROOTS:
+    if question.method == mcp.LIST_ROOTS:
         return params
-    raise QuestionRefusal(METHOD_NOT_FOUND, f"hubd knows no {question.method}")
+    raise QuestionRefusal(mcp.METHOD_NOT_FOUND, f"hubd knows no {question.method}")
 
 
 def _meta(members: Mapping[str, Raw]) -> Raw | None:
     """`_meta` without the keys of one hop; None: no other keys are left."""
-    meta = {name: value for name, value in peek_object(members.get("_meta")).items() if name not in HOP_KEYS}
+    meta = {name: value for name, value in peek_object(members.get("_meta")).items() if name not in mcp.HOP_KEYS}
     return raw(meta) if meta else None
 
 
 def _elicitation(question: Question, params: dict[str, Raw], host_version: str) -> dict[str, Raw]:
-    if host_version in (L1, L2):
-        raise QuestionRefusal(METHOD_NOT_FOUND, f"A host of {host_version} does not answer {ELICIT}")
+    if host_version in (mcp.L1, mcp.L2):
+        raise QuestionRefusal(mcp.METHOD_NOT_FOUND, f"A host of {host_version} does not answer {mcp.ELICIT}")
     message = peek_str(params.get("message"))
     if message is None:
-        raise QuestionRefusal(INVALID_PARAMS, f"{ELICIT} needs a message")
+        raise QuestionRefusal(mcp.INVALID_PARAMS, f"{mcp.ELICIT} needs a message")
     mode = mode_of(question)
     if mode == FORM:
         params["message"] = raw(f"[{question.upstream}] {message}")  # by itself the host shows only the hub's name
         return _form(params, host_version)
-    if mode != URL or host_version == L3:
-        raise QuestionRefusal(INVALID_PARAMS, f"A host of {host_version} knows no elicitation of mode {mode}")
+    if mode != URL or host_version == mcp.L3:
+        raise QuestionRefusal(mcp.INVALID_PARAMS, f"A host of {host_version} knows no elicitation of mode {mode}")
     params["message"] = raw(f"[{question.upstream}: page at {page_host(peek_str(params.get('url')))}] {message}")
     theirs = peek_str(params.pop("elicitationId", None))
-    if host_version == L4:
+    if host_version == mcp.L4:
         params["elicitationId"] = raw(elicitation_id(question.upstream, theirs))
     return params
 
@@ -207,12 +195,12 @@ def page_host(url: str | None) -> str:
         QuestionRefusal: the URL is missing, or no person is sent to it.
     """
     if url is None:
-        raise QuestionRefusal(INVALID_PARAMS, f"{ELICIT} of mode url needs a url")
+        raise QuestionRefusal(mcp.INVALID_PARAMS, f"{mcp.ELICIT} of mode url needs a url")
     try:
         return host_of(url)
     except ForbiddenUrl as error:
         raise QuestionRefusal(
-            INVALID_PARAMS, f"The URL of this {ELICIT} {error}. Nobody was asked to open it"
+            mcp.INVALID_PARAMS, f"The URL of this {mcp.ELICIT} {error}. Nobody was asked to open it"
         ) from None
 
 
@@ -224,30 +212,32 @@ def elicitation_id(upstream: str, theirs: str | None) -> str:
 def _form(params: dict[str, Raw], host_version: str) -> dict[str, Raw]:
     schema = params.get("requestedSchema")
     if schema is not None and _has_too_many_items(schema):
-        raise QuestionRefusal(INVALID_PARAMS, f"The requestedSchema has more than {MAX_ITEMS} items")
+        raise QuestionRefusal(mcp.INVALID_PARAMS, f"The requestedSchema has more than {MAX_ITEMS} items")
     members = peek_object(schema)
     properties = members.get("properties")
     if schema is None or properties is None or bytes(properties)[:1] != b"{":
-        raise QuestionRefusal(INVALID_PARAMS, f"{ELICIT} needs a requestedSchema with properties")
+        raise QuestionRefusal(mcp.INVALID_PARAMS, f"{mcp.ELICIT} needs a requestedSchema with properties")
     if peek_str(members.get("type")) != "object":
-        raise QuestionRefusal(INVALID_PARAMS, "requestedSchema is of type object")
-    if host_version == L3:
+        raise QuestionRefusal(mcp.INVALID_PARAMS, "requestedSchema is of type object")
+    if host_version == mcp.L3:
         try:
             params["requestedSchema"] = older_form(schema)
         except UnsupportedForm as error:
-            raise QuestionRefusal(INVALID_PARAMS, f"A host of {host_version} cannot show this form: {error}") from None
+            raise QuestionRefusal(
+                mcp.INVALID_PARAMS, f"A host of {host_version} cannot show this form: {error}"
+            ) from None
     return params
 
 
 def _sampling(params: dict[str, Raw], host_version: str) -> dict[str, Raw]:
     if not bytes(params.get("maxTokens", b"")).isdigit():
-        raise QuestionRefusal(INVALID_PARAMS, f"{SAMPLE} needs maxTokens")
+        raise QuestionRefusal(mcp.INVALID_PARAMS, f"{mcp.SAMPLE} needs maxTokens")
     if host_version in SINGLE and uses_tools(params):
-        raise QuestionRefusal(INVALID_PARAMS, f"A host of {host_version} knows no tools in sampling")
+        raise QuestionRefusal(mcp.INVALID_PARAMS, f"A host of {host_version} knows no tools in sampling")
     try:
         params["messages"] = older_messages(params.get("messages", EMPTY), host_version)
     except (MalformedMessage, UnsupportedContent) as error:
-        raise QuestionRefusal(INVALID_PARAMS, f"The host of this call cannot be asked to sample: {error}") from None
+        raise QuestionRefusal(mcp.INVALID_PARAMS, f"The host of this call cannot be asked to sample: {error}") from None
     if "includeContext" in params:
         params["includeContext"] = raw("none")  # through a hub, "this server" would mean every upstream
     return params
@@ -265,10 +255,12 @@ def answer_for_upstream(question: Question, answer: Raw, host_version: str) -> R
         QuestionRefusal: -32603, the upstream's revision cannot express the answer.
     """
     if _has_too_many_items(answer):
-        raise RemoteProtocolError(INVALID_PARAMS, f"The answer to {question.method} has more than {MAX_ITEMS} items")
+        raise RemoteProtocolError(
+            mcp.INVALID_PARAMS, f"The answer to {question.method} has more than {MAX_ITEMS} items"
+        )
     members = open_object(answer)
     found = dict(members)
-    members.pop(RESULT_TYPE, None)
+    members.pop(mcp.RESULT_TYPE, None)
     if "_meta" in members and (meta := _meta(members)) != members["_meta"]:
         del members["_meta"]
         members |= {"_meta": meta} if meta is not None else {}
@@ -279,7 +271,7 @@ def answer_for_upstream(question: Question, answer: Raw, host_version: str) -> R
 def _elicited(question: Question, members: dict[str, Raw], host_version: str) -> None:
     action = peek_str(members.get("action"))
     if action not in ("accept", "decline", "cancel"):
-        raise RemoteProtocolError(INVALID_PARAMS, "The action of an elicitation is accept, decline or cancel")
+        raise RemoteProtocolError(mcp.INVALID_PARAMS, "The action of an elicitation is accept, decline or cancel")
     content = members.get("content")
     if content is None:
         return
@@ -288,15 +280,15 @@ def _elicited(question: Question, members: dict[str, Raw], host_version: str) ->
         return
     filled = open_object(content)
     if not all(map(_is_filled, filled.values())):
-        raise RemoteProtocolError(INVALID_PARAMS, "A form holds strings, numbers, booleans and lists of strings")
-    if host_version == L3:
+        raise RemoteProtocolError(mcp.INVALID_PARAMS, "A form holds strings, numbers, booleans and lists of strings")
+    if host_version == mcp.L3:
         try:
             newer = newer_content(question.params.get("requestedSchema", EMPTY), filled)
         except WrongOptionCount as error:
-            raise RemoteProtocolError(INVALID_PARAMS, str(error)) from None
+            raise RemoteProtocolError(mcp.INVALID_PARAMS, str(error)) from None
         except UnsupportedForm as error:
             raise QuestionRefusal(
-                INVALID_PARAMS, f"A host of {host_version} cannot be shown this form: {error}"
+                mcp.INVALID_PARAMS, f"A host of {host_version} cannot be shown this form: {error}"
             ) from None
         if newer != filled:
             members["content"] = raw(newer)
@@ -311,31 +303,31 @@ def _is_filled(value: Raw) -> bool:
 
 def _sampled(question: Question, members: dict[str, Raw], host_version: str) -> None:
     if peek_str(members.get("model")) is None:
-        raise RemoteProtocolError(INVALID_PARAMS, f"An answer to {SAMPLE} needs a model")
+        raise RemoteProtocolError(mcp.INVALID_PARAMS, f"An answer to {mcp.SAMPLE} needs a model")
     try:
         members["content"] = older_content(members, question.version)
     except MalformedMessage as error:
-        raise RemoteProtocolError(INVALID_PARAMS, f"The answer to {SAMPLE} is no message: {error}") from None
+        raise RemoteProtocolError(mcp.INVALID_PARAMS, f"The answer to {mcp.SAMPLE} is no message: {error}") from None
     except UnsupportedContent as error:
-        raise QuestionRefusal(INTERNAL_ERROR, f"The host answered with {error}") from None
+        raise QuestionRefusal(mcp.INTERNAL_ERROR, f"The host answered with {error}") from None
 
 
 def _rooted(question: Question, members: dict[str, Raw], host_version: str) -> None:
     roots = members.get("roots", EMPTY)
     uris = [peek_str(peek_object(root).get("uri")) for root in peek_array(roots)]
     if bytes(roots)[:1] != b"[" or None in uris:
-        raise RemoteProtocolError(INVALID_PARAMS, "Roots are a list, each with a uri")
+        raise RemoteProtocolError(mcp.INVALID_PARAMS, "Roots are a list, each with a uri")
 
 
 _ANSWERS: Final[Mapping[str, Callable[[Question, dict[str, Raw], str], None]]] = {
-    ELICIT: _elicited,
-    SAMPLE: _sampled,
-    LIST_ROOTS: _rooted,
+    mcp.ELICIT: _elicited,
+    mcp.SAMPLE: _sampled,
+    mcp.LIST_ROOTS: _rooted,
 }
 
 
 def reply_without_answer(question: Question, why: str) -> Reply:
     """The upstream's reply when nobody answers: a cancelled elicitation, or an error that says `why`."""
-    if question.method == ELICIT:
+    if question.method == mcp.ELICIT:
         return Result(raw({"action": "cancel"}))
-    return Failure(SAMPLING_REJECTED if question.method == SAMPLE else INTERNAL_ERROR, why)
+    return Failure(SAMPLING_REJECTED if question.method == mcp.SAMPLE else mcp.INTERNAL_ERROR, why)
