@@ -19,10 +19,10 @@ from config.diff import pending
 from config.saved_state import Memory
 from config.setting import secrets_of
 from config.settings import HubConfig, UpstreamConfig
-from hub.bridge.bridge import EraBridge
+from hub.bridge.era_bridge import EraBridge
 from hub.bridge.parking.parking import PARK, ParkedCalls
 from hub.bridge.request_state import RequestStates
-from hub.bridge.tasks.task_replies import Tasks
+from hub.bridge.tasks.tasks import Tasks
 from hub.bridge.url_elicitation import FindGuide
 from hub.catalog.uri_claims import UriClaims
 from hub.downstream.hosts import Hosts

@@ -4,8 +4,9 @@
     legacy  legacy    asked on its own wire, by its exchange; nothing to do here
     modern  legacy    `parking`: the upstream's call goes on while the host's request ends and comes back
     legacy  modern    `input_rounds`: the host is asked, the upstream is called again with the answers
-    modern  modern    `bridge`: questions pass, the upstream's state goes sealed
+    modern  modern    `era_bridge`: questions pass, the upstream's state goes sealed
 
-`bridge` decides which it is; `request_state` seals what a host carries between its requests, `tasks` deals with results
-that come later, `url_elicitation` with upstreams that ask for a visit to a page, or at which a person has to sign in.
+`era_bridge` decides which it is; `request_state` seals what a host carries between its requests, `tasks` deals with
+results that come later, `url_elicitation` with upstreams that ask for a visit to a page, or at which a person has to
+sign in.
 """

@@ -33,7 +33,7 @@ from hub.net.http_server import Handler, HttpServer
 from upstreams.transports.http.connection import parse_url
 
 if TYPE_CHECKING:
-    from hub.downstream.access.issued_tokens import IssuedTokens
+    from hub.downstream.access.issuer_tokens import IssuerTokens
     from upstreams.fetch.fetcher import Fetcher
 
 log = logging.getLogger("hubd")
@@ -82,7 +82,7 @@ class HttpListener:
         self._config = config
         self.named_tokens = NamedTokens(tokens_path(), wall)
         self.named_tokens.configure(config.access.tokens)
-        self._issued = self._make_issued_tokens(config)
+        self._issued = self._make_issuer_tokens(config)
         self._issued_scope = trio.CancelScope()
         self._named = config.replica.url
         self.membership = None if fleet is None else fleet.membership
@@ -212,7 +212,7 @@ class HttpListener:
             if self._issued is not None:
                 self._issued.end()
                 self._issued_scope.cancel()
-            self._issued = self._make_issued_tokens(config)
+            self._issued = self._make_issuer_tokens(config)
             self._nursery.start_soon(self._run_issued)
         for site in (self._site, *self._others):
             access = self._access(site)
@@ -245,15 +245,15 @@ class HttpListener:
         config = self._config
         return config.auth, config.access, resource_of(config, *self.address)
 
-    def _make_issued_tokens(self, config: HubConfig) -> "IssuedTokens | None":
+    def _make_issuer_tokens(self, config: HubConfig) -> "IssuerTokens | None":
         """The judge of tokens of authorization servers; None: none counts."""
         if config.auth != "oauth":
             return None
-        from hub.downstream.access.issued_tokens import IssuedTokens
+        from hub.downstream.access.issuer_tokens import IssuerTokens
         from upstreams.fetch.fetcher import Fetcher
 
         fetch = Fetcher() if self._fetching is None else self._fetching()
-        return IssuedTokens(config.access, resource_of(config, *self.address), fetch, wall)
+        return IssuerTokens(config.access, resource_of(config, *self.address), fetch, wall)
 
     async def _run_issued(self) -> None:
         issued = self._issued

@@ -9,7 +9,7 @@ from functools import partial
 
 import trio
 
-from hub.bridge.bridge import EraBridge
+from hub.bridge.era_bridge import EraBridge
 from hub.bridge.input_rounds import Crossing
 from hub.bridge.tasks.task_handles import Viewer
 from hub.catalog.entries import Route

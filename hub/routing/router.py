@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from hub.bridge.bridge import EraBridge
+from hub.bridge.era_bridge import EraBridge
 from hub.catalog.list_result import SETTLING_TTL_MS
 from hub.catalog.search.meta_tools import CALL_READ_ONLY_TOOL, FIND_TOOLS, META_TOOLS, BadMetaCall, read_meta_call
 from hub.catalog.view import EVERYTHING, View
@@ -134,7 +134,6 @@ class Router:
         """An upstream is not configured any more; hosts that still ask for its tools are told so, of what a project
         had only those at work there."""
         self._subscriptions.removed(name)
-        self._bridge.tasks.forget(name)
         self._resolver.removed(name, sid, view)
 
     def left(self, tenant: Tenant) -> None:

@@ -20,7 +20,7 @@ from config.setting import Secret
 from config.tables.access import AccessConfig, AccessIssuer, AccessToken, Introspection
 from hub.daemon.before_start import wall
 from hub.downstream.access.access import Access, Credentials
-from hub.downstream.access.issued_tokens import IssuedTokens
+from hub.downstream.access.issuer_tokens import IssuerTokens
 from hub.downstream.access.named_tokens import NamedTokens
 from hub.link.interface import Identity
 from hub.net.http_message import HttpRequest
@@ -42,7 +42,7 @@ async def checks(directory: Path) -> dict[str, Work]:
     world.answers["opaque"] = {"active": True, "sub": "alice", "aud": HUB, "scope": "mcp", "exp": NOW + 300}
     asked = Introspection(client_id="hub", client_secret=Secret("s"))
     issuer = AccessIssuer(name="team", issuer=URL, introspection=asked)
-    issued = IssuedTokens(AccessConfig(issuers=(issuer,), required_scopes=("mcp",)), HUB, world, wall)
+    issued = IssuerTokens(AccessConfig(issuers=(issuer,), required_scopes=("mcp",)), HUB, world, wall)
     named, none = NamedTokens(directory / "tokens.json", wall), NamedTokens(directory / "tokens.json", wall)
     named.configure((AccessToken(name="ci", token=Secret(OF_HOST)),))
     found: dict[str, Work] = {}

@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from typing import Final
 
 import trio
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from hub.bridge.input_rounds import MAX_OPEN, PendingQuestion, input_request
-from hub.bridge.tasks.model import NoTask, Task, outcome, read_task
-from hub.link.hub_errors import HubError, UpstreamProtocolError
+from hub.bridge.tasks.model import Task, read_task
+from hub.link.hub_errors import HubError
 from hub.link.interface import Caller, Exchange, Operation, Upstream
 from hub.wire import mcp
 from hub.wire.jsonrpc import Failure, Reply, peek_object, raw
@@ -71,20 +71,18 @@ class SilentExchange:
         return Failure(mcp.METHOD_NOT_FOUND, f"This request does not answer {question.method}")
 
 
-class TaskClient:
-    """One task of `upstream`, called `id` there, for the host of `exchange`.
-
-    It was begun under the revision `version`, and a legacy one in `session`.
+class TaskClient(Struct, frozen=True):
+    """One task of `upstream`, called `id` there, which was begun under the revision `version`, and a legacy one in
+    `session`. Requests about it go by `exchange`.
 
     Every method raises `HubError` as `Upstream.call` does. Cancellation: of the request, never of the task.
     """
 
-    def __init__(self, upstream: Upstream, id: str, version: str, exchange: Exchange, *, session: str = "") -> None:
-        self.upstream = upstream
-        self.id = id
-        self.version = version
-        self.session = session
-        self._exchange = exchange
+    upstream: Upstream
+    id: str
+    version: str
+    exchange: Exchange
+    session: str = ""
 
     @property
     def era(self) -> Era:
@@ -97,57 +95,30 @@ class TaskClient:
         Raises:
             UpstreamProtocolError: it answers with something else.
         """
-        reply = await self._request(mcp.TASKS_GET)
+        reply = await self.request(mcp.TASKS_GET)
         if isinstance(reply, Failure):
             return reply
-        try:
-            task = read_task(peek_object(reply.value), self.version)
-        except NoTask as error:
-            raise nonsense(self.upstream.name, str(error)) from None
+        task = read_task(peek_object(reply.value), self.version, self.upstream.name)
         self.keep_session(task)
         return task
 
-    def outcome(self, task: Task) -> Reply:
-        """The outcome of a call whose task of the extension has ended.
-
-        Raises:
-            UpstreamProtocolError: the task has none.
-        """
-        try:
-            return outcome(task)
-        except NoTask as error:
-            raise nonsense(self.upstream.name, str(error)) from None
-
     def keep_session(self, task: Task) -> None:
         """Keep the session of the task for as long as the task may last."""
-        self.upstream.expect(self.session, self._exchange.caller, min(task.ttl_s or TTL_S, TTL_S))
+        self.upstream.expect(self.session, self.exchange.caller, min(task.ttl_s or TTL_S, TTL_S))
 
     async def result(self, exchange: Exchange | None = None) -> Reply:
         """Wait for the result of a legacy task; questions of the upstream go to `exchange`."""
-        operation = Operation(mcp.TASKS_RESULT, {"taskId": raw(self.id)}, session=self.session)
-        return await self.upstream.call(operation, exchange or self._exchange)
+        return await self.request(mcp.TASKS_RESULT, exchange)
 
-    async def update(self, answers: Mapping[str, Raw]) -> Reply:
-        """Send answers to questions of the task."""
-        return await self._request(mcp.TASKS_UPDATE, inputResponses=raw(answers))
-
-    async def cancel(self) -> Reply:
-        """Ask the upstream to cancel the task."""
-        return await self._request(mcp.TASKS_CANCEL)
-
-    async def _request(self, method: str, **params: Raw) -> Reply:
+    async def request(self, method: str, exchange: Exchange | None = None, **params: Raw) -> Reply:
+        """Ask for something about the task: to cancel it, to take answers (`inputResponses`)."""
         operation = Operation(method, {"taskId": raw(self.id), **params}, session=self.session)
-        return await self.upstream.call(operation, self._exchange)
+        return await self.upstream.call(operation, exchange or self.exchange)
 
 
 def is_unknown(failure: Failure) -> bool:
     """True if an upstream says that there is no such task."""
     return failure.code == mcp.INVALID_PARAMS
-
-
-def nonsense(upstream: str, what: str) -> UpstreamProtocolError:
-    """The error for a malformed answer; `what` describes it."""
-    return UpstreamProtocolError(f"{upstream} answered with {what}", upstream=upstream)
 
 
 class TaskQuestions(SilentExchange):

@@ -7,7 +7,7 @@
     questions of the server        `inputRequests`, in `tasks/get`
 
 Inside the hub a task has the names of the extension. Malformed members on which nothing depends are corrected, so that
-hosts see only what the schema allows; a task without id or status is an error.
+hosts see only what the schema allows; a task without id or status is an error of its upstream.
 """
 
 import re
@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, structs
 
+from hub.link.hub_errors import UpstreamProtocolError
 from hub.wire import mcp
 from hub.wire.jsonrpc import NULL, Failure, Reply, Result, peek_object, peek_str, raw
 from hub.wire.mcp import Era, era_of
@@ -39,8 +40,9 @@ SOME_DAY: Final = raw("1970-01-01T00:00:00Z")
 """Timestamp of events for which the upstream names none."""
 
 
-class NoTask(ValueError):
-    """A malformed task of an upstream. The text completes "the upstream answered with ..."."""
+def nonsense(upstream: str, what: str) -> UpstreamProtocolError:
+    """The error for a malformed answer; `what` describes it."""
+    return UpstreamProtocolError(f"{upstream} answered with {what}", upstream=upstream)
 
 
 class Task(Struct, frozen=True):
@@ -74,41 +76,41 @@ class Task(Struct, frozen=True):
         return None if ttl_ms is None else ttl_ms / 1000
 
 
-def task_in(reply: Reply, version: str) -> Task | None:
-    """The task that a call of an upstream of `version` began in place of a result; None: it gave another reply.
+def task_in(reply: Reply, version: str, upstream: str) -> Task | None:
+    """The task that a call of an `upstream` of `version` began in place of a result; None: it gave another reply.
 
     Raises:
-        NoTask: it is said to be one and is not.
+        UpstreamProtocolError: it is said to be one and is not.
     """
     if not isinstance(reply, Result) or _MARK not in memoryview(reply.value).tobytes():
         return None
     try:
         members = open_result(reply.value)
     except TooManyItems as error:
-        raise NoTask(f"what may be a task: {error}") from None
+        raise nonsense(upstream, f"what may be a task: {error}") from None
     if era_of(version) is Era.MODERN:
-        return read_task(members, version) if peek_str(members.get(mcp.RESULT_TYPE)) == mcp.TASK else None
+        return read_task(members, version, upstream) if peek_str(members.get(mcp.RESULT_TYPE)) == mcp.TASK else None
     inner = members.get("task")
     if inner is None or "content" in members:
         return None
     session = peek_str(peek_object(members.get("_meta")).get(mcp.HUB_SESSION))
-    return structs.replace(read_task(peek_object(inner), version), session=session or "")
+    return structs.replace(read_task(peek_object(inner), version, upstream), session=session or "")
 
 
 _MARK: Final = b'"task"'
 
 
-def read_task(members: Mapping[str, Raw], version: str) -> Task:
-    """The task that an upstream of `version` describes by `members`.
+def read_task(members: Mapping[str, Raw], version: str, upstream: str) -> Task:
+    """The task that an `upstream` of `version` describes by `members`.
 
     Raises:
-        NoTask: they have no id, or no status that there is.
+        UpstreamProtocolError: they have no id, or no status that there is.
     """
     id, status = peek_str(members.get("taskId")), peek_str(members.get("status"))
     if not id:
-        raise NoTask("a task without taskId")
+        raise nonsense(upstream, "a task without taskId")
     if status not in STATUSES:
-        raise NoTask(f"a task of status {(status or 'none')[:40]}")
+        raise nonsense(upstream, f"a task of status {(status or 'none')[:40]}")
     ttl, poll = ("ttlMs", "pollIntervalMs") if era_of(version) is Era.MODERN else ("ttl", "pollInterval")
     about = {}
     if peek_str(members.get("statusMessage")) is not None:
@@ -136,11 +138,11 @@ def poll_s(about: Mapping[str, Raw]) -> float:
     return POLL_S if wanted is None else min(max(wanted / 1000, POLL_LEAST_S), POLL_MOST_S)
 
 
-def outcome(task: Task) -> Reply:
+def outcome(task: Task, upstream: str) -> Reply:
     """The outcome of a call whose task of the extension is `completed` or `failed`.
 
     Raises:
-        NoTask: it has neither a result nor an error.
+        UpstreamProtocolError: it has neither a result nor an error.
     """
     value = task.members.get("result")
     if task.status == DONE and value is not None and memoryview(value)[0] == ord("{"):
@@ -152,7 +154,7 @@ def outcome(task: Task) -> Reply:
         return Failure(
             int(code) if _ERROR_CODE.fullmatch(code) else mcp.INTERNAL_ERROR, message, error.get("data", UNSET)
         )
-    raise NoTask(f"a task that is {task.status} without saying what came of it")
+    raise nonsense(upstream, f"a task that is {task.status} without saying what came of it")
 
 
 def has_content(reply: Reply) -> bool:

@@ -15,27 +15,9 @@ from msgspec import Raw
 
 from hub.bridge.input_rounds import capabilities_offered, input_requests, read_questions
 from hub.bridge.request_state import answers_of
+from hub.bridge.tasks import model
 from hub.bridge.tasks.client import SilentExchange, TaskClient, TaskQuestions, is_unknown
-from hub.bridge.tasks.model import (
-    CANCELLED,
-    FAILED,
-    NEEDS_INPUT,
-    POLL_S,
-    TERMINAL,
-    Task,
-    TaskTicket,
-    complete_result,
-    declares,
-    has_content,
-    loss_of,
-    message_result,
-    poll_s,
-    read_ticket,
-    status_and_outcome,
-    task_handle,
-    task_params,
-    write_ticket,
-)
+from hub.bridge.tasks.model import TERMINAL, Task, TaskTicket
 from hub.catalog.view import View
 from hub.link.fault_isolation import run_isolated
 from hub.link.hub_errors import HubError
@@ -118,81 +100,73 @@ class TaskHandles:
             finally:
                 self.nursery = None
 
-    def create_handle(self, upstream: Upstream, task: Task, caller: Caller, tool: str) -> Interim:
-        """Make the result of a call of `tool` that began `task`."""
-        version = upstream.snapshot.version
-        TaskClient(upstream, task.id, version, SilentExchange(caller), session=task.session).keep_session(task)
-        created = peek_str(task.about["createdAt"]) or ""
-        run = self._run if task.session else ""
-        principal = caller.identity.principal
-        ticket = TaskTicket(upstream.name, principal, task.id, tool, version, task.session, created, run)
-        return Interim(task_handle(task, self._sealer.seal(PURPOSE, write_ticket(ticket))))
+    def create_handle(self, client: TaskClient, task: Task, tool: str) -> Interim:
+        """Make the result of a call of `tool` that began `task`, which `client` has in hand."""
+        principal, session = client.exchange.caller.identity.principal, task.session
+        created, run = peek_str(task.about["createdAt"]) or "", self._run if session else ""
+        ticket = TaskTicket(client.upstream.name, principal, task.id, tool, client.version, session, created, run)
+        return Interim(model.task_handle(task, self._sealer.seal(PURPOSE, model.write_ticket(ticket))))
 
     # --- requests of hosts --------------------------------------------------------------------------------------------
 
     def handlers(self, show: Show) -> dict[str, Callable[[Request, Viewer], Awaitable[Reply]]]:
         """Handlers by method. `show` rewrites replies of upstreams for hosts, from now on."""
         self._show = show
-        doers = {mcp.TASKS_GET: self._get, mcp.TASKS_UPDATE: self._update, mcp.TASKS_CANCEL: self._cancel}
-        return {method: partial(self._answer, do) for method, do in doers.items()}
+        return dict.fromkeys((mcp.TASKS_GET, mcp.TASKS_UPDATE, mcp.TASKS_CANCEL), self._answer)
 
-    async def _answer(
-        self, do: Callable[[str, TaskTicket, Request, Viewer], Awaitable[Reply]], request: Request, exchange: Viewer
-    ) -> Reply:
+    async def _answer(self, request: Request, viewer: Viewer) -> Reply:
         """Answer a request about a task, if there is such a task for this host.
 
         Raises:
             HubError: as `Upstream.call`.
             RemoteProtocolError: the request is malformed.
         """
-        caller = exchange.caller
+        caller, method = viewer.caller, request.method
         if caller.era is Era.LEGACY:
-            return Failure(mcp.METHOD_NOT_FOUND, f"Method not found: {request.method}")
-        if not declares(caller.capabilities):
-            text = f"{request.method} needs the tasks extension among the capabilities"
+            return Failure(mcp.METHOD_NOT_FOUND, f"Method not found: {method}")
+        if not model.declares(caller.capabilities):
+            text = f"{method} needs the tasks extension among the capabilities"
             return Failure(mcp.MISSING_CAPABILITY, text, TASKS_NEEDED)
         id = peek_str(request.params.get("taskId"))
         if id is None:
-            return Failure(mcp.INVALID_PARAMS, f"{request.method} needs a taskId")
-        ticket = self._open(id, exchange)
+            return Failure(mcp.INVALID_PARAMS, f"{method} needs a taskId")
+        ticket = self._open(id, viewer)
         if ticket is None:
             return UNKNOWN
-        return ELSEWHERE if self._is_elsewhere(ticket.run) else await do(id, ticket, request, exchange)
+        if self._is_elsewhere(ticket.run):
+            return ELSEWHERE
+        if method == mcp.TASKS_GET:
+            found = await self._look(id, ticket, viewer)
+            return found if isinstance(found, Failure) else Result(model.complete_result(found))
+        do = self._update if method == mcp.TASKS_UPDATE else self._cancel
+        refusal = await do(ticket, request, viewer.caller)
+        if refusal is None:
+            return Result(model.complete_result({}))
+        return self._refusal(refusal, method, ticket, viewer)
 
-    async def _get(self, id: str, ticket: TaskTicket, request: Request, viewer: Viewer) -> Reply:
-        found = await self._look(id, ticket, viewer)
-        return found if isinstance(found, Failure) else Result(complete_result(found))
-
-    async def _update(self, id: str, ticket: TaskTicket, request: Request, viewer: Viewer) -> Reply:
+    async def _update(self, ticket: TaskTicket, request: Request, caller: Caller) -> Failure | None:
         answers = answers_of(request, needed=True)
         for answer in answers.values():
             open_object(answer)
         if era_of(ticket.version) is Era.MODERN:
-            return self._acknowledge(
-                await self._client(ticket, viewer.caller).update(answers), mcp.TASKS_UPDATE, ticket, viewer
-            )
+            reply = await self._client(ticket, caller).request(mcp.TASKS_UPDATE, inputResponses=raw(answers))
+            return reply if isinstance(reply, Failure) else None
         if self._is_lost(ticket):
             return UNKNOWN
         gathering = self._gatherings.get((ticket.upstream, ticket.session, ticket.task))
         if gathering is not None:
             gathering.update(answers)
-        return Result(complete_result({}))
+        return None
 
-    async def _cancel(self, id: str, ticket: TaskTicket, request: Request, viewer: Viewer) -> Reply:
+    async def _cancel(self, ticket: TaskTicket, request: Request, caller: Caller) -> Failure | None:
         if self._is_lost(ticket):
             return UNKNOWN
-        client = self._client(ticket, viewer.caller)
-        reply = await client.cancel()
+        client = self._client(ticket, caller)
+        reply = await client.request(mcp.TASKS_CANCEL)
         if isinstance(reply, Failure) and client.era is Era.LEGACY and is_unknown(reply):
             found = await client.poll()  # one that is over cannot be cancelled there, which is no error here
-            if isinstance(found, Task):
-                return Result(complete_result({}))
-        return self._acknowledge(reply, mcp.TASKS_CANCEL, ticket, viewer)
-
-    def _acknowledge(self, reply: Reply, method: str, ticket: TaskTicket, viewer: Viewer) -> Reply:
-        if isinstance(reply, Failure):
-            return self._refusal(reply, method, ticket, viewer)
-        return Result(complete_result({}))
+            return reply if isinstance(found, Failure) else None
+        return reply if isinstance(reply, Failure) else None
 
     def _refusal(self, failure: Failure, method: str, ticket: TaskTicket, viewer: Viewer) -> Failure:
         """An upstream's error about a task, as its host may see it."""
@@ -204,7 +178,7 @@ class TaskHandles:
 
     def _read(self, id: str) -> TaskTicket | None:
         try:
-            return read_ticket(self._sealer.open(PURPOSE, id))
+            return model.read_ticket(self._sealer.open(PURPOSE, id))
         except (InvalidSeal, msgspec.DecodeError):
             return None
 
@@ -227,13 +201,8 @@ class TaskHandles:
         return "" if ticket is None else ticket.run
 
     def _client(self, ticket: TaskTicket, caller: Caller) -> TaskClient:
-        return TaskClient(
-            self._upstreams[ticket.upstream],
-            ticket.task,
-            ticket.version,
-            SilentExchange(caller),
-            session=ticket.session,
-        )
+        upstream = self._upstreams[ticket.upstream]
+        return TaskClient(upstream, ticket.task, ticket.version, SilentExchange(caller), ticket.session)
 
     def _is_lost(self, ticket: TaskTicket) -> bool:
         return bool(ticket.session) and self._upstreams[ticket.upstream].has_lost(ticket.session)
@@ -243,18 +212,20 @@ class TaskHandles:
     async def _look(self, id: str, ticket: TaskTicket, viewer: Viewer) -> dict[str, Any] | Failure:
         """The state of the task, in the format of the extension."""
         if self._is_lost(ticket):
-            return loss_of(id, ticket)
+            return model.loss_of(id, ticket)
         client = self._client(ticket, viewer.caller)
         task = await client.poll()
         if isinstance(task, Failure):
             return self._refusal(task, mcp.TASKS_GET, ticket, viewer)
-        if task.status == NEEDS_INPUT:
-            return task_params(task, id, {"inputRequests": await self._requests(task, client, ticket, viewer.caller)})
-        if task.status not in TERMINAL or task.status == CANCELLED:
-            return task_params(task, id, {})
+        if task.status == model.NEEDS_INPUT:
+            return model.task_params(
+                task, id, {"inputRequests": await self._requests(task, client, ticket, viewer.caller)}
+            )
+        if task.status not in TERMINAL or task.status == model.CANCELLED:
+            return model.task_params(task, id, {})
         reply = self._show(await _outcome(task, client), mcp.TOOLS_CALL, ticket.upstream, ticket.version, viewer)
-        status, more = status_and_outcome(reply)
-        return task_params(task, id, more, status=status)
+        status, more = model.status_and_outcome(reply)
+        return model.task_params(task, id, more, status=status)
 
     async def _requests(self, task: Task, client: TaskClient, ticket: TaskTicket, caller: Caller) -> dict[str, Raw]:
         if client.era is Era.MODERN:
@@ -304,7 +275,7 @@ class TaskHandles:
         told: dict[str, Raw] = {}
         misses = 0
         while misses <= MAX_MISSES and self._is_shown(ticket, stream):
-            pause_s = POLL_S
+            pause_s = model.POLL_S
             try:
                 found = await self._look(id, ticket, stream)
             except (HubError, RemoteProtocolError):
@@ -319,12 +290,12 @@ class TaskHandles:
                 told = params
                 if found["status"] in TERMINAL:
                     return
-                pause_s = poll_s(found)
+                pause_s = model.poll_s(found)
             await trio.sleep(pause_s)
 
 
 async def _outcome(task: Task, client: TaskClient) -> Reply:
     if client.era is Era.MODERN:
-        return client.outcome(task)
+        return model.outcome(task, client.upstream.name)
     reply = await client.result()
-    return reply if has_content(reply) or task.status != FAILED else message_result(task)
+    return reply if model.has_content(reply) or task.status != model.FAILED else model.message_result(task)

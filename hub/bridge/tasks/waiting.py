@@ -20,12 +20,13 @@ import trio
 from msgspec import Raw
 
 from hub.bridge.input_rounds import MAX_ROUNDS, ask_all, capabilities_offered, judge, read_questions
-from hub.bridge.tasks.client import TaskCancelled, TaskClient, TaskGone, is_unknown, nonsense
-from hub.bridge.tasks.model import CANCELLED, FAILED, NEEDS_INPUT, TERMINAL, WORKING, Task, has_content, message_result
+from hub.bridge.tasks import model
+from hub.bridge.tasks.client import TaskCancelled, TaskClient, TaskGone, is_unknown
+from hub.bridge.tasks.model import NEEDS_INPUT, TERMINAL, Task, nonsense
 from hub.link.hub_errors import DeadlineExceeded, HubError, without_frames
 from hub.link.interface import Caller, Exchange, Interim
 from hub.wire.jsonrpc import Failure, Reply, Result, raw
-from hub.wire.mcp import METHOD_NOT_FOUND, Era
+from hub.wire.mcp import METHOD_NOT_FOUND, TASKS_UPDATE, Era
 from hub.wire.questions.question import Question
 
 MAX_MISSES: Final = 5
@@ -91,13 +92,13 @@ class TaskWait:
         raise DeadlineExceeded(text, upstream=self._name)
 
     async def _follow(self) -> Reply:
-        if self._task is not None and self._task.status == WORKING:
+        if self._task is not None and self._task.status == model.WORKING:
             await self._pause()
         while True:
             task = await self._look()
             if task.status in TERMINAL:
                 self._refuse_cancelled(task)
-                return self.client.outcome(task)
+                return model.outcome(task, self._name)
             reply = await self._ask(task) if task.status == NEEDS_INPUT else None
             if reply is not None:
                 return reply
@@ -124,7 +125,7 @@ class TaskWait:
         return None
 
     async def _update(self, answers: Mapping[str, Raw]) -> None:
-        reply = await self.client.update(answers)
+        reply = await self.client.request(TASKS_UPDATE, inputResponses=raw(answers))
         if isinstance(reply, Failure):
             raise (
                 self._give_up() if is_unknown(reply) else nonsense(self._name, f"an error to answers: {reply.message}")
@@ -183,10 +184,10 @@ class TaskWait:
     async def _conclude(self, reply: Result) -> Reply:
         """`reply`, or, if it says nothing because the tool raised, what its task says."""
         self.over = True
-        if has_content(reply):
+        if model.has_content(reply):
             return reply
         found = await self.client.poll()
-        return message_result(found) if isinstance(found, Task) and found.status == FAILED else reply
+        return model.message_result(found) if isinstance(found, Task) and found.status == model.FAILED else reply
 
     async def _look(self) -> Task:
         """Poll the task, and report its progress to the host.
@@ -229,7 +230,7 @@ class TaskWait:
         return TaskGone(f"{text} Whether it acted is unknown.", upstream=name)
 
     def _refuse_cancelled(self, task: Task) -> None:
-        if task.status == CANCELLED:
+        if task.status == model.CANCELLED:
             why = f": {task.message}" if task.message else ""
             raise TaskCancelled(f"The task of this call was cancelled at {self._name}{why}", upstream=self._name)
 

@@ -38,7 +38,7 @@ from hub.net.http_message import EarlyReply, HttpRequest, Undecided
 
 if TYPE_CHECKING:
     from config.tables.access import TrustedProxy
-    from hub.downstream.access.issued_tokens import IssuedTokens
+    from hub.downstream.access.issuer_tokens import IssuerTokens
     from hub.sign_in.browser_end import BrowserEnds
 
 MAX_PERSON: Final = 256
@@ -184,7 +184,7 @@ class Credentials:
     """Everything by which somebody is let in who does not show the hub's own token."""
 
     def __init__(
-        self, named: NamedTokens, issued: "IssuedTokens | None" = None, proxied: "ProxiedPersons | None" = None
+        self, named: NamedTokens, issued: "IssuerTokens | None" = None, proxied: "ProxiedPersons | None" = None
     ) -> None:
         self._named = named
         self._issued = issued

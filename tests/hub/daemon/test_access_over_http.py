@@ -13,7 +13,7 @@ from hub.app import Hub
 from hub.daemon.binding import listen_tcp
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.http_routes import pages
-from hub.downstream.access import issued_tokens
+from hub.downstream.access import issuer_tokens
 from hub.downstream.access.access import ProxiedPersons
 from hub.downstream.access.resource_metadata import NOT_THE_PROXY
 from hub.downstream.http.durable_sessions import DurableSessions
@@ -208,7 +208,7 @@ async def test_tokens_of_a_real_issuer_are_judged(start, oauth):
 
 
 async def test_a_token_that_is_taken_back_ends_a_running_stream(start, oauth, monkeypatch):
-    monkeypatch.setattr(issued_tokens, "AGAIN_S", 0.5)
+    monkeypatch.setattr(issuer_tokens, "AGAIN_S", 0.5)
     issuer = oauth.token_issuer(HUB)
     id, secret = INTROSPECTION_CLIENT.split(":")
     asked = Introspection(client_id=id, client_secret=Secret(secret))

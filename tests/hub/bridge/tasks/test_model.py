@@ -11,7 +11,6 @@ from msgspec import Raw, structs
 from hub.bridge.tasks.model import (
     POLL_S,
     STATUSES,
-    NoTask,
     Task,
     TaskTicket,
     augments_calls,
@@ -31,6 +30,7 @@ from hub.bridge.tasks.model import (
     task_params,
     write_ticket,
 )
+from hub.link.hub_errors import UpstreamProtocolError
 from hub.wire.declarations import TASKS_NEEDED
 from hub.wire.jsonrpc import Failure, Reply, Result, encode_notification, encode_response, open_object, raw
 from hub.wire.mcp import HUB_SESSION, L4, MODERN
@@ -61,14 +61,14 @@ def judged(result: Raw, method: str) -> Any:
 
 
 def test_both_kinds_say_the_same() -> None:
-    old, new = read_task(members(OLD), L4), read_task(members(NEW), MODERN)
+    old, new = read_task(members(OLD), L4, "up"), read_task(members(NEW), MODERN, "up")
     assert (old.id, old.status, old.about) == (new.id, new.status, new.about)
     assert (old.poll_s, old.ttl_s, old.message) == (2.0, 60.0, None)
     validate(encode_response(1, Result(raw(OLD))), L4, sender="server", method="tasks/get")
 
 
 def test_a_task_may_say_how_far_it_is() -> None:
-    assert read_task(members({**OLD, "statusMessage": "half"}), L4).message == "half"
+    assert read_task(members({**OLD, "statusMessage": "half"}), L4, "up").message == "half"
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,8 @@ def test_nobody_is_asked_too_often_or_too_rarely(wanted: dict[str, Raw], found: 
     "about", [{}, {"taskId": "a"}, {"taskId": "", "status": "working"}, {"taskId": "a", "status": "?"}]
 )
 def test_a_task_has_an_id_and_a_status(about: dict[str, Any]) -> None:
-    with pytest.raises(NoTask):
-        read_task(members(about), L4)
+    with pytest.raises(UpstreamProtocolError):
+        read_task(members(about), L4, "up")
 
 
 @pytest.mark.covers("X-5")
@@ -93,7 +93,7 @@ def test_whatever_an_upstream_says_hosts_see_what_the_schema_allows(wild: dict[s
     more = {"input_required": {"inputRequests": {}}, "completed": {"result": {}}}.get(status, {})
     more |= {"error": {"code": 1, "message": ""}} if status == "failed" else {}
     for version in (L4, MODERN):
-        task = read_task(members({**wild, "taskId": "u", "status": status}), version)
+        task = read_task(members({**wild, "taskId": "u", "status": status}), version, "up")
         assert judged(task_handle(task, "h"), "tools/call")["taskId"] == "h"
         assert judged(complete_result(task_params(task, "h", more)), "tasks/get")["status"] == status
         params = open_object(raw(task_params(task, "h", more)))
@@ -105,11 +105,11 @@ def test_what_begins_a_task() -> None:
     old: Reply = Result(raw({"task": OLD, "_meta": {HUB_SESSION: "s"}}))
     new: Reply = Result(raw({"resultType": "task", **NEW}))
     for reply, version, session in ((old, L4, "s"), (new, MODERN, "")):
-        task = task_in(reply, version)
+        task = task_in(reply, version, "up")
         assert task is not None
         assert (task.id, task.session) == ("u-9", session)
-    assert task_in(new, L4) is None
-    assert task_in(old, MODERN) is None
+    assert task_in(new, L4, "up") is None
+    assert task_in(old, MODERN, "up") is None
 
 
 @pytest.mark.parametrize("version", [L4, MODERN])
@@ -123,33 +123,34 @@ def test_what_begins_a_task() -> None:
     ],
 )
 def test_other_replies_begin_none(reply: Reply, version: str) -> None:
-    assert task_in(reply, version) is None
+    assert task_in(reply, version, "up") is None
 
 
 def test_what_only_says_it_is_a_task_is_none() -> None:
-    with pytest.raises(NoTask):
-        task_in(Result(Raw(b'{"task":1}')), L4)
-    with pytest.raises(NoTask):
-        task_in(Result(Raw(b'{"resultType":"task"}')), MODERN)
+    with pytest.raises(UpstreamProtocolError):
+        task_in(Result(Raw(b'{"task":1}')), L4, "up")
+    with pytest.raises(UpstreamProtocolError):
+        task_in(Result(Raw(b'{"resultType":"task"}')), MODERN, "up")
 
 
 # --- what came of it --------------------------------------------------------------------------------------------------
 
 
 def ended(status: str, **more: Any) -> Task:
-    return read_task(members({**NEW, "status": status, **more}), MODERN)
+    return read_task(members({**NEW, "status": status, **more}), MODERN, "up")
 
 
 def test_outcomes() -> None:
-    assert outcome(ended("completed", result={"content": []})) == Result(Raw(b'{"content":[]}'))
-    assert outcome(ended("failed", error={"code": -5, "message": "no", "data": 1})) == Failure(-5, "no", Raw(b"1"))
-    assert outcome(ended("failed", statusMessage="dead")) == Failure(-32603, "dead")
-    assert outcome(ended("failed", error={"code": "x"})) == Failure(-32603, "The task failed")
+    assert outcome(ended("completed", result={"content": []}), "up") == Result(Raw(b'{"content":[]}'))
+    error = {"code": -5, "message": "no", "data": 1}
+    assert outcome(ended("failed", error=error), "up") == Failure(-5, "no", Raw(b"1"))
+    assert outcome(ended("failed", statusMessage="dead"), "up") == Failure(-32603, "dead")
+    assert outcome(ended("failed", error={"code": "x"}), "up") == Failure(-32603, "The task failed")
     endless = ended("failed", error={"code": Raw(b"1" * 5_000)})
-    assert outcome(endless) == Failure(-32603, "The task failed"), "more digits than Python reads"
+    assert outcome(endless, "up") == Failure(-32603, "The task failed"), "more digits than Python reads"
     for task in (ended("completed"), ended("completed", result=1), ended("cancelled")):
-        with pytest.raises(NoTask):
-            outcome(task)
+        with pytest.raises(UpstreamProtocolError):
+            outcome(task, "up")
 
 
 def test_a_tool_that_raised() -> None:
@@ -171,7 +172,7 @@ def test_only_errors_fail() -> None:
 @pytest.mark.covers("X-7", "X-12")
 def test_the_wire_example() -> None:
     """A legacy task that failed by its result is complete."""
-    task = read_task(members({**OLD, "status": "failed"}), L4)
+    task = read_task(members({**OLD, "status": "failed"}), L4, "up")
     status, more = status_and_outcome(
         Result(raw({"content": [{"type": "text", "text": "quota exceeded"}], "isError": True}))
     )
@@ -210,17 +211,17 @@ def test_who_wants_tasks() -> None:
 @pytest.mark.covers("SEC-13", "I-3")
 def test_a_reply_that_is_a_crowd_is_not_opened() -> None:
     crowd = Result(raw({"task": {"taskId": "t", "status": "working"}, "more": [1] * (MAX_ITEMS + 1)}))
-    with pytest.raises(NoTask, match="a result has more than 100000 items"):
-        task_in(crowd, L4)
+    with pytest.raises(UpstreamProtocolError, match="a result has more than 100000 items"):
+        task_in(crowd, L4, "up")
     assert has_content(crowd)
 
 
 @pytest.mark.covers("E-8")
 def test_the_code_of_an_error_is_a_number_of_ordinary_length() -> None:
-    found = outcome(ended("failed", error={"code": 7, "message": "no"}))
+    found = outcome(ended("failed", error={"code": 7, "message": "no"}), "up")
     assert isinstance(found, Failure)
     assert found.code == 7
     endless = structs.replace(ended("failed"), members={"error": Raw(b'{"code":%b,"message":"no"}' % (b"9" * 5000))})
-    found = outcome(endless)
+    found = outcome(endless, "up")
     assert isinstance(found, Failure)
     assert found.code == -32603

@@ -6,10 +6,10 @@ import trio.testing
 
 from config.setting import Secret
 from config.tables.access import AccessConfig, AccessIssuer, Introspection
-from hub.downstream.access import issued_tokens
+from hub.downstream.access import issuer_tokens
 from hub.downstream.access.access import Access, Credentials
 from hub.downstream.access.claims import Unfit, Verdict, read_jwt, verdict_of
-from hub.downstream.access.issued_tokens import IssuedTokens
+from hub.downstream.access.issuer_tokens import IssuerTokens
 from hub.downstream.access.named_tokens import NamedTokens
 from hub.downstream.access.resource_metadata import NOT_NOW, TOKEN_IN_QUERY
 from hub.link.interface import Identity
@@ -29,7 +29,7 @@ def world():
 
 def hub(world, *issuers, **settings):
     settings.setdefault("required_scopes", ("mcp",))
-    issued = IssuedTokens(AccessConfig(issuers=issuers or (TEAM,), **settings), HUB, world, world)
+    issued = IssuerTokens(AccessConfig(issuers=issuers or (TEAM,), **settings), HUB, world, world)
     return Access(port=80, hosts=["hub"], token="o" * 43, others=Credentials(NamedTokens(None, world), issued)), issued
 
 
@@ -236,7 +236,7 @@ async def test_a_clock_that_was_ahead_keeps_no_token_out(world, autojump_clock):
     world.now += 1e9
     assert status((await show(access, BY_NAME["good-es256"]))[0]) == 401
     world.now -= 1e9
-    await trio.sleep(issued_tokens.KEEP_REFUSED_S)
+    await trio.sleep(issuer_tokens.KEEP_REFUSED_S)
     found, request = await show(access, BY_NAME["good-es256"])
     assert isinstance(found, Identity)
     assert request.lease.ends_at == pytest.approx(trio.current_time() + 360, abs=1)
@@ -363,7 +363,7 @@ async def test_a_crowd_is_told_together_that_nobody_can_say(world, autojump_cloc
 
 @pytest.mark.parametrize("ending", ["other rules", "other keys"])
 async def test_streams_of_a_verdict_that_had_to_make_room_end_too(world, ending, monkeypatch, autojump_clock):
-    monkeypatch.setattr(issued_tokens, "MAX_KEPT", 1)
+    monkeypatch.setattr(issuer_tokens, "MAX_KEPT", 1)
     access, issued = hub(world)
     _, request = await show(access, BY_NAME["good-es256"])
     await show(access, BY_NAME["good-rs256"])
@@ -502,7 +502,7 @@ async def test_a_token_without_streams_is_not_asked_about(world, streaming, auto
 async def test_a_crowd_of_streams_is_bounded_by_making_those_of_others_begin_anew(
     world, streaming, monkeypatch, autojump_clock
 ):
-    monkeypatch.setattr(issued_tokens, "MAX_WATCHED", 1)
+    monkeypatch.setattr(issuer_tokens, "MAX_WATCHED", 1)
     one = await streaming()
     world.answers["other"] = {**ANSWER, "exp": NOW + 3000}
     _, request = await show(streaming.access, "other")
@@ -557,7 +557,7 @@ async def test_twenty_tokens_a_second_are_asked_about(world, autojump_clock):
 
 @pytest.mark.parametrize(("limit", "kept"), [("MAX_KEPT", "good-es256"), ("MAX_REFUSED", "expired")])
 async def test_what_is_remembered_is_bounded(world, limit, kept, monkeypatch, autojump_clock):
-    monkeypatch.setattr(issued_tokens, limit, 2)
+    monkeypatch.setattr(issuer_tokens, limit, 2)
     access, issued = hub(world)
     names = [row["name"] for row in TOKENS if row["verdict"] == (200 if limit == "MAX_KEPT" else 401)][:6]
     for name in (*names, kept):

@@ -24,8 +24,8 @@ from msgspec import Struct
 
 from config.tables.access import AccessConfig
 from hub.downstream.access.claims import Jwt, Unfit, Unsigned, Verdict, lacking, read_jwt
-from hub.downstream.access.issuer import CannotAsk, Issuer
 from hub.downstream.access.resource_metadata import NOT_NOW, ResourceMetadata, missing_scopes, sign_in
+from hub.downstream.access.trusted_issuer import CannotAsk, Issuer
 from hub.link.credential_lease import Lease
 from hub.link.fault_isolation import keep_going
 from hub.link.interface import Identity
@@ -165,7 +165,7 @@ class _Question:
         """Nobody can say, so it is no use to ask again for those who waited."""
 
 
-class IssuedTokens:
+class IssuerTokens:
     """Judges tokens by the issuers of a configuration. `run` must be running. `wall`: the time of day in seconds."""
 
     def __init__(self, access: AccessConfig, resource: str, fetch: "Fetcher", wall: Callable[[], float]) -> None:
@@ -188,7 +188,7 @@ class IssuedTokens:
         self._questions = TokenBucket(ASKED_PER_S, ASKED_PER_S)
 
     def __repr__(self) -> str:
-        return f"<IssuedTokens of {len(self.issuers)} issuers, {len(self._kept)} kept>"
+        return f"<IssuerTokens of {len(self.issuers)} issuers, {len(self._kept)} kept>"
 
     async def run(self) -> None:
         """Keep the keys of all issuers fresh, and ask about tokens again on which streams hang, until cancelled."""

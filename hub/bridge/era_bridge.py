@@ -24,7 +24,7 @@ from hub.bridge.request_state import (
     input_required,
     state_of,
 )
-from hub.bridge.tasks.task_replies import ABSORBED, Tasks
+from hub.bridge.tasks.tasks import ABSORBED, Tasks, as_task
 from hub.bridge.url_elicitation import AGAIN, FindGuide, PageVisits, UrlElicitations, round_of
 from hub.link.hub_errors import UpstreamUnauthorized
 from hub.link.interface import HostEnd, Interim
@@ -82,7 +82,7 @@ class EraBridge:
         try:
             if crossing.operation.method not in mcp.MAY_ASK:
                 return await crossing.call(crossing.operation, crossing.exchange)
-            crossing = self.tasks.prepare(crossing)
+            crossing = as_task(crossing)
             if crossing.exchange.caller.era is Era.LEGACY:
                 return self._urls.visit(await self._call_to_the_end(crossing), crossing)
             request = crossing.request

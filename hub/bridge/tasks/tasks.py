@@ -18,8 +18,8 @@ from msgspec import Raw
 
 from hub.bridge.input_rounds import Crossing, check_answers, input_requests, kinds_of
 from hub.bridge.request_state import Binding, RequestState, RequestStates, answers_of, input_required
-from hub.bridge.tasks.client import SilentExchange, TaskClient, nonsense
-from hub.bridge.tasks.model import NoTask, augments_calls, declares, requires_task, task_in
+from hub.bridge.tasks.client import SilentExchange, TaskClient
+from hub.bridge.tasks.model import augments_calls, declares, requires_task, task_in
 from hub.bridge.tasks.task_handles import TaskHandles
 from hub.bridge.tasks.waiting import Show, TaskWait
 from hub.catalog.view import View
@@ -27,7 +27,7 @@ from hub.link.hub_errors import Executed, HubError, UpstreamUnauthorized, with_e
 from hub.link.interface import Interim, Upstream
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Reply, peek_array, peek_object, peek_str, raw
-from hub.wire.mcp import L4, MODERN, TOOLS_CALL, Era, Kind, Snapshot, era_of
+from hub.wire.mcp import L4, MODERN, TASKS_CANCEL, TOOLS_CALL, Era, Kind, era_of
 from hub.wire.questions.question import Question
 
 log = logging.getLogger(__name__)
@@ -57,23 +57,6 @@ class Tasks:
             sealer, upstreams, ttl_s=ttl_s, run=states.run, is_elsewhere=states.is_elsewhere, shows=shows
         )
         self._states = states
-        self._required: dict[str, tuple[Snapshot, frozenset[str]]] = {}
-        """By upstream: the tools that can be called only as tasks, and the snapshot that says so."""
-
-    def prepare(self, crossing: Crossing) -> Crossing:
-        """Make the operation a task, if its tool can be called only as a task."""
-        upstream, operation = crossing.upstream, crossing.operation
-        snapshot = upstream.snapshot
-        known = self._required.get(upstream.name)
-        if known is None or known[0] is not snapshot:
-            known = self._required[upstream.name] = snapshot, _requires(upstream)
-        if not known[1] or operation.method != TOOLS_CALL or peek_str(operation.params.get("name")) not in known[1]:
-            return crossing
-        return crossing.with_params({"task": raw({"ttl": int(upstream.config.timeouts.call_total * 1000)})})
-
-    def forget(self, name: str) -> None:
-        """Forget an upstream that was removed."""
-        self._required.pop(name, None)
 
     async def handle_reply(self, reply: Reply, crossing: Crossing) -> Reply:
         """Turn `reply`, the first to an operation, into the reply for its host.
@@ -88,21 +71,17 @@ class Tasks:
         """
         upstream, operation, exchange = crossing.upstream, crossing.operation, crossing.exchange
         version = upstream.snapshot.version
-        if operation.method != TOOLS_CALL or upstream.config.tasks == "off":
+        may_begin = operation.method == TOOLS_CALL and upstream.config.tasks != "off"
+        if not may_begin or (era_of(version) is Era.LEGACY and "task" not in operation.params):
             return reply
-        if era_of(version) is Era.LEGACY and "task" not in operation.params:
-            return reply
-        try:
-            task = task_in(reply, version)
-        except NoTask as error:
-            raise nonsense(upstream.name, str(error)) from None
+        task = task_in(reply, version, upstream.name)
         if task is None:
             return reply
         caller = exchange.caller
-        if caller.era is Era.MODERN and declares(caller.capabilities):
-            return self.handles.create_handle(upstream, task, caller, peek_str(operation.params.get("name")) or "")
-        client = TaskClient(upstream, task.id, version, SilentExchange(caller, exchange), session=task.session)
+        client = TaskClient(upstream, task.id, version, SilentExchange(caller, exchange), task.session)
         client.keep_session(task)
+        if caller.era is Era.MODERN and declares(caller.capabilities):
+            return self.handles.create_handle(client, task, peek_str(operation.params.get("name")) or "")
         return await self._absorb(TaskWait(client, task, exchange, show=self._shower(client, crossing)))
 
     async def resume(self, state: RequestState, crossing: Crossing) -> Reply:
@@ -155,13 +134,19 @@ class Tasks:
 async def _cancel(client: TaskClient) -> None:
     with trio.move_on_after(CANCEL_S):
         try:
-            await client.cancel()
+            await client.request(TASKS_CANCEL)
         except HubError as error:
             log.info("a task of %s was not cancelled: %s", client.upstream.name, error)
 
 
-def _requires(upstream: Upstream) -> frozenset[str]:
-    snapshot = upstream.snapshot
-    if upstream.config.tasks == "off" or snapshot.version != L4 or not augments_calls(snapshot.capabilities):
-        return frozenset()
-    return frozenset(tool.key for tool in snapshot.lists.get(Kind.TOOL, ()) if requires_task(tool.fields))
+def as_task(crossing: Crossing) -> Crossing:
+    """Make the operation a task, if it is a call of a tool that can be called only as a task."""
+    config, snapshot, operation = crossing.upstream.config, crossing.upstream.snapshot, crossing.operation
+    if "tasks" not in snapshot.capabilities or snapshot.version != L4 or config.tasks == "off":
+        return crossing
+    if operation.method != TOOLS_CALL or not augments_calls(snapshot.capabilities):
+        return crossing
+    name = peek_str(operation.params.get("name"))
+    if not any(tool.key == name and requires_task(tool.fields) for tool in snapshot.lists.get(Kind.TOOL, ())):
+        return crossing
+    return crossing.with_params({"task": raw({"ttl": int(config.timeouts.call_total * 1000)})})
