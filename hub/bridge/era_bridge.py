@@ -157,8 +157,9 @@ class EraBridge:
         wanted = None if era_of(version) is Era.LEGACY else read_wanted(reply, upstream.name, version)
         if wanted is None:
             return reply
-        requests = input_requests(wanted.questions, crossing.exchange.caller, crossing.offered)
-        kept = {"k": kinds_of(wanted.questions)} | ({} if wanted.state is None else {"s": wanted.state})
+        questions, state = wanted
+        requests = input_requests(questions, crossing.exchange.caller, crossing.offered)
+        kept = {"k": kinds_of(questions)} | ({} if state is None else {"s": state})
         return input_required(requests or None, self._states.seal(RELAY, crossing.binding, kept, ttl_s=RELAY_TTL_S))
 
     def _may_begin_again(self, crossing: Crossing) -> bool:

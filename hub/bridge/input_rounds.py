@@ -14,8 +14,8 @@ import trio
 from msgspec import Raw, Struct, field, structs
 
 from config.settings import UpstreamConfig
-from hub.bridge.request_state import Binding, bind, encode_input_request
-from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError
+from hub.bridge.request_state import Binding, bind
+from hub.link.hub_errors import HubError, UpstreamProtocolError
 from hub.link.interface import Caller, Exchange, HostEnd, Operation, Upstream
 from hub.link.waiting import Promise
 from hub.wire.declarations import URL
@@ -96,16 +96,9 @@ def capabilities_offered(config: UpstreamConfig, capabilities: Mapping[str, Raw]
 # --- questions of upstreams -------------------------------------------------------------------------------------------
 
 
-class Wanted(Struct, frozen=True):
-    """Questions and state of an `input_required` result."""
-
-    questions: dict[str, Question]
-    state: Raw | None
-    """The upstream's state, as JSON, echoed unchanged; None: there is none."""
-
-
-def read_wanted(reply: Reply, upstream: str, version: str) -> Wanted | None:
-    """Read an `input_required` result of the modern `upstream`; None: `reply` is another result.
+def read_wanted(reply: Reply, upstream: str, version: str) -> tuple[dict[str, Question], Raw | None] | None:
+    """Read an `input_required` result of the modern `upstream`: its questions, and its state as JSON, if it has one;
+    None: `reply` is another result.
 
     Raises:
         UpstreamProtocolError: it asks for nothing, or for what no host can be asked.
@@ -124,7 +117,7 @@ def read_wanted(reply: Reply, upstream: str, version: str) -> Wanted | None:
     questions = read_questions(members, upstream, version)
     if not questions and state is None:
         raise bad_input(upstream, "but for none in particular")
-    return Wanted(questions, state)
+    return questions, state
 
 
 def read_questions(members: Mapping[str, Raw], upstream: str, version: str) -> dict[str, Question]:
@@ -195,7 +188,7 @@ def input_request(question: Question, host_version: str, declared: Mapping[str, 
         QuestionRefusal: it cannot be asked that.
     """
     check_capabilities(question, declared)
-    return encode_input_request(question, question_for_host(question, host_version))
+    return raw({"method": question.method, "params": question_for_host(question, host_version)})
 
 
 def kinds_of(questions: Mapping[str, Question]) -> dict[str, Any]:
@@ -239,21 +232,13 @@ class PendingQuestion(Struct, frozen=True):
 
 
 class InputRefused(HubError):
-    """The host refused input that the upstream cannot go on without; `refusal` is its answer."""
+    """The host refused input that the upstream cannot go on without; `refusal` is its answer, if it gave one."""
 
     kind = "input_refused"
-
-    def __init__(
-        self, message: str, *, upstream: str, executed: Executed | None = None, refusal: Failure | None = None
-    ) -> None:
-        super().__init__(message, upstream=upstream, executed=executed)
-        self.refusal = refusal
+    refusal: Failure | None = None
 
     def facts(self) -> dict[str, object]:
-        facts = super().facts()
-        if self.refusal is not None:
-            facts["host"] = self.refusal
-        return facts
+        return super().facts() | ({} if self.refusal is None else {"host": self.refusal})
 
 
 async def call_to_the_end(crossing: Crossing) -> Reply:
@@ -279,16 +264,17 @@ async def call_to_the_end(crossing: Crossing) -> Reply:
         if wanted is None:
             break
         more: dict[str, Raw] = {}
-        if wanted.questions:
-            judge(wanted.questions, crossing.offered, upstream.name)
-            questions = {key: _with_id(question, visits) for key, question in wanted.questions.items()}
+        asked, state = wanted
+        if asked:
+            judge(asked, crossing.offered, upstream.name)
+            questions = {key: _with_id(question, visits) for key, question in asked.items()}
             more["inputResponses"] = raw(await ask_all(questions, crossing.exchange))
             pause_s = 0.0
         else:
             await trio.sleep(pause_s)
             pause_s = min(max(FIRST_PAUSE_S, 2 * pause_s), LONGEST_PAUSE_S)
-        if wanted.state is not None:
-            more["requestState"] = wanted.state
+        if state is not None:
+            more["requestState"] = state
         reply = await crossing.again(more)
     else:
         if read_wanted(reply, upstream.name, version) is not None:
@@ -323,7 +309,9 @@ async def ask_all(questions: Mapping[str, Question], exchange: Exchange) -> dict
             answers[key] = CANCELLED
         else:
             text = f"{question.upstream} needs an answer to {question.method}, which was refused: {reply.message}"
-            refusals.append(InputRefused(text, upstream=question.upstream, refusal=reply))
+            error = InputRefused(text, upstream=question.upstream)
+            error.refusal = reply
+            refusals.append(error)
             nursery.cancel_scope.cancel()
 
     async with trio.open_nursery() as nursery:

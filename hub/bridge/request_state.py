@@ -27,7 +27,6 @@ from hub.wire.jsonrpc import (
     raw,
 )
 from hub.wire.mcp import HUB_INFO, INPUT_REQUIRED, INVALID_PARAMS, RESULT_TYPE, SERVER_INFO_KEY, UPSTREAM_LOST
-from hub.wire.questions.question import Question
 from hub.wire.value_limits import MAX_ITEMS, SMALL_BYTES, has_too_many_items
 
 PURPOSE: Final = "rs"
@@ -58,11 +57,8 @@ class BadState(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(_WORDS[reason])
         self.reason = reason
-
-    @property
-    def failure(self) -> Failure:
+        self.failure = Failure(INVALID_PARAMS, _WORDS[reason], raw({"hub": "request_state", "reason": reason}))
         """The error that the host gets."""
-        return Failure(INVALID_PARAMS, str(self), raw({"hub": "request_state", "reason": self.reason}))
 
 
 class Binding(Struct, frozen=True):
@@ -229,20 +225,11 @@ class RequestStates:
             raise BadState(INVALID) from None
 
 
-def input_required(requests: Mapping[str, Raw] | None, state: str | None) -> Interim:
-    """Make the result that asks a modern host for input. `requests` maps keys to what `encode_input_request` made."""
-    result: dict[str, Any] = {RESULT_TYPE: INPUT_REQUIRED}
-    if requests is not None:
-        result["inputRequests"] = requests
-    if state is not None:
-        result["requestState"] = state
-    result["_meta"] = {SERVER_INFO_KEY: HUB_INFO}
-    return Interim(raw(result))
-
-
-def encode_input_request(question: Question, params: Mapping[str, Raw]) -> Raw:
-    """One input request: `question`, with its `params` for this host."""
-    return raw({"method": question.method, "params": params})
+def input_required(requests: Mapping[str, Raw] | None, state: str) -> Interim:
+    """Make the result that asks a modern host for input, by these requests, if any, and to come back with `state`."""
+    asked = {} if requests is None else {"inputRequests": requests}
+    meta = {SERVER_INFO_KEY: HUB_INFO}
+    return Interim(raw({RESULT_TYPE: INPUT_REQUIRED, **asked, "requestState": state, "_meta": meta}))
 
 
 def answers_of(request: Request, *, needed: bool = False) -> dict[str, Raw]:

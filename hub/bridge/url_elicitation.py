@@ -21,7 +21,7 @@ import trio
 from msgspec import Raw, Struct
 
 from hub.bridge.input_rounds import MAX_AT_ONCE, MAX_ROUNDS, Crossing, InputRefused
-from hub.bridge.request_state import Binding, RequestState, RequestStates, encode_input_request, input_required
+from hub.bridge.request_state import Binding, RequestState, RequestStates, input_required
 from hub.link.bounded_dict import BoundedDict
 from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError, UpstreamUnauthorized
 from hub.link.interface import Caller, Upstream
@@ -200,7 +200,7 @@ class UrlElicitations:
         if caller.era is Era.MODERN:
             requests, ids = {}, {}
             for number, (page, params) in enumerate(zip(pages, shown, strict=True), 1):
-                requests[f"q{number}"] = encode_input_request(page.question, params)
+                requests[f"q{number}"] = raw({"method": ELICIT, "params": params})
                 ids[f"q{number}"] = page.id
             return self._ask(crossing.binding, requests, ids, round, own=own)
         for page in pages:

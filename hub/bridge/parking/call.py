@@ -4,7 +4,8 @@ It has two ends. The upstream sees an `Exchange` that lasts as long as the call,
 requests of the host, one after the other, wait for the outcome or for a round of questions.
 """
 
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 import trio
 from msgspec import Raw
@@ -15,7 +16,7 @@ from hub.link.bounded_dict import BoundedDict
 from hub.link.budget import Account
 from hub.link.interface import Caller, Exchange, Tenant
 from hub.link.peer import UPSTREAM_CANCEL_S, last_words
-from hub.wire.jsonrpc import Reply, Request, Result, detach
+from hub.wire.jsonrpc import Reply, Request, detach
 from hub.wire.mcp import LIST_ROOTS, MAX_DECLARED_BYTES
 from hub.wire.questions.question import (
     Missing,
@@ -31,23 +32,20 @@ MAX_ROOTS: Final = 256
 """Hosts whose roots are kept."""
 
 
-class Keeper(Protocol):
-    """The part of `ParkedCalls` that a call needs; it says what each does."""
-
-    roots: "KnownRoots"
-
-    def open_question(self, call: "ParkedCall", question: Question) -> str | Reply: ...
-
-    def withdraw_question(self, call: "ParkedCall", key: str) -> None: ...
-
-    def abandon(self, call: "ParkedCall") -> None: ...
-
-
 class ParkedCall:
-    """A running call. Satisfies `hub.link.interface.Exchange`."""
+    """A running call. Satisfies `hub.link.interface.Exchange`. `ask` and `abandon` are those of `ParkedCalls`."""
 
-    def __init__(self, keeper: Keeper, exchange: Exchange, request: Request, upstream: str, state: ParkedState) -> None:
-        self._keeper = keeper
+    def __init__(
+        self,
+        ask: "Callable[[ParkedCall, Question], Awaitable[Reply]]",
+        abandon: "Callable[[ParkedCall], None]",
+        exchange: Exchange,
+        request: Request,
+        upstream: str,
+        state: ParkedState,
+    ) -> None:
+        self._ask = ask
+        self._abandon = abandon
         self.over = trio.Event()
         """Set when its task is over."""
         self.account: Account | None = None
@@ -95,7 +93,7 @@ class ParkedCall:
         try:
             await self._answered.wait()
         except trio.Cancelled:
-            self._keeper.abandon(self)
+            self._abandon(self)
             with last_words(UPSTREAM_CANCEL_S):
                 await self.over.wait()
             raise
@@ -135,19 +133,10 @@ class ParkedCall:
     async def ask(self, question: Question) -> Reply:
         """Put a question to the host: the request ends with it, and a retry brings the answer."""
         try:
-            key = self._keeper.open_question(self, question)
+            return await self._ask(self, question)
         except QuestionRefusal as refused:
             self.lacking = with_missing(self.lacking, question, self.caller.capabilities)
             return refused.failure
-        if not isinstance(key, str):
-            return key
-        try:
-            reply = await self.state.open[key].reply.wait()
-        finally:
-            self._keeper.withdraw_question(self, key)
-        if question.method == LIST_ROOTS and isinstance(reply, Result):
-            self._keeper.roots.remember(self.caller, self.id, reply.value, trio.current_time())
-        return reply
 
 
 class KnownRoots:
@@ -184,7 +173,7 @@ class KnownRoots:
             self._known.put(_owner(caller, call), (detach(roots), now + ROOTS_VALID_S))
 
     def forget(self, call: str) -> None:
-        """Forget the answer that is of use in this call only, which is over."""
+        """Forget the answer that is of use in this call only."""
         self._known.pop(call, None)
 
     def sweep(self, now: float) -> None:

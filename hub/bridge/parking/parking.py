@@ -11,10 +11,10 @@ phases of a call are in `phases`.
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import trio
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from hub.bridge.parking.call import KnownRoots, ParkedCall
 from hub.bridge.parking.phases import CallEvent, ParkedState, Phase
@@ -34,7 +34,7 @@ from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import Draining, Executed, HubError, UpstreamLost, without_frames
 from hub.link.interface import Exchange, HostEnd, Interim, Tenant
 from hub.wire.jsonrpc import Reply, Request, Result, peek_str
-from hub.wire.mcp import INVALID_PARAMS
+from hub.wire.mcp import INVALID_PARAMS, LIST_ROOTS
 from hub.wire.questions.question import Question, QuestionRefusal
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ Work = Callable[[HostEnd], Awaitable[Reply]]
 """Work of a call, on the exchange that it is given."""
 
 
-class ParkingStatistics(Struct, frozen=True):
+class ParkingStatistics(NamedTuple):
     """Numbers of calls; all but the last two are 0 when the hub is idle."""
 
     running: int
@@ -89,13 +89,6 @@ class ParkedCalls:
         self._tombstones: BoundedDict[str, tuple[str, float]] = BoundedDict(MAX_TOMBSTONES)
         """The reason why the call of an id is gone, and until when that is remembered."""
         self.roots = KnownRoots()
-
-    def __repr__(self) -> str:
-        now = self.statistics()
-        return (
-            f"<ParkedCalls [{now.running} running, {now.parked} parked | "
-            f"{now.tombstones} tombstones, {now.roots} roots]>"
-        )
 
     def adjust(self, ttl_s: float, total_s: float) -> None:
         """Change how long answers are waited for, in calls to come."""
@@ -136,7 +129,7 @@ class ParkedCalls:
         if self._nursery is None:
             raise Draining("The hub is stopping", upstream=upstream, executed=Executed.NO)
         state = ParkedState(exchange.caller, ttl_s=self._ttl_s, total_s=self._total_s)
-        call = ParkedCall(self, exchange, request, upstream, state)
+        call = ParkedCall(self._ask, self.abandon, exchange, request, upstream, state)
         self._nursery.start_soon(self._carry_out, call, work)
         return await call.wait()
 
@@ -250,16 +243,29 @@ class ParkedCalls:
 
     # --- questions of upstreams ---------------------------------------------------------------------------------------
 
-    def open_question(self, call: ParkedCall, question: Question) -> str | Reply:
-        """Let `call` ask: the key of the question, or the reply where that is known already.
+    async def _ask(self, call: ParkedCall, question: Question) -> Reply:
+        """Have a question of `call` answered, unless the reply is known already.
 
         Raises:
-            QuestionRefusal: it may not, or its host cannot be asked that.
+            QuestionRefusal: it may not ask, or its host cannot be asked that.
         """
         now = trio.current_time()
         roots = self.roots.answer(question, call.caller, call.id, now)
         if roots is not None:
             return Result(roots)
+        key = self._open_question(call, question, now)
+        try:
+            reply = await call.state.open[key].reply.wait()
+        finally:  # it is open still, if the upstream waits for it no longer
+            asks = call.state.phase is Phase.ASK
+            call.state.withdraw_question(key)
+            if asks and call.state.phase is Phase.RUN:
+                call.clock.cancel()
+        if question.method == LIST_ROOTS and isinstance(reply, Result):
+            self.roots.remember(call.caller, call.id, reply.value, trio.current_time())
+        return reply
+
+    def _open_question(self, call: ParkedCall, question: Question, now: float) -> str:
         if self._nursery is None:
             raise QuestionRefusal(INVALID_PARAMS, "The hub is stopping")
         runs = call.state.phase is Phase.RUN
@@ -275,13 +281,6 @@ class ParkedCalls:
             call.clock, call.patience = trio.CancelScope(), trio.CancelScope()
             self._nursery.start_soon(self._keep_time, call)
         return key
-
-    def withdraw_question(self, call: ParkedCall, key: str) -> None:
-        """Withdraw a question that the upstream waits for no longer."""
-        asks = call.state.phase is Phase.ASK
-        call.state.withdraw_question(key)
-        if asks and call.state.phase is Phase.RUN:
-            call.clock.cancel()
 
     def _hold(self, call: ParkedCall, question: Question, now: float) -> bool:
         """Hold the memory that `call` takes while it waits for an answer; False: no room, or too many wait."""

@@ -16,7 +16,6 @@ from hub.bridge.request_state import (
     answers_of,
     bind,
     digest,
-    encode_input_request,
     input_required,
 )
 from hub.link.sealing import Sealer
@@ -187,7 +186,7 @@ def test_an_input_required_result_is_one():
     question = Question("elicitation/create", {"message": raw("?")}, "up", L4)
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
     params = {"message": raw("[up] ?"), "mode": raw("form"), "requestedSchema": raw(schema)}
-    result = input_required({"q1": encode_input_request(question, params)}, "sealed")
+    result = input_required({"q1": raw({"method": question.method, "params": params})}, "sealed")
     validate(encode_response(1, result), MODERN, sender="server", method="tools/call")
     found = json.loads(bytes(result.value))
     assert found["inputRequests"]["q1"] == {

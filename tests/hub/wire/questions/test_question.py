@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.bridge.request_state import encode_input_request, input_required
+from hub.bridge.request_state import input_required
 from hub.wire.declarations import (
     capabilities_for_upstream,
     capabilities_of_session,
@@ -60,7 +60,7 @@ def put(asked, host_version):
     """The params as the host gets them, judged by the schema of its revision."""
     params = question_for_host(asked, host_version)
     if host_version == MODERN:
-        result = input_required({"q1": encode_input_request(asked, params)}, None)
+        result = input_required({"q1": raw({"method": asked.method, "params": params})}, "sealed")
         validate(encode_response(1, Result(result.value)), MODERN, sender="server", method="tools/call")
         request = json.loads(bytes(result.value))["inputRequests"]["q1"]
         name = {ELICIT: "ElicitRequest", SAMPLE: "CreateMessageRequest", ROOTS: "ListRootsRequest"}[asked.method]
