@@ -6,6 +6,7 @@ All checks take linear time, whatever the bytes are: they may come from anybody.
 import re
 from array import array
 from codecs import utf_8_decode
+from collections.abc import Iterator
 from itertools import accumulate, compress
 from typing import Final
 
@@ -122,33 +123,13 @@ def one_line(data: bytes) -> bytes:
     if data.isascii():
         return data
     found = [end for end in _LINE_ENDS if end[:1] in data and end in data]  # one byte is found faster than three
-    if not found:
-        return data
-    if any(_is_escaped(data, end) for end in found):  # not JSON; it must not become JSON here
-        return data
+    if any(b"\\" + end in data for end in found):
+        bare = data.replace(rb"\\", b"")
+        if any(b"\\" + end in bare for end in found):  # an escaped line end is not JSON; it must not become JSON here
+            return data
     for end in found:
         data = data.replace(end, _LINE_ENDS[end])
     return data
-
-
-def _is_escaped(data: bytes, end: bytes) -> bool:
-    """True if the line end `end` follows, anywhere, a backslash that is not escaped itself."""
-    at = data.find(b"\\" + end)
-    while at >= 0:
-        if _backslashes(data, at + 1) % 2:
-            return True
-        at = data.find(b"\\" + end, at + 1)
-    return False
-
-
-def _backslashes(data: bytes, end: int) -> int:
-    width = 16
-    while True:
-        window = data[max(0, end - width) : end]
-        found = len(window) - len(window.rstrip(b"\\"))
-        if found < width:
-            return found
-        width *= 4
 
 
 def well_formed(data: bytes) -> bytes:
@@ -167,39 +148,43 @@ def well_formed(data: bytes) -> bytes:
 def _depth(data: bytes) -> int:
     """The depth to which brackets nest outside of strings.
 
-    Innermost pairs, such as the rows of a large table, are removed first, level by level; only what is left is counted
-    bracket by bracket.
+    The innermost pairs, such as the rows of a large table, are cut out first, in one pass for each level. The brackets
+    that are left are counted one by one.
     """
     refused = f"More than {MAX_SMALL} objects and arrays"
-    outside = _outside_strings(data, _BRACKETS, 2 * MAX_SMALL, refused).translate(_ALIKE)  # only square ones
+    brackets = _outside_strings(data, _BRACKETS, 2 * MAX_SMALL, refused).translate(_ALIKE)
     levels = 0
-    while len(outside) > _FEW_BRACKETS and levels < _MAX_PEELED:
-        first = outside[:_FEW_BRACKETS]
-        if len(first.replace(b"[]", b"")) > _HARDLY_LESS * len(first):
-            break  # it goes deep everywhere, or would take too long
-        outside, levels = outside.replace(b"[]", b""), levels + 1
-    if len(outside) > MAX_COUNTED:
+    while len(brackets) > _FEW_BRACKETS and levels < _MAX_PEELED:
+        sample = brackets[:_FEW_BRACKETS]
+        if len(sample.replace(b"[]", b"")) > _HARDLY_LESS * len(sample):
+            break  # hardly any pair is innermost: it nests deep everywhere
+        brackets, levels = brackets.replace(b"[]", b""), levels + 1
+    if len(brackets) > MAX_COUNTED:
         raise UnacceptableBytes(_TOO_MANY)
-    return levels + max(accumulate(array("b", outside.translate(_STEPS))), default=0)
+    return levels + max(_depths(brackets), default=0)
 
 
 def members(data: bytes) -> tuple[int, int, int]:
-    """Count the members on each of the first three levels of `data`, which is JSON that is not too deep."""
+    """Count the members on each of the first three levels of `data`, which is JSON that is not too deep: the colons
+    outside of strings, by the depth at which they stand. Zeros: so few that nobody need count."""
     few = 5 * MAX_MEMBERS  # a member has five bytes: `"":0,`
     if len(data) <= few or count_some(data, b":", MAX_MEMBERS) <= MAX_MEMBERS:
         return 0, 0, 0
-    outside = _outside_strings(data, _BRACKETS_AND_COLONS, MAX_COUNTED, _TOO_MANY)
-    depths = accumulate(array("b", outside.translate(_STEPS)))
-    found = bytes(compress(depths, outside.translate(_COLONS)))
-    return found.count(1), found.count(2), found.count(3)
+    marks = _outside_strings(data, _BRACKETS_AND_COLONS, MAX_COUNTED, _TOO_MANY)
+    colons = bytes(compress(_depths(marks), marks.translate(_COLONS)))
+    return colons.count(1), colons.count(2), colons.count(3)
+
+
+def _depths(marks: bytes) -> Iterator[int]:
+    """The depth behind each bracket, and at each colon."""
+    return accumulate(array("b", marks.translate(_STEPS)))
 
 
 def _outside_strings(data: bytes, unwanted: bytes, most: int, refused: str) -> bytes:
-    """Cut out what stands outside of strings, without the `unwanted` characters; piece by piece, up to one too many.
+    """The bytes outside of strings but for the `unwanted` ones, cut out piece by piece.
 
     Raises:
-        UnacceptableBytes: more than `most` characters are left, for which `refused` is the text; or there are too many
-            strings.
+        UnacceptableBytes: they are more than `most`, for which `refused` is the text; or there are too many strings.
     """
     if b"\\" in data:
         data = data.replace(rb"\\", b"").replace(rb"\"", b"")
@@ -234,10 +219,7 @@ def has_duplicates(raw: bytes | Raw, fields: dict[str, Raw]) -> bool:
 
 def _is_plain(raw: memoryview, fields: dict[str, Raw]) -> bool:
     """True if `{"name":value,...}` of `fields` has exactly the length of `raw`."""
-    length = 1
-    for name, value in fields.items():
-        length += len(name) + 4 + len(memoryview(value))
-    return length == len(raw)
+    return 1 + sum(len(name) + 4 + len(memoryview(value)) for name, value in fields.items()) == len(raw)
 
 
 def _is_spelled_by(raw: memoryview, fields: dict[str, Raw]) -> bool:

@@ -110,9 +110,10 @@ class Judge:
     async def _of_issuer(self, token: str) -> Finding:
         if token.count(".") != 2:
             return await self._ask(token)
-        jwt = read_jwt(token)
-        if isinstance(jwt, Unfit):
-            return _refuse(jwt.why, "have the authorization server make one as RFC 9068 says")
+        try:
+            jwt = read_jwt(token)
+        except Unfit as unfit:
+            return _refuse(str(unfit), "have the authorization server make one as RFC 9068 says")
         settings = next((each for each in self._config.access.issuers if each.issuer == jwt.issuer), None)
         if settings is None:
             known = join_few([each.issuer for each in self._config.access.issuers])
@@ -122,7 +123,10 @@ class Judge:
         await issuer.read_keys()
         if issuer.problem:
             return _nobody_can_say(issuer.problem)
-        return self._judge(issuer.judge(jwt), settings)
+        try:
+            return self._judge(issuer.judge(jwt), settings)
+        except Unfit as unfit:
+            return _unfit(unfit, settings)
 
     async def _ask(self, token: str) -> Finding:
         settings = next((each for each in self._config.access.issuers if each.introspection.client_id), None)
@@ -133,13 +137,13 @@ class Judge:
             return self._judge(await self._issuer(settings).ask(token), settings)
         except CannotAsk as error:
             return _nobody_can_say(str(error))
+        except Unfit as unfit:
+            return _unfit(unfit, settings)
 
     def _issuer(self, settings: AccessIssuer) -> Issuer:
         return Issuer(settings, self._fetch, _wall, lambda: None)
 
-    def _judge(self, verdict: Verdict | Unfit, settings: AccessIssuer) -> Finding:
-        if isinstance(verdict, Unfit):
-            return _refuse(verdict.why, f"get another one from {settings.issuer}, or correct what it says there")
+    def _judge(self, verdict: Verdict, settings: AccessIssuer) -> Finding:
         place = self._place(verdict, settings)
         if place is None:
             whom = join_few([_show(each) for each in sorted(verdict.audiences)], 4)
@@ -187,6 +191,10 @@ def _let_in(what: str, why: str) -> Finding:
 
 def _refuse(why: str, fix: str, *, status: int = 401) -> Finding:
     return Finding("token", "problem", f"the hub refuses the token ({status})", why, fix)
+
+
+def _unfit(unfit: Unfit, settings: AccessIssuer) -> Finding:
+    return _refuse(str(unfit), f"get another one from {settings.issuer}, or correct what it says there")
 
 
 def _nobody_can_say(why: str) -> Finding:

@@ -17,6 +17,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
 import trio
+from msgspec import Struct
 
 from config.tables.access import SECRET_HEADER
 from hub.downstream.access.host_tokens import PREFIX
@@ -180,27 +181,24 @@ class Access:
 SCHEME: Final = "bearer"
 
 
-class Credentials:
+class Credentials(Struct, frozen=True):
     """Everything by which somebody is let in who does not show the hub's own token."""
 
-    def __init__(
-        self, named: NamedTokens, issued: "IssuerTokens | None" = None, proxied: "ProxiedPersons | None" = None
-    ) -> None:
-        self._named = named
-        self._issued = issued
-        self._proxied = proxied
+    named: NamedTokens
+    issued: "IssuerTokens | None" = None
+    proxied: ProxiedPersons | None = None
 
     def check(self, request: HttpRequest) -> Identity | EarlyReply | Undecided:
         """The identity of the sender, or why there is none yet, or none at all."""
-        if self._proxied is not None and (found := self._proxied.check(request)) is not None:
+        if self.proxied is not None and (found := self.proxied.check(request)) is not None:
             return found
-        issued = self._issued
+        issued = self.issued
         if issued is not None and "access_token=" in request.query:
             return TOKEN_IN_QUERY
         token = _token_in(request.headers.get("authorization", ""))
         if not token:
             return NO_TOKEN if issued is None else issued.refusal(request, with_token=False)
-        named = self._named.find(token)
+        named = self.named.find(token)
         if named is not None:
             request.lease = named.lease
             return named.identity
@@ -216,6 +214,4 @@ def _token_in(authorization: str) -> str:
     hold spaces and tabs. A pattern would take longer than all the rest, for a token of a thousand characters."""
     scheme, _, token = authorization.partition(" ")
     token = token.lstrip(" ")
-    if scheme.lower() != SCHEME or " " in token or "\t" in token or not token.isascii():
-        return ""
-    return token
+    return token if scheme.lower() == SCHEME and token.isascii() and not (" " in token or "\t" in token) else ""

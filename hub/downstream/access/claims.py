@@ -21,15 +21,12 @@ ELSEWHERE: Final = ("cnf", "nonce", "at_hash", "c_hash", "events")
 _PARTS: Final = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)")
 
 
-class Unfit(Struct, frozen=True):
-    """A token that does not count."""
-
-    why: str
-    """The reason, for whoever may see the token: whoever shows it to the hub is not told."""
+class Unfit(Exception):
+    """A token does not count. The text is for whoever may see the token: whoever shows it to the hub is not told."""
 
 
-class Unsigned(Unfit, frozen=True):
-    """A token that none of the keys that are known has signed; others may have."""
+class Unsigned(Unfit):
+    """None of the keys that are known has signed a token; others may have."""
 
 
 class Jwt(Struct, frozen=True):
@@ -47,37 +44,41 @@ class Jwt(Struct, frozen=True):
         return f"<Jwt {self.algorithm}>"
 
 
-def read_jwt(token: str) -> Jwt | Unfit:
-    """The token in this text, or the reason why it is none that could count."""
+def read_jwt(token: str) -> Jwt:
+    """The token in this text.
+
+    Raises:
+        Unfit: it is none that could count.
+    """
     if len(token) > MAX_CHARS:
-        return Unfit(f"it has more than {MAX_CHARS} characters")
+        raise Unfit(f"it has more than {MAX_CHARS} characters")
     found = _PARTS.fullmatch(token)
     if found is None:
-        return Unfit("it is not made of three parts of base64url without padding, joined by dots")
+        raise Unfit("it is not made of three parts of base64url without padding, joined by dots")
     head, body, signature = (_decode(part) for part in found.groups())
     header, claims = (None if part is None else read_json_object(part) for part in (head, body))
     if header is None or claims is None or not signature:
-        return Unfit("it is not two JSON objects, in which nothing is named twice, and a signature")
+        raise Unfit("it is not two JSON objects, in which nothing is named twice, and a signature")
     return _check(header, claims, token[: found.end(2)].encode(), signature)
 
 
-def _check(header: dict[str, Any], claims: dict[str, Any], signed: bytes, signature: bytes) -> Jwt | Unfit:
+def _check(header: dict[str, Any], claims: dict[str, Any], signed: bytes, signature: bytes) -> Jwt:
     for name in ("crit", "b64"):
         if name in header:
-            return Unfit(f"its header has `{name}`, so that it has to be read in another way than others")
+            raise Unfit(f"its header has `{name}`, so that it has to be read in another way than others")
     algorithm, key_id, kind = header.get("alg"), header.get("kid"), header.get("typ", "JWT")
     issuer = claims.get("iss")
     if not isinstance(algorithm, str):
-        return Unfit("its header does not name the algorithm (`alg`)")
+        raise Unfit("its header does not name the algorithm (`alg`)")
     if "kid" in header and not isinstance(key_id, str):
-        return Unfit("the `kid` of its header is not a text")
+        raise Unfit("the `kid` of its header is not a text")
     if not isinstance(kind, str) or kind.lower().removeprefix("application/") not in TYPES:
-        return Unfit("its `typ` is not that of an access token (`JWT` or `at+jwt`)")
+        raise Unfit("its `typ` is not that of an access token (`JWT` or `at+jwt`)")
     if not isinstance(issuer, str):
-        return Unfit("it does not name its issuer (`iss`)")
+        raise Unfit("it does not name its issuer (`iss`)")
     for claim in ELSEWHERE:
         if claim in claims:
-            return Unfit(f"it has `{claim}`, so it is no access token for whoever has it, but an ID token or the like")
+            raise Unfit(f"it has `{claim}`, so it is no access token for whoever has it, but an ID token or the like")
     name = "EdDSA" if algorithm == "Ed25519" else algorithm
     return Jwt(name, key_id, issuer, claims, signed, signature)
 
@@ -86,13 +87,9 @@ def _decode(text: str) -> bytes | None:
     """The bytes of base64url without padding (RFC 7515 2); None: it is none, or one of several ways to write them."""
     if len(text) % 4 == 1:
         return None
-    data = urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    return data if _is_canonical(text) else None
-
-
-def _is_canonical(text: str) -> bool:
-    """True if the last character has no bits that say nothing."""
-    return {2: text[-1] in "AQgw", 3: text[-1] in "AEIMQUYcgkosw048"}.get(len(text) % 4, True)
+    # the last character may have no bits that say nothing
+    is_canonical = {2: text[-1] in "AQgw", 3: text[-1] in "AEIMQUYcgkosw048"}.get(len(text) % 4, True)
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4)) if is_canonical else None
 
 
 SKEW_S: Final = 60.0
@@ -118,53 +115,55 @@ class Verdict(Struct, frozen=True):
     """The key of its signature, which takes its verdicts along when it goes; "": the issuer was asked."""
 
 
-def verdict_of(claims: dict[str, Any], issuer: AccessIssuer, now: float, *, is_asked: bool = False) -> Verdict | Unfit:
-    """The meaning of `claims`, or why they do not count now. `is_asked`: they are the answer of an introspection
-    (RFC 7662 2.2), which may lack the end."""
+def verdict_of(claims: dict[str, Any], issuer: AccessIssuer, now: float, *, is_asked: bool = False) -> Verdict:
+    """The meaning of `claims`. `is_asked`: they are the answer of an introspection (RFC 7662 2.2), which may lack the
+    end.
+
+    Raises:
+        Unfit: they do not count now.
+    """
     until = _until(claims, now, is_asked=is_asked)
-    if isinstance(until, Unfit):
-        return until
     subject = _subject(claims, issuer)
-    if isinstance(subject, Unfit):
-        return subject
     audiences = _audiences(claims.get("aud"))
     if not audiences:
-        return Unfit("it does not say for whom it is (`aud`)")
+        raise Unfit("it does not say for whom it is (`aud`)")
     client = claims.get("client_id", claims.get("azp"))
     if client is not None and not (isinstance(client, str) and _CLIENT.fullmatch(client)):
-        return Unfit("its client (`client_id` or `azp`) is not one that can be")
+        raise Unfit("its client (`client_id` or `azp`) is not one that can be")
     if issuer.clients and client not in issuer.clients:
-        return Unfit("its client (`client_id` or `azp`) is not one of `clients` of this issuer")
+        raise Unfit("its client (`client_id` or `azp`) is not one of `clients` of this issuer")
     scopes = _scopes(claims.get("scope", claims.get("scp")))
     identity = Identity(f"{issuer.name}/{subject}", client or ANY_CLIENT)
     return Verdict(identity, until, scopes, audiences, issuer.issuer)
 
 
-def _until(claims: dict[str, Any], now: float, *, is_asked: bool) -> float | Unfit:
+def _until(claims: dict[str, Any], now: float, *, is_asked: bool) -> float:
     """The time at which it ends, unless that is over, not yet begun, or not said."""
     numbers = {name: claims[name] for name in ("exp", "nbf", "iat") if name in claims}
     if any(isinstance(number, bool) or not isinstance(number, int | float) for number in numbers.values()):
-        return Unfit("a time in it (`exp`, `nbf`, `iat`) is not a number")
+        raise Unfit("a time in it (`exp`, `nbf`, `iat`) is not a number")
     if "exp" not in numbers and not is_asked:
-        return Unfit("it does not say when it ends (`exp`)")
+        raise Unfit("it does not say when it ends (`exp`)")
     try:
         until = float(numbers.get("exp", now + SKEW_S * 60)) + SKEW_S
         begins = max(float(numbers.get("nbf", 0)), float(numbers.get("iat", 0))) - SKEW_S
     except OverflowError:
-        return Unfit("a time in it (`exp`, `nbf`, `iat`) is beyond all times")
+        raise Unfit("a time in it (`exp`, `nbf`, `iat`) is beyond all times") from None
     if now >= until:
-        return Unfit("it has ended (`exp`)")
-    return until if begins <= now else Unfit("it has not begun (`nbf`, `iat`), or the clock here is late")
+        raise Unfit("it has ended (`exp`)")
+    if begins > now:
+        raise Unfit("it has not begun (`nbf`, `iat`), or the clock here is late")
+    return until
 
 
-def _subject(claims: dict[str, Any], issuer: AccessIssuer) -> str | Unfit:
+def _subject(claims: dict[str, Any], issuer: AccessIssuer) -> str:
     """The name of the person."""
     name = claims.get(issuer.subject)
     if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME or not name.isprintable():
         rule = f"1 to {MAX_NAME} printable characters; `subject` of the issuer takes another claim"
-        return Unfit(f"its `{issuer.subject}` is not the name of a person: {rule}")
+        raise Unfit(f"its `{issuer.subject}` is not the name of a person: {rule}")
     if issuer.subject == "email" and claims.get("email_verified") is not True:
-        return Unfit("its issuer does not say that the mail address was verified (`email_verified`)")
+        raise Unfit("its issuer does not say that the mail address was verified (`email_verified`)")
     return name
 
 

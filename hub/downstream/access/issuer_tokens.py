@@ -30,6 +30,7 @@ from hub.link.credential_lease import Lease
 from hub.link.fault_isolation import keep_going
 from hub.link.interface import Identity
 from hub.link.rates import TokenBucket
+from hub.link.waiting import Promise
 from hub.net.http_message import EarlyReply, HttpRequest, Undecided
 
 if TYPE_CHECKING:
@@ -58,11 +59,11 @@ class _Watched(Struct):
 
 
 class AskedAgain:
-    """The leases of tokens that an issuer is asked about. `run` must be running. `ask` says what a token is worth;
-    `wall`: the time of day in seconds."""
+    """The leases of tokens that `issuer` is asked about; None: of none. `run` must be running. `wall`: the time of day
+    in seconds."""
 
-    def __init__(self, ask: Callable[[str], Awaitable[Verdict | Unfit]], wall: Callable[[], float]) -> None:
-        self._ask = ask
+    def __init__(self, issuer: Issuer | None, wall: Callable[[], float]) -> None:
+        self._issuer = issuer
         self._wall = wall
         self._watched: dict[bytes, _Watched] = {}
         self._changed = trio.Event()
@@ -107,15 +108,20 @@ class AskedAgain:
                 self.end(digest)
             watched.due = now + AGAIN_S
             return
+        assert self._issuer is not None, "nobody else gives tokens to ask about"
+        verdict: Verdict | None = None
+        may_go_on = False
         try:
-            verdict: Verdict | Unfit | None = await self._ask(watched.token)
+            verdict = await self._issuer.ask(watched.token)
         except CannotAsk:
-            verdict = None
+            may_go_on = self._wall() < watched.verdict.until
+        except Unfit:
+            pass
         if self._watched.get(digest) is not watched:
             return  # it was ended meanwhile
-        if verdict is None and self._wall() < watched.verdict.until:
+        if may_go_on:
             watched.due = min(trio.current_time() + FAILED_S, self._due(watched.verdict))
-        elif not isinstance(verdict, Verdict) or not _is_same(verdict, watched.verdict):
+        elif verdict is None or not _is_same(verdict, watched.verdict):
             log.info("streams end: their token was taken back or changed, or has ended and nobody can say")
             self.end(digest)
         else:
@@ -156,39 +162,27 @@ class _Kept(Struct, frozen=True):
     """A required scope is not among its own."""
 
 
-class _Question:
-    """One that an issuer is asked, and for whose answer others wait."""
-
-    def __init__(self) -> None:
-        self.is_over = trio.Event()
-        self.failed = False
-        """Nobody can say, so it is no use to ask again for those who waited."""
-
-
 class IssuerTokens:
     """Judges tokens by the issuers of a configuration. `run` must be running. `wall`: the time of day in seconds."""
 
     def __init__(self, access: AccessConfig, resource: str, fetch: "Fetcher", wall: Callable[[], float]) -> None:
         """`resource`: the hub's URL, which tokens must be for."""
-        issuers = [settings.issuer for settings in access.issuers]
-        self.metadata = ResourceMetadata(resource, issuers, access.required_scopes)
-        self._required = access.required_scopes
-        self._scopes = " ".join(access.required_scopes)
-        self._wall = wall
         self.issuers = {
             settings.issuer: Issuer(settings, fetch, wall, self._keys_changed) for settings in access.issuers
         }
+        self.metadata = ResourceMetadata(resource, list(self.issuers), access.required_scopes)
+        self._required = access.required_scopes
+        self._scopes = " ".join(access.required_scopes)
+        self._wall = wall
         self._asked = next((issuer for issuer in self.issuers.values() if issuer.can_be_asked), None)
         self._kept: dict[bytes, _Kept] = {}
         self._refused: dict[bytes, float] = {}
         self._leases: WeakKeyDictionary[Lease, Verdict] = WeakKeyDictionary()
         """All that something hangs on, also of verdicts that had to make room."""
-        self._again = AskedAgain(self._ask_issuer, wall)
-        self._asking: dict[bytes, _Question] = {}
+        self._again = AskedAgain(self._asked, wall)
+        self._asking: dict[bytes, Promise[bool]] = {}
+        """Running questions to the issuer; true if nobody could say, so that it is no use to ask again."""
         self._questions = TokenBucket(ASKED_PER_S, ASKED_PER_S)
-
-    def __repr__(self) -> str:
-        return f"<IssuerTokens of {len(self.issuers)} issuers, {len(self._kept)} kept>"
 
     async def run(self) -> None:
         """Keep the keys of all issuers fresh, and ask about tokens again on which streams hang, until cancelled."""
@@ -221,38 +215,87 @@ class IssuerTokens:
             return self._admit(request, kept)
         if self._refused.get(digest, now) > now:
             return self.refusal(request, with_token=True)
-        if token.count(".") == 2:
-            return self._check_jwt(request, token, digest)
-        if self._asked is None or len(token) > MAX_ASKED_CHARS:
+        try:
+            found = self._look_at(token, digest)
+        except Unfit:
             return self._refuse(request, digest)
-        return partial(self._ask, request, token, digest, self._asked)
+        return self._admit(request, found) if isinstance(found, _Kept) else partial(self._wait, request, digest, found)
 
     def refusal(self, request: HttpRequest, *, with_token: bool) -> EarlyReply:
         """401, with where to sign in."""
         return sign_in(self._scopes, self.metadata.url_for(request.path), with_token=with_token)
 
-    # --- JWTs ---------------------------------------------------------------------------------------------------------
+    # --- a token that is not remembered -------------------------------------------------------------------------------
 
-    def _check_jwt(self, request: HttpRequest, token: str, digest: bytes) -> Identity | EarlyReply | Undecided:
+    def _look_at(self, token: str, digest: bytes) -> "_Kept | Callable[[], Awaitable[_Kept]]":
+        """The verdict, or the way to one, if the network is needed for that.
+
+        Raises:
+            Unfit: the token does not count.
+        """
+        if token.count(".") != 2:
+            if self._asked is None or len(token) > MAX_ASKED_CHARS:
+                raise Unfit("no issuer can be asked about it")
+            return partial(self._ask, token, digest, self._asked)
         jwt = read_jwt(token)
-        issuer = None if isinstance(jwt, Unfit) else self.issuers.get(jwt.issuer)
-        if isinstance(jwt, Unfit) or issuer is None:
-            return self._refuse(request, digest)
-        found = issuer.judge(jwt) if issuer.has_keys else None
-        if found is None or (isinstance(found, Unsigned) and issuer.may_read_keys):
-            return partial(self._decide, request, jwt, issuer, digest)
-        return self._follow(request, found, digest)
+        issuer = self.issuers.get(jwt.issuer)
+        if issuer is None:
+            raise Unfit("its issuer is none of those that are trusted")
+        if issuer.has_keys:
+            try:
+                return self._keep(digest, issuer.judge(jwt))
+            except Unsigned:
+                if not issuer.may_read_keys:
+                    raise
+        return partial(self._read_keys, jwt, issuer, digest)
 
-    async def _decide(self, request: HttpRequest, jwt: Jwt, issuer: Issuer, digest: bytes) -> EarlyReply | None:
+    async def _wait(
+        self, request: HttpRequest, digest: bytes, find: "Callable[[], Awaitable[_Kept]]"
+    ) -> EarlyReply | None:
+        """Find the verdict, and leave the identity in the request, as a guard does."""
+        try:
+            found = self._admit(request, await find())
+        except CannotAsk:
+            return NOT_NOW
+        except Unfit:
+            return self._refuse(request, digest)
+        if isinstance(found, EarlyReply):
+            return found
+        request.identity = found
+        return None
+
+    async def _read_keys(self, jwt: Jwt, issuer: Issuer, digest: bytes) -> _Kept:
+        """Judge by the keys that the issuer has now."""
         await issuer.read_keys()
         if not issuer.has_keys:
-            return NOT_NOW if issuer.problem else self._refuse(request, digest)
-        return _leave(request, self._follow(request, issuer.judge(jwt), digest))
+            raise CannotAsk(issuer.problem) if issuer.problem else Unfit("its issuer signs no tokens")
+        return self._keep(digest, issuer.judge(jwt))
 
-    def _follow(self, request: HttpRequest, verdict: Verdict | Unfit, digest: bytes) -> Identity | EarlyReply:
-        if isinstance(verdict, Unfit):
-            return self._refuse(request, digest)
-        return self._admit(request, self._keep(digest, verdict))
+    async def _ask(self, token: str, digest: bytes, issuer: Issuer) -> _Kept:
+        """Ask the issuer, once for all who show the token at the same time."""
+        while (running := self._asking.get(digest)) is not None:
+            if await running.wait():
+                raise CannotAsk("whoever asked was told nothing")
+            now = trio.current_time()
+            if (kept := self._kept.get(digest)) is not None and now < kept.until and not kept.lease.is_over:
+                return kept
+            if self._refused.get(digest, now) > now:
+                raise Unfit("it was refused just now")
+        if len(self._asking) >= MAX_ASKING or not self._questions.take(trio.current_time()):
+            raise CannotAsk("too much is asked at a time")
+        question = self._asking[digest] = Promise()
+        try:
+            verdict = await issuer.ask(token)
+        except CannotAsk as error:
+            question.fulfil(True)
+            log.warning("nobody can say what a token is worth: %s", error)
+            raise
+        except Unfit:
+            self._again.end(digest)
+            raise
+        finally:
+            self._asking.pop(digest).fulfil(False)
+        return self._keep(digest, verdict, asked=token)
 
     def _keys_changed(self) -> None:
         """Forget the verdicts of keys that are gone."""
@@ -263,37 +306,6 @@ class IssuerTokens:
                 del self._leases[lease]
         self._kept = {digest: kept for digest, kept in self._kept.items() if not kept.lease.is_over}
         self._refused.clear()
-
-    # --- other tokens -------------------------------------------------------------------------------------------------
-
-    async def _ask(self, request: HttpRequest, token: str, digest: bytes, issuer: Issuer) -> EarlyReply | None:
-        """Ask about a token, once for all who show it at the same time."""
-        while (running := self._asking.get(digest)) is not None:
-            await running.is_over.wait()
-            if running.failed:
-                return NOT_NOW
-            found = self.check(request, token)
-            if isinstance(found, Identity | EarlyReply):
-                return _leave(request, found)
-        if len(self._asking) >= MAX_ASKING or not self._questions.take(trio.current_time()):
-            return NOT_NOW
-        question = self._asking[digest] = _Question()
-        try:
-            verdict = await issuer.ask(token)
-        except CannotAsk as error:
-            question.failed = True
-            log.warning("nobody can say what a token is worth: %s", error)
-            return NOT_NOW
-        finally:
-            self._asking.pop(digest).is_over.set()
-        if isinstance(verdict, Unfit):
-            self._again.end(digest)
-            return self._refuse(request, digest)
-        return _leave(request, self._admit(request, self._keep(digest, verdict, asked=token)))
-
-    async def _ask_issuer(self, token: str) -> Verdict | Unfit:
-        assert self._asked is not None, "nobody else gives tokens to ask about"
-        return await self._asked.ask(token)
 
     # --- what is remembered -------------------------------------------------------------------------------------------
 
@@ -310,12 +322,12 @@ class IssuerTokens:
             lease = before.lease if before is not None else Lease()
             lease.limit(ends_at)
         self._leases[lease] = verdict
-        for_s = KEEP_ASKED_S if asked else KEEP_S
         lacks = bool(self._required) and lacking(self._required, verdict.scopes)
         if lacks:
             who = verdict.identity.principal
             log.info("a token of %s is refused (403): it has not all scopes of %s", who, self._scopes)
-        kept = self._kept[digest] = _Kept(verdict, min(ends_at, now + for_s), lease, lacks)
+        until = min(ends_at, now + (KEEP_ASKED_S if asked else KEEP_S))
+        kept = self._kept[digest] = _Kept(verdict, until, lease, lacks)
         return kept
 
     def _refuse(self, request: HttpRequest, digest: bytes) -> EarlyReply:
@@ -326,23 +338,12 @@ class IssuerTokens:
 
     def _admit(self, request: HttpRequest, kept: _Kept) -> Identity | EarlyReply:
         """The identity, if the token is for what the request is about, and has the scopes that are needed."""
-        verdict = kept.verdict
-        if self.metadata.resource not in verdict.audiences and not self._is_opened(verdict, request.path):
-            return self.refusal(request, with_token=True)
+        verdict, path = kept.verdict, request.path
+        if self.metadata.resource not in verdict.audiences:
+            more = self.issuers[verdict.issuer].settings.audiences
+            if not self.metadata.is_opened_by(verdict.audiences, path, more):
+                return self.refusal(request, with_token=True)
         if kept.lacks:
-            return missing_scopes(self._scopes, self.metadata.url_for(request.path))
+            return missing_scopes(self._scopes, self.metadata.url_for(path))
         request.lease = kept.lease
         return verdict.identity
-
-    def _is_opened(self, verdict: Verdict, path: str) -> bool:
-        more = self.issuers[verdict.issuer].settings.audiences
-        return self.metadata.is_opened_by(verdict.audiences, path, more)
-
-
-def _leave(request: HttpRequest, found: Identity | EarlyReply | Undecided) -> EarlyReply | None:
-    """Leave the identity in the request, as a guard does."""
-    if isinstance(found, Identity):
-        request.identity = found
-        return None
-    assert isinstance(found, EarlyReply), "a decision ends with a reply or an identity"
-    return found

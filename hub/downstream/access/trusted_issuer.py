@@ -170,11 +170,8 @@ def _read_key(row: dict[str, Any]) -> SigningKey | None:
 
 def key_for(token: Jwt, keys: tuple[SigningKey, ...]) -> SigningKey | None:
     """The key that a token names; of a token that names none the only one that fits. None: there is none."""
-    if token.key_id is not None:
-        named = [key for key in keys if key.key_id == token.key_id]
-        fitting = [key for key in named if key.fits(token.algorithm)]
-    else:
-        fitting = [key for key in keys if key.fits(token.algorithm)]
+    named = [key for key in keys if token.key_id in (None, key.key_id)]
+    fitting = [key for key in named if key.fits(token.algorithm)]
     return fitting[0] if len(fitting) == 1 else None
 
 
@@ -214,19 +211,22 @@ class Issuer:
         """True if tokens can be judged by keys that are not too old."""
         return bool(self.keys) and trio.current_time() < self._good_at + KEEP_S
 
-    def judge(self, token: Jwt) -> Verdict | Unfit:
-        """The content of the token, or why it does not count."""
+    def judge(self, token: Jwt) -> Verdict:
+        """The content of the token.
+
+        Raises:
+            Unfit: it does not count.
+        """
         if token.algorithm not in self.settings.algorithms:
-            return Unfit("the algorithm of its signature is not one of `algorithms` of this issuer")
+            raise Unfit("the algorithm of its signature is not one of `algorithms` of this issuer")
         key = key_for(token, self.keys)
         if key is None:
-            return Unsigned(
+            raise Unsigned(
                 "its issuer shows no key that it could be signed with, or several that it does not tell apart"
             )
         if not is_signed(token, key):
-            return Unsigned("its issuer has not signed it: the signature is another's, or it was changed")
-        found = verdict_of(token.claims, self.settings, self._wall())
-        return found if isinstance(found, Unfit) else structs.replace(found, key=key.print)
+            raise Unsigned("its issuer has not signed it: the signature is another's, or it was changed")
+        return structs.replace(verdict_of(token.claims, self.settings, self._wall()), key=key.print)
 
     @property
     def may_read_keys(self) -> bool:
@@ -297,11 +297,12 @@ class Issuer:
         """True if it says of tokens what they are worth (RFC 7662)."""
         return bool(self.settings.introspection.client_id)
 
-    async def ask(self, token: str) -> Verdict | Unfit:
-        """The words of the server about a token, or why it does not count.
+    async def ask(self, token: str) -> Verdict:
+        """The words of the server about a token.
 
         Raises:
             CannotAsk: it does not answer now.
+            Unfit: the token does not count.
         """
         from upstreams.fetch.model import FetchFailed
 
@@ -323,8 +324,8 @@ class Issuer:
             if claims is None:
                 raise CannotAsk(f"{self.settings.issuer} answered {answer.status} to the question about a token")
             if claims.get("active") is not True:
-                return Unfit("its issuer says that it does not hold: it has ended, was taken back, or is of another")
+                raise Unfit("its issuer says that it does not hold: it has ended, was taken back, or is of another")
             if claims.get("iss", self.settings.issuer) != self.settings.issuer or "cnf" in claims:
-                return Unfit("its issuer says that it is of another issuer, or bound to a key")
+                raise Unfit("its issuer says that it is of another issuer, or bound to a key")
             return verdict_of(claims, self.settings, self._wall(), is_asked=True)
         raise CannotAsk(f"{self.settings.issuer} does not answer in time")

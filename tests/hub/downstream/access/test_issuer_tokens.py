@@ -381,7 +381,8 @@ async def test_streams_of_a_verdict_that_had_to_make_room_end_too(world, ending,
 @pytest.mark.parametrize("digits", [309, 4000])
 def test_a_time_beyond_all_numbers_counts_for_nothing(claim, digits):
     claims = {**ANSWER, claim: int("9" * digits)}
-    assert verdict_of(claims, TEAM, float(NOW)) == Unfit("a time in it (`exp`, `nbf`, `iat`) is beyond all times")
+    with pytest.raises(Unfit, match=r"a time in it .* is beyond all times"):
+        verdict_of(claims, TEAM, float(NOW))
     assert isinstance(verdict_of(ANSWER, TEAM, float(NOW)), Verdict)
 
 
@@ -562,5 +563,5 @@ async def test_what_is_remembered_is_bounded(world, limit, kept, monkeypatch, au
     names = [row["name"] for row in TOKENS if row["verdict"] == (200 if limit == "MAX_KEPT" else 401)][:6]
     for name in (*names, kept):
         await show(access, BY_NAME[name])
-    assert "2 kept" in repr(issued) or limit == "MAX_REFUSED"
+    assert len(issued._kept) == 2 or limit == "MAX_REFUSED"
     assert status((await show(access, BY_NAME[kept]))[0]) == (200 if limit == "MAX_KEPT" else 401)
