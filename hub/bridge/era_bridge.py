@@ -12,18 +12,10 @@ from typing import Any, Final
 import trio
 from msgspec import Raw, structs
 
+from hub.bridge import request_state
 from hub.bridge.input_rounds import Crossing, call_to_the_end, check_answers, input_requests, kinds_of, read_wanted
 from hub.bridge.parking.parking import PARK, ParkedCalls
-from hub.bridge.request_state import (
-    INVALID,
-    LOST,
-    BadState,
-    RequestState,
-    RequestStates,
-    answers_of,
-    input_required,
-    state_of,
-)
+from hub.bridge.request_state import BadState, RequestState, RequestStates, input_required
 from hub.bridge.tasks.tasks import ABSORBED, Tasks, as_task
 from hub.bridge.url_elicitation import AGAIN, FindGuide, PageVisits, UrlElicitations, round_of
 from hub.link.hub_errors import UpstreamUnauthorized
@@ -86,7 +78,7 @@ class EraBridge:
             if crossing.exchange.caller.era is Era.LEGACY:
                 return self._urls.visit(await self._call_to_the_end(crossing), crossing)
             request = crossing.request
-            if (text := state_of(request)) is None:
+            if (text := request_state.state_of(request)) is None:
                 if "inputResponses" in request.params and era_of(crossing.upstream.snapshot.version) is Era.MODERN:
                     # Unasked, but a server may take them: its affair. Questions without a state ask for no more.
                     crossing = crossing.with_params({"inputResponses": request.params["inputResponses"]})
@@ -96,7 +88,7 @@ class EraBridge:
                 state = self._states.open(text, principal, request, crossing.upstream.name)
                 return _forbid_caching(await self._resume(state, crossing), request.method)
             except BadState as error:
-                if error.reason == INVALID or not self._may_begin_again(crossing):
+                if error.reason == request_state.INVALID or not self._may_begin_again(crossing):
                     return error.failure
                 return await self._begin(crossing)
         except UpstreamUnauthorized as error:
@@ -121,14 +113,14 @@ class EraBridge:
         return self._urls.visit(reply, crossing, round=round)
 
     async def _resume(self, state: RequestState, crossing: Crossing) -> Reply:
-        answers, upstream = answers_of(crossing.request), crossing.upstream
+        answers, upstream = request_state.answers_of(crossing.request), crossing.upstream
         if state.mode == PARK:
             return self._urls.visit(await self.parking.resume(state, answers, crossing.exchange), crossing)
         if state.mode == AGAIN:
             answer = await self._urls.resume(state, answers, upstream)
             return await self._begin(crossing, round=round_of(state)) if answer is None else answer
         if era_of(upstream.snapshot.version) is Era.LEGACY:  # it was another program that gave this state
-            raise BadState(LOST)
+            raise BadState(request_state.LOST)
         if state.mode == ABSORBED:
             return await self.tasks.resume(state, crossing)
         check_answers(answers, peek_object(state.members.get("k")), upstream.name)

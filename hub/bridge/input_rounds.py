@@ -18,18 +18,9 @@ from hub.bridge.request_state import Binding, bind
 from hub.link.hub_errors import HubError, UpstreamProtocolError
 from hub.link.interface import Caller, Exchange, HostEnd, Operation, Upstream
 from hub.link.waiting import Promise
+from hub.wire import jsonrpc
 from hub.wire.declarations import URL
-from hub.wire.jsonrpc import (
-    Failure,
-    RemoteProtocolError,
-    Reply,
-    Request,
-    Result,
-    open_object,
-    peek_object,
-    peek_str,
-    raw,
-)
+from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, raw
 from hub.wire.mcp import ELICIT, INPUT_REQUIRED, MODERN, QUESTIONS, RESULT_TYPE, Era, era_of
 from hub.wire.questions.question import (
     Question,
@@ -109,10 +100,10 @@ def read_wanted(reply: Reply, upstream: str, version: str) -> tuple[dict[str, Qu
         members = open_result(reply.value)
     except TooManyItems as error:
         raise bad_input(upstream, f"in a way that nobody can look through: {error}") from None
-    if peek_str(members.get(RESULT_TYPE)) != INPUT_REQUIRED:
+    if jsonrpc.peek_str(members.get(RESULT_TYPE)) != INPUT_REQUIRED:
         return None
     state = members.get("requestState")
-    if state is not None and peek_str(state) is None:
+    if state is not None and jsonrpc.peek_str(state) is None:
         raise bad_input(upstream, "with a requestState that is no string")
     questions = read_questions(members, upstream, version)
     if not questions and state is None:
@@ -129,17 +120,17 @@ def read_questions(members: Mapping[str, Raw], upstream: str, version: str) -> d
     try:
         if has_too_many_items(members.get("inputRequests", b"")):
             raise bad_input(upstream, f"with inputRequests of more than {MAX_ITEMS} items")
-        requests = open_object(members["inputRequests"]) if "inputRequests" in members else {}
+        requests = jsonrpc.open_object(members["inputRequests"]) if "inputRequests" in members else {}
     except RemoteProtocolError:
         raise bad_input(upstream, "with inputRequests that are no object") from None
     if len(requests) > MAX_AT_ONCE:
         raise bad_input(upstream, f"with more than {MAX_AT_ONCE} questions at once")
     questions = {}
-    for key, request in ((key, peek_object(value)) for key, value in requests.items()):
-        method = peek_str(request.get("method"))
+    for key, request in ((key, jsonrpc.peek_object(value)) for key, value in requests.items()):
+        method = jsonrpc.peek_str(request.get("method"))
         if method not in QUESTIONS:
             raise bad_input(upstream, "of an unknown kind")
-        questions[key] = Question(method, peek_object(request.get("params")), upstream, version)
+        questions[key] = Question(method, jsonrpc.peek_object(request.get("params")), upstream, version)
     return questions
 
 
@@ -203,8 +194,8 @@ def check_answers(answers: Mapping[str, Raw], kinds: Mapping[str, Raw], upstream
         RemoteProtocolError: -32602, an answer is none to what was asked under its key.
     """
     for key in answers.keys() & kinds.keys():
-        kind = peek_object(kinds[key])
-        question = Question(peek_str(kind["method"]) or "", {"mode": kind["mode"]}, upstream, MODERN)
+        kind = jsonrpc.peek_object(kinds[key])
+        question = Question(jsonrpc.peek_str(kind["method"]) or "", {"mode": kind["mode"]}, upstream, MODERN)
         answer_for_upstream(question, answers[key], MODERN)
 
 

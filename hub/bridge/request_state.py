@@ -15,17 +15,8 @@ from msgspec import Raw, Struct
 from hub.link.interface import Interim
 from hub.link.sealing import InvalidSeal, Sealer
 from hub.linux.machine import BootClock
-from hub.wire.jsonrpc import (
-    EMPTY,
-    Failure,
-    RemoteProtocolError,
-    Request,
-    encode,
-    open_object,
-    peek_object,
-    peek_str,
-    raw,
-)
+from hub.wire import jsonrpc
+from hub.wire.jsonrpc import EMPTY, Failure, RemoteProtocolError, Request, raw
 from hub.wire.mcp import HUB_INFO, INPUT_REQUIRED, INVALID_PARAMS, RESULT_TYPE, SERVER_INFO_KEY, UPSTREAM_LOST
 from hub.wire.value_limits import MAX_ITEMS, SMALL_BYTES, has_too_many_items
 
@@ -129,7 +120,7 @@ def _binding_parts(request: Request) -> tuple[bytes, Raw, Raw]:
     """The part of a request that binds: method, name and arguments, as spelt by the host."""
     params = request.params
     named = params.get("uri", EMPTY) if "name" not in params else params["name"]
-    return encode(request.method), named, params.get("arguments", EMPTY)
+    return jsonrpc.encode(request.method), named, params.get("arguments", EMPTY)
 
 
 def _size(request: Request) -> int:
@@ -188,7 +179,7 @@ class RequestStates:
             self._boot.id,
             self._boot.now() + ttl_s if self._boot.id else 0.0,
         )
-        return self._sealer.seal(PURPOSE, encode(sealed))
+        return self._sealer.seal(PURPOSE, jsonrpc.encode(sealed))
 
     def open(self, text: str, principal: str, request: Request, upstream: str | None = None) -> RequestState:
         """The state that `request`, which is for `upstream` if that is known, brought. What costs least is compared
@@ -241,9 +232,9 @@ def answers_of(request: Request, *, needed: bool = False) -> dict[str, Raw]:
     answers = request.params.get("inputResponses", _NONE)
     if memoryview(answers).nbytes > SMALL_BYTES and has_too_many_items(answers):
         raise RemoteProtocolError(INVALID_PARAMS, f"inputResponses has more than {MAX_ITEMS} items")
-    return open_object(answers) if needed else peek_object(answers)
+    return jsonrpc.open_object(answers) if needed else jsonrpc.peek_object(answers)
 
 
 def state_of(request: Request) -> str | None:
     """Read the state of a retry; None: it is a first attempt."""
-    return peek_str(request.params.get("requestState"))
+    return jsonrpc.peek_str(request.params.get("requestState"))

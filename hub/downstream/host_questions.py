@@ -214,11 +214,11 @@ class HostQuestions:
             QuestionRefusal: there are too many, or the host has left.
         """
         if self._left:
-            raise QuestionRefusal(LEFT.code, LEFT.message)
+            raise QuestionRefusal(LEFT.message, LEFT.code)
         if len(self._open) >= MAX_OPEN:
-            raise QuestionRefusal(mcp.INVALID_PARAMS, f"{MAX_OPEN} questions wait for this host already")
+            raise QuestionRefusal(f"{MAX_OPEN} questions wait for this host already")
         if sum(each.size for each in self._open.values()) + size > MAX_OPEN_BYTES:
-            raise QuestionRefusal(mcp.INVALID_PARAMS, "The questions that wait for this host are too large")
+            raise QuestionRefusal("The questions that wait for this host are too large")
         quota = self._quotas.get(upstream)
         if quota is None:
             quota = self._quotas[upstream] = TokenBucket(QUESTIONS_PER_MINUTE, QUESTIONS_PER_MINUTE / 60)

@@ -16,19 +16,9 @@ from hub.link.hub_errors import HubError, failure_from
 from hub.link.interface import Tenant
 from hub.routing.host_exchange import HostExchange, HostSession, keep_untold
 from hub.routing.live_catalog import LiveCatalog
-from hub.wire import mcp
+from hub.wire import jsonrpc, mcp
 from hub.wire.failures import resource_not_found
-from hub.wire.jsonrpc import (
-    Failure,
-    RemoteProtocolError,
-    Reply,
-    Request,
-    RequestId,
-    Result,
-    encode_notification,
-    open_object,
-    raw,
-)
+from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, RequestId, Result, raw
 from hub.wire.mcp import Kind
 from hub.wire.request_meta import split_meta
 from hub.wire.value_limits import MAX_ITEMS, has_too_many_items, read_strings
@@ -60,7 +50,7 @@ def read_filter(request: Request) -> Filter:
         raise RemoteProtocolError(mcp.INVALID_PARAMS, "subscriptions/listen needs notifications, an object")
     if has_too_many_items(params["notifications"]):
         raise RemoteProtocolError(mcp.INVALID_PARAMS, f"notifications has more than {MAX_ITEMS} items")
-    wanted = open_object(params["notifications"])
+    wanted = jsonrpc.open_object(params["notifications"])
     flags = {flag: bytes(wanted.get(flag, b"false")) for flag in mcp.LIST_FLAGS}
     if wrong := [flag for flag, value in flags.items() if value not in (b"true", b"false")]:
         raise RemoteProtocolError(mcp.INVALID_PARAMS, f"{wrong[0]} is true or false")
@@ -194,7 +184,7 @@ class LegacySubscription(ChangeListener):
         self._session = session
 
     def notify(self, subject: str, method: str, params: dict[str, Raw]) -> None:
-        self._session.tell(subject, encode_notification(method, params))
+        self._session.tell(subject, jsonrpc.encode_notification(method, params))
 
 
 class ListenStream(ChangeListener):
@@ -211,7 +201,7 @@ class ListenStream(ChangeListener):
         self._news = trio.Event()
 
     def notify(self, subject: str, method: str, params: dict[str, Raw]) -> None:
-        message = encode_notification(method, {**params, "_meta": self._meta})
+        message = jsonrpc.encode_notification(method, {**params, "_meta": self._meta})
         if not self._acknowledged or self._unsent or self._send(message) is False:
             keep_untold(self._unsent, subject, message)
             self._news.set()
@@ -231,7 +221,7 @@ class ListenStream(ChangeListener):
         if tasks is not None:
             honoured["taskIds"] = tasks
         params = {"_meta": self._meta, "notifications": raw(honoured)}
-        self._send(encode_notification(mcp.ACKNOWLEDGED, params), vital=True)
+        self._send(jsonrpc.encode_notification(mcp.ACKNOWLEDGED, params), vital=True)
         self._acknowledged = True
 
     async def run(self) -> None:
@@ -260,5 +250,5 @@ class ListenStream(ChangeListener):
     @property
     def result(self) -> Result:
         """The answer to the request, at the end."""
-        meta = {**open_object(self._meta), mcp.SERVER_INFO_KEY: mcp.HUB_INFO}
+        meta = {**jsonrpc.open_object(self._meta), mcp.SERVER_INFO_KEY: mcp.HUB_INFO}
         return Result(raw({mcp.RESULT_TYPE: mcp.COMPLETED, "_meta": meta}))

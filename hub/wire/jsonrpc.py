@@ -17,28 +17,10 @@ from typing import Any, Final, Literal, cast
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
-from hub.wire.byte_checks import (
-    MAX_MEMBERS,
-    READ_ERRORS,
-    UnacceptableBytes,
-    count_some,
-    has_duplicates,
-    members,
-    one_line,
-    sanitize,
-    well_formed,
-)
+from hub.wire import byte_checks, member_limits
+from hub.wire.byte_checks import MAX_MEMBERS, READ_ERRORS, UnacceptableBytes, count_some, one_line, sanitize
 from hub.wire.mcp import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
-from hub.wire.member_limits import (
-    FREE_BYTES,
-    MAX_OPENED,
-    PREFIX_BYTES,
-    bulk_bytes,
-    first_items,
-    has_too_many_members,
-    list_decoder,
-    members_decoder,
-)
+from hub.wire.member_limits import FREE_BYTES, MAX_OPENED, has_too_many_members
 from hub.wire.salvage import Salvaged, salvage
 
 MAX_ID_BYTES: Final = 256
@@ -150,8 +132,8 @@ _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_failure = msgspec.json.Decoder(Failure).decode
 _decode_outline = msgspec.json.Decoder(_Outline).decode
-_decode_meta = members_decoder("_meta").decode
-_decode_batch = list_decoder(Raw, MAX_PARTS).decode
+_decode_meta = member_limits.members_decoder("_meta").decode
+_decode_batch = member_limits.list_decoder(Raw, MAX_PARTS).decode
 _decode_array = msgspec.json.Decoder(list[Raw]).decode
 _decode_str = msgspec.json.Decoder(str).decode
 encode: Final = msgspec.json.Encoder().encode
@@ -225,7 +207,7 @@ def _response(data: bytes, envelope: _Envelope, strict: bool) -> Response:
         )
     if strict:
         _refuse_too_many_members(data, envelope, _repeatable_id(id))
-        if has_duplicates(data, _decode_fields(data)):
+        if byte_checks.has_duplicates(data, _decode_fields(data)):
             raise RemoteProtocolError(INVALID_REQUEST, "A member of the message is given twice")
     if not isinstance(envelope.result, UnsetType):
         return Response(id, Result(envelope.result))
@@ -263,7 +245,7 @@ def is_batch(data: bytes) -> bool:
 
 def _repair(data: bytes, error: msgspec.DecodeError) -> bytes:
     """Replace the lone surrogates for which `data` was refused with `error`; raise `error` if there are none."""
-    if isinstance(error, msgspec.ValidationError) or (repaired := well_formed(data)) == data:
+    if isinstance(error, msgspec.ValidationError) or (repaired := byte_checks.well_formed(data)) == data:
         raise error
     return repaired
 
@@ -323,9 +305,10 @@ def _sound_id(id: int | str | None) -> RequestId:
 def _refuse_too_many_members(data: bytes, envelope: _Envelope, id: RequestId | None) -> None:
     """Refuse objects with too many members before they are opened, which takes 300 bytes for each member."""
     try:
-        first, second, third = members(data[:PREFIX_BYTES])  # too many small members show in the prefix already
-        if len(data) > PREFIX_BYTES and max(first, second) <= MAX_MEMBERS:
-            first, second, third = (0, 0, 0) if _is_bulk(data, envelope) else members(data)
+        # too many small members show in the prefix already
+        first, second, third = byte_checks.members(data[: member_limits.PREFIX_BYTES])
+        if len(data) > member_limits.PREFIX_BYTES and max(first, second) <= MAX_MEMBERS:
+            first, second, third = (0, 0, 0) if _is_bulk(data, envelope) else byte_checks.members(data)
     except UnacceptableBytes as error:
         raise RemoteProtocolError(INVALID_REQUEST, str(error), id=id) from None
     if first > MAX_MEMBERS:
@@ -334,7 +317,7 @@ def _refuse_too_many_members(data: bytes, envelope: _Envelope, id: RequestId | N
         return
     if second > MAX_MEMBERS:
         raise RemoteProtocolError(INVALID_PARAMS, f"params has more than {MAX_MEMBERS} members", id=id)
-    if third > MAX_MEMBERS and members(_meta(envelope.params))[0] > MAX_MEMBERS:
+    if third > MAX_MEMBERS and byte_checks.members(_meta(envelope.params))[0] > MAX_MEMBERS:
         raise RemoteProtocolError(INVALID_PARAMS, f"params._meta has more than {MAX_MEMBERS} members", id=id)
 
 
@@ -344,7 +327,7 @@ def _is_bulk(data: bytes, envelope: _Envelope) -> bool:
         return True
     value = envelope.result if isinstance(envelope.params, UnsetType) else envelope.params
     try:
-        bulk = 0 if isinstance(value, UnsetType) else bulk_bytes(value)
+        bulk = 0 if isinstance(value, UnsetType) else member_limits.bulk_bytes(value)
     except READ_ERRORS:  # no object
         return False
     return len(data) - bulk <= 5 * MAX_MEMBERS  # a member has five bytes: `"":0,`
@@ -365,14 +348,14 @@ def _refuse_duplicates(data: bytes, method: str, params: dict[str, Raw] | UnsetT
         least += len(',"params":{}') + max(0, len(params) - 1)
         for name, value in params.items():
             least += len('"":') + len(name) + len(memoryview(value))
-        if (meta := params.get("_meta")) is not None and has_duplicates(meta, peek_object(meta)):
+        if (meta := params.get("_meta")) is not None and byte_checks.has_duplicates(meta, peek_object(meta)):
             raise RemoteProtocolError(INVALID_PARAMS, "A member of params._meta is given twice", id=id)
     if len(data) == least:  # no room for a member that is given twice
         return
-    members = _decode_fields(data)
-    if not isinstance(params, UnsetType) and has_duplicates(members["params"], params):
+    opened = _decode_fields(data)
+    if not isinstance(params, UnsetType) and byte_checks.has_duplicates(opened["params"], params):
         raise RemoteProtocolError(INVALID_PARAMS, "A member of params is given twice", id=id)
-    if has_duplicates(data, members):
+    if byte_checks.has_duplicates(data, opened):
         raise RemoteProtocolError(INVALID_REQUEST, "A member of the message is given twice")
 
 
@@ -431,7 +414,7 @@ def peek_array(raw: Raw | bytes | None, *, counted: bool = False) -> list[Raw]:
         return []
     try:
         if not counted and memoryview(raw).nbytes > FREE_BYTES and bytes(raw).count(b",") >= MAX_OPENED:
-            items = first_items(raw, MAX_OPENED + 1)
+            items = member_limits.first_items(raw, MAX_OPENED + 1)
             return items if len(items) <= MAX_OPENED else []
         return _decode_array(raw)
     except READ_ERRORS:

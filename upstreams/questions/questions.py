@@ -154,7 +154,7 @@ class Questions:
         if method == mcp.PING:
             return NOTHING
         if method not in mcp.QUESTIONS:
-            raise QuestionRefusal(mcp.METHOD_NOT_FOUND, f"This client does not answer {method}")
+            raise QuestionRefusal(f"This client does not answer {method}", mcp.METHOD_NOT_FOUND)
         if method == mcp.LIST_ROOTS and terms.roots is not None:
             return Result(raw({"roots": [{"uri": uri} for uri in terms.roots]}))
         if method not in self._asked and terms.client_features != "none":
@@ -162,7 +162,7 @@ class Questions:
             self.events.asked(method)
         if method == mcp.LIST_ROOTS and (why := self._withheld_roots()):
             self.events.roots_withheld()
-            raise QuestionRefusal(mcp.METHOD_NOT_FOUND, f'{why}; with roots = "host" it is given those of each host')
+            raise QuestionRefusal(f'{why}; with roots = "host" it is given those of each host', mcp.METHOD_NOT_FOUND)
         check_capabilities(question, terms.capabilities)
         return None
 
@@ -186,7 +186,7 @@ class Questions:
             if may_ask(on.operation, question.params):
                 return on
             text = f"{question.method} may not be asked during {on.operation.method}"
-            raise QuestionRefusal(mcp.INVALID_PARAMS, text)
+            raise QuestionRefusal(text)
         running = self.running.values()
         found = owner(question.params, running, exclusive=exclusive, alone=self.alone, others=self._others)
         if found is not None:
@@ -215,12 +215,12 @@ class Questions:
         self.events.unattributed(question.method)
         text = f"hubd cannot tell which call this {question.method} belongs to"
         if self.terms.exclusive or not any(each.operation.method in mcp.MAY_ASK for each in self.running.values()):
-            return QuestionRefusal(mcp.INVALID_PARAMS, f"{text}: none is running that may be asked")
+            return QuestionRefusal(f"{text}: none is running that may be asked")
         why, remedy = "another host may be meant", 'set session_mode = "per_host": each host has its own session then'
         if self.alone:
             why += f", which calls {self.name} now or did within the last {SUSPECT_S:g} s"
             remedy = f"repeat the call later, or {remedy}"
-        return QuestionRefusal(mcp.INVALID_PARAMS, f"{text}: {why}; {remedy}")
+        return QuestionRefusal(f"{text}: {why}; {remedy}")
 
     def _admit(self, running: Running | None) -> None:
         """Count one more question.
@@ -229,7 +229,7 @@ class Questions:
             QuestionRefusal: there are too many.
         """
         if len(self._open) >= MAX_OPEN or (running and running.questions and len(running.questions) >= MAX_OPEN_EACH):
-            raise QuestionRefusal(mcp.INVALID_PARAMS, "Too many questions wait for an answer already")
+            raise QuestionRefusal("Too many questions wait for an answer already")
         if not self._quota.take(trio.current_time()):
             raise too_many_questions(self.name)
 

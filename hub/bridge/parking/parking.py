@@ -16,25 +16,17 @@ from typing import Final, NamedTuple
 import trio
 from msgspec import Raw
 
+from hub.bridge import request_state
 from hub.bridge.parking.call import KnownRoots, ParkedCall
 from hub.bridge.parking.phases import CallEvent, ParkedState, Phase
-from hub.bridge.request_state import (
-    ELSEWHERE,
-    EXPIRED,
-    LOST,
-    BadState,
-    RequestState,
-    RequestStates,
-    bind,
-    input_required,
-)
+from hub.bridge.request_state import BadState, RequestState, RequestStates, bind, input_required
 from hub.link.bounded_dict import BoundedDict
 from hub.link.budget import Budget
 from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import Draining, Executed, HubError, UpstreamLost, without_frames
 from hub.link.interface import Exchange, HostEnd, Interim, Tenant
 from hub.wire.jsonrpc import Reply, Request, Result, peek_str
-from hub.wire.mcp import INVALID_PARAMS, LIST_ROOTS
+from hub.wire.mcp import LIST_ROOTS
 from hub.wire.questions.question import Question, QuestionRefusal
 
 log = logging.getLogger(__name__)
@@ -147,8 +139,8 @@ class ParkedCalls:
         id = peek_str(state.members["i"]) or ""
         call = self._calls.get(id)
         if call is None:
-            reason, _ = self._tombstones.get(id, (EXPIRED if state.expired else LOST, 0.0))
-            raise BadState(ELSEWHERE if self._states.is_elsewhere(state.run) else reason)
+            reason, _ = self._tombstones.get(id, (request_state.EXPIRED if state.expired else request_state.LOST, 0.0))
+            raise BadState(request_state.ELSEWHERE if self._states.is_elsewhere(state.run) else reason)
         round = int(bytes(state.members["n"]))
         call.state.retry(round, answers, exchange.caller, trio.current_time())
         if call.state.phase is Phase.PARK:
@@ -267,11 +259,11 @@ class ParkedCalls:
 
     def _open_question(self, call: ParkedCall, question: Question, now: float) -> str:
         if self._nursery is None:
-            raise QuestionRefusal(INVALID_PARAMS, "The hub is stopping")
+            raise QuestionRefusal("The hub is stopping")
         runs = call.state.phase is Phase.RUN
         if runs and not self._hold(call, question, now):
             log.warning("%s asks, and too many calls wait for answers already: refused", call.upstream)
-            raise QuestionRefusal(INVALID_PARAMS, "Too many calls wait for answers of their hosts")
+            raise QuestionRefusal("Too many calls wait for answers of their hosts")
         key = call.state.open_question(question, now)
         if runs:
             if call.binding is None:

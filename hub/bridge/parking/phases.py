@@ -137,9 +137,9 @@ class ParkedState:
         """
         request = self._write(question)
         if CallEvent.ASKED not in TRANSITIONS[self.phase]:
-            raise QuestionRefusal(INVALID_PARAMS, "The call this question belongs to is over")
+            raise QuestionRefusal("The call this question belongs to is over")
         if self._spent(now) or len(self.open) >= MAX_OPEN:
-            raise QuestionRefusal(INVALID_PARAMS, "This call has asked too many questions")
+            raise QuestionRefusal("This call has asked too many questions")
         self._keys += 1
         key = f"q{self._keys}"
         self.open[key] = PendingQuestion(question, request)

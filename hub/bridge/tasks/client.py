@@ -150,7 +150,7 @@ class TaskQuestions(SilentExchange):
         try:
             asked = PendingQuestion(question, input_request(question, self.caller.version, self.caller.capabilities))
             if len(self._open) >= MAX_OPEN:
-                raise QuestionRefusal(mcp.INVALID_PARAMS, "This task has asked too many questions")
+                raise QuestionRefusal("This task has asked too many questions")
         except QuestionRefusal as refused:
             return refused.failure
         key = f"q-{secrets.token_urlsafe(6)}"

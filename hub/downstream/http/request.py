@@ -20,23 +20,9 @@ from hub.link.hub_errors import Overloaded
 from hub.link.interface import Caller, Identity
 from hub.net.http_server import HttpRequest, HttpResponse
 from hub.routing.router import Router
-from hub.wire import mcp
+from hub.wire import jsonrpc, mcp
 from hub.wire.http.mcp_headers import InvalidHeader, check_mirrors
-from hub.wire.jsonrpc import (
-    EMPTY,
-    Failure,
-    Message,
-    Notification,
-    RemoteProtocolError,
-    Reply,
-    Request,
-    RequestId,
-    decode,
-    encode,
-    encode_response,
-    peek_object,
-    peek_str,
-)
+from hub.wire.jsonrpc import EMPTY, Failure, Message, Notification, RemoteProtocolError, Reply, Request, RequestId
 from hub.wire.request_meta import Metadata, RequestRefusal, check_headers, read_metadata
 
 RETRY_AFTER: Final = (("Retry-After", "1"),)
@@ -62,7 +48,7 @@ def nothing_here(profile: str, *, is_own: bool = False) -> bytes:
     else:
         why = f"{bound}, and this URL is not that of the profile"
         what = f"Use the URL of the hub that ends in /mcp, or in /mcp/~{profile}. For other URLs you need {another}"
-    return encode({"error": why, "error_description": f"{why}. {what}."})
+    return jsonrpc.encode({"error": why, "error_description": f"{why}. {what}."})
 
 
 class RequestRefused(Exception):
@@ -79,7 +65,7 @@ class RequestRefused(Exception):
 
     def reply(self, response: HttpResponse) -> None:
         """Answer with this refusal."""
-        response.reply(self.status, encode_response(self.id, self.failure), self.headers)
+        response.reply(self.status, jsonrpc.encode_response(self.id, self.failure), self.headers)
 
 
 def check_arguments(request: Request, headers: dict[str, str], router: Router, view: View) -> None:
@@ -90,7 +76,7 @@ def check_arguments(request: Request, headers: dict[str, str], router: Router, v
     """
     if request.method != mcp.TOOLS_CALL:
         return
-    wanted = router.mirrors(peek_str(request.params.get("name")) or "", view)
+    wanted = router.mirrors(jsonrpc.peek_str(request.params.get("name")) or "", view)
     try:
         if wanted:
             check_mirrors(wanted, headers, request.params.get("arguments", EMPTY))
@@ -104,7 +90,7 @@ def is_modern_notification(message: Message, headers: dict[str, str]) -> bool:
     """True if this is a notification of the modern era, which has no session to belong to."""
     if not isinstance(message, Notification):
         return False
-    if mcp.VERSION_KEY in peek_object(message.params.get("_meta")):
+    if mcp.VERSION_KEY in jsonrpc.peek_object(message.params.get("_meta")):
         return True
     return "mcp-session-id" not in headers and headers.get("mcp-protocol-version") in mcp.MODERN_VERSIONS
 
@@ -226,7 +212,7 @@ def read_post(headers: Mapping[str, str], body: bytes) -> Post:
     accept = read_accept(headers.get("accept"))
     if not (accept.json or accept.events):
         raise refuse(406, "Accept must allow application/json and text/event-stream")
-    message = decode(body)
+    message = jsonrpc.decode(body)
     return Post(message, accept, _metadata_of(message, headers) if isinstance(message, Request) else None)
 
 

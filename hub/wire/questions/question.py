@@ -15,33 +15,11 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from hub.wire import mcp
+from hub.wire import jsonrpc, mcp
 from hub.wire.declarations import FORM, URL, elicitation_modes
-from hub.wire.jsonrpc import (
-    EMPTY,
-    Failure,
-    RemoteProtocolError,
-    Reply,
-    Result,
-    open_object,
-    peek_array,
-    peek_object,
-    peek_str,
-    raw,
-)
+from hub.wire.jsonrpc import EMPTY, Failure, RemoteProtocolError, Reply, Result, peek_object, peek_str, raw
 from hub.wire.mcp import Era, era_of
-from hub.wire.questions.older_forms import (
-    SINGLE,
-    MalformedMessage,
-    UnsupportedContent,
-    UnsupportedForm,
-    WrongOptionCount,
-    newer_content,
-    older_content,
-    older_form,
-    older_messages,
-    uses_tools,
-)
+from hub.wire.questions import older_forms
 from hub.wire.questions.page_urls import ForbiddenUrl, host_of
 from hub.wire.value_limits import SMALL_BYTES, has_too_many_items
 
@@ -72,7 +50,7 @@ class Question(Struct, frozen=True):
 class QuestionRefusal(Exception):
     """A question that is not asked, or whose answer cannot be passed on. `failure` is for the upstream."""
 
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, message: str, code: int = mcp.INVALID_PARAMS) -> None:
         super().__init__(message)
         self.failure = Failure(code, message)
 
@@ -83,9 +61,7 @@ QUESTIONS_PER_MINUTE: Final = 60.0
 
 def too_many_questions(upstream: str) -> QuestionRefusal:
     """The refusal for an `upstream` that asks more than `QUESTIONS_PER_MINUTE`."""
-    return QuestionRefusal(
-        mcp.INVALID_PARAMS, f"{upstream} asks more than {QUESTIONS_PER_MINUTE:.0f} questions a minute"
-    )
+    return QuestionRefusal(f"{upstream} asks more than {QUESTIONS_PER_MINUTE:.0f} questions a minute")
 
 
 # --- questions --------------------------------------------------------------------------------------------------------
@@ -101,13 +77,13 @@ def check_capabilities(question: Question, capabilities: Mapping[str, Raw]) -> N
     method, params = question.method, question.params
     needed = {mcp.SAMPLE: "sampling", mcp.ELICIT: "elicitation", mcp.LIST_ROOTS: "roots"}.get(method)
     if needed not in capabilities:
-        raise QuestionRefusal(mcp.METHOD_NOT_FOUND, f"The host of this call does not answer {method}")
+        raise QuestionRefusal(f"The host of this call does not answer {method}", mcp.METHOD_NOT_FOUND)
     if method == mcp.ELICIT and (mode := mode_of(question)) not in elicitation_modes(capabilities):
-        raise QuestionRefusal(mcp.INVALID_PARAMS, f"The host of this call knows no elicitation of mode {mode}")
+        raise QuestionRefusal(f"The host of this call knows no elicitation of mode {mode}")
     if method == mcp.SAMPLE and _has_too_many_items(params.get("messages", EMPTY)):
-        raise QuestionRefusal(mcp.INVALID_PARAMS, f"The messages to sample from have more than {MAX_ITEMS} items")
-    if method == mcp.SAMPLE and uses_tools(params) and "tools" not in peek_object(capabilities["sampling"]):
-        raise QuestionRefusal(mcp.INVALID_PARAMS, "The host of this call knows no tools in sampling")
+        raise QuestionRefusal(f"The messages to sample from have more than {MAX_ITEMS} items")
+    if method == mcp.SAMPLE and older_forms.uses_tools(params) and "tools" not in peek_object(capabilities["sampling"]):
+        raise QuestionRefusal("The host of this call knows no tools in sampling")
 
 
 def with_missing(known: Missing | None, question: Question, capabilities: Mapping[str, Raw]) -> Missing | None:
@@ -129,7 +105,7 @@ def missing_capabilities(question: Question, capabilities: Mapping[str, Raw]) ->
         return {} if mode not in (FORM, URL) or mode in elicitation_modes(capabilities) else {"elicitation": {mode: {}}}
     if question.method != mcp.SAMPLE:
         return {}
-    if uses_tools(question.params):
+    if older_forms.uses_tools(question.params):
         return {} if "tools" in peek_object(capabilities.get("sampling")) else {"sampling": {"tools": {}}}
     return {} if "sampling" in capabilities else {"sampling": {}}
 
@@ -160,7 +136,7 @@ def question_for_host(question: Question, host_version: str) -> dict[str, Raw]:
         return _sampling(params, host_version)
     if question.method == mcp.LIST_ROOTS:
         return params
-    raise QuestionRefusal(mcp.METHOD_NOT_FOUND, f"hubd knows no {question.method}")
+    raise QuestionRefusal(f"hubd knows no {question.method}", mcp.METHOD_NOT_FOUND)
 
 
 def _meta(members: Mapping[str, Raw]) -> Raw | None:
@@ -171,16 +147,16 @@ def _meta(members: Mapping[str, Raw]) -> Raw | None:
 
 def _elicitation(question: Question, params: dict[str, Raw], host_version: str) -> dict[str, Raw]:
     if host_version in (mcp.L1, mcp.L2):
-        raise QuestionRefusal(mcp.METHOD_NOT_FOUND, f"A host of {host_version} does not answer {mcp.ELICIT}")
+        raise QuestionRefusal(f"A host of {host_version} does not answer {mcp.ELICIT}", mcp.METHOD_NOT_FOUND)
     message = peek_str(params.get("message"))
     if message is None:
-        raise QuestionRefusal(mcp.INVALID_PARAMS, f"{mcp.ELICIT} needs a message")
+        raise QuestionRefusal(f"{mcp.ELICIT} needs a message")
     mode = mode_of(question)
     if mode == FORM:
         params["message"] = raw(f"[{question.upstream}] {message}")  # by itself the host shows only the hub's name
         return _form(params, host_version)
     if mode != URL or host_version == mcp.L3:
-        raise QuestionRefusal(mcp.INVALID_PARAMS, f"A host of {host_version} knows no elicitation of mode {mode}")
+        raise QuestionRefusal(f"A host of {host_version} knows no elicitation of mode {mode}")
     params["message"] = raw(f"[{question.upstream}: page at {page_host(peek_str(params.get('url')))}] {message}")
     theirs = peek_str(params.pop("elicitationId", None))
     if host_version == mcp.L4:
@@ -195,13 +171,11 @@ def page_host(url: str | None) -> str:
         QuestionRefusal: the URL is missing, or no person is sent to it.
     """
     if url is None:
-        raise QuestionRefusal(mcp.INVALID_PARAMS, f"{mcp.ELICIT} of mode url needs a url")
+        raise QuestionRefusal(f"{mcp.ELICIT} of mode url needs a url")
     try:
         return host_of(url)
     except ForbiddenUrl as error:
-        raise QuestionRefusal(
-            mcp.INVALID_PARAMS, f"The URL of this {mcp.ELICIT} {error}. Nobody was asked to open it"
-        ) from None
+        raise QuestionRefusal(f"The URL of this {mcp.ELICIT} {error}. Nobody was asked to open it") from None
 
 
 def elicitation_id(upstream: str, theirs: str | None) -> str:
@@ -212,32 +186,30 @@ def elicitation_id(upstream: str, theirs: str | None) -> str:
 def _form(params: dict[str, Raw], host_version: str) -> dict[str, Raw]:
     schema = params.get("requestedSchema")
     if schema is not None and _has_too_many_items(schema):
-        raise QuestionRefusal(mcp.INVALID_PARAMS, f"The requestedSchema has more than {MAX_ITEMS} items")
+        raise QuestionRefusal(f"The requestedSchema has more than {MAX_ITEMS} items")
     members = peek_object(schema)
     properties = members.get("properties")
     if schema is None or properties is None or bytes(properties)[:1] != b"{":
-        raise QuestionRefusal(mcp.INVALID_PARAMS, f"{mcp.ELICIT} needs a requestedSchema with properties")
+        raise QuestionRefusal(f"{mcp.ELICIT} needs a requestedSchema with properties")
     if peek_str(members.get("type")) != "object":
-        raise QuestionRefusal(mcp.INVALID_PARAMS, "requestedSchema is of type object")
+        raise QuestionRefusal("requestedSchema is of type object")
     if host_version == mcp.L3:
         try:
-            params["requestedSchema"] = older_form(schema)
-        except UnsupportedForm as error:
-            raise QuestionRefusal(
-                mcp.INVALID_PARAMS, f"A host of {host_version} cannot show this form: {error}"
-            ) from None
+            params["requestedSchema"] = older_forms.older_form(schema)
+        except older_forms.UnsupportedForm as error:
+            raise QuestionRefusal(f"A host of {host_version} cannot show this form: {error}") from None
     return params
 
 
 def _sampling(params: dict[str, Raw], host_version: str) -> dict[str, Raw]:
     if not bytes(params.get("maxTokens", b"")).isdigit():
-        raise QuestionRefusal(mcp.INVALID_PARAMS, f"{mcp.SAMPLE} needs maxTokens")
-    if host_version in SINGLE and uses_tools(params):
-        raise QuestionRefusal(mcp.INVALID_PARAMS, f"A host of {host_version} knows no tools in sampling")
+        raise QuestionRefusal(f"{mcp.SAMPLE} needs maxTokens")
+    if host_version in older_forms.SINGLE and older_forms.uses_tools(params):
+        raise QuestionRefusal(f"A host of {host_version} knows no tools in sampling")
     try:
-        params["messages"] = older_messages(params.get("messages", EMPTY), host_version)
-    except (MalformedMessage, UnsupportedContent) as error:
-        raise QuestionRefusal(mcp.INVALID_PARAMS, f"The host of this call cannot be asked to sample: {error}") from None
+        params["messages"] = older_forms.older_messages(params.get("messages", EMPTY), host_version)
+    except (older_forms.MalformedMessage, older_forms.UnsupportedContent) as error:
+        raise QuestionRefusal(f"The host of this call cannot be asked to sample: {error}") from None
     if "includeContext" in params:
         params["includeContext"] = raw("none")  # through a hub, "this server" would mean every upstream
     return params
@@ -258,7 +230,7 @@ def answer_for_upstream(question: Question, answer: Raw, host_version: str) -> R
         raise RemoteProtocolError(
             mcp.INVALID_PARAMS, f"The answer to {question.method} has more than {MAX_ITEMS} items"
         )
-    members = open_object(answer)
+    members = jsonrpc.open_object(answer)
     found = dict(members)
     members.pop(mcp.RESULT_TYPE, None)
     if "_meta" in members and (meta := _meta(members)) != members["_meta"]:
@@ -278,18 +250,16 @@ def _elicited(question: Question, members: dict[str, Raw], host_version: str) ->
     if action != "accept" or mode_of(question) != FORM:
         del members["content"]  # the user did not agree to send it
         return
-    filled = open_object(content)
+    filled = jsonrpc.open_object(content)
     if not all(map(_is_filled, filled.values())):
         raise RemoteProtocolError(mcp.INVALID_PARAMS, "A form holds strings, numbers, booleans and lists of strings")
     if host_version == mcp.L3:
         try:
-            newer = newer_content(question.params.get("requestedSchema", EMPTY), filled)
-        except WrongOptionCount as error:
+            newer = older_forms.newer_content(question.params.get("requestedSchema", EMPTY), filled)
+        except older_forms.WrongOptionCount as error:
             raise RemoteProtocolError(mcp.INVALID_PARAMS, str(error)) from None
-        except UnsupportedForm as error:
-            raise QuestionRefusal(
-                mcp.INVALID_PARAMS, f"A host of {host_version} cannot be shown this form: {error}"
-            ) from None
+        except older_forms.UnsupportedForm as error:
+            raise QuestionRefusal(f"A host of {host_version} cannot be shown this form: {error}") from None
         if newer != filled:
             members["content"] = raw(newer)
 
@@ -297,7 +267,7 @@ def _elicited(question: Question, members: dict[str, Raw], host_version: str) ->
 def _is_filled(value: Raw) -> bool:
     first = bytes(memoryview(value)[:1])
     if first == b"[":
-        return all(peek_str(each) is not None for each in peek_array(value))
+        return all(peek_str(each) is not None for each in jsonrpc.peek_array(value))
     return first not in (b"{", b"n")
 
 
@@ -305,16 +275,16 @@ def _sampled(question: Question, members: dict[str, Raw], host_version: str) -> 
     if peek_str(members.get("model")) is None:
         raise RemoteProtocolError(mcp.INVALID_PARAMS, f"An answer to {mcp.SAMPLE} needs a model")
     try:
-        members["content"] = older_content(members, question.version)
-    except MalformedMessage as error:
+        members["content"] = older_forms.older_content(members, question.version)
+    except older_forms.MalformedMessage as error:
         raise RemoteProtocolError(mcp.INVALID_PARAMS, f"The answer to {mcp.SAMPLE} is no message: {error}") from None
-    except UnsupportedContent as error:
-        raise QuestionRefusal(mcp.INTERNAL_ERROR, f"The host answered with {error}") from None
+    except older_forms.UnsupportedContent as error:
+        raise QuestionRefusal(f"The host answered with {error}", mcp.INTERNAL_ERROR) from None
 
 
 def _rooted(question: Question, members: dict[str, Raw], host_version: str) -> None:
     roots = members.get("roots", EMPTY)
-    uris = [peek_str(peek_object(root).get("uri")) for root in peek_array(roots)]
+    uris = [peek_str(peek_object(root).get("uri")) for root in jsonrpc.peek_array(roots)]
     if bytes(roots)[:1] != b"[" or None in uris:
         raise RemoteProtocolError(mcp.INVALID_PARAMS, "Roots are a list, each with a uri")
 

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from hub.wire import jsonrpc, member_limits
+from hub.wire import byte_checks, jsonrpc, member_limits
 from hub.wire.byte_checks import MAX_DEPTH, MAX_MEMBERS
 from hub.wire.jsonrpc import (
     MAX_ID,
@@ -247,13 +247,13 @@ def test_what_is_not_opened_may_have_any_number_of_members(form: str) -> None:
 def test_large_arguments_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Except for the beginning, and for the members beside them."""
     counted = []
-    real = jsonrpc.members
+    real = byte_checks.members
 
     def watched(data: bytes) -> tuple[int, int, int]:
         counted.append(len(data))
         return real(data)
 
-    monkeypatch.setattr(jsonrpc, "members", watched)
+    monkeypatch.setattr(byte_checks, "members", watched)
     rows = ",".join(['{"a":"b"}'] * 100_000)
     form = '{"jsonrpc":"2.0","id":1,"method":"m","params":{"name":"n","arguments":{"rows":[%s]},"_meta":{%s}}}'
     decode((form % (rows, "")).encode())
