@@ -118,7 +118,7 @@ class MainSession:
         try:
             await self._upstream.values.read_anew()
         except UpstreamUnresolved as error:
-            self._pooled.start.is_over = True
+            self._pooled.start.end()
             return without_frames(error)
         return await self._pooled.run(gate, self._opened, self._upstream.main_lost)
 

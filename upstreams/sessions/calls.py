@@ -221,7 +221,7 @@ class Calls:
 
     def __init__(self, name: str, config: UpstreamConfig, availability: Availability) -> None:
         self.in_flight = 0
-        self.is_stopped = False
+        self._stopped = False
         """The upstream is retired, and its remaining calls end now."""
         self._name = name
         self._availability = availability
@@ -231,6 +231,10 @@ class Calls:
         """Use these limits for calls that begin from now on."""
         self._timeouts = CallTimeouts(config.timeouts.call, config.timeouts.call_total)
         self._tool_timeouts = config.tool_timeouts
+
+    def stop(self) -> None:
+        """The calls that are left end now, because the configuration changed."""
+        self._stopped = True
 
     async def call_over(self, pooled: PooledSession, operation: Operation, exchange: Exchange) -> Reply:
         """Carry out an operation over a session.
@@ -255,7 +259,7 @@ class Calls:
                     reply = Result(self._availability.history.mask.result(reply.value))
             return reply if "task" not in operation.params else pooled.sign(reply)
         except UpstreamLost:
-            if self.is_stopped:
+            if self._stopped:
                 text = f"{self._name} was stopped by a change of the hub's configuration while the call was with it;"
                 raise Draining(f"{text} whether it acted is unknown", upstream=self._name) from None
             raise

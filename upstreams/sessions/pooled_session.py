@@ -273,7 +273,7 @@ class PooledSession:
     async def _open(self, nursery: trio.Nursery, gate: StartGate) -> None:
         await trio.sleep_until(self.not_before)
         start = self.start
-        start.is_at_gate = True
+        start.queue()
         async with gate.package(start):
             async with gate.turn(start):
                 start.begin(trio.current_time())
@@ -309,7 +309,7 @@ class PooledSession:
 
     def _settle(self) -> None:
         """Wake whoever waits for it to be opened: it is, or never will be."""
-        self.start.is_over = True
+        self.start.end()
         self.opened.set()
 
     def _end(self) -> None:
