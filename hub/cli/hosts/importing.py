@@ -10,13 +10,12 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import EditError
 from config.files import read_file
 from config.hosts.facts import Machine, Place, all_hosts, every_user_file, project_files
-from config.hosts.host_servers import Server, Skipped, survey
-from config.hosts.hub_entries import Records, our_entries
+from config.hosts.host_servers import Server, Skipped
+from config.hosts.hub_entries import Records
 from config.hosts.import_choice import Import, Secrets
 from config.hosts.import_writing import (
     Write,
@@ -28,7 +27,6 @@ from config.hosts.import_writing import (
     project_write,
     removals_in,
 )
-from config.hosts.install import text_at
 from config.hosts.leaving import SIGN_IN, Stays, leave_changed
 from config.hosts.secret_literals import NewSecrets
 from config.loading.gather import OWN_VARIABLES
@@ -55,7 +53,7 @@ from hub.cli.hosts.disable_originals import (
     show_writes,
     tools_by_server,
 )
-from hub.cli.hosts.served import outcomes_in_hub
+from hub.cli.hosts.served import outcomes_in_hub, read_servers
 from hub.cli.hosts.turn import choose_hosts, in_turn, project_of
 from hub.cli.parser import add, add_config
 from hub.cli.secret_commands import say_kept
@@ -192,21 +190,21 @@ def _import(options: Desk) -> int:
 
 def _survey(options: Desk, machine: Machine, records: Records) -> tuple[list[Server], list[Skipped], int]:
     """The servers in all files, in the order of the hosts. An unreadable file is reported, and the code is not 0."""
-    servers, skipped, code = [], [], EX_OK
+    servers: list[Server] = []
+    skipped: list[Skipped] = []
+    code = EX_OK
     places = list(_places(options, machine))
     if options.disable_originals:
         say_shared(places, options.output)
     for place in places:
         try:
-            text = text_at(place.path, trusted=True)
-            found, not_found = survey(place, text, machine.environ, machine.home)
+            found, not_found = read_servers(place, machine, records)
         except (EditError, EditRefused) as error:
             why = str(error) if str(place.path) in str(error) else f"{place.path}: {error}"
             code = options.output.fail(EX_FAILED, f"{place.title}: {why}")
             continue
+        servers += found
         skipped += not_found
-        ours = our_entries(place, serverfile.entries(place.kept, text), records)
-        servers += [server for server in found if server.key not in ours]  # one by URL looks like any other server
     return servers, skipped, code
 
 
@@ -301,11 +299,7 @@ def _secrets(options: Desk, result: Import, directory: Path) -> Secrets:
 
 def _list_held(result: Import) -> str:
     """The servers with values that look like secrets, and where."""
-    lines = [
-        f"  {name} ({server.place.title}): {', '.join(f'{setting}.{at}' if at else setting for setting, at in spots)}"
-        for name, server in result.taken
-        if (spots := server.spots())
-    ]
+    lines = [f"  {name} ({server.place.title}): {server.held}" for name, server in result.taken if server.held]
     return "These servers hold what looks like secrets:\n" + "\n".join(lines)
 
 

@@ -11,10 +11,12 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError
 from config.hosts.facts import Machine, Place, all_hosts, every_user_file
-from config.hosts.host_servers import Identity, identities, survey
+from config.hosts.host_servers import Identity, Server, Skipped, identities, survey
+from config.hosts.hub_entries import Records, our_entries
 from config.hosts.import_writing import import_directory, names_by_identity
 from config.hosts.install import text_at
 from config.hosts.leaving import SIGN_IN
@@ -193,6 +195,18 @@ def _places(machine: Machine, out: Originals) -> Iterator[Place]:
                 project = None if each.project is None else Path(each.project)
                 found.setdefault((path, host.id), Place(host, path, host.title, project))
     yield from found.values()
+
+
+def read_servers(place: Place, machine: Machine, records: Records) -> tuple[list[Server], list[Skipped]]:
+    """The servers in the file of a host, without our own entries, and what is none.
+
+    Raises:
+        EditError, EditRefused: it cannot be read.
+    """
+    text = text_at(place.path, trusted=True)
+    servers, skipped = survey(place, text, machine.environ, machine.home)
+    ours = our_entries(place, serverfile.entries(place.kept, text), records)
+    return [server for server in servers if server.key not in ours], skipped  # one by URL looks like any other server
 
 
 def _has(place: Place, text: str, name: str, names: Mapping[Any, str], machine: Machine) -> bool:

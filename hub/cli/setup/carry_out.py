@@ -2,10 +2,10 @@
 once it serves.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from os import EX_OK
-from types import TracebackType
+from pathlib import Path
 from typing import Self
 
 from msgspec import Struct
@@ -15,7 +15,7 @@ from config.errors import EditError
 from config.files import lock_edits
 from config.hosts import import_writing
 from config.hosts.facts import Machine, Place
-from config.hosts.hub_entries import KEY, Records, stdio_entry, variables_to_carry
+from config.hosts.hub_entries import KEY, stdio_entry, variables_to_carry
 from config.hosts.import_choice import Import
 from config.hosts.import_writing import Write
 from config.hosts.install import Plan, carry_out, own_program, plan_entries
@@ -69,15 +69,8 @@ class SetupPlan(Struct, frozen=True):
         """The hosts whose files are left as they are, since they cannot be edited for certain."""
         return [each for each in self.installs if each.did == "refused"]
 
-    def leaves(self, place: Place) -> list[str]:
-        """The servers that leave the file of a host."""
-        return [each.key for each in self._originals(place) if not each.off]
-
-    def switches_off(self, place: Place) -> list[str]:
-        """The servers that stay in the file of a host, switched off."""
-        return [each.key for each in self._originals(place) if each.off]
-
-    def _originals(self, place: Place) -> list[Original]:
+    def originals(self, place: Place) -> list[Original]:
+        """The servers that leave the file of a host, or are switched off there."""
         writes, calls = self.leaving.writes, self.leaving.programs
         found = [each for write in writes if is_same_file(write.path, place.path) for each in write.originals]
         return of_host(place, [*found, *(call.original for call in calls if call.path == place.path)])
@@ -100,8 +93,9 @@ def upstreams_in(imported: Sequence[Write], machine: Machine) -> dict[str, Upstr
     return found
 
 
-def plan_installs(places: Sequence[Place], machine: Machine, records: Records) -> list[Plan]:
+def plan_installs(places: Sequence[Place], options: Desk) -> list[Plan]:
     """Our entry in each file; one that cannot be read is a refusal."""
+    machine, records = options.machine, options.records
     hubd, variables = own_command(), variables_to_carry(machine.environ, machine.home)
     found = []
     for place in places:
@@ -137,9 +131,7 @@ class CarryOut:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None or self._reached_hosts:
             return
         with hold_back():
@@ -167,13 +159,7 @@ class CarryOut:
             return why_not_served(found, tried, hub.request(STATUS))
 
     def change_hosts(
-        self,
-        result: Import,
-        config: HubConfig,
-        machine: Machine,
-        records: Records,
-        places: Sequence[Place],
-        served: Served,
+        self, result: Import, config: HubConfig, places: Sequence[Place], served: Served
     ) -> tuple[int, Leaving, list[Place]]:
         """Put the hub into hosts, and take out of them what it serves. A failure of one file does not stop the others.
         The exit code; what left, and what stays; the files that were changed.
@@ -185,9 +171,9 @@ class CarryOut:
         with hold_back():
             remember_hosts(result)
             self._reached_hosts, self.aftermath = True, "everything was written"
-            code, changed = self._install(places, records, machine)
-            left = leaving(result, config, machine, records, served=served)
-            code = max(code, self._take_out(left, machine, changed))
+            code, changed = self._install(places)
+            left = leaving(result, config, self._options.machine, self._options.records, served=served)
+            code = max(code, self._take_out(left, changed))
         for each in left.stays:
             if each.kind == "changed":
                 code = self._output.fail(EX_FAILED, each.sentence)
@@ -205,38 +191,31 @@ class CarryOut:
     def _write_own_files(self) -> None:
         with lock_edits(state_dir()):
             if (capture := self._plan.capture) is not None:
-                backup = self._undo.file(
-                    capture.path,
-                    partial(write_capture, capture, now(), backup_dir()),
-                    before=capture.before,
-                    after=capture.after,
-                    now=now(),
-                    backups=backup_dir(),
-                )
-                self._output.append("files", {"file": str(capture.path), "backup": backup and str(backup)})
-            for write in self._plan.imported:
-                backup = self._undo.file(
-                    write.path,
-                    partial(import_writing.carry_out, write, now()),
-                    before=None if write.before is None else write.before.encode(),
-                    after=write.after.encode(),
-                    now=now(),
-                    backups=backup_dir(),
-                )
-                self._output.append("files", {"file": str(write.path), "backup": backup and str(backup)})
+                write = partial(write_capture, capture, now(), backup_dir())
+                self._write(capture.path, write, capture.before, capture.after)
+            for each in self._plan.imported:
+                before = None if each.before is None else each.before.encode()
+                self._write(each.path, partial(import_writing.carry_out, each, now()), before, each.after.encode())
+
+    def _write(self, path: Path, write: Callable[[], Path | None], before: bytes | None, after: bytes) -> None:
+        self._say_written(path, self._undo.file(path, write, before=before, after=after))
+
+    def _say_written(self, path: Path, backup: Path | None) -> None:
+        self._output.append("files", {"file": str(path), "backup": backup and str(backup)})
 
     # --- the hosts' files
 
-    def _install(self, places: Sequence[Place], records: Records, machine: Machine) -> tuple[int, list[Place]]:
+    def _install(self, places: Sequence[Place]) -> tuple[int, list[Place]]:
         output, code, changed = self._output, EX_OK, []
+        records, environ = self._options.records, self._options.machine.environ
         with lock_edits(state_dir()):
             for place in places:
-                (planned,) = plan_installs([place], machine, records)  # in turn: two hosts may have one file
+                (planned,) = plan_installs([place], self._options)  # in turn: two hosts may have one file
                 try:
                     if planned.did == "refused":
                         output.append("hosts", {**as_object(planned, None), "why": planned.why})
                         continue
-                    backup = carry_out(planned, records, now=now(), backups=backup_dir(), environ=machine.environ)
+                    backup = carry_out(planned, records, now=now(), backups=backup_dir(), environ=environ)
                     remember_originals(planned)
                     output.append("hosts", as_object(planned, backup))
                     if planned.changes:
@@ -245,10 +224,10 @@ class CarryOut:
                     code = output.fail(EX_FAILED, f"{planned.place.title}: {error}")
         return code, changed
 
-    def _take_out(self, left: Leaving, machine: Machine, changed: list[Place]) -> int:
+    def _take_out(self, left: Leaving, changed: list[Place]) -> int:
         written, code = write_each(left.writes, self._output)
         for write, backup in written:
-            self._output.append("files", {"file": str(write.path), "backup": backup and str(backup)})
+            self._say_written(write.path, backup)
             assert write.place is not None
             changed.append(write.place)
-        return max(code, run_removals(left.programs, machine.environ, self._output)[1])
+        return max(code, run_removals(left.programs, self._options.machine.environ, self._output)[1])

@@ -46,6 +46,7 @@ from hub.cli.setup.survey import (
     verdicts,
     without_refused,
 )
+from hub.control.answers import Status
 
 _MEMBERS: Final = """\
   dry_run  whether it was only tried
@@ -95,7 +96,6 @@ class _Journey:
         self._machine = options.machine
         if any("\ud800" <= each <= "\udfff" for each in str(self._machine.home)):
             raise UsageError("the path of the home directory is not UTF-8, so no file can name it: set HOME to another")
-        self._records = options.records
         self._directory = import_directory(None)
         present = load_present(None, os.environ)
         self._config, self._environ = present.config, present.environ
@@ -116,16 +116,16 @@ class _Journey:
         output, options = self._output, self._options
         output.set(dry_run=options.dry_run, servers=[], hosts=[], files=[], notes=[], undo=screens.UNDO)
         machine = structs.replace(self._machine, environ=self._environ)  # with what `hubd.env` says
-        survey = survey_hosts(choose_hosts(options, self._machine), machine, self._records)
+        survey = survey_hosts(choose_hosts(options, self._machine), machine, self._options.records)
         if not survey.places and not survey.unreadable:
             return output.fail(EX_FAILED, "no hosts are found on this machine; name one to set it up anyway")
         self._show(*screens.findings(survey, self._machine.home))
         if not survey.places:
-            files = ", ".join(f"{each.place.path}: {each.why}" for each in survey.unreadable)
+            files = ", ".join(f"{place.path}: {why}" for place, why in survey.unreadable)
             return output.fail(EX_FAILED, f"{files}; mend that, then run this again; nothing was changed")
         hosts = choose_hosts(options, self._machine)
         say_shared((place for host in hosts for place in every_user_file(host, self._machine)), output)
-        survey = without_refused(survey, plan_installs(survey.places, self._machine, self._records))
+        survey = without_refused(survey, plan_installs(survey.places, self._options))
         result = self._take(survey.servers)
         verdicts = self._settle(self._try(result, survey), result)
         verdicts, new = questions.keep_variables(options, result, verdicts, self._own_variables)
@@ -134,7 +134,8 @@ class _Journey:
         plan = self._plan(result, new, survey, way)
         output.set(hub=way, undo=screens.undo(plan))
         if not plan.changes and way == "running":
-            self._show("", *screens.all_is_well(verdicts, running_hub.states(), running_hub.sign_ins()))
+            status = running_hub.status() or Status()
+            self._show("", *screens.all_is_well(verdicts, status.upstreams))
             return EX_OK
         self._show("", *screens.costs(result, verdicts, survey.places), *screens.all_changes(plan, self._machine.home))
         self._say_rest(plan, result, survey)
@@ -218,8 +219,8 @@ class _Journey:
         served = dict.fromkeys(names, "")
         if (status := running_hub.status()) is not None:
             served |= reasons([name for name in served if name in self._ours], status)
-        leaves = leaving(result, self._config, self._machine, self._records, served=served, without_hub=True)
-        installs = plan_installs(survey.places, self._machine, self._records)
+        leaves = leaving(result, self._config, self._machine, self._options.records, served=served, without_hub=True)
+        installs = plan_installs(survey.places, self._options)
         capture, why = plan_capture(imported, self._machine)
         for text in [why] if capture is None else screens.omissions(capture, self._machine.environ.get("PATH", "")):
             if text:
@@ -252,9 +253,7 @@ class _Journey:
         try:
             with work:
                 served = work.serve(names, tried)
-                failed, left, changed = work.change_hosts(
-                    result, self._config, self._machine, self._records, survey.places, served
-                )
+                failed, left, changed = work.change_hosts(result, self._config, survey.places, served)
         except UsageError as error:
             return output.fail(EX_FAILED, f"{error}; {work.aftermath}")
         running_hub.say_start(plan.start, output)

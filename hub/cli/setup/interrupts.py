@@ -8,13 +8,14 @@ Holding back changes no handler, so there is no moment in which a signal is lost
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from datetime import datetime
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
 from config.errors import EditError
 from config.files import read_file, remove_file, replace_file
+from config.hub_paths import backup_dir
+from hub.cli.desk import now
 
 HELD: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -44,8 +45,7 @@ class _Interrupts:
         finally:
             self._depth -= 1
             came = self._came and not self._depth
-            if came:
-                self._came = False
+            self._came = self._came and not came
         if came:
             raise KeyboardInterrupt
 
@@ -91,23 +91,11 @@ class Undo:
     def __repr__(self) -> str:
         return f"<Undo of {', '.join(what for what, _ in self._steps) or 'nothing'}>"
 
-    def __bool__(self) -> bool:
-        return bool(self._steps)
-
     def add(self, what: str, step: Callable[[], object]) -> None:
         """Remember how to undo `what`."""
         self._steps.append((what, step))
 
-    def file(
-        self,
-        path: Path,
-        write: Callable[[], Path | None],
-        *,
-        before: bytes | None,
-        after: bytes,
-        now: datetime,
-        backups: Path,
-    ) -> Path | None:
+    def file(self, path: Path, write: Callable[[], Path | None], *, before: bytes | None, after: bytes) -> Path | None:
         """Write a file by `write`, which returns its backup, and remember to put it back; the backup. `before` is its
         content, None for no file, `after` what is written. Directories that are made for it go, too. A file that holds
         something else by then is left: that is somebody's work.
@@ -116,6 +104,7 @@ class Undo:
             whatever `write` raises: nothing is remembered.
         """
         missing = [parent for parent in path.parents if not parent.exists()]
+        at, backups = now(), backup_dir()
         backup = write()
 
         def put_back() -> None:
@@ -126,9 +115,9 @@ class Undo:
                 where = "" if before is None else f"; as it was before: {backup or f'the latest in {backups}'}"
                 raise EditError(f"it was changed meanwhile, and left as it is{where}")
             if before is not None:
-                replace_file(path, before, was=after, now=now, backups=backups)
+                replace_file(path, before, was=after, now=at, backups=backups)
                 return
-            remove_file(path, was=after, now=now, backups=backups)
+            remove_file(path, was=after, now=at, backups=backups)
             for parent in missing:
                 with suppress(OSError):
                     parent.rmdir()

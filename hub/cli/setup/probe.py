@@ -105,11 +105,8 @@ def progress(found: Mapping[str, ServerOutcome], waiting: Collection[str]) -> li
     lines: list[Block] = [f"{len(ended)} of {len(found)} tried" + (f": {tally}" if tally else "")]
     under_way = [found[name] for name in waiting]
     under_way.sort(key=lambda each: not each.installing)
-    installing = sum(each.installing for each in under_way)
-    if installing:
-        lines[0] = f"{lines[0]}; installing {installing} at a time"
-    if installing:
-        lines.append(INSTALLS)
+    if installing := sum(each.installing for each in under_way):
+        lines = [f"{lines[0]}; installing {installing} at a time", INSTALLS]
     lines += [f"  {each.progress}" for each in under_way[:SHOWN]]
     if len(under_way) > SHOWN:
         lines.append(f"  and {len(under_way) - SHOWN} more")

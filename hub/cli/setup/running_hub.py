@@ -1,6 +1,7 @@
 """The hub that serves from now on: started as a service where there is one, else in the background."""
 
 import os
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -8,10 +9,9 @@ from typing import Literal
 from msgspec import structs
 
 from config.files import read_file
-from config.hub_paths import backup_dir
 from hub.cli import service_manager
 from hub.cli.background import start_hub
-from hub.cli.desk import Desk, Output, UsageError, client, now, own_command
+from hub.cli.desk import Desk, Output, UsageError, ask_hub, client, now, own_command
 from hub.cli.service_manager import Service, ServiceError
 from hub.cli.setup.interrupts import Undo, hold_back
 from hub.control.answers import Status
@@ -23,28 +23,9 @@ Way = Literal["running", "service", "background"]
 
 def status() -> Status | None:
     """The status of the hub of this user; None: none runs."""
-    try:
-        with client() as hub:
-            return hub.request(STATUS)
-    except HubNotRunning:
-        return None
-
-
-def states() -> dict[str, str]:
-    """The state of each server of the running hub."""
-    found = status()
-    return {} if found is None else {row.name: row.state for row in found.upstreams}
-
-
-def sign_ins() -> dict[str, str]:
-    """Of each server of the running hub that waits for a person to sign in, what that one runs."""
-    found = status()
-    rows = () if found is None else found.upstreams
-    return {
-        row.name: row.account.command
-        for row in rows
-        if row.state == "unauthorized" and row.account is not None and row.account.command
-    }
+    with suppress(HubNotRunning):
+        return ask_hub(STATUS)
+    return None
 
 
 def way_to_start(options: Desk) -> Way:
@@ -84,9 +65,7 @@ def start(way: Way, options: Desk, undo: Undo) -> None:
 
 
 def reload() -> None:
-    with client() as hub:
-        problem = hub.request(RELOAD).problem
-    if problem is not None:
+    if (problem := ask_hub(RELOAD).problem) is not None:
         raise UsageError(f"the running hub refuses its new configuration: {problem}")
 
 
@@ -118,14 +97,8 @@ def _write_units(found: Service, undo: Undo) -> None:
             undo.add("the service that ran", lambda: service_manager.call(found, ("start", *active)))
         undo.add("the service manager", lambda: service_manager.call(found, service_manager.RELOAD))
         for path, text in found.files.items():
-            undo.file(
-                path,
-                partial(_write_unit, structs.replace(found, files={path: text})),
-                before=read_file(path),
-                after=text.encode(),
-                now=now(),
-                backups=backup_dir(),
-            )
+            write = partial(_write_unit, structs.replace(found, files={path: text}))
+            undo.file(path, write, before=read_file(path), after=text.encode())
         if enabled:
             undo.add("the service", lambda: service_manager.call(found, ("stop", *reversed(enabled))))
         if new := [unit for unit in reversed(found.units) if unit not in enabled]:
@@ -138,11 +111,8 @@ def _write_unit(unit: Service) -> None:
 
 def stop() -> None:
     """Stop the hub, if one runs."""
-    try:
-        with client() as hub:
-            hub.stop()
-    except (HubNotRunning, ControlFailed):
-        return
+    with suppress(HubNotRunning, ControlFailed), client() as hub:
+        hub.stop()
 
 
 def say_start(way: Way, output: Output) -> None:

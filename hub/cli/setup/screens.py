@@ -21,7 +21,7 @@ from hub.cli.render.words import about, join_names
 from hub.cli.server_watch import UP
 from hub.cli.setup.carry_out import SetupPlan
 from hub.cli.setup.survey import ServerVerdict, Survey
-from hub.control.answers import HostRow
+from hub.control.answers import HostRow, UpstreamRow
 from hub.wire.printable import printable
 
 UNDO = "hubd uninstall --all --restore-originals"
@@ -43,9 +43,8 @@ def findings(survey: Survey, home: Path) -> Iterator[Block]:
     hosts = count_of(len(survey.titles), "host")
     servers = count_of(len(survey.servers), "server")
     yield f"Found {hosts} with {servers}: {join_names(survey.titles)}." if survey.titles else "No host can be changed."
-    for each in survey.unreadable:
-        where = below_home(each.place.path, home)
-        yield paint(f"{each.place.title}: {where} is left as it is: {each.why}", "warning")
+    for place, why in survey.unreadable:
+        yield paint(f"{place.title}: {below_home(place.path, home)} is left as it is: {why}", "warning")
 
 
 def results(found: Sequence[ServerVerdict]) -> Iterator[Block]:
@@ -98,8 +97,7 @@ def secrets(held: Sequence[tuple[str, Server]]) -> Iterator[Block]:
     """The servers whose settings hold secrets, and where. No values."""
     yield "These hold what looks like secrets:"
     for name, server in held:
-        spots = ", ".join(f"{setting}.{at}" if at else setting for setting, at in server.spots())
-        yield f"  {name} ({server.place.title}): {spots}"
+        yield f"  {name} ({server.place.title}): {server.held}"
 
 
 # --- what would be written --------------------------------------------------------------------------------------------
@@ -136,12 +134,12 @@ def all_changes(plan: SetupPlan, home: Path) -> Iterator[Block]:
     if plan.secrets is not None and plan.secrets.values:
         rows.append(["hubd", "hubd secret", ", ".join(plan.secrets.values)])
     for each in plan.installs:
-        path = each.place.path
-        out, off = plan.leaves(each.place), plan.switches_off(each.place)
-        changes = (["the hub"] if each.changes else []) + [f"without {', '.join(out)}"] * bool(out)
+        originals = plan.originals(each.place)
+        out, off = ([one.key for one in originals if bool(one.off) is is_off] for is_off in (False, True))
+        changes = ["the hub"] * each.changes + [f"without {', '.join(out)}"] * bool(out)
         changes += [f"{join_names(off)} switched off"] * bool(off)
         if changes:
-            rows.append([each.place.title, below_home(path, home), ", ".join(changes)])
+            rows.append([each.place.title, below_home(each.place.path, home), ", ".join(changes)])
     yield paint("What would be written", "bold")
     if rows:
         yield Table(("WHERE", "FILE", "CHANGE"), rows, wrap=("FILE", "CHANGE", "WHERE"), least=32, indent=2)
@@ -188,14 +186,9 @@ def omissions(capture: Capture, path: str) -> list[str]:
         if "/" in name or name in path.split(":"):
             reasons.setdefault(why, []).append(printable(name))
     return [
-        f"not recorded of this shell's PATH: {join_names([*names[:MOST_DIRECTORIES], *_more(names)])} ({why})"
+        f"not recorded of this shell's PATH: {join_names(names, MOST_DIRECTORIES + 1)} ({why})"
         for why, names in reasons.items()
     ]
-
-
-def _more(names: Sequence[str]) -> list[str]:
-    number = len(names) - MOST_DIRECTORIES
-    return [f"{number} more"] if number > 0 else []
 
 
 def _servers_in(text: str) -> int:
@@ -227,12 +220,12 @@ def _without(installed: Plan, write: Write | None) -> str:
 # --- what came of it --------------------------------------------------------------------------------------------------
 
 
-def all_is_well(
-    verdicts: Sequence[ServerVerdict], states: Mapping[str, str], sign_ins: Mapping[str, str]
-) -> Iterator[Block]:
-    """There was nothing to do. `sign_ins`: of servers that wait for a person, what that one runs."""
-    works = sum(state in UP for state in states.values())
-    others = [name for name, state in states.items() if state not in (*UP, "disabled") and name not in sign_ins]
+def all_is_well(verdicts: Sequence[ServerVerdict], rows: Sequence[UpstreamRow]) -> Iterator[Block]:
+    """There was nothing to do. `rows`: the servers of the running hub."""
+    works = sum(row.state in UP for row in rows)
+    waiting = {row.name: row.account.command for row in rows if row.state == "unauthorized" and row.account is not None}
+    sign_ins = {name: command for name, command in waiting.items() if command}
+    others = [row.name for row in rows if row.state not in (*UP, "disabled") and row.name not in sign_ins]
     staying = sum(each.stays for each in verdicts)
     text = f"nothing to change. {count_of(works, 'server')} through the hub{_staying(staying)}."
     is_well = not (others or sign_ins)

@@ -9,25 +9,17 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import EditError
 from config.hosts.facts import KnownHost, Machine, Place, every_user_file, user_places
-from config.hosts.host_servers import Server, Skipped, survey
-from config.hosts.hub_entries import Records, our_entries
+from config.hosts.host_servers import Server, Skipped
+from config.hosts.hub_entries import Records
 from config.hosts.import_choice import Import
-from config.hosts.install import Plan, text_at
+from config.hosts.install import Plan
 from config.hosts.leaving import SIGN_IN, Served, Stays, sign_in_of
-from hub.cli.hosts.served import reasons
+from hub.cli.hosts.served import read_servers, reasons
 from hub.cli.server_watch import ServerOutcome
 from hub.control.answers import Status
-
-
-class UnreadableFile(Struct, frozen=True):
-    """A file of a host that cannot be read, and is left alone."""
-
-    place: Place
-    why: str
 
 
 class Survey(Struct, frozen=True):
@@ -39,7 +31,8 @@ class Survey(Struct, frozen=True):
     """In the order of the hosts."""
     skipped: list[Skipped]
     """Entries that are no servers to take over."""
-    unreadable: list[UnreadableFile]
+    unreadable: list[tuple[Place, str]]
+    """Files that are left alone, since they cannot be read, and the reasons."""
 
     @property
     def titles(self) -> list[str]:
@@ -52,17 +45,16 @@ def survey_hosts(hosts: Sequence[KnownHost], machine: Machine, records: Records)
     found = Survey([], [], [], [])
     firsts: dict[tuple[str, tuple[str, ...]], Place] = {}
     for host in hosts:
-        files = every_user_file(host, machine)
         passed_over: set[Path] = set()
-        for place in files:
+        for place in every_user_file(host, machine):
             first = firsts.setdefault((os.path.realpath(place.path), place.kept.root), place)
             if first is not place:  # a link to the same entries
                 passed_over.add(place.path)
                 continue
             try:
-                servers, skipped = _servers(place, machine, records)
+                servers, skipped = read_servers(place, machine, records)
             except (EditError, EditRefused) as error:
-                found.unreadable.append(UnreadableFile(place, str(error).removeprefix(f"{place.path}: ")))
+                found.unreadable.append((place, str(error).removeprefix(f"{place.path}: ")))
                 passed_over.add(place.path)
                 continue
             found.servers.extend(servers)
@@ -80,18 +72,6 @@ def without_refused(survey: Survey, installs: Sequence[Plan]) -> Survey:
     left = [each for each in survey.servers if each.place.host.id in why]
     skipped = [Skipped(each.place, each.key, why[each.place.host.id]) for each in left]
     return structs.replace(survey, servers=kept, skipped=[*survey.skipped, *skipped])
-
-
-def _servers(place: Place, machine: Machine, records: Records) -> tuple[list[Server], list[Skipped]]:
-    """The servers in one file, without our own entry.
-
-    Raises:
-        EditError, EditRefused: it cannot be read.
-    """
-    text = text_at(place.path, trusted=True)
-    servers, skipped = survey(place, text, machine.environ, machine.home)
-    ours = our_entries(place, serverfile.entries(place.kept, text), records)
-    return [server for server in servers if server.key not in ours], skipped  # one by URL looks like any other server
 
 
 Did = Literal["works", "in the hub", "sign-in needed", "does not work", "left"]
@@ -146,10 +126,7 @@ def verdicts(
 ) -> list[ServerVerdict]:
     """The verdict on each server, in the order of the hosts' files. `ours`: names of servers that the hub has already;
     `outcomes`: of those that were tried."""
-    found = [
-        _verdict(name, server, ours, outcomes, result.about_tools(name, server), result.doubt(name, server))
-        for name, server in result.all
-    ]
+    found = [_verdict(name, server, result, ours, outcomes) for name, server in result.all]
     found += [
         ServerVerdict(host=each.place.host.id, title=each.place.title, key=each.key, did="left", why=each.why)
         for each in (*result.skipped, *skipped)
@@ -158,27 +135,21 @@ def verdicts(
 
 
 def _verdict(
-    name: str,
-    server: Server,
-    ours: Collection[str],
-    outcomes: Mapping[str, ServerOutcome],
-    about_tools: str,
-    doubt: str,
+    name: str, server: Server, result: Import, ours: Collection[str], outcomes: Mapping[str, ServerOutcome]
 ) -> ServerVerdict:
     did: Did = "does not work"
-    why, tried = server.off, outcomes.get(name)
-    if doubt:
+    why, tried, place = server.off, outcomes.get(name), server.place
+    if doubt := result.doubt(name, server):
         did, why = "left", doubt
     elif name in ours:
-        did, why = "in the hub", about_tools
+        did, why = "in the hub", result.about_tools(name, server)
     elif why:
         did = "left"
     elif tried is not None and tried.works:
-        did, why = "works", about_tools
+        did, why = "works", result.about_tools(name, server)
     elif tried is not None:
         did = "sign-in needed" if tried.state == "unauthorized" else "does not work"
         why = tried.why or tried.summary
-    place = server.place
     return ServerVerdict(
         host=place.host.id, title=place.title, key=server.key, did=did, name=name, why=why, outcome=tried
     )
@@ -186,12 +157,8 @@ def _verdict(
 
 def keep_what_works(result: Import, ours: Collection[str], outcomes: Mapping[str, ServerOutcome]) -> None:
     """Leave in `result` only what the hub is to have: what works. What stays with its host is not in the hub, too."""
-
-    def is_kept(name: str, server: Server) -> bool:
-        tried = outcomes.get(name)
-        return name in ours or (not server.off and tried is not None and tried.works)
-
-    result.take_out(lambda name, server: not is_kept(name, server))
+    works = {name for name, tried in outcomes.items() if tried.works}
+    result.take_out(lambda name, server: not (name in ours or (not server.off and name in works)))
 
 
 def leave(result: Import, found: Sequence[ServerVerdict], why: Mapping[str, str]) -> list[ServerVerdict]:

@@ -139,14 +139,13 @@ def test_what_a_killed_setup_has_left_is_removed_by_the_next_one(home, tmp_path)
 SIGNALLED_AFTER_A_WRITE = """\
 import os, signal, sys
 from config import files
-from hub.cli.main import main
 
 number, place = int(sys.argv[1]), sys.argv[2]
-replaced, once = files._replace, [None]
+replaced, once = files.replace_file, [None]
 
 
-def then_a_signal(path, *rest):
-    backup = replaced(path, *rest)
+def then_a_signal(path, *rest, **named):
+    backup = replaced(path, *rest, **named)
     if once and str(path).endswith(place):
         once.clear()
         print("written:", path, flush=True)
@@ -154,7 +153,10 @@ def then_a_signal(path, *rest):
     return backup
 
 
-files._replace = then_a_signal
+files.replace_file = then_a_signal  # before the command's modules take it
+
+from hub.cli.main import main
+
 sys.exit(main(["setup", "--yes", "--no-service"]))
 """
 """The command, which gets a signal after its first write of a file whose path ends like this."""
