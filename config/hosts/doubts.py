@@ -64,7 +64,7 @@ def near_duplicates(
     """Groups of servers that run the same package, are reached at the same host, or have the same name in several
     hosts. `servers` have the names that the hub has, or would have, for them; `present` are those that it has."""
     servers = list(servers)
-    entries = [_Entry(name, name, "hubd", _values(upstream)) for name, upstream in present.items()]
+    entries = [_Entry(name, name, "hubd", start_of(upstream)) for name, upstream in present.items()]
     entries += [_Entry(name, server.name, server.place.host.id, server.values) for name, server in servers]
     order = list(dict.fromkeys(entry.name for entry in entries))
     groups: list[tuple[set[str], str]] = []
@@ -82,7 +82,8 @@ def near_duplicates(
     return found
 
 
-def _values(upstream: UpstreamConfig) -> dict[str, Any]:
+def start_of(upstream: UpstreamConfig) -> dict[str, Any]:
+    """The settings by which a server of the hub is started or reached."""
     return {"command": upstream.command, "args": list(upstream.args), "url": upstream.url}
 
 

@@ -111,8 +111,7 @@ def leaving(
         place = server.place
         if server.off:
             continue
-        why = "" if name in forced else _why_it_stays(name, server, result, config, served)
-        if why:
+        if name not in forced and (why := _why_it_stays(name, server, result, config, served)):
             found.stays.append(Stays(place, server.key, name, why, "not served"))
         elif not without_hub and not has_hub(place, machine, records):
             id = place.host.id
@@ -145,14 +144,9 @@ def leave_changed(result: Import) -> list[Stays]:
             if not is_changed(server, text_at(server.place.path)):
                 continue
         for each, other in result.leave(name, server):
-            why = (
-                "was changed meanwhile"
-                if other is server
-                else f"is {server.key} of {server.place.title}, which was changed"
-            )
-            stays.append(
-                Stays(other.place, other.key, each, f"{why}, so it was left as it is; run this again", "changed")
-            )
+            what = "" if other is server else f"is {server.key} of {server.place.title}, which "
+            why = f"{what}was changed{' meanwhile' * (not what)}, so it was left as it is; run this again"
+            stays.append(Stays(other.place, other.key, each, why, "changed"))
     return stays
 
 
@@ -172,9 +166,7 @@ def _leave(found: Leaving, server: Server, machine: Machine) -> bool:
         EditError: the file cannot be read.
     """
     place, key, root = server.place, server.key, server.place.kept.root
-    at, was = next(
-        ((at, each) for at, each in enumerate(found.writes) if is_same_file(each.path, place.path)), (None, None)
-    )
+    was = next((each for each in found.writes if is_same_file(each.path, place.path)), None)
     if was and (root, key) in ((each.root, each.key) for each in was.originals):  # it has left another host's link
         return True
     text = was.after if was else text_at(place.path)
@@ -186,21 +178,19 @@ def _leave(found: Leaving, server: Server, machine: Machine) -> bool:
         found.programs.append(RemovalCommand(command, place.path, original_of(place, text, key)))
         return True
     after, original = take_out(place, text, key)
-    if was is None or at is None:
+    if was is None:
         found.writes.append(Write(place.path, text, after, place, (original,)))
     else:
-        found.writes[at] = structs.replace(was, after=after, originals=(*was.originals, original))
+        found.writes[found.writes.index(was)] = structs.replace(was, after=after, originals=(*was.originals, original))
     return True
 
 
 def _why_it_stays(name: str, server: Server, result: Import, config: HubConfig, served: Served) -> str:
     """The reason why the host must keep the server; "" if there is none."""
     upstream = config.upstreams.get(name)
-    if (name, server) in result.known and upstream is not None and upstream.disabled:
+    if upstream is not None and upstream.disabled:
         return f"the hub has it as {name}, which is disabled; run `hubd enable {name}` first"
-    if why := result.doubt(name, server):
-        return why
-    if why := served.get(name, "the hub does not serve it"):
+    if why := result.doubt(name, server) or served.get(name, "the hub does not serve it"):
         return why
     return result.about_tools(name, server) if result.offers_fewer_tools(name, server) else ""
 

@@ -7,7 +7,7 @@ another name.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -96,15 +96,10 @@ def respell(rule: str, names: Mapping[str, Names], visible: Callable[[str, str],
 
 def _split(rule: str, names: Mapping[str, Names]) -> tuple[Names | None, str]:
     """The server that a rule is about, and the tool; "": all. Names of servers may hold two underscores themselves."""
-    text = rule.partition("(")[0].strip()
-    if not text.startswith("mcp__"):
-        return None, ""
-    rest = text.removeprefix("mcp__")
+    text = f"{rule.partition('(')[0].strip()}__"
     for key in sorted(names, key=len, reverse=True):
-        if rest == key:
-            return names[key], ""
-        if rest.startswith(f"{key}__"):
-            return names[key], rest.removeprefix(f"{key}__")
+        if text.startswith(f"mcp__{key}__"):
+            return names[key], text.removeprefix(f"mcp__{key}__").removesuffix("__")
     return None, ""
 
 
@@ -114,24 +109,18 @@ def _split(rule: str, names: Mapping[str, Names]) -> tuple[Names | None, str]:
 def _files(host: KnownHost, machine: Machine, folders: Iterable[Path]) -> Iterator[tuple[Path, Kind, list[str]]]:
     """Each list of rules: the file, what it is for, and the rules."""
     folders = list(islice(folders, MAX_FOLDERS))
-    settings = [machine.path(text) for text in host.permissions]
-    settings += [folder / text for folder in folders for text in host.project_permissions]
-    for path in dict.fromkeys(settings):
-        for kind, rules in _rules_of_settings(_text(path)):
-            yield path, kind, rules
-    directories = [machine.path(text) for text in host.agents]
-    directories += [folder / text for folder in folders for text in host.project_agents]
-    for directory in dict.fromkeys(directories):
-        for path in _agents(directory):
-            if rules := _rules_of_agent(_text(path)):
-                yield path, "agent", rules
 
+    def places(of_user: Iterable[str], of_projects: Sequence[str]) -> dict[Path, None]:
+        found = [*map(machine.path, of_user), *(folder / text for folder in folders for text in of_projects)]
+        return dict.fromkeys(found)
 
-def _agents(directory: Path) -> list[Path]:
-    try:
-        return sorted(islice(directory.glob("*.md"), MAX_AGENTS))
-    except OSError:
-        return []
+    for path in places(host.permissions, host.project_permissions):
+        yield from ((path, kind, rules) for kind, rules in _rules_of_settings(_text(path)))
+    for directory in places(host.agents, host.project_agents):
+        with suppress(OSError):
+            for path in sorted(islice(directory.glob("*.md"), MAX_AGENTS)):
+                if rules := _rules_of_agent(_text(path)):
+                    yield path, "agent", rules
 
 
 def _text(path: Path) -> str:

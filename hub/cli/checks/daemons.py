@@ -10,6 +10,7 @@ from typing import Final
 
 from config import directories
 from config.hosts.hub_entries import url_of
+from config.hosts.leaving import SIGN_IN
 from config.loading.check import split_listen
 from config.loading.safe_reading import read_private
 from config.tables.profiles import DEFAULT_PROFILE
@@ -17,7 +18,6 @@ from hub.cli.checks.evidence import Examined, Finding, about, join_few
 from hub.cli.render.costs import over_limit, remedy_of
 from hub.cli.render.words import telling_line
 from hub.cli.setup.probe import PREFIX
-from hub.control.answers import Status
 from hub.control.sign_ins import SignInTrial
 from hub.daemon.banner import ADVICE, ROOT
 from hub.linux.orphans import orphans
@@ -30,7 +30,6 @@ SQUATTED = (
     "another user of this machine held that address when the hub started, and hosts with the usual URL show their "
     "token there; the token was replaced, and HTTP is closed to all hosts"
 )
-SIGN_IN: Final = "sign-in needed"
 UNRESOLVED: Final = "not started"
 UNSQUAT = (
     "find out who it is, or name another port with `listen` in hubd.toml; then run `hubd stop`, and `hubd install` "
@@ -78,8 +77,7 @@ def _elsewhere(what: str, wanted: str, examined: Examined) -> Finding:
 
 def limits(examined: Examined) -> Iterator[Finding]:
     """Hosts that are shown more than they take."""
-    hosts = () if examined.status is None else examined.status.hosts
-    texts = {text: remedy_of(host) for host in hosts if (text := over_limit(host))}
+    texts = {text: remedy_of(host) for host in examined.seen.hosts if (text := over_limit(host))}
     if texts:
         why = "a host leaves out or refuses what it cannot take, and its model pays for every tool in every request"
         fix = f"see `hubd tools --cost`, then {' and '.join(dict.fromkeys(texts.values()))}"
@@ -88,10 +86,9 @@ def limits(examined: Examined) -> Iterator[Finding]:
 
 def search_mode(examined: Examined) -> Iterator[Finding]:
     """Hosts that find tools by searching: since a profile says so, or since there are more than they take."""
-    status = Status() if examined.status is None else examined.status
-    wanted = {row.name for row in status.profiles if row.search == "on"}
+    wanted = {row.name for row in examined.seen.profiles if row.search == "on"}
     reasons: dict[str, set[str]] = {}
-    for host in status.hosts:
+    for host in examined.seen.hosts:
         if host.search:
             why = "there are more tools than such a host takes"
             if host.profile in wanted or (host.profile is None and DEFAULT_PROFILE in wanted):
@@ -105,24 +102,19 @@ def search_mode(examined: Examined) -> Iterator[Finding]:
 
 def profiles(examined: Examined) -> Iterator[Finding]:
     """The doubts about profiles, as the hub sees the tools of its servers."""
-    rows = () if examined.status is None else examined.status.profiles
-    for warning in dict.fromkeys(warning for row in rows for warning in row.warnings):
-        yield Finding(
-            "profile", "warning", warning, "its hosts are probably not shown what was meant", "correct it (`hubd edit`)"
-        )
+    for warning in dict.fromkeys(warning for row in examined.seen.profiles for warning in row.warnings):
+        why = "its hosts are probably not shown what was meant"
+        yield Finding("profile", "warning", warning, why, "correct it (`hubd edit`)")
 
 
 def root(examined: Examined) -> Iterator[Finding]:
     """A hub that has, or would have, the rights of root."""
-    status = examined.status
-    if status is None and examined.root:
+    what = ROOT if examined.seen.root else ""
+    if examined.status is None and examined.root:
         what = "you are root, so a hub started here, and every server it starts, would run as root"
-    elif status is not None and status.root:
-        what = ROOT
-    else:
-        return
-    why = "a fault or an attack in any of them reaches the whole machine"
-    yield Finding("root", "warning", what, why, ADVICE)
+    if what:
+        why = "a fault or an attack in any of them reaches the whole machine"
+        yield Finding("root", "warning", what, why, ADVICE)
 
 
 def upstreams(examined: Examined) -> Iterator[Finding]:
@@ -131,43 +123,45 @@ def upstreams(examined: Examined) -> Iterator[Finding]:
     told = {each.unresolved for each in examined.error.diagnostics} if examined.error is not None else set()
     reasons: dict[str, str] = {}
     trials: Mapping[str, SignInTrial] | None = None
-    for upstream in examined.rows:
-        name = upstream.name
-        first, *said = (upstream.last_error or "").splitlines() or [""]
+    for row in examined.seen.upstreams:
+        name = row.name
+        first, *said = (row.last_error or "").splitlines() or [""]
         why = first.strip() or "the reason is unknown"
-        if upstream.state == "unauthorized":
-            command = "" if upstream.account is None else upstream.account.command
+        cause: tuple[str, str] | None = None
+        if row.state == "unauthorized":
+            command = "" if row.account is None else row.account.command
             trials = (examined.trials() if trials is None else trials) if command else {}
             if name in trials and trials[name].problem:
                 yield _sign_in_problem(trials[name])
-                continue
-            causes.setdefault((SIGN_IN, command and "by a person"), []).append(name)
-        elif upstream.state == "unresolved":  # of others the configuration is told of, with the same reason
-            if name in told:
-                continue
-            causes.setdefault((UNRESOLVED, why.removeprefix(f"{name} is not started: ")), []).append(name)
-        elif upstream.state == "failed" or upstream.crash_loop:
+            else:
+                cause = SIGN_IN, command and "by a person"
+        elif row.state == "unresolved" and name not in told:  # which the configuration tells, with the same reason
+            cause = UNRESOLVED, why.removeprefix(f"{name} is not started: ")
+        elif row.state == "failed" or row.crash_loop:
             if (telling := telling_line(said)) and telling not in why:
                 why += f'; it said "{telling}"'
-            what = "failed" if upstream.state == "failed" else "keeps exiting"
-            causes.setdefault((what, why.removeprefix(f"{name} ")), []).append(name)
+            cause = "failed" if row.state == "failed" else "keeps exiting", why.removeprefix(f"{name} ")
+        if cause is not None:
+            causes.setdefault(cause, []).append(name)
         reasons[name] = why
     for (what, why), names in causes.items():
-        by_person = what == SIGN_IN and bool(why)
-        one = names[0] if len(names) == 1 else ""
-        again = f"run `hubd restart {one or 'NAME'}`"
-        if what == SIGN_IN:
-            why = reasons[one] if one else "they refuse the hub without credentials (HTTP 401)"
-            oauth = f"[upstreams.{one or 'NAME'}.oauth]"
-            fix = f"set headers.Authorization, or correct what stands below {oauth} (`hubd edit`), then {again}"
-            if by_person:
-                fix = f"run `hubd auth {one or 'NAME'}`"
-        elif what == UNRESOLVED:
-            fix = f"do what it says; `hubd secret set` starts its servers, else {again}"
-        else:
-            why = reasons[one] if one else f"each {why}"
-            fix = f"see `hubd logs {one or 'NAME'}`, fix the cause, then {again}"
-        yield Finding("upstream", "problem", f"{join_few(names)}: {what}", why, fix, **about(names))
+        yield _about_upstreams(names, what, why, reasons)
+
+
+def _about_upstreams(names: list[str], what: str, why: str, reasons: Mapping[str, str]) -> Finding:
+    one = names[0] if len(names) == 1 else ""
+    name = one or "NAME"
+    again = f"run `hubd restart {name}`"
+    if what == SIGN_IN:
+        fix = f"set headers.Authorization, or correct what stands below [upstreams.{name}.oauth] (`hubd edit`), then "
+        fix = f"run `hubd auth {name}`" if why else fix + again
+        why = reasons[one] if one else "they refuse the hub without credentials (HTTP 401)"
+    elif what == UNRESOLVED:
+        fix = f"do what it says; `hubd secret set` starts its servers, else {again}"
+    else:
+        why = reasons[one] if one else f"each {why}"
+        fix = f"see `hubd logs {name}`, fix the cause, then {again}"
+    return Finding("upstream", "problem", f"{join_few(names)}: {what}", why, fix, **about(names))
 
 
 def _sign_in_problem(trial: SignInTrial) -> Finding:

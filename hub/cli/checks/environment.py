@@ -90,7 +90,7 @@ CAUSES: Final = (
 def last_words(examined: Examined) -> Iterator[Finding]:
     """Servers whose last words name a missing certificate, proxy, display or the like."""
     found: dict[tuple[str, str, str], list[str]] = {}
-    for row in examined.rows:
+    for row in examined.seen.upstreams:
         config = examined.config.upstreams.get(row.name)
         if config is None or config.command is None or row.state == "connected" or not row.last_error:
             continue

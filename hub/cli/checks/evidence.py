@@ -20,7 +20,7 @@ from config.loading.safe_reading import read_private
 from config.settings import HubConfig, UpstreamConfig
 from hub.cli.hosts.served import why_not_served
 from hub.cli.render.words import join_names
-from hub.control.answers import Status, UpstreamRow
+from hub.control.answers import Status
 from hub.control.sign_ins import SignInTrial
 
 GUI_PATH: Final = "/usr/bin:/bin:/usr/sbin:/sbin"
@@ -117,7 +117,6 @@ class HostFile(Struct, frozen=True):
     """One file of a host that is here, as far as it could be read."""
 
     place: Place
-    exists: bool
     entry: Any = None
     """The hub's entry, or another one of that name."""
     record: Record | None = None
@@ -159,9 +158,9 @@ class Examined(Struct, frozen=True, kw_only=True):
         return HubConfig() if self.loaded is None else self.loaded.config
 
     @property
-    def rows(self) -> tuple[UpstreamRow, ...]:
-        """The servers of the running hub."""
-        return () if self.status is None else self.status.upstreams
+    def seen(self) -> Status:
+        """The status of the running hub; an empty one, if none runs."""
+        return self.status or Status()
 
     @property
     def wanted(self) -> str | None:
@@ -190,50 +189,47 @@ def examine(
         error = found
         with suppress(ConfigError):  # a hub starts with these parts
             loaded = load_all(config, machine.environ, partly=True)
-    token = None
-    with suppress(OSError):
-        token = read_private(state / "token", MAX_TOKEN_BYTES).data.decode(errors="replace").strip()
     unread: list[Finding] = []
     records: Records | None = None
     try:
         records = Records(path := state / "installed.json")
     except EditError as wrong:
         unread.append(unreadable(path, str(wrong).removeprefix(f"{path}: ")))
-    if known.status is None:
-        upstreams = {} if loaded is None else loaded.config.upstreams
-        served = frozenset(name for name, upstream in upstreams.items() if lately(upstream))
-    else:
-        served = frozenset(row.name for row in known.status.upstreams if not why_not_served(row))
+    served = [row.name for row in known.seen.upstreams if not why_not_served(row)]
+    if known.status is None and loaded is not None:
+        served = [name for name, upstream in loaded.config.upstreams.items() if lately(upstream)]
     files = tuple(_host_files(machine, records, unread))
-    facts = {"loaded": loaded, "error": error, "files": files, "unread": tuple(unread), "token": token}
-    return structs.replace(known, **facts, trust=state / "trust.json", served=served)
+    facts = {"loaded": loaded, "error": error, "files": files, "unread": tuple(unread), "token": own_token(state)}
+    return structs.replace(known, **facts, trust=state / "trust.json", served=frozenset(served))
+
+
+def own_token(state: Path) -> str | None:
+    """The token in the hub's directory of state; None: none was made yet, or it cannot be read."""
+    with suppress(OSError):
+        return read_private(state / "token", MAX_TOKEN_BYTES).data.decode(errors="replace").strip()
+    return None
 
 
 def _host_files(machine: Machine, records: Records | None, unread: list[Finding]) -> Iterator[HostFile]:
     """Places that cannot be examined are added to `unread`."""
     for host in all_hosts().values():
         try:
-            places = _places(machine, host.id) if is_found(host, machine) else []
-            files = [_host_file(place, records, machine) for place in places]
+            if is_found(host, machine):
+                missing = [each for each in user_places(host, machine) if not each.path.exists()]
+                places = [*every_user_file(host, machine), *missing]
+                yield from [_host_file(place, records, machine) for place in places]
         except OSError as error:
             unread.append(unreadable(error.filename, f"{error.strerror}, so nobody knows whether {host.title} is here"))
-            continue
-        yield from files
-
-
-def _places(machine: Machine, id: str) -> list[Place]:
-    host = all_hosts()[id]
-    return [*every_user_file(host, machine), *(each for each in user_places(host, machine) if not each.path.exists())]
 
 
 def _host_file(place: Place, records: Records | None, machine: Machine) -> HostFile:
     if not place.path.exists():
-        return HostFile(place, exists=False)
+        return HostFile(place)
     try:
         text = text_at(place.path)
         entry = hub_entry(place, text, records)
         servers, _ = survey(place, text, machine.environ, machine.home)
     except (EditError, EditRefused) as error:
-        return HostFile(place, exists=True, error=str(error))
+        return HostFile(place, error=str(error))
     record = None if records is None else records.get(place.path)
-    return HostFile(place, exists=True, entry=entry, record=record, servers=tuple(servers))
+    return HostFile(place, entry=entry, record=record, servers=tuple(servers))

@@ -70,9 +70,8 @@ def double_projects(examined: Examined) -> Iterator[Finding]:
             who = f"{join_few(titles)} start{'s' * (len(titles) == 1)}"
             what = f"{who} {join_few(keys)} of {root}/.mcp.json, and so may the hub"
             why = "what both start runs twice, and such a host sees each of its tools twice"
-            fix = (
-                f"move it to {root}/.hubd.toml, which is for hubd alone, or run `hubd untrust {shlex.quote(str(root))}`"
-            )
+            untrust = f"`hubd untrust {shlex.quote(str(root))}`"
+            fix = f"move it to {root}/.hubd.toml, which is for hubd alone, or run {untrust}"
             yield Finding("double", "warning", what, why, fix)
 
 
@@ -166,8 +165,7 @@ def _entry_by_url(file: HostFile, examined: Examined) -> Iterator[Finding]:
 
 def several_principals(examined: Examined) -> Iterator[Finding]:
     """Others than the owner who may come over HTTP: there are no rules yet of what each may use."""
-    others = _others(examined.config)
-    if others:
+    if others := _others(examined.config):
         what = f"beside the hub's owner {join_few(others)} may come over HTTP"
         why = "whoever is let in may use every server, with what the hub is signed in at: there are no rules yet"
         fix = "let in only whom you would give all of it; `required_scopes`, and `clients` of an issuer, narrow that"

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from config import directories
 from config.errors import dot_keys
 from config.hosts.host_servers import Identity, identities
-from config.hosts.unwrap import bare, package_of
+from config.hosts.unwrap import bare, package_of, python_tool
 from config.loading.document import parse
 from config.loading.safe_reading import Problem, fetch
 from config.references import NUL
@@ -43,7 +43,7 @@ _PINNED = re.compile(r"[@=]=?v?\d")
 def configuration(examined: Examined) -> Iterator[Finding]:
     """Problems and warnings of the configuration; unset variables are among them."""
     if examined.error is not None:
-        resolved = {row.name for row in examined.rows if row.state != "unresolved"}
+        resolved = {row.name for row in examined.seen.upstreams if row.state != "unresolved"}
         for problem in examined.error.diagnostics:
             what = f"{problem.file}{f', line {problem.line}' if problem.line else ''}: {dot_keys(problem.keys)}"
             then = f"the hub starts without {problem.unresolved}" if problem.unresolved else "the hub does not start"
@@ -81,7 +81,7 @@ def commands(examined: Examined) -> Iterator[Finding]:
     known = {} if examined.loaded is None else examined.loaded.environ
     recorded = examined.loaded is not None and "PATH" in examined.loaded.own_lines
     path = known.get("PATH", shell)
-    away = (row for row in examined.rows if row.state != "connected")
+    away = (row for row in examined.seen.upstreams if row.state != "connected")
     missed = {row.name for row in away if "was not found" in (row.last_error or "")}
     causes: dict[tuple[str, str, str], list[str]] = {}
     for name, upstream in examined.upstreams():
@@ -115,9 +115,7 @@ def _about_command(cause: str, command: str, found: str, names: list[str]) -> Fi
         what = f"{what} cannot be executed"
         return Finding("command", "problem", what, f"{it} cannot start", fix, **about(names))
     if cause == "missing":
-        fix = (
-            "install it there, or correct the path" if os.path.isabs(command) else "install it, or write its full path"
-        )
+        fix = f"install it{' there, or correct the path' if os.path.isabs(command) else ', or write its full path'}"
         if "/" not in command and len(words := command.split()) > 1:
             fix = f'write command = "{words[0]}", and what follows as args = [...]'
         return Finding("command", "problem", f"{what} is not found", f"{it} cannot start", fix, **about(names))
@@ -169,22 +167,13 @@ def packages_to_pin(examined: Examined) -> Iterator[Finding]:
 
 def _find_unpinned(words: list[str]) -> str | None:
     """The package without a version that a command runs; None: it runs none, or a pinned one."""
-    found = package_of(words)
-    if found is None:
-        runner, rest = os.path.basename(words[0]), words[1:]
-        if runner == "uv" and rest[:2] == ["tool", "run"]:
-            runner, rest = "uvx", rest[2:]
-        if runner == "pipx" and rest[:1] == ["run"]:
-            runner, rest = "uvx", rest[1:]
-        if runner != "uvx" or not rest:
-            return None
-        if rest[0] in ("--from", "--spec") and len(rest) > 1:
-            rest = rest[1:]
-        if rest[0].startswith("-"):
-            return None
-        found = rest[0], []
-    package = found[0]
-    if package.startswith((".", "/", "git+", "http", "file:")) or _PINNED.search(package[1:]):
+    package, _ = package_of(words) or ("", [])
+    if not package:
+        tool = python_tool(words) or []
+        if tool[:1] in (["--from"], ["--spec"]) and len(tool) > 1:
+            tool = tool[1:]
+        package = tool[0] if tool and not tool[0].startswith("-") else ""
+    if not package or package.startswith((".", "/", "git+", "http", "file:")) or _PINNED.search(package[1:]):
         return None
     return package
 
@@ -249,7 +238,7 @@ def roots(examined: Examined) -> Iterator[Finding]:
     configured = dict(examined.upstreams())
     without = [
         row.name
-        for row in examined.rows
+        for row in examined.seen.upstreams
         if row.withheld_roots
         and (row.mode in ("shared", "singleton") or (row.name in configured and configured[row.name].roots == "none"))
     ]

@@ -18,10 +18,9 @@ import trio
 from config import directories
 from config.loading.assemble import load_all
 from config.loading.check import split_listen
-from config.loading.safe_reading import read_private
 from config.settings import HubConfig
 from config.tables.access import AccessIssuer
-from hub.cli.checks.evidence import Finding, join_few
+from hub.cli.checks.evidence import Finding, join_few, own_token
 from hub.cli.desk import UsageError, now
 from hub.downstream.access.claims import Unfit, Verdict, lacking, read_jwt
 from hub.downstream.access.host_tokens import PREFIX
@@ -174,11 +173,7 @@ class Judge:
 
 def _own_token(config: HubConfig) -> str | None:
     """The hub's own token; None: none was made yet, or it cannot be read."""
-    if config.token is not None:
-        return config.token.reveal()
-    with suppress(OSError):
-        return read_private(Path(directories.state_dir(), "token"), MAX_BYTES).data.decode(errors="replace").strip()
-    return None
+    return own_token(Path(directories.state_dir())) if config.token is None else config.token.reveal()
 
 
 def _who(identity: Identity) -> str:

@@ -44,22 +44,21 @@ def completion(value: Object) -> str:
 
 def titles(items: Iterable[Object], name: str) -> list[tuple[str, str]]:
     """Rows of a list: the member `name` of each, and the first line of what it is."""
-    rows = []
-    for item in items:
-        about = str(item.get("description") or item.get("title") or "").strip()
-        rows.append((str(item.get(name)), about.split("\n")[0]))
-    return rows
+    return [(str(each.get(name)), _brief(each)) for each in items]
 
 
 def prompts(items: Iterable[Object]) -> list[tuple[str, str]]:
     """Rows of prompts: the name with its arguments, and the first line of what it is."""
-    rows = []
-    for item in items:
-        named = [each for each in item.get("arguments") or [] if isinstance(each, dict)]
-        words = " ".join(f"{each.get('name')}{'=' if each.get('required') else '?='}" for each in named)
-        [(name, about)] = titles([item], "name")
-        rows.append((f"{name} {words}".rstrip(), about))
-    return rows
+    return [(" ".join([str(each.get("name")), *_argument_words(each)]), _brief(each)) for each in items]
+
+
+def _argument_words(item: Object) -> list[str]:
+    named = [each for each in item.get("arguments") or [] if isinstance(each, dict)]
+    return [f"{each.get('name')}{'=' if each.get('required') else '?='}" for each in named]
+
+
+def _brief(item: Object) -> str:
+    return str(item.get("description") or item.get("title") or "").strip().split("\n")[0]
 
 
 def _content(part: Object) -> str:

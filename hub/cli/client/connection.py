@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from config.loading.check_profiles import OWN_LABEL
 from hub.cli.background import connect_or_start
@@ -45,7 +45,7 @@ class _PatientReader(socket.SocketIO):
 class HubSession:
     """One session with the hub. Requests are answered one after the other; questions are asked while they run."""
 
-    def __init__(self, stream: socket.socket, person: Terminal, label: str, profile: str | None = None) -> None:
+    def __init__(self, stream: socket.socket, person: Terminal, label: str = "", profile: str | None = None) -> None:
         """Begin the session; `profile`: as a host of this profile.
 
         Raises:
@@ -106,13 +106,13 @@ class HubSession:
         """Send a notification."""
         self._send({"jsonrpc": "2.0", "method": method, "params": params})
 
-    def cancel(self) -> None:
-        """Tell the hub that nobody waits for the running request any more."""
-        if self._running is not None:
-            self.notify("notifications/cancelled", requestId=self._running, reason="interrupted")
+    def __enter__(self) -> Self:
+        return self
 
-    def close(self) -> None:
-        """End the session."""
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """End the session. Ctrl-C cancels what runs: nobody waits for it any more."""
+        if kind is not None and issubclass(kind, KeyboardInterrupt) and self._running is not None:
+            self.notify("notifications/cancelled", requestId=self._running, reason="interrupted")
         self._file.close()
         self._stream.close()
 
@@ -149,31 +149,12 @@ def _object(value: Any) -> Object:
 
 
 @contextmanager
-def hub_session(
-    stream: socket.socket, person: Terminal, label: str = "", profile: str | None = None
-) -> Iterator[HubSession]:
-    """A session with the hub at the other end of `stream`, as a host of `profile`. Ctrl-C cancels what runs.
-
-    Raises:
-        HubNotRunning, ControlFailed, NotUnderstood: as `HubSession`.
-    """
-    session = HubSession(stream, person, label, profile)
-    try:
-        yield session
-    except KeyboardInterrupt:
-        session.cancel()
-        raise
-    finally:
-        session.close()
-
-
-@contextmanager
 def session(options: Desk, profile: str | None = None) -> Iterator[HubSession]:
     """A session with the hub, which is started if need be. Progress, logs and questions go to standard error.
     `profile`: as a host of this profile.
 
     Raises:
-        HubNotRunning, ControlFailed, NotUnderstood: as `hub_session`.
+        HubNotRunning, ControlFailed, NotUnderstood: as `HubSession`.
     """
     output = options.output
     stream, started = connect_or_start()
@@ -195,6 +176,6 @@ def session(options: Desk, profile: str | None = None) -> Iterator[HubSession]:
             show=(lambda text: None) if quiet else show,
             live=step,
         )
-        with hub_session(stream, person, OWN_LABEL, profile) as hub:
+        with HubSession(stream, person, OWN_LABEL, profile) as hub:
             yield hub
             redraw([])

@@ -9,7 +9,8 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TextIO
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
 
 from hub.cli.keyboard import read_line
 from hub.wire.printable import printable
@@ -69,7 +70,9 @@ class Field(NamedTuple):
             Invalid: it is no answer to this.
         """
         if self.kind == "boolean":
-            return _boolean(text)
+            if text.casefold() not in YES | NO:
+                raise Invalid("expected y or n")
+            return text.casefold() in YES
         if self.kind == "array":
             values = list(dict.fromkeys(self._one(part.strip()) for part in text.split(",") if part.strip()))
             self._within(len(values), "minItems", "maxItems", "choices")
@@ -89,10 +92,9 @@ class Field(NamedTuple):
         raise Invalid(f"expected {self.hint()}")
 
     def _number(self, text: str) -> int | float:
-        try:
+        value = math.nan
+        with suppress(ValueError):
             value = int(text) if self.kind == "integer" else float(text)
-        except ValueError:
-            raise Invalid(f"expected {self.hint()}") from None
         if not math.isfinite(value):
             raise Invalid(f"expected {self.hint()}")
         self._within(value, "minimum", "maximum", "")
@@ -156,23 +158,11 @@ def _choices(schema: Mapping[str, Any]) -> Iterator[FormChoice]:
     if isinstance(values, list):
         names = schema.get("enumNames")
         titles = names if isinstance(names, list) and len(names) == len(values) else values
-        yield from (
-            FormChoice(value, str(title)) for value, title in zip(values, titles, strict=True) if _is_text(value)
-        )
-        return
-    for branch in schema.get("oneOf") or schema.get("anyOf") or ():
-        if isinstance(branch, dict) and _is_text(branch.get("const")):
-            yield FormChoice(branch["const"], str(branch.get("title") or branch["const"]))
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _boolean(text: str) -> bool:
-    if text.casefold() in YES | NO:
-        return text.casefold() in YES
-    raise Invalid("expected y or n")
+        pairs = list(zip(values, titles, strict=True))
+    else:
+        branches = [each for each in schema.get("oneOf") or schema.get("anyOf") or () if isinstance(each, dict)]
+        pairs = [(each.get("const"), each.get("title") or each.get("const")) for each in branches]
+    yield from (FormChoice(value, str(title)) for value, title in pairs if isinstance(value, str))
 
 
 ELICIT: Final = "elicitation/create"
@@ -185,37 +175,35 @@ class NobodyThere(Exception):
     """The person ended the input instead of answering."""
 
 
-class Terminal:
-    """A person at a terminal. What is told and asked goes to `show`, so that standard output has the result alone."""
+class Terminal(NamedTuple):
+    """A person at a terminal."""
 
-    def __init__(
-        self, *, attended: bool, show: Callable[[str], None], live: Callable[[str], None], lines: TextIO | None = None
-    ) -> None:
-        """`attended`: somebody can answer. `live` draws the last step of progress; `lines` are the answers."""
-        self._attended = attended
-        self._show = show
-        self._live = live
-        self._lines = lines or sys.stdin
+    attended: bool
+    """Somebody can answer."""
+    show: Callable[[str], None]
+    """Shows what is told and asked, so that standard output has the result alone."""
+    live: Callable[[str], None]
+    """Draws the last step of progress."""
 
     @property
     def capabilities(self) -> Object:
         """Client capabilities: questions only if somebody can answer."""
-        return CAPABILITIES if self._attended else {}
+        return CAPABILITIES if self.attended else {}
 
     def told(self, method: str, params: Object) -> None:
         """Show a step of progress, or a line of a server's log."""
         if method == "notifications/progress":
-            self._live(progress(params))
+            self.live(progress(params))
         elif method == "notifications/message":
-            self._show(log_line(params))
+            self.show(log_line(params))
         elif method == "notifications/elicitation/complete":
-            self._show("the page reports that it is done")
+            self.show("the page reports that it is done")
 
     def answer(self, method: str, params: Object) -> Object | None:
         """Ask a server's question; None: it is none for people."""
-        if method != ELICIT or not self._attended:
+        if method != ELICIT or not self.attended:
             return None
-        self._live("")
+        self.live("")
         try:
             return self._page(params) if params.get("mode") == "url" else self._form(params)
         except NobodyThere:
@@ -224,12 +212,12 @@ class Terminal:
     # --- questions
 
     def _form(self, params: Object) -> Object:
-        self._show(f"A server asks: {_text(params.get('message'))}")
+        self.show(f"A server asks: {_text(params.get('message'))}")
         schema = params.get("requestedSchema")
         try:
             questions = fields(schema if isinstance(schema, dict) else {})
         except Invalid as error:
-            self._show(f"It cannot be answered here: {printable(str(error))}")
+            self.show(f"It cannot be answered here: {printable(str(error))}")
             return {"action": "cancel"}
         content: Object = {}
         for question in questions:
@@ -239,44 +227,40 @@ class Terminal:
     def _fill(self, question: Field, content: Object) -> None:
         """Ask one question of a form until its answer is valid; nothing at all leaves out what is not required."""
         about = f": {_text(question.description)}" if question.description else ""
-        self._show(f"{_text(question.title)}{about}")
+        self.show(f"{_text(question.title)}{about}")
         for number, choice in enumerate(question.choices, 1):
-            self._show(f"  {number} {_text(choice.title)}")
+            self.show(f"  {number} {_text(choice.title)}")
         notes = [question.hint(), "" if question.required else "Enter leaves it out"]
         if question.default is not None:
             notes[1] = f"Enter takes {_text(json.dumps(question.default, ensure_ascii=False))}"
         shown = "; ".join(filter(None, notes))
         while True:
             text = self._answer(f"({shown}) " if shown else "")
-            if not text and question.default is not None:
-                content[question.name] = question.default
-                return
-            if not text and not question.required:
+            if not text and (question.default is not None or not question.required):
+                content |= {} if question.default is None else {question.name: question.default}
                 return
             try:
                 content[question.name] = question.read(text)
                 return
             except Invalid as error:
-                self._show(str(error))
+                self.show(str(error))
 
     def _page(self, params: Object) -> Object:
         url = _text(params.get("url"))
-        self._show(f"A server asks: {_text(params.get('message'))}")
-        self._show("It wants you to open this page, and will not see what you enter there, nor will the hub:")
-        self._show(f"  {url}")
+        self.show(f"A server asks: {_text(params.get('message'))}")
+        self.show("It wants you to open this page, and will not see what you enter there, nor will the hub:")
+        self.show(f"  {url}")
         return self._decide({})
 
     def _decide(self, accepted: Object) -> Object:
-        while True:
-            answer = self._answer("[a]ccept, [d]ecline or [c]ancel? ").lower()[:1]
-            if answer == "a":
-                return {"action": "accept", **accepted}
-            if answer in ("d", "c"):
-                return {"action": {"d": "decline", "c": "cancel"}[answer]}
+        actions = {"a": {"action": "accept", **accepted}, "d": {"action": "decline"}, "c": {"action": "cancel"}}
+        while (answer := self._answer("[a]ccept, [d]ecline or [c]ancel? ").lower()[:1]) not in actions:
+            pass
+        return actions[answer]
 
     def _answer(self, prompt: str) -> str:
         print(f"{prompt}> ", end="", file=sys.stderr, flush=True)
-        line = read_line(self._lines)
+        line = read_line(sys.stdin)
         if not line:
             print(file=sys.stderr)
             raise NobodyThere

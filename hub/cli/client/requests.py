@@ -13,7 +13,7 @@ from hub.cli.client.answers import completion, prompt, prompts, result, titles
 from hub.cli.client.arguments import build_arguments, depends_on_schema, split
 from hub.cli.client.connection import CallRefused, HubSession, session
 from hub.cli.client.starting import anyone, once_connected, owns, why_away
-from hub.cli.desk import EX_FAILED, Desk, UsageError, as_json, nearest
+from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, as_json, nearest
 from hub.cli.profiles.session import profile_that_renames, say_refused_file, session_as, why_refused
 from hub.cli.render.blocks import Table
 from hub.control.errors import ControlFailed
@@ -49,15 +49,16 @@ def run_call(options: Desk) -> int:
                 say_refused_file(output)
     if failed is not None:
         error, why = failed
-        if options.raw:
-            print(as_json({"error": {**error, "message": why}}))
-            return EX_FAILED
-        return output.fail(EX_FAILED, printable(why, keep="\n"))
+        if not options.raw:
+            return output.fail(EX_FAILED, printable(why, keep="\n"))
+        print(as_json({"error": {**error, "message": why}}))
+        return EX_FAILED
+    is_error = answer.get("isError") is True
     if options.raw:
         print(as_json(answer))
     else:
-        print(result(answer), file=sys.stderr if answer.get("isError") is True else sys.stdout)
-    return EX_FAILED if answer.get("isError") is True else EX_OK
+        print(result(answer), file=sys.stderr if is_error else sys.stdout)
+    return EX_FAILED if is_error else EX_OK
 
 
 def _call_tool(tool: str, arguments: Object, hub: "HubSession", *, quiet: bool) -> Object:
@@ -149,15 +150,19 @@ def run_resources(options: Desk) -> int:
         found = hub.items("resources/list", "resources")
         templates = hub.items("resources/templates/list", "resourceTemplates")
     if options.name is not None:
-        found = _matching(found, options.name, "uri", "name")
-        templates = _matching(templates, options.name, "uriTemplate", "name")
+        found = [each for each in found if _names(each, options.name, "uri")]
+        templates = [each for each in templates if _names(each, options.name, "uriTemplate")]
     output.set(resources=found, resourceTemplates=templates)
-    if output.json:
-        return EX_OK
-    rows = [*titles(found, "uri"), *titles(templates, "uriTemplate")]
-    if not rows:
-        output.note("no server has resources" if options.name is None else f"no resource has {options.name} in its URI")
-    output.screen.show(Table((), rows, shorten=(1,)))
+    nothing = "no server has resources" if options.name is None else f"no resource has {options.name} in its URI"
+    return _list([*titles(found, "uri"), *titles(templates, "uriTemplate")], nothing, output)
+
+
+def _list(rows: list[tuple[str, str]], nothing: str, output: Output) -> int:
+    """Show a list for people; the exit code."""
+    if not output.json:
+        if not rows:
+            output.note(nothing)
+        output.screen.show(Table((), rows, shorten=(1,)))
     return EX_OK
 
 
@@ -205,12 +210,8 @@ def run_prompts(options: Desk) -> int:
     if options.name is not None:
         found = [each for each in found if str(each.get("name")).startswith(options.name)]
     output.set(prompts=found)
-    if output.json:
-        return EX_OK
-    if not found:
-        output.note("no server has prompts" if options.name is None else f"no prompt begins with {options.name}")
-    output.screen.show(Table((), prompts(found), shorten=(1,)))
-    return EX_OK
+    nothing = "no server has prompts" if options.name is None else f"no prompt begins with {options.name}"
+    return _list(prompts(found), nothing, output)
 
 
 def run_prompt(options: Desk) -> int:
@@ -238,7 +239,10 @@ def run_complete(options: Desk) -> int:
     if not texts:
         raise UsageError("say which argument to complete: KEY=BEGINNING", options.parser.format_usage())
     name = options.arguments[-1].partition("=")[0]
-    params: Object = {"ref": _reference(options.name), "argument": {"name": name, "value": texts.pop(name)}}
+    is_uri = "{" in options.name or "://" in options.name
+    kind, member = ("ref/resource", "uri") if is_uri else ("ref/prompt", "name")
+    ref = {"type": kind, member: options.name}
+    params: Object = {"ref": ref, "argument": {"name": name, "value": texts.pop(name)}}
     if texts:
         params["context"] = {"arguments": texts}
     with session(options) as hub:
@@ -250,12 +254,6 @@ def run_complete(options: Desk) -> int:
     return EX_OK
 
 
-def _reference(name: str) -> Object:
-    if "{" in name or "://" in name:
-        return {"type": "ref/resource", "uri": name}
-    return {"type": "ref/prompt", "name": name}
-
-
 def _texts(options: Desk) -> dict[str, str]:
     """KEY=VALUE words; arguments of prompts are texts."""
     try:
@@ -264,5 +262,5 @@ def _texts(options: Desk) -> dict[str, str]:
         raise UsageError(str(error)) from None
 
 
-def _matching(items: list[Object], part: str, *members: str) -> list[Object]:
-    return [item for item in items if any(part in str(item.get(member)) for member in members)]
+def _names(item: Object, part: str, member: str) -> bool:
+    return any(part in str(item.get(each)) for each in (member, "name"))

@@ -12,7 +12,7 @@ from typing import Any
 
 from config.editing.text.change import EditRefused
 from config.errors import EditError
-from config.hosts.doubts import NearDuplicates, near_duplicates
+from config.hosts.doubts import NearDuplicates, near_duplicates, start_of
 from config.hosts.facts import Machine, Place, every_user_file, local_place
 from config.hosts.host_servers import Identity, Server, Skipped, folders, survey
 from config.hosts.hub_entries import Records
@@ -42,9 +42,8 @@ def choose_named(options: Desk, servers: list[Server], skipped: list[Skipped]) -
     known = {name for server in servers for name in (server.key, server.name)} | {each.key for each in skipped}
     for name in options.server:
         if name not in known:
-            hint = (
-                nearest(name, known) or f"there are: {', '.join(sorted({server.key for server in servers})) or 'none'}"
-            )
+            there = ", ".join(sorted({server.key for server in servers})) or "none"
+            hint = nearest(name, known) or f"there are: {there}"
             raise UsageError(f"--server: no host has a server {name}; {hint}")
     wanted = set(options.server)
     return (
@@ -100,10 +99,8 @@ def _difference(name: str, group: NearDuplicates) -> str:
     """The variables and headers by which one server differs from the others of its group, without their values."""
     settings: dict[str, dict[str, Any]] = {}
     for each, server in group.servers:
-        tables = [server.values.get(table) for table in ("env", "headers")]
-        settings.setdefault(each, {}).update(
-            {k: v for table in tables if isinstance(table, dict) for k, v in table.items()}
-        )
+        for table in (server.values.get("env"), server.values.get("headers")):
+            settings.setdefault(each, {}).update(table if isinstance(table, dict) else {})
     own = settings.pop(name, {})
     if not settings:
         return ""
@@ -111,8 +108,7 @@ def _difference(name: str, group: NearDuplicates) -> str:
     alone = [key for key in own if key not in others]
     unlike = [key for key in own if any(key in table and table[key] != own[key] for table in settings.values())]
     found = (("also sets", alone), ("has another value of", unlike))
-    texts = [f"{does} {join_names(keys)}" for does, keys in found if keys]
-    return ", and ".join(texts)
+    return ", and ".join(f"{does} {join_names(keys)}" for does, keys in found if keys)
 
 
 def _origin(name: str, group: NearDuplicates, config: HubConfig) -> str:
@@ -120,9 +116,7 @@ def _origin(name: str, group: NearDuplicates, config: HubConfig) -> str:
     if found:
         hosts = ", ".join(dict.fromkeys(server.place.title for server in found))
         return f"{_brief(found[0].values)} ({hosts})"
-    upstream = config.upstreams[name]
-    values = {"command": upstream.command, "args": list(upstream.args), "url": upstream.url}
-    return f"{_brief(values)} (the hub has it)"
+    return f"{_brief(start_of(config.upstreams[name]))} (the hub has it)"
 
 
 def _brief(values: Mapping[str, Any]) -> str:

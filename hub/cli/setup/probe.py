@@ -7,6 +7,7 @@ seconds.
 """
 
 import fcntl
+import math
 import os
 import shutil
 import stat
@@ -61,41 +62,29 @@ def probe(
         return {}
     if not output.json:
         output.progress.show(head)
-    with private_hub(configuration(servers), variables) as hub:
+    configuration = "\n".join(["drain_s = 1", *(block(name, server) for name, server in servers), ""])
+    with private_hub(configuration, variables) as hub:
         names = [name for name, _ in servers]
-        skip = _Skip(is_attended=output.is_attended() and output.progress.live)
+        begins_at = now_s() + SKIP_AFTER_S if output.is_attended() and output.progress.live else math.inf
+        is_offered = False
 
         def draw(found: Mapping[str, ServerOutcome], waiting: Collection[str]) -> list[Block]:
-            return [*progress(found, waiting), *([SKIP] if skip.is_offered else [])]
+            return [*progress(found, waiting), *([SKIP] if is_offered else [])]
 
-        return watch(hub, names, output, limit_s=LIMIT_S, failures=FAILURES, draw=draw, is_enough=skip)
+        def is_skipped() -> bool:
+            """True if a person does not want to wait any longer, and has pressed Enter."""
+            nonlocal is_offered
+            if now_s() < begins_at:
+                return False
+            if not is_offered:
+                termios.tcflush(sys.stdin, termios.TCIFLUSH)
+                is_offered = True
+            if not select([sys.stdin], [], [], 0)[0]:
+                return False
+            sys.stdin.readline()
+            return True
 
-
-class _Skip:
-    """A person who does not want to wait any longer, and presses Enter."""
-
-    def __init__(self, *, is_attended: bool) -> None:
-        self._is_attended = is_attended
-        self._from = now_s() + SKIP_AFTER_S
-        self.is_offered = False
-        """True once Enter counts."""
-
-    def __call__(self) -> bool:
-        """True if Enter was pressed."""
-        if not self._is_attended or now_s() < self._from:
-            return False
-        if not self.is_offered:
-            termios.tcflush(sys.stdin, termios.TCIFLUSH)
-            self.is_offered = True
-        if not select([sys.stdin], [], [], 0)[0]:
-            return False
-        sys.stdin.readline()
-        return True
-
-
-def configuration(servers: Sequence[tuple[str, Server]]) -> str:
-    """A hubd.toml with these servers."""
-    return "\n".join(["drain_s = 1", *(block(name, server) for name, server in servers), ""])
+        return watch(hub, names, output, limit_s=LIMIT_S, failures=FAILURES, draw=draw, is_enough=is_skipped)
 
 
 def progress(found: Mapping[str, ServerOutcome], waiting: Collection[str]) -> list[Block]:
@@ -153,11 +142,6 @@ def private_hub(configuration: str, variables: bytes = b"") -> Iterator[ControlC
                 _stop(process)
 
 
-def environment(directory: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of the hub: this one, but for where it keeps its files. Its servers get nothing of that."""
-    return {**environ, "HUBD_RUNTIME_DIR": str(directory / "run"), "HUBD_STATE_DIR": str(directory / "state")}
-
-
 def _start(directory: Path, log: int, lock: int) -> subprocess.Popen[bytes]:
     program = daemon_command()
     command = [*program[: program.index("serve") + 1], "--config", str(directory / "hubd.toml")]
@@ -168,7 +152,7 @@ def _start(directory: Path, log: int, lock: int) -> subprocess.Popen[bytes]:
         stderr=log,
         cwd="/",
         pass_fds=[lock],
-        env=environment(directory, os.environ),
+        env={**os.environ, "HUBD_RUNTIME_DIR": str(directory / "run"), "HUBD_STATE_DIR": str(directory / "state")},
         start_new_session=True,  # Ctrl-C at the terminal is for us alone
         preexec_fn=die_with_parent(),
     )
@@ -229,15 +213,12 @@ def temporary_directory() -> Iterator[tuple[Path, int]]:
     """
     place = Path(_place())
     _remove_what_was_left(place)
-    directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
-    try:
-        lock = _lock(directory)
+    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=place, ignore_cleanup_errors=True) as name:
+        lock = _lock(Path(name))
         try:
-            yield directory, lock
+            yield Path(name), lock
         finally:
             os.close(lock)
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _place() -> str:

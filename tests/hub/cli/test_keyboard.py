@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.cli.client.connection import hub_session
+from hub.cli.client.connection import HubSession
 from hub.cli.client.questions import Terminal
 from hub.cli.keyboard import keys, read_line
 from hub.control.client import ControlClient
@@ -61,7 +61,7 @@ def test_ctrl_c_ends_following_of_logs(ctrl_c, tmp_path):
 def test_ctrl_c_ends_a_wait_for_the_answer_of_a_server(ctrl_c):
     hub, ours = socket.socketpair()
     person = Terminal(attended=False, show=print, live=print)
-    with hub, ours, pytest.raises(KeyboardInterrupt), hub_session(ours, person):
+    with hub, ours, pytest.raises(KeyboardInterrupt), HubSession(ours, person):
         pass
 
 
