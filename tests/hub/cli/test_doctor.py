@@ -668,7 +668,7 @@ def test_what_a_check_may_not_look_at_ends_no_other(case, monkeypatch):
     assert [each.what for each in findings(case.examined())] == ["/secret/place cannot be read", "before", "after"]
 
 
-@pytest.mark.parametrize("at", ["is_found", "_places"])
+@pytest.mark.parametrize("at", ["is_found", "every_user_file"])
 def test_hosts_that_may_not_be_looked_for(case, monkeypatch, at):
     case.host("cursor")
 
@@ -676,7 +676,7 @@ def test_hosts_that_may_not_be_looked_for(case, monkeypatch, at):
         raise PermissionError(13, "Permission denied", "/home/x/.cursor")
 
     monkeypatch.setattr(f"hub.cli.checks.evidence.{at}", refused)
-    if at == "_places":
+    if at == "every_user_file":
         monkeypatch.setattr("hub.cli.checks.evidence.is_found", lambda host, machine: host.id == "cursor")
     found = case.found(stores.unreadable_files)
     assert {each.what for each in found} == {"/home/x/.cursor cannot be read"}
