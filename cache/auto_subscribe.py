@@ -60,8 +60,7 @@ class AutoSubscriptions:
         if bytes(peek_object(upstream.snapshot.capabilities.get("resources")).get("subscribe", b"")) != b"true":
             return False
         found, now = self._wants_of(upstream.name, pooled), self._clock()
-        wanted = found.get(uri)
-        if wanted is not None:
+        if (wanted := found.get(uri)) is not None:
             return wanted.not_before <= now
         slow = [known for known, each in found.items() if each.slow and each.not_before > now]
         return (

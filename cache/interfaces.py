@@ -38,16 +38,14 @@ class WatchedSubscriptions(Protocol):
 class ReadableSession(Protocol):
     """A conversation with an upstream."""
 
-    @property
-    def era(self) -> Era: ...
+    era: Era
 
 
 class ReadablePooledSession(Protocol):
     """A session and its owner, as in `upstreams.sessions.pooled_session`. Hashable by identity."""
 
-    @property
-    def tenant(self) -> Tenant | None:
-        """The host that owns it; None: hosts share it."""
+    tenant: Tenant | None
+    """The host that owns it; None: hosts share it."""
 
     @property
     def session(self) -> ReadableSession: ...

@@ -76,8 +76,7 @@ class MemoryStore:
 
     def find(self, key: CacheKey, *, at: float | None = None) -> CachedEntry | None:
         """The entry of `key`, fresh or stale; None: none that was usable at the time `at` (default: now)."""
-        cached = self._recent.get(key)
-        if cached is None:
+        if (cached := self._recent.get(key)) is None:
             return None
         now = self._clock() if at is None else at
         if now < cached.entry.fresh_until or now < cached.entry.stale_until:
@@ -129,8 +128,7 @@ class MemoryStore:
 
     def expire(self, key: CacheKey, stale_until: float) -> bool:
         """Expire the entry of `key`, which may stand in for a failed read until then; whether it was fresh."""
-        cached = self._recent.get(key)
-        if cached is None:
+        if (cached := self._recent.get(key)) is None:
             return False
         entry, now = cached.entry, self._clock()
         until = min(entry.stale_until, stale_until)
@@ -143,8 +141,7 @@ class MemoryStore:
 
     def discard(self, key: CacheKey) -> bool:
         """Drop the entry of `key`; whether there was one."""
-        found = self._recent.pop(key, None)
-        if found is not None:
+        if (found := self._recent.pop(key, None)) is not None:
             self.index.discard(key.upstream, key.uri, key.tenant, key)
         return found is not None
 

@@ -170,8 +170,7 @@ class ResourceCache:
         exchange: Exchange,
     ) -> Reply:
         counts = self._state.counters.of[key.upstream]
-        flight = self._state.joinable(key, pooled)
-        if flight is None:
+        if (flight := self._state.joinable(key, pooled)) is None:
             flight = Flight(upstream, key, operation, exchange.caller, pooled)
             self._fetches.start(flight)
             counts.misses += 1

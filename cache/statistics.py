@@ -95,8 +95,7 @@ class CacheCounters:
 
     def forget_upstream(self, name: str) -> None:
         """An upstream was removed. Its counts stay in the total."""
-        counts = self.of.pop(name, None)
-        if counts is not None:
+        if (counts := self.of.pop(name, None)) is not None:
             self._gone = _sum([self._gone, counts])
 
     def dropped(self, cause: DropCause, entries: int) -> None:

@@ -140,6 +140,7 @@ class Hub:
         return Supervisor(
             self.memory,
             self.live.changed,
+            self.reads.listener_for,
             upstreams=upstreams,
             run_session=run_session,
             read_references=partial(read_references, environ=environ),
@@ -149,7 +150,6 @@ class Hub:
             last_known=self.last_known,
             on_new=self.reads.register,
             on_elicited=self.hosts.elicited,
-            listener_for=self.reads.listener_for,
             wall=WALL,
             drain_s=config.drain_s,
         )

@@ -4,7 +4,7 @@ Events concern all sessions of one upstream: the main session, those of single h
 more than once, and when nothing was lost; never too late.
 """
 
-from typing import Final, Protocol
+from typing import Protocol
 
 from hub.link.interface import Tenant
 
@@ -24,18 +24,3 @@ class InvalidationListener(Protocol):
     def gap(self, tenant: Tenant | None) -> None:
         """Changes may have been missed in the session of one host, None: in a shared one. The session is over, serves
         others than before, was renewed, or was silent for a while."""
-
-
-class NoListener:
-    """Ignores every event. Satisfies `InvalidationListener`."""
-
-    def resource_changed(self, uri: str) -> None: ...
-
-    def resources_relisted(self) -> None: ...
-
-    def subscribed(self, uri: str) -> None: ...
-
-    def gap(self, tenant: Tenant | None) -> None: ...
-
-
-NO_LISTENER: Final[InvalidationListener] = NoListener()

@@ -1,7 +1,5 @@
 """Lifecycle of one upstream: its states as a table, and when to try again. Pure: time and chance are arguments.
 
-    python -m upstreams.lifecycle         prints the table as a state diagram (the README's is this one)
-
 An upstream is `CONNECTING` until its first session opens or fails, and `RECONNECTING` from then on, between attempts
 and during them. After `restart.attempts` attempts in a row that failed it is `FAILED`: nothing is tried until a call
 needs it, and then once in `FAILED_PAUSE_S` (half open: one attempt that fails leads back at once). `UNAUTHORIZED` is
@@ -11,7 +9,6 @@ and the first call starts it. Only another configuration, which makes another up
 `RESTART`, by command, starts over from every other state.
 """
 
-import sys
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final
@@ -76,20 +73,6 @@ FIRST: Final = (State.IDLE, State.DISABLED)
 """The state in which an upstream begins."""
 
 
-def diagram() -> str:
-    """The table as a Mermaid state diagram. What leads back to where it was is left out, and so are `restart`s but one:
-    they are in every row that has any."""
-    lines = ["stateDiagram-v2", *(f"    [*] --> {state.value}" for state in FIRST)]
-    for state, row in TRANSITIONS.items():
-        for event, to in row.items():
-            if to is not state and event is not Event.RESTART:
-                lines.append(f"    {state.value} --> {to.value}: {event.value}")
-    named = [state.value for state, row in TRANSITIONS.items() if Event.RESTART in row]
-    lines += [f"    note right of {State.CONNECTING.value}", f"        {Event.RESTART.value} leads here from:"]
-    lines += [f"        {', '.join(named)}", "    end note"]
-    return "\n".join(lines)
-
-
 class Backoff:
     """Pauses before attempts, and the end of them: after `attempts` failed attempts in a row; 0: never."""
 
@@ -127,7 +110,3 @@ class Backoff:
     def retry_in_s(self, now: float) -> float:
         """Given up: how long until a call may cause another attempt; 0 for now."""
         return max(0.0, self._failed_at + FAILED_PAUSE_S - now)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(diagram() + "\n")

@@ -109,8 +109,7 @@ def _secret(reference: Reference, keyring: SystemKeyring) -> str:
 
 
 def _credential(reference: Reference, environ: Mapping[str, str]) -> bytes:
-    directory = environ.get(CREDENTIALS)
-    if not directory:
+    if not (directory := environ.get(CREDENTIALS)):
         text = (
             f"${CREDENTIALS} is not set: start the hub by a unit with LoadCredential={reference.text}:FILE, or set it"
         )

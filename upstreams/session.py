@@ -202,20 +202,13 @@ class SessionEvents(UpstreamEvents, Protocol):
 class Session(Protocol):
     """One live conversation with an upstream."""
 
-    @property
-    def era(self) -> Era: ...
-
-    @property
-    def facts(self) -> ServerFacts:
-        """The server information of the upstream; `version` is the revision in use."""
-
-    @property
-    def transport(self) -> str:
-        """For status: `stdio`, `http` or `sse`."""
-
-    @property
-    def pid(self) -> int | None:
-        """The process id, if the upstream is a child process."""
+    era: Era
+    facts: ServerFacts
+    """The server information of the upstream; `version` is the revision in use."""
+    transport: str
+    """For status: `stdio`, `http` or `sse`."""
+    pid: int | None
+    """The process id, if the upstream is a child process."""
 
     @property
     def is_pinged(self) -> bool:

@@ -28,7 +28,7 @@ from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.waiting import Bell
 from upstreams.cold_start.gate import StartGate
 from upstreams.cold_start.start import StartLimits
-from upstreams.invalidation import NO_LISTENER, InvalidationListener
+from upstreams.invalidation import InvalidationListener
 from upstreams.inventory.last_known import LATE, LastConnected, LastKnown
 from upstreams.journal.journal import Journals
 from upstreams.journal.redact import CommonSecrets
@@ -80,6 +80,7 @@ class Generation:
             self.stopped.set()
 
 
+@dataclass(eq=False)
 class Supervisor:
     """Keeps every configured upstream running.
 
@@ -90,50 +91,50 @@ class Supervisor:
     invalidation events of an upstream. `last_known` is kept up to date. `secrets` are masked in what any of them says.
     """
 
-    def __init__(
-        self,
-        memory: Memory,
-        on_change: Callable[[str], None],
-        *,
-        upstreams: Upstreams | None = None,
-        run_session: RunSession = run_session,
-        last_known: LastKnown | None = None,
-        on_new: Callable[[ManagedUpstream], None] = lambda upstream: None,
-        on_elicited: Callable[[str, str], None] = lambda upstream, id: None,
-        listener_for: Callable[[str, UpstreamConfig], InvalidationListener] = lambda name, config: NO_LISTENER,
-        read_references: ReadReferences = read_references,
-        credentials: CredentialSource = NO_CREDENTIALS,
-        secrets: CommonSecrets | None = None,
-        drain_s: float = 30.0,
-        start_limits: StartLimits | None = None,
-        is_found: Callable[[UpstreamConfig], bool] = is_found,
-        wall: Callable[[], float] = lambda: 0.0,
-    ) -> None:
-        self.upstreams = Upstreams() if upstreams is None else upstreams
-        self.settled = trio.Event()
-        self.journals = Journals(wall)
-        """The journals of all upstreams; `wall` is the time of day."""
-        self._drain_s = drain_s
-        """Seconds that a stop waits for running calls."""
-        self._memory = memory
-        self.last_connected = LastConnected(memory, wall)
-        self._last_known = last_known or LastKnown(None)
-        self._on_change = on_change
-        self._on_new = on_new
-        self._log_level: str | None = None
-        gate = StartGate(memory, start_limits, is_found)
+    memory: Memory
+    on_change: Callable[[str], None]
+    listener_for: Callable[[str, UpstreamConfig], InvalidationListener]
+    upstreams: Upstreams = field(default_factory=Upstreams)
+    last_known: LastKnown = field(default_factory=partial(LastKnown, None))
+    on_new: Callable[[ManagedUpstream], None] = lambda upstream: None
+    drain_s: float = 30.0
+    """Seconds that a stop waits for running calls."""
+    wall: Callable[[], float] = lambda: 0.0
+    """Tells the time of day."""
+    run_session: RunSession = run_session
+    on_elicited: Callable[[str, str], None] = lambda upstream, id: None
+    read_references: ReadReferences = read_references
+    credentials: CredentialSource = NO_CREDENTIALS
+    secrets: CommonSecrets | None = None
+    start_limits: StartLimits = field(default_factory=StartLimits)
+    is_found: Callable[[UpstreamConfig], bool] = is_found
+    settled: trio.Event = field(default_factory=trio.Event)
+    _log_level: str | None = None
+    _unsettled: set[str] = field(default_factory=set)
+    _generations: dict[str, Generation] = field(default_factory=dict)
+    """The generations that serve, by name: those of `upstreams`."""
+    _candidates: dict[str, Generation] = field(default_factory=dict)
+    """Generations that are to replace another as soon as they can."""
+    _leaving: defaultdict[str, list[Generation]] = field(default_factory=partial(defaultdict, list))
+    """Generations that are being stopped, by name."""
+    _nursery: trio.Nursery = field(init=False)
+    _news: Bell = field(default_factory=Bell)
+
+    def __post_init__(self) -> None:
+        self.journals = Journals(self.wall)
+        """The journals of all upstreams."""
+        self.last_connected = LastConnected(self.memory, self.wall)
         self._parts = UpstreamParts(
-            memory, run_session, gate, self._changed, on_elicited, listener_for, read_references, credentials, secrets
+            self.memory,
+            self.run_session,
+            StartGate(self.memory, self.start_limits, self.is_found),
+            self._changed,
+            self.on_elicited,
+            self.listener_for,
+            self.read_references,
+            self.credentials,
+            self.secrets,
         )
-        self._unsettled: set[str] = set()
-        self._generations: dict[str, Generation] = {}
-        """The generations that serve, by name: those of `upstreams`."""
-        self._candidates: dict[str, Generation] = {}
-        """Generations that are to replace another as soon as they can."""
-        self._leaving: defaultdict[str, list[Generation]] = defaultdict(list)
-        """Generations that are being stopped, by name."""
-        self._nursery: trio.Nursery
-        self._news = Bell()
 
     async def run(
         self, configs: Mapping[str, UpstreamConfig], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -160,7 +161,7 @@ class Supervisor:
         if not (runners := self._runners_of(name)):
             raise KeyError(name)
         for runner in runners:
-            self._memory.remember_era(config_key(runner.upstream.config), None)
+            self.memory.remember_era(config_key(runner.upstream.config), None)
             runner.upstream.pool.forget_interactive()
             runner.upstream.legacy_sessions.forget()
             runner.restart()
@@ -198,10 +199,10 @@ class Supervisor:
         for upstream in [self.upstreams[name] for name in names if name in self.upstreams]:
             if not upstream.has_reported:
                 log.info("%s has not listed what it offers in time; the next start does not wait for it", upstream.name)
-                self._memory.put(LATE, config_key(upstream.config), True)
+                self.memory.put(LATE, config_key(upstream.config), True)
 
     def _is_waited_for(self, upstream: ManagedUpstream) -> bool:
-        was_late = self._memory.get(LATE, config_key(upstream.config)) is True
+        was_late = self.memory.get(LATE, config_key(upstream.config)) is True
         return not upstream.has_reported and not was_late
 
     def set_log_level(self, level: str | None) -> None:
@@ -219,14 +220,14 @@ class Supervisor:
 
     async def prepare(self, configs: Mapping[str, UpstreamConfig]) -> None:
         """Read what new upstreams offered in an earlier run. To be called before `apply`."""
-        await self._last_known.prepare({name: configs[name] for name in configs if name not in self.upstreams})
+        await self.last_known.prepare({name: configs[name] for name in configs if name not in self.upstreams})
 
     def apply(self, configs: Mapping[str, UpstreamConfig], *, drain_s: float | None = None) -> None:
         """Make the upstreams those of `configs`. Waiting is left to tasks of `run`.
 
         `drain_s`: how long a stop waits for calls from now on; None: as long as before.
         """
-        self._drain_s = self._drain_s if drain_s is None else drain_s
+        self.drain_s = self.drain_s if drain_s is None else drain_s
         for name in [name for name in self.upstreams if name not in configs]:
             self._remove(name)
         for name, config in configs.items():
@@ -247,23 +248,20 @@ class Supervisor:
 
     def _is_served_by_candidate(self, name: str, config: UpstreamConfig) -> bool:
         """True if a candidate can serve `config`; one that cannot is dropped."""
-        candidate = self.candidate(name)
-        if candidate is None:
+        if (candidate := self.candidate(name)) is None:
             return False
-        change = compare(candidate.config, config)
-        if change is None:
+        if (change := compare(candidate.config, config)) is None:
             return True
         if change.replaces:
             self._drop_candidate(name)
-            self._on_new(self.upstreams[name])  # it is the one of its name again
+            self.on_new(self.upstreams[name])  # it is the one of its name again
         else:
             candidate.adjust(config)
         return not change.replaces
 
     def _change(self, name: str, config: UpstreamConfig) -> None:
         old = self.upstreams[name]
-        change = compare(old.config, config)
-        if change is None:
+        if (change := compare(old.config, config)) is None:
             return
         if not change.replaces:
             old.adjust(config)
@@ -280,10 +278,10 @@ class Supervisor:
             self._replace(generation, at_once=starts_first)
 
     def _make(self, name: str, config: UpstreamConfig) -> Generation:
-        known = self._last_known.find(name, config)
+        known = self.last_known.find(name, config)
         upstream = ManagedUpstream(name, config, self._parts, known, self.journals[name])
         upstream.set_log_level(self._log_level)
-        self._on_new(upstream)
+        self.on_new(upstream)
         if config.disabled:
             return Generation(upstream, None)
         return Generation(upstream, UpstreamRunner(upstream, self._parts.gate, partial(self._report, upstream)))
@@ -319,7 +317,7 @@ class Supervisor:
         if candidate is None or candidate.upstream is not upstream:
             self._mark_reported(name)
             if not upstream.offered.listed:
-                self._on_change(name)  # lists say that they wait for it, until they are made anew
+                self.on_change(name)  # lists say that they wait for it, until they are made anew
         elif upstream.state is State.CONNECTED and upstream.offered.listed:
             log.info("%s is replaced: its successor is ready", name)
             self._replace(candidate, at_once=True)
@@ -334,8 +332,7 @@ class Supervisor:
                 await generation.candidacy_over.wait()
 
     def _drop_candidate(self, name: str) -> None:
-        generation = self._candidates.pop(name, None)
-        if generation is not None:
+        if (generation := self._candidates.pop(name, None)) is not None:
             generation.candidacy_over.set()
             generation.upstream.retire()
             self._see_off(generation)
@@ -346,15 +343,15 @@ class Supervisor:
 
     def _announce(self, upstream: ManagedUpstream) -> None:
         if upstream.offered.listed:
-            self._memory.put(LATE, config_key(upstream.config), None)
-            self._last_known.note(upstream.name, upstream.config, upstream.snapshot)
+            self.memory.put(LATE, config_key(upstream.config), None)
+            self.last_known.note(upstream.name, upstream.config, upstream.snapshot)
             if upstream.state is State.CONNECTED:
                 self.last_connected.note(upstream.config)
-        self._on_change(upstream.name)
+        self.on_change(upstream.name)
 
     def _see_off(self, generation: Generation) -> None:
         self._leaving[generation.upstream.name].append(generation)
-        end = partial(self._end, generation, self._drain_s)
+        end = partial(self._end, generation, self.drain_s)
         self._nursery.start_soon(run_isolated, f"Ending {generation.upstream.name}", end)
 
     async def _end(self, generation: Generation, patience_s: float) -> None:

@@ -32,7 +32,7 @@ from upstreams.availability import Availability
 from upstreams.cold_start.gate import StartGate
 from upstreams.host_subscriptions import HostSubscriptions
 from upstreams.invalidation import InvalidationListener
-from upstreams.inventory.offered import Offered, declares_changes, is_local
+from upstreams.inventory.offered import Offered, declares_changes, empty_snapshot, is_local
 from upstreams.inventory.refresh import ListRefresh, Reading
 from upstreams.journal.journal import Journal
 from upstreams.journal.redact import CommonSecrets
@@ -70,20 +70,15 @@ class ManagedUpstream:
     """One configured MCP server, whether it runs or not."""
 
     def __init__(
-        self,
-        name: str,
-        config: UpstreamConfig,
-        parts: UpstreamParts,
-        last_known: Snapshot | None = None,
-        journal: Journal | None = None,
+        self, name: str, config: UpstreamConfig, parts: UpstreamParts, last_known: Snapshot | None, journal: Journal
     ) -> None:
         self.name = name
         self.config = config
-        self.availability = Availability(name, config, journal or Journal(lambda: 0.0), parts.secrets)
+        self.availability = Availability(name, config, journal, parts.secrets)
         self.listener = listener = parts.listener_for(name, config)
         """Told of everything that may make cached resources stale."""
         self._on_change = on_change = partial(parts.on_change, self)
-        self.offered = Offered(name, last_known, on_change, local=is_local(config), listener=listener)
+        self.offered = Offered(last_known, empty_snapshot(name, is_local(config)), on_change, listener)
         self.wanted_sign_in = False
         """True once a person had to sign in before anybody could know what it offers."""
         self.lists = ListRefresh(config)
@@ -98,11 +93,11 @@ class ManagedUpstream:
         session_parts = SessionParts(
             self.notifications, parts.memory, parts.run_session, parts.gate, listener, self.values, parts.credentials
         )
-        self.pool = Pool(name, config, parts.memory, self._moved)
+        self.pool = Pool(name, config, parts.memory, lambda: self.host_subscriptions.move_all())
         self.connector = SessionConnector(self.pool, session_parts)
         if last_known is not None:  # by a hubd that remembered nothing else of its start, too
             parts.gate.was_connected(config)
-        self.legacy_sessions = LegacySessions(name, config, session_parts, self._moved)
+        self.legacy_sessions = LegacySessions(name, config, session_parts, self.pool.on_moved)
         self.pools = self.pool, self.legacy_sessions.pool
         """The pools with all sessions."""
         self.selector = SessionSelector(self.availability, self.connector, self.legacy_sessions)
@@ -205,8 +200,7 @@ class ManagedUpstream:
 
     def _heard_since(self, kind: Kind) -> float:
         """Since when changes of a list are sure to be heard; `inf`: they are not."""
-        main = self.pool.main
-        if main is None:
+        if (main := self.pool.main) is None:
             return inf
         if main.session.era is Era.MODERN:
             return main.coverage.lists_since.get(kind, inf)
@@ -219,10 +213,9 @@ class ManagedUpstream:
             UpstreamUnavailable: it is disabled.
         """
         self.availability.refuse_if_disabled()
-        if self.state in (State.CONNECTED, State.CONNECTING, State.RECONNECTING):
-            reading = self.lists.request(kind, anew=True)
-            if reading is not None:
-                await reading.wait()
+        is_on_its_way = self.state in (State.CONNECTED, State.CONNECTING, State.RECONNECTING)
+        if is_on_its_way and (reading := self.lists.request(kind, anew=True)):
+            await reading.wait()
 
     @property
     def wants_sign_in(self) -> bool:
@@ -373,9 +366,6 @@ class ManagedUpstream:
         if not self.wanted_sign_in and self.config.signs_in_by_person and not self.is_anything_known:
             self.wanted_sign_in = True
             self._on_change()
-
-    def _moved(self) -> None:
-        self.host_subscriptions.move_all()
 
     def _asked(self, method: str) -> None:
         (self.legacy_sessions.pool if era_of(self.snapshot.version) is Era.MODERN else self.pool).asked(method)

@@ -79,8 +79,7 @@ class Bus:
     def receive(self, sealed: bytes, now: float) -> tuple[str, tuple[str, ...] | None] | None:
         """Receive a message; the source with stale resources that another hub reports, and these resources, None: all
         of it. None: it reports nothing."""
-        body = self._sealer.open(self.channel, sealed)
-        if body is None:
+        if (body := self._sealer.open(self.channel, sealed)) is None:
             self.foreign += 1
             return None
         try:
@@ -124,8 +123,7 @@ class PendingWrites:
 
     def add(self, source: str, uri: str | None) -> None:
         """`uri` of `source` changed; None: all of it."""
-        uris = self._waiting.setdefault(source, set())
-        if uris is None:
+        if (uris := self._waiting.setdefault(source, set())) is None:
             return
         if uri is not None:
             uris.add(uri)

@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 import trio
 
 from cache.interfaces import MAX_FACT_BYTES, StoreUnreachable
+from cache.redis.coherence import StoreLink
 from cache.redis.layout import OVERHEAD_BYTES, SWAP, CommandRefused, read_command, time_of
-from cache.redis.store_link import StoreLink
 
 FACT_S: Final = 0.5
 """Time limit of a round trip. Longer than a look-up in the cache: without a fact a host gets an error."""
@@ -94,8 +94,7 @@ class RedisDirectory:
         return _Found(value, newest, time_of(now), mine, is_mine, is_foreign)
 
     async def _execute(self, *commands: Sequence[bytes | str | int]) -> list[Any]:
-        connection = self._link.connection
-        if connection is None:
+        if (connection := self._link.connection) is None:
             raise StoreUnreachable(f"the shared store at {self._link.health.place} is away")
         with trio.move_on_after(FACT_S):
             try:

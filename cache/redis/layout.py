@@ -1,4 +1,5 @@
-"""Layout of the store in Redis: names, and the scripts that read and write atomically. Pure.
+"""Layout of the store in Redis: names, sealed values, and the scripts that read and write atomically. Pure, except for
+random numbers.
 
 Each source has one hash of tokens, random texts: `*` for all of it; for each URI `s` (the resource or a part of it
 changed) and `d` (the resource or a parent of it changed, so that its parts may have changed). The name of an entry
@@ -9,10 +10,8 @@ where no hub looks. The same happens when Redis evicts or loses tokens; and dele
 All names begin with the namespace of the hubs' key and the identity of the primary (`cache.redis.connection_pair`). So
 no hub finds data that a restart, a restored snapshot or a failover brings back, with tokens that were deleted before.
 
-Sealed values: names that reveal nothing, and values that only hubs of the same key can make.
-
-A value is sealed with AES-256-GCM under the name it is kept by: a changed, moved or foreign value does not open. All
-keys are derived from the one key that hubs share. Pure, except for random numbers.
+Names reveal nothing. A value is sealed with AES-256-GCM under the name it is kept by: a changed, moved or foreign value
+does not open. All keys are derived from the one key that hubs share.
 """
 
 import hmac

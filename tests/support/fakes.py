@@ -4,7 +4,7 @@
 `upstreams.transports.run_session.run_session`, so that a supervisor connects to it as to a process, handshake and all:
 
     fake = FakeUpstream(tools=["echo"])
-    Supervisor(Memory(None), on_change, run_session=opener({"files": fake}))
+    make_supervisor(Memory(None), on_change, run_session=opener({"files": fake}))
 
 `on` decides its answers: a table from a method or `tools/call:NAME` to a handler; all other requests are answered as by
 a good server. A handler gets the request and its conversation and returns a result, a `Failure`, or None for no answer;
@@ -19,21 +19,47 @@ from typing import Any
 import trio
 import trio.testing
 
+from config.saved_state import Memory
+from config.settings import UpstreamConfig
 from hub.link.channel import ChannelClosed, Outbox
 from hub.link.hub_errors import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable, without_frames
-from hub.link.interface import Caller, Identity, new_conversation
+from hub.link.interface import Caller, Identity, Tenant, new_conversation
 from hub.link.line_channel import LineChannel, LineReader
 from hub.link.peer import BadPeer
 from hub.routing.host_exchange import HostExchange
 from hub.wire.jsonrpc import Failure, Raw, raw
 from hub.wire.mcp import L4, MODERN, SUBSCRIPTION_KEY, Era, era_of
 from tests.support.schemas import Invalid, validate
+from upstreams.invalidation import InvalidationListener
 from upstreams.session import COMMON, Session, SessionTerms
 from upstreams.sessions.connector import RunSession
+from upstreams.supervisor import Supervisor
 from upstreams.transports.negotiation import about, expect_era, remember, shake_hands
 from upstreams.transports.peer_session import PeerSession
 
 INFO = {"name": "fake", "version": "1"}
+
+
+class NoListener:
+    """Ignores every event. Satisfies `upstreams.invalidation.InvalidationListener`."""
+
+    def resource_changed(self, uri: str) -> None: ...
+
+    def resources_relisted(self) -> None: ...
+
+    def subscribed(self, uri: str) -> None: ...
+
+    def gap(self, tenant: Tenant | None) -> None: ...
+
+
+def make_supervisor(
+    memory: Memory,
+    on_change: Callable[[str], None],
+    listener_for: Callable[[str, UpstreamConfig], InvalidationListener] = lambda name, config: NoListener(),
+    **more: Any,
+) -> Supervisor:
+    """A supervisor that tells no cache what may be stale, unless another listener is given."""
+    return Supervisor(memory, on_change, listener_for, **more)
 
 
 class Conversation:

@@ -11,11 +11,10 @@ from hub.link.hub_errors import Overloaded, UpstreamUnavailable
 from hub.link.interface import Operation
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, MODERN
-from tests.support.fakes import FakeHost, FakeUpstream, opener
+from tests.support.fakes import FakeHost, FakeUpstream, make_supervisor, opener
 from upstreams.lifecycle import State
 from upstreams.sessions.pool import MAX_SESSIONS
 from upstreams.subscriptions.subscription import LINGER_S
-from upstreams.supervisor import Supervisor
 
 A, B, PART = "a://x/y", "a://x/z", "a://x/y/part"
 ECHO = Operation("tools/call", {"name": raw("echo")})
@@ -38,7 +37,7 @@ class Reader:
 
 async def an_upstream(nursery, version=L4, **settings):
     fake = FakeUpstream(version=version, resources=[{"uri": A, "name": "r"}])
-    supervisor = Supervisor(Memory(None), lambda name: None, run_session=opener({"files": fake}))
+    supervisor = make_supervisor(Memory(None), lambda name: None, run_session=opener({"files": fake}))
     timeouts = Timeouts(start=20, list=15, call=100, session_idle=60)
     config = UpstreamConfig(command="files", timeouts=timeouts, **settings)
     await nursery.start(supervisor.run, {"files": config})

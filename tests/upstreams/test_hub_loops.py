@@ -13,16 +13,15 @@ from hub.link.interface import Operation
 from hub.wire.declarations import HUBS, THIS_HUB, read_chain
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, MODERN, Kind
-from tests.support.fakes import FakeHost, FakeUpstream, opener
+from tests.support.fakes import FakeHost, FakeUpstream, make_supervisor, opener
 from upstreams.lifecycle import State
-from upstreams.supervisor import Supervisor
 
 ECHO = Operation("tools/call", {"name": raw("echo")})
 
 
 async def kept(nursery, fake):
     """The upstream `fake` is, once it has listed its tools or failed."""
-    supervisor = Supervisor(Memory(None), lambda name: None, run_session=opener({"up": fake}))
+    supervisor = make_supervisor(Memory(None), lambda name: None, run_session=opener({"up": fake}))
     await nursery.start(supervisor.run, {"up": UpstreamConfig(command="x")})
     await supervisor.settled.wait()
     return supervisor.upstreams["up"]

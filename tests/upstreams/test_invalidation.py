@@ -10,13 +10,12 @@ from hub.link.interface import Operation
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, MODERN
 from tests.support.ears import Ears
-from tests.support.fakes import FakeUpstream, opener
+from tests.support.fakes import FakeUpstream, make_supervisor, opener
 from tests.support.http_fixture import config_for
 from tests.support.http_peer import PeerRequest, Script, Talk, http_peer
 from upstreams.lifecycle import State
 from upstreams.subscriptions.modern import OVERLAP_S
 from upstreams.subscriptions.subscription import LINGER_S
-from upstreams.supervisor import Supervisor
 
 A, B, PART, STRANGE = "a://x/y", "a://x/z", "a://x/y/part", "b://else"
 CHANGED = "notifications/resources/list_changed"
@@ -61,7 +60,7 @@ async def a_world(nursery, version, **settings):
     fake = FakeUpstream(version=version, resources=[{"uri": A, "name": "r"}])
     ears = Ears()
     factory = opener({"files": fake})
-    supervisor = Supervisor(
+    supervisor = make_supervisor(
         Memory(None), lambda name: None, run_session=factory, listener_for=lambda name, config: ears
     )
     await nursery.start(supervisor.run, {"files": UpstreamConfig(**{"command": "files", **settings})})
@@ -444,7 +443,7 @@ async def test_a_legacy_server_vouches_for_nothing_while_its_stream_is_broken(nu
     script.on |= {"resources/subscribe": agree, "GET": listen}
     async with http_peer(script) as peer:
         ears = Waiting()
-        supervisor = Supervisor(Memory(None), lambda name: None, listener_for=lambda name, config: ears)
+        supervisor = make_supervisor(Memory(None), lambda name: None, listener_for=lambda name, config: ears)
         await nursery.start(supervisor.run, {"far": config_for(peer, era="legacy", session_mode="shared")})
         upstream = supervisor.upstreams["far"]
         await supervisor.settled.wait()
@@ -471,7 +470,7 @@ async def test_a_legacy_server_without_a_stream_vouches_for_nothing(nursery):
 
     script.on["resources/subscribe"] = agree
     async with http_peer(script) as peer:
-        supervisor = Supervisor(Memory(None), lambda name: None)
+        supervisor = make_supervisor(Memory(None), lambda name: None)
         await nursery.start(supervisor.run, {"far": config_for(peer, era="legacy", session_mode="shared")})
         upstream = supervisor.upstreams["far"]
         assert await upstream.subscribe(A, Ears()) is None

@@ -1,7 +1,5 @@
 """The table of states, and the arithmetic of trying again."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hub.link.rates import HEALTHY_S, JITTER, LONGEST_PAUSE_S
-from upstreams.lifecycle import ATTEMPTS, FAILED_PAUSE_S, TRANSITIONS, Backoff, Event, State, diagram
+from upstreams.lifecycle import ATTEMPTS, FAILED_PAUSE_S, FIRST, TRANSITIONS, Backoff, Event, State
 
 
 def test_every_state_has_a_row_and_all_but_disabled_can_be_restarted():
@@ -32,15 +30,24 @@ def test_what_has_come_to_rest_starts_as_if_it_were_new():
     assert TRANSITIONS[State.IDLE] == {Event.START: State.CONNECTING, Event.RESTART: State.CONNECTING}
 
 
+def diagram() -> str:
+    """The table as a Mermaid state diagram. What leads back to where it was is left out, and so are `restart`s but one:
+    they are in every row that has any."""
+    lines = ["stateDiagram-v2", *(f"    [*] --> {state.value}" for state in FIRST)]
+    for state, row in TRANSITIONS.items():
+        for event, to in row.items():
+            if to is not state and event is not Event.RESTART:
+                lines.append(f"    {state.value} --> {to.value}: {event.value}")
+    named = [state.value for state, row in TRANSITIONS.items() if Event.RESTART in row]
+    lines += [f"    note right of {State.CONNECTING.value}", f"        {Event.RESTART.value} leads here from:"]
+    lines += [f"        {', '.join(named)}", "    end note"]
+    return "\n".join(lines)
+
+
 def test_the_diagram_of_the_readme_is_that_of_the_table():
     text = (Path(__file__).parent.parent.parent / "upstreams" / "README.md").read_text(encoding="utf-8")
     between = text.partition("<!-- lifecycle -->\n")[2].partition("<!-- /lifecycle -->")[0]
     assert between == f"```mermaid\n{diagram()}\n```\n"
-
-
-def test_the_diagram_is_printed():
-    done = subprocess.run([sys.executable, "-m", "upstreams.lifecycle"], capture_output=True, text=True, check=True)
-    assert done.stdout == diagram() + "\n"
 
 
 def test_every_change_of_state_is_in_the_diagram():

@@ -15,11 +15,10 @@ from config.settings import Restart, Timeouts, UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable, UpstreamUnresolved
 from hub.link.interface import Operation
 from hub.wire.jsonrpc import raw
-from tests.support.fakes import FakeHost, FakeUpstream, opener
+from tests.support.fakes import FakeHost, FakeUpstream, make_supervisor, opener
 from upstreams.journal.redact import Mask
 from upstreams.lifecycle import FAILED_PAUSE_S, State
 from upstreams.references import RENEWALS, ReferenceValues, Unresolvable, read_references
-from upstreams.supervisor import Supervisor
 
 KEY = Reference("secret", "K", "ab")
 CONFIG = UpstreamConfig(command="x", env={"T": Secret("\0secret:ab:K\0")}, timeouts=Timeouts(start=20, call=100))
@@ -130,7 +129,7 @@ async def test_there_may_be_no_new_headers():
 
 
 def supervisor_of(source, **fakes):
-    return Supervisor(Memory(None), lambda name: None, run_session=opener(fakes), read_references=source)
+    return make_supervisor(Memory(None), lambda name: None, run_session=opener(fakes), read_references=source)
 
 
 @pytest.mark.covers("BOX-01")
@@ -175,7 +174,7 @@ async def test_sessions_get_the_values_and_a_restart_reads_them_anew(nursery):
         await open_fake(config, *rest)
 
     source = Source("one", "two")
-    supervisor = Supervisor(Memory(None), lambda name: None, run_session=run_session, read_references=source)
+    supervisor = make_supervisor(Memory(None), lambda name: None, run_session=run_session, read_references=source)
     await nursery.start(supervisor.run, {"a": CONFIG})
     assert await opens.receive() == "one"
     supervisor.restart("a")

@@ -11,8 +11,7 @@ from config.setting import Secret
 from config.settings import UpstreamConfig
 from hub.link.interface import Operation
 from hub.wire.jsonrpc import Result, raw
-from tests.support.fakes import FakeHost, FakeUpstream, opener
-from upstreams.supervisor import Supervisor
+from tests.support.fakes import FakeHost, FakeUpstream, make_supervisor, opener
 
 HANG = Operation("tools/call", {"name": raw("hang")})
 settle = trio.testing.wait_all_tasks_blocked
@@ -44,7 +43,7 @@ class Changing:
     def __init__(self, **settings):
         self.fake = Slow()
         self.config = UpstreamConfig(command="a", **settings)
-        self.supervisor = Supervisor(
+        self.supervisor = make_supervisor(
             Memory(None), lambda name: None, run_session=opener({"a": self.fake}), drain_s=1000
         )
         self.replies = []

@@ -10,14 +10,13 @@ from hub.link.hub_errors import HubError, UpstreamDenied, UpstreamLost, Upstream
 from hub.link.interface import Operation
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L4, MODERN, Kind, ListEntry
-from tests.support.fakes import FakeHost, FakeSession, FakeUpstream
+from tests.support.fakes import FakeHost, FakeSession, FakeUpstream, make_supervisor
 from upstreams.cold_start.start import StartLimits
 from upstreams.inventory.last_known import LastKnown
 from upstreams.inventory.offered import empty_snapshot, is_local
 from upstreams.inventory.refresh import CALM_READINGS, RETRY_LIST_S
 from upstreams.lifecycle import FAILED_PAUSE_S, State
 from upstreams.runner import UNKNOWN_RETRY_S
-from upstreams.supervisor import Supervisor
 
 ECHO = Operation("tools/call", {"name": raw("echo")})
 HANG = Operation("tools/call", {"name": raw("hang")})
@@ -30,7 +29,7 @@ class House:
         self.fakes = fakes
         self.changes = []
         self.memory = Memory(None)
-        self.supervisor = Supervisor(self.memory, self.note, run_session=self.run_session)
+        self.supervisor = make_supervisor(self.memory, self.note, run_session=self.run_session)
         self.refusals = {}
         self.kinds = {}
         self.opened_at = []
@@ -407,7 +406,7 @@ class Known(LastKnown):
 
 async def known_house(nursery, fake, config):
     there = House(nursery, {"a": fake}, {"a": config})
-    there.supervisor = Supervisor(there.memory, there.note, run_session=there.run_session, last_known=Known())
+    there.supervisor = make_supervisor(there.memory, there.note, run_session=there.run_session, last_known=Known())
     await nursery.start(there.supervisor.run, there.configs)
     await there.supervisor.settled.wait()
     return there

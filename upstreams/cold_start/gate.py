@@ -32,14 +32,9 @@ STARTED: Final = "started"
 class StartGate:
     """The gate of all servers of one hub."""
 
-    def __init__(
-        self,
-        memory: Memory,
-        limits: StartLimits | None = None,
-        is_found: Callable[[UpstreamConfig], bool] = lambda config: True,
-    ) -> None:
+    def __init__(self, memory: Memory, limits: StartLimits, is_found: Callable[[UpstreamConfig], bool]) -> None:
         """`is_found`: whether a server's program is there; a start without it fails at once, and waits for none."""
-        self.limits = limits or StartLimits()
+        self.limits = limits
         self._is_found = is_found
         self._memory = memory
         self._slots = Turns(self.limits.at_once, reserve=self.limits.at_once)

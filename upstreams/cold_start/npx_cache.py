@@ -2,18 +2,13 @@
 
 npx installs what it runs into `_npx/HASH` of npm's cache, and afterwards takes for whole what stands there. An install
 that was killed half-way leaves a folder with packages missing, and the server never starts again. Its last words prove
-that: they name the folder, and a package that was to be installed there. Such a folder is moved aside,
-within `_npx`, and npx installs anew.
+that: they name the folder, and a package that was to be installed there, for a server may also miss what nobody ever
+installed, such as a plug-in. Such a folder is moved aside, within `_npx`, and npx installs anew.
 
-Nothing else is ever moved: the folder must be the one that this server is installed in, lie directly in the `_npx` of
-the cache that its environment leads to, be no link and belong to this user, and so must `_npx`.
-
-A server may also miss what nobody ever installed, such as a plug-in that its user names: then the folder is whole. A
-few files of the folder are read, bounded; they may be anything.
-
-It is moved once: a folder that breaks again is not moved again before the server has been connected, for then the
-package itself lacks something, and an endless row of installs would help nobody. Nor is one from which another program
-runs.
+Nothing else is ever moved: it must be the folder that this server is installed in, directly in the `_npx` of the cache
+that its environment leads to; both must belong to this user and be no links. A folder that breaks again is not moved
+before the server has been connected, for then the package itself lacks something. Nor is one from which another program
+runs. A few files of the folder are read, bounded; they may be anything.
 """
 
 import logging
@@ -27,7 +22,6 @@ from typing import Any, Final
 
 import msgspec
 import trio
-from msgspec import Struct
 
 from config.loading.safe_reading import read_plain
 from config.saved_state import Memory
@@ -57,21 +51,13 @@ MAX_COMMAND_BYTES: Final = 1 << 14
 MAX_PROCESSES: Final = 1 << 16
 
 
-class Breakage(Struct, frozen=True):
-    """A folder of the cache that is broken."""
-
-    folder: Path
-    """`.../_npx/HASH`."""
-    why: str
-    """The proof, in short."""
-
-
 class BrokenNpxCache(UpstreamUnavailable):
-    """The server cannot start: its folder in the cache of npx is broken."""
+    """The server cannot start: its `folder` in the cache of npx (`.../_npx/HASH`) is broken; `why` is the proof."""
 
-    def __init__(self, message: str, breakage: Breakage, *, upstream: str | None = None) -> None:
-        super().__init__(message, upstream=upstream)
-        self.breakage = breakage
+    def __init__(self, upstream: str, folder: Path, why: str) -> None:
+        super().__init__(f"{upstream} cannot start: {folder} is broken", upstream=upstream)
+        self.folder = folder
+        self.why = why
 
 
 def npm_cache(env: Mapping[str, str]) -> Path | None:
@@ -79,8 +65,7 @@ def npm_cache(env: Mapping[str, str]) -> Path | None:
     settings = {name.lower(): value for name, value in env.items() if value}  # of two spellings npm takes the last
     if cache := settings.get("npm_config_cache"):
         return Path(cache)
-    home = env.get("HOME")
-    if not home:
+    if not (home := env.get("HOME")):
         return None
     with suppress(OSError, ValueError):
         user_config = settings.get("npm_config_userconfig", f"{home}/.npmrc")
@@ -94,9 +79,9 @@ def npm_cache(env: Mapping[str, str]) -> Path | None:
     return Path(home, ".npm")
 
 
-def find_breakage(said: str, name: str, env: Mapping[str, str]) -> Breakage | None:
-    """The breakage of the folder `name` that the last words of a server prove, which npx has started with `env`; None:
-    none. Reads a little of the file system."""
+def find_breakage(said: str, name: str, env: Mapping[str, str]) -> tuple[Path, str] | None:
+    """The folder `name` that is broken, and why, as the last words of a server prove that npx has started with `env`;
+    None: they do not. Reads a little of the file system."""
     if not name or "/_npx/" not in said or (cache := npm_cache(env)) is None:
         return None
     with suppress(OSError, ValueError):
@@ -105,7 +90,7 @@ def find_breakage(said: str, name: str, env: Mapping[str, str]) -> Breakage | No
         caches = {found["cache"] for found in _BELOW.finditer(said) if found["hash"] == name}
         is_named = any(os.path.realpath(f"{each}/_npx") == parent for each in caches)
         if is_named and _is_own_folder(folder) and (why := _reason(said, folder)):
-            return Breakage(folder, why)
+            return folder, why
     return None
 
 
@@ -151,8 +136,7 @@ def _is_own_folder(folder: Path) -> bool:
 def lacks_package(said: str, folder: Path) -> bool:
     """True if the last words of a server say that a package is missing, which is a dependency of what is installed in
     the folder, and is not there."""
-    found = _NAMED.search(said)
-    if found is None:
+    if (found := _NAMED.search(said)) is None:
         return False
     package = _package_of(found[1], folder)
     return bool(package) and not _is_there(package, found[1], folder) and _is_wanted(package, said, folder)
@@ -216,16 +200,16 @@ def forget_mending(config: UpstreamConfig, memory: Memory) -> None:
     memory.put(MENDED, command_key(config), None)
 
 
-async def mend(name: str, config: UpstreamConfig, breakage: Breakage, memory: Memory) -> BrokenNpxCache:
+async def mend(name: str, config: UpstreamConfig, found: BrokenNpxCache, memory: Memory) -> UpstreamUnavailable:
     """Move the broken folder of a server aside, if that has not been done; the error that says what became of it.
 
     The sentence is for hosts; paths are in the notes, for `hubd status`. Cancellation: it is moved all the same.
     """
-    folder = breakage.folder
+    folder, why = found.folder, found.why
 
-    def broken(outcome: str, remedy: str) -> BrokenNpxCache:
-        text = f"{name} cannot start: its folder in the cache of npx is incomplete ({breakage.why}){outcome}"
-        error = BrokenNpxCache(text, breakage, upstream=name)
+    def broken(outcome: str, remedy: str) -> UpstreamUnavailable:
+        text = f"{name} cannot start: its folder in the cache of npx is incomplete ({why}){outcome}"
+        error = UpstreamUnavailable(text, upstream=name)
         error.add_note(remedy)
         return error
 
@@ -241,7 +225,7 @@ async def mend(name: str, config: UpstreamConfig, breakage: Breakage, memory: Me
     except OSError as error:
         remedy = f"{error.strerror or error}; remove it yourself: rm -r {folder}"
         return broken(", and it cannot be moved aside", remedy)
-    log.warning("%s: %s is incomplete (%s), and was moved to %s", name, folder, breakage.why, aside)
+    log.warning("%s: %s is incomplete (%s), and was moved to %s", name, folder, why, aside)
     return broken(
         "; it was moved aside, and npx installs it anew", f"{folder} is called {aside.name} now and may be removed"
     )

@@ -33,8 +33,7 @@ def _serve(demo: Demo) -> None:
         due = demo.due()
         readable, _, _ = select.select([STDIN], [], [], None if due == math.inf else max(0.0, due - _clock()))
         if readable:
-            data = os.read(STDIN, READ_BYTES)
-            if not data:
+            if not (data := os.read(STDIN, READ_BYTES)):
                 return
             *lines, pending = (pending + data).split(b"\n")
             for line in lines:

@@ -2,17 +2,12 @@
 
 One file per upstream, 0600 and replaced as a whole, of two lines: a `_Head`, then the `Snapshot` it vouches for. It is
 used only for an upstream that is still started or reached in the same way (`config_key`), and only if every byte is as
-it was written. A file is never a reason to stop: one that cannot be read is ignored, one that cannot be written is
-tried again, one of a newer hubd is left alone.
+it was written. A file that cannot be read is ignored, one that cannot be written is tried again, one of a newer hubd is
+left alone. Files are read and written in threads.
 
-Files are read and written in threads; snapshots are frozen, so nobody waits for that.
-
-Remembered, too: upstreams that did not say in time what they offer when they were started last. The first list of a
-host waits for upstreams that were never seen, within the grace. One that was late the last time is not waited for: it
-would only delay what the others offer. What it offers follows as `list_changed`.
-
-So is when a server was connected last, since one that is away for a moment may well work: `hubd import
---disable-originals` takes out of hosts what was connected, and had listed what it offers, within a day.
+Remembered, too: upstreams that did not say in time what they offer when they were started last (`LATE`). The first list
+of a host does not wait for them again; what they offer follows as `list_changed`. And when a server was connected last:
+`hubd import --disable-originals` takes out of hosts what was connected, and had listed what it offers, within a day.
 """
 
 import logging

@@ -21,7 +21,7 @@ from hub.linux.machine import current_time
 from hub.wire.declarations import ServerFacts, join_chains, with_chain
 from hub.wire.jsonrpc import EMPTY, peek_object
 from hub.wire.mcp import CAPABILITY, Era, Freshness, Kind, Snapshot, era_of
-from upstreams.invalidation import NO_LISTENER, InvalidationListener
+from upstreams.invalidation import InvalidationListener
 from upstreams.inventory.lists import Listing
 
 TOLD_TTL_MS: Final = 60_000
@@ -93,16 +93,11 @@ class Offered:
     """Snapshot of one upstream. `on_change` is called when hosts may see something else."""
 
     def __init__(
-        self,
-        name: str,
-        last_known: Snapshot | None,
-        on_change: Callable[[], None],
-        *,
-        local: bool,
-        listener: InvalidationListener = NO_LISTENER,
+        self, known: Snapshot | None, empty: Snapshot, on_change: Callable[[], None], listener: InvalidationListener
     ) -> None:
-        self.snapshot = last_known or empty_snapshot(name, local)
-        self.remembered = last_known is not None
+        """`known`: what was offered in an earlier run of the hub; None: nothing is known, and `empty` is shown."""
+        self.snapshot = known or empty
+        self.remembered = known is not None
         """True if the lists were known from an earlier run of the hub when this one began."""
         self.known = self.remembered
         """True if `snapshot` is what the upstream offers, as far as can be known."""

@@ -126,13 +126,11 @@ class Questions:
         """
         question = Question(request.method, request.params, self.name, self.version())
         try:
-            known = self._answer_directly(question)
-            if known is not None:
+            if (known := self._answer_directly(question)) is not None:
                 return _at_once(known)
             found = self._find(question, on)
         except QuestionRefusal as refused:
-            found = self._call_lacking_capability(question, on)
-            if found is None:
+            if (found := self._call_lacking_capability(question, on)) is None:
                 return _at_once(refused.failure)
         try:
             self._admit(found)
@@ -253,8 +251,7 @@ class Questions:
 
     async def _ask(self, question: Question, exchange: Exchange) -> Reply:
         """Ask the host; an upstream that wants to know how it goes is told."""
-        token = peek_object(question.params.get("_meta")).get(mcp.PROGRESS_TOKEN)
-        if token is None:
+        if (token := peek_object(question.params.get("_meta")).get(mcp.PROGRESS_TOKEN)) is None:
             return await exchange.ask(question)
         report = _Report(partial(self.tell, mcp.PROGRESS), token)
         question = structs.replace(question, progress=report.pass_on)

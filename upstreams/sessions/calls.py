@@ -80,8 +80,7 @@ class LegacySessions:
         Raises:
             UpstreamUnavailable, Overloaded: as `SessionConnector.open_for`, if the server is known to have this era.
         """
-        pooled = self.pool.find(exchange.caller)
-        if pooled is not None:
+        if (pooled := self.pool.find(exchange.caller)) is not None:
             return pooled
         try:
             with trio.move_on_after(PATIENCE_S):

@@ -8,9 +8,8 @@
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Protocol
 
 import trio
 from msgspec import Struct, structs
@@ -34,19 +33,11 @@ from upstreams.subscriptions.modern import keep_subscribed
 log = logging.getLogger(__name__)
 
 
-class RunSession(Protocol):
-    """Opens and serves sessions; `upstreams.transports.run_session.run_session`, or a test's own."""
-
-    async def __call__(
-        self,
-        config: UpstreamConfig,
-        name: str,
-        events: SessionEvents,
-        memory: Memory,
-        terms: SessionTerms,
-        started: Callable[[Session], None],
-        /,
-    ) -> None: ...
+RunSession = Callable[
+    [UpstreamConfig, str, SessionEvents, Memory, SessionTerms, Callable[[Session], None]], Awaitable[None]
+]
+"""Opens and serves a session of the upstream of that name; calls the last argument when it is open. It is
+`upstreams.transports.run_session.run_session`, or a test's own."""
 
 
 class SessionParts(Struct, frozen=True):
@@ -203,7 +194,7 @@ class SessionConnector:
             await parts.run_session(config, self._name, events, parts.memory, terms, connected)
         except BrokenNpxCache as error:
             parts.gate.forget(configured)
-            raise await mend(self._name, configured, error.breakage, parts.memory) from None
+            raise await mend(self._name, configured, error, parts.memory) from None
 
     async def _account_of(self, pooled: PooledSession) -> str | None:
         """The principal whose sign-in a session shows to its server; None: it shows none, since the one there is

@@ -10,9 +10,8 @@ it is decided when it opens:
                  last goes on with it, alone, unless a call of another host still runs in it, or until the upstream
                  asks for its roots, which that session cannot have
 
-What always holds: a session that served one account never serves another, unless the configuration allows it; a session
-of one tenant serves nobody else, and is closed when the tenant has left or was idle for long. Nothing here waits:
-`connector` has the tasks.
+A session that served one account never serves another, unless the configuration allows it; a session of one tenant
+serves nobody else, and is closed when the tenant has left or was idle for long. Nothing here waits: `connector` does.
 """
 
 import logging
@@ -58,7 +57,7 @@ class Pool:
         self.extra_sessions: dict[PooledSession, None] = {}
         """All sessions but the main one, those that are being opened or closed included."""
         self._memory = memory
-        self._on_moved = on_moved
+        self.on_moved = on_moved
         self._everybody = False
         """Accounts do not matter: every host may use every shared session."""
         self._by_host: dict[Tenant, PooledSession] = {}
@@ -91,7 +90,7 @@ class Pool:
         self._everybody = self.config.across_principals or (era is Era.MODERN and transport != "stdio")
         if main.account is not None and not self.shares_account:
             self._everybody, main.principal = False, main.account
-        self._on_moved()
+        self.on_moved()
 
     @property
     def shares_account(self) -> bool:
@@ -112,7 +111,7 @@ class Pool:
         if self.main is not None:
             self._forget(self.main)
             self.main = None
-            self._on_moved()
+            self.on_moved()
 
     def retire(self) -> None:
         """Let no call find a session any more; each is closed when its calls are over. Sessions that are being opened
@@ -237,7 +236,7 @@ class Pool:
                 self.let_go(smaller)
             elif smaller is not None:
                 smaller.give_to(None)
-        self._on_moved()
+        self.on_moved()
 
     def let_go(self, pooled: PooledSession) -> None:
         """Let no more calls use the session; it is closed when its calls are over."""
@@ -247,7 +246,7 @@ class Pool:
     def session_ended(self, pooled: PooledSession) -> None:
         """The session is over."""
         self._forget(pooled)
-        self._on_moved()
+        self.on_moved()
 
     def _forget(self, pooled: PooledSession) -> None:
         pooled.missed()
@@ -267,7 +266,7 @@ class Pool:
             pooled.tenant_left(tenant)
         if tenant.conversation:
             self._departed.put(tenant, None)
-        self._on_moved()
+        self.on_moved()
 
     def roots_changed(self, tenant: Tenant) -> None:
         """Tell the upstream, over the host's own session, that the roots of a host have changed."""
@@ -301,7 +300,7 @@ class Pool:
             else:
                 self.let_go(pooled)
         self._by_account.clear()
-        self._on_moved()
+        self.on_moved()
 
     def forget_interactive(self) -> None:
         """Take back what `asked` did: hosts without a session share the main one again."""
@@ -311,4 +310,4 @@ class Pool:
             for pooled in self.open_sessions():
                 if not pooled.terms.exclusive:
                     pooled.give_to(None)
-            self._on_moved()
+            self.on_moved()

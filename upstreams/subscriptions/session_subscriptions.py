@@ -8,6 +8,7 @@ wanted.
 import logging
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
@@ -19,7 +20,7 @@ from hub.link.waiting import DirtyFlag
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.uri_parents import MAX_URI_CHARS
-from upstreams.invalidation import NO_LISTENER, InvalidationListener
+from upstreams.invalidation import InvalidationListener
 from upstreams.questions.attribution import SEVERAL
 from upstreams.subscriptions.subscription import (
     LINGER_S,
@@ -40,32 +41,24 @@ MAX_PART_CHARS: Final = 8192
 """Longest URI of a change that is told to hosts, since what is told may have to be kept."""
 
 
+@dataclass(eq=False)
 class SessionSubscriptions:
-    """All subscriptions over one session.
+    """All subscriptions over one session."""
 
-    `listener` is told of every change before any subscriber. `others` says whether any host but one uses the session,
-    or did only lately.
-    """
-
-    def __init__(
-        self,
-        upstream: str,
-        listener: InvalidationListener = NO_LISTENER,
-        coverage: Coverage | None = None,
-        others: Callable[[Hashable], bool] = lambda host: False,
-    ) -> None:
-        self.upstream = upstream
-        self._news = DirtyFlag()
-        """Wakes the task that tells the upstream."""
-        self.resets = 0
-        """Number of times that all was asked for anew; an answer to an earlier request does not count."""
-        self._listener = listener
-        self._coverage = coverage or Coverage()
-        self._subscriptions: dict[str, Subscription] = {}
-        self._hosts: Counter[Hashable] = Counter()
-        self._fanout = Fanout()
-        self._others = others
-        self._over = False
+    upstream: str
+    listener: InvalidationListener
+    """Told of every change before any subscriber."""
+    coverage: Coverage = field(default_factory=Coverage)
+    others: Callable[[Hashable], bool] = lambda host: False
+    """Tells whether any host but one uses the session, or did only lately."""
+    resets: int = 0
+    """Number of times that all was asked for anew; an answer to an earlier request does not count."""
+    _news: DirtyFlag = field(default_factory=DirtyFlag)
+    """Wakes the task that tells the upstream."""
+    _subscriptions: dict[str, Subscription] = field(default_factory=dict)
+    _hosts: Counter[Hashable] = field(default_factory=Counter)
+    _fanout: Fanout = field(default_factory=Fanout)
+    _over: bool = False
 
     def __iter__(self) -> Iterator[Subscription]:
         return iter(list(self._subscriptions.values()))
@@ -172,7 +165,7 @@ class SessionSubscriptions:
             subscription.observed = True
             self._need(subscription)
             if subscription.is_live:
-                self._listener.subscribed(uri)
+                self.listener.subscribed(uri)
         if not subscription.is_live:
             await subscription.attempt.over.wait()
         return self.is_observed(uri)
@@ -180,7 +173,7 @@ class SessionSubscriptions:
     def is_observed(self, uri: str) -> bool:
         """True if the hub is told of changes of `uri`, by its own wish, now."""
         subscription = self._subscriptions.get(uri)
-        return subscription is not None and subscription.observed and subscription.is_live and self._coverage.is_on
+        return subscription is not None and subscription.observed and subscription.is_live and self.coverage.is_on
 
     def neglect(self, uri: str) -> None:
         """Observe `uri` no longer. Without a subscriber, that ends the subscription."""
@@ -201,17 +194,17 @@ class SessionSubscriptions:
         """Tell the listener what is observed again, after a time when the upstream was not heard."""
         for subscription in self.in_state(SubscriptionState.LIVE):
             if subscription.observed:
-                self._listener.subscribed(subscription.uri)
+                self.listener.subscribed(subscription.uri)
 
     # --- what the upstream says ---------------------------------------------------------------------------------------
 
     def updated(self, uri: str) -> None:
         """Tell the listener, then the subscribers concerned and nobody else, that `uri` changed."""
-        self._listener.resource_changed(uri)
+        self.listener.resource_changed(uri)
         if len(uri) > MAX_PART_CHARS:
             log.debug("%s reports a change at a URI of %d characters", self.upstream, len(uri))
             return
-        alone = len(self._hosts) == 1 and not self._others(next(iter(self._hosts)))
+        alone = len(self._hosts) == 1 and not self.others(next(iter(self._hosts)))
         for subscriber in self._fanout.whose(uri, self._subscriptions, alone=alone, now=trio.current_time()):
             subscriber.updated(self.upstream, uri)
 
@@ -246,7 +239,7 @@ class SessionSubscriptions:
         subscription.state = SubscriptionState.LIVE
         subscription.attempt.end()
         if subscription.observed:
-            self._listener.subscribed(subscription.uri)
+            self.listener.subscribed(subscription.uri)
         for subscriber in [subscriber for subscriber, known in subscription.subscribers.items() if known]:
             subscriber.updated(self.upstream, subscription.uri)
         subscription.subscribers = dict.fromkeys(subscription.subscribers, True)

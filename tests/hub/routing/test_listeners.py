@@ -17,7 +17,7 @@ from hub.routing.subscriptions import Subscriptions
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, Result, raw
 from hub.wire.mcp import L4, MODERN, TASKS_EXTENSION, Freshness, Kind, ListEntry, Snapshot
 from hub.wire.value_limits import MAX_ITEMS, MAX_STRINGS
-from tests.support.fakes import FakeHost
+from tests.support.fakes import FakeHost, NoListener
 from upstreams.subscriptions.session_subscriptions import SessionSubscriptions
 
 A, B = "note://a", "note://b"
@@ -32,7 +32,7 @@ class Side:
         lists = dict.fromkeys(Kind, ()) | {Kind.RESOURCE: tuple(ListEntry(uri, {"uri": raw(uri)}) for uri in uris)}
         capabilities = {"resources": raw({"subscribe": True})}
         self.snapshot = Snapshot(name, L4, capabilities, {}, "", lists, dict.fromkeys(Kind, Freshness()), True)
-        self.watches = SessionSubscriptions(name)
+        self.watches = SessionSubscriptions(name, NoListener())
         self.verdicts = {}
         self.slow = {}
 

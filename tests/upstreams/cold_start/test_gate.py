@@ -15,7 +15,7 @@ class Queue:
     """Starts at a gate that have their turns until they are ended; `begun` in the order of these."""
 
     def __init__(self, nursery):
-        self.gate = StartGate(Memory(None), LIMITS)
+        self.gate = StartGate(Memory(None), LIMITS, lambda config: True)
         self.begun = []
         self._nursery = nursery
         self._starts, self._ends = {}, {}

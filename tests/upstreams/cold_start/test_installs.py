@@ -19,10 +19,9 @@ from config.settings import Restart, Timeouts, UpstreamConfig
 from hub.link.hub_errors import HubError
 from hub.link.interface import Operation
 from hub.wire.jsonrpc import Result
-from tests.support.fakes import FakeHost
+from tests.support.fakes import FakeHost, make_supervisor
 from upstreams.cold_start.start import StartLimits
 from upstreams.lifecycle import State
-from upstreams.supervisor import Supervisor
 
 FAKE = Path(__file__).parents[2] / "support" / "fake_npx.py"
 LIMITS = StartLimits(allowance_s=60, quiet_s=4, cold_at_once=2)
@@ -40,7 +39,7 @@ class Installs:
         self.npx.write_text(f"#!{sys.executable} -S\n{text}")
         self.npx.chmod(0o755)
         self.memory = memory or Memory(None)
-        self.supervisor = Supervisor(self.memory, lambda name: None, start_limits=limits, drain_s=1)
+        self.supervisor = make_supervisor(self.memory, lambda name: None, start_limits=limits, drain_s=1)
         self._nursery = nursery
 
     def config(self, package, how="burn", *, start=START_S, attempts=1, env=None, **more):

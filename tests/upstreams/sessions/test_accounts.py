@@ -10,9 +10,8 @@ from config.tables.oauth import UpstreamOAuth
 from hub.link.hub_errors import UpstreamUnauthorized
 from hub.link.interface import OWNER
 from hub.wire.mcp import L4, MODERN
-from tests.support.fakes import FakeUpstream
+from tests.support.fakes import FakeUpstream, make_supervisor
 from tests.upstreams.sessions.test_pool import Host, House, WebFake, attempt, do
-from upstreams.supervisor import Supervisor
 
 ERAS = pytest.mark.parametrize("version", [MODERN, L4])
 
@@ -33,7 +32,9 @@ class SignedIn(House):
         era = "modern" if version == MODERN else "legacy"
         url = {"command": None, "url": "https://notes.example/mcp", "era": era}
         super().__init__(FakeUpstream(version=version), WebFake, **{**url, **settings})
-        self.supervisor = Supervisor(self.memory, lambda name: None, run_session=self.run_session, credentials=self)
+        self.supervisor = make_supervisor(
+            self.memory, lambda name: None, run_session=self.run_session, credentials=self
+        )
         self.owner_is_out = False
 
     async def lister(self, name: str) -> str:
@@ -112,7 +113,7 @@ async def test_lists_that_are_everybodys_are_read_as_whoever_signed_in(nursery, 
 @ERAS
 async def test_a_server_that_nobody_signs_in_at_is_everybodys_as_before(nursery, autojump_clock, version):
     house = SignedIn(version)
-    house.supervisor = Supervisor(house.memory, lambda name: None, run_session=house.run_session)
+    house.supervisor = make_supervisor(house.memory, lambda name: None, run_session=house.run_session)
     await nursery.start(house.supervisor.run, {"a": house.config})
     await house.supervisor.settled.wait()
     await do(house, Host(principal=OWNER), Host(principal="team/bob"))

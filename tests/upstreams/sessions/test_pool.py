@@ -13,11 +13,10 @@ from hub.link.interface import Operation
 from hub.link.rates import HEALTHY_S
 from hub.wire.jsonrpc import Result, raw
 from hub.wire.mcp import L4, MODERN, Era
-from tests.support.fakes import FakeHost, FakeSession, FakeUpstream
+from tests.support.fakes import FakeHost, FakeSession, FakeUpstream, make_supervisor
 from upstreams.lifecycle import State
 from upstreams.sessions.pool import MAX_GONE, MAX_SESSIONS
 from upstreams.sessions.sharing import Sharing, sharing_of, terms_of, union
-from upstreams.supervisor import Supervisor
 
 ECHO = Operation("tools/call", {"name": raw("echo")})
 HANG = Operation("tools/call", {"name": raw("hang")})
@@ -43,7 +42,7 @@ class House:
         self.refusal = None
         self.terms = []
         self.memory = memory or Memory(None)
-        self.supervisor = Supervisor(self.memory, lambda name: None, run_session=self.run_session)
+        self.supervisor = make_supervisor(self.memory, lambda name: None, run_session=self.run_session)
         timeouts = Timeouts(start=20, list=15, call=100, session_idle=60)
         self.config = UpstreamConfig(**{"command": "x", "timeouts": timeouts, **settings})
 

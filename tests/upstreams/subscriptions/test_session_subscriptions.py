@@ -10,10 +10,9 @@ from hub.link.hub_errors import UpstreamUnavailable
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
 from hub.wire.uri_parents import parents
-from tests.support.fakes import FakeHost, FakeUpstream, opener
+from tests.support.fakes import FakeHost, FakeUpstream, make_supervisor, opener
 from upstreams.subscriptions.modern import OVERLAP_S
 from upstreams.subscriptions.subscription import LINGER_S, SubscriptionState
-from upstreams.supervisor import Supervisor
 
 A, B, PART = "a://x/y", "a://x/z", "a://x/y/part"
 
@@ -65,7 +64,7 @@ class World:
 
 async def a_world(version, nursery):
     fake = FakeUpstream(version=version, resources=[{"uri": A, "name": "r"}])
-    supervisor = Supervisor(Memory(None), lambda name: None, run_session=opener({"files": fake}))
+    supervisor = make_supervisor(Memory(None), lambda name: None, run_session=opener({"files": fake}))
     await nursery.start(supervisor.run, {"files": UpstreamConfig(command="files")})
     return World(fake, supervisor)
 
@@ -179,7 +178,7 @@ async def undeclared(nursery):
 
     async def make(version):
         fake = FakeUpstream(version=version)
-        supervisor = Supervisor(Memory(None), lambda name: None, run_session=opener({"files": fake}))
+        supervisor = make_supervisor(Memory(None), lambda name: None, run_session=opener({"files": fake}))
         await nursery.start(supervisor.run, {"files": UpstreamConfig(command="files")})
         await trio.sleep(1)  # then there is a session
         return World(fake, supervisor)

@@ -9,9 +9,8 @@ from config.settings import UpstreamConfig
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import MODERN, SUBSCRIPTION_KEY
 from tests.support.ears import Ears
-from tests.support.fakes import FakeUpstream, opener
+from tests.support.fakes import FakeUpstream, make_supervisor, opener
 from upstreams.subscriptions.modern import OVERLAP_S
-from upstreams.supervisor import Supervisor
 
 A, B, C = "a://x/y", "a://x/z", "a://w"
 UPDATED = "notifications/resources/updated"
@@ -65,7 +64,7 @@ class World:
 async def world(nursery):
     fake = FakeUpstream(version=MODERN, resources=[{"uri": A, "name": "r"}])
     ears = Watcher()
-    supervisor = Supervisor(
+    supervisor = make_supervisor(
         Memory(None), lambda name: None, run_session=opener({"files": fake}), listener_for=lambda name, config: ears
     )
     await nursery.start(supervisor.run, {"files": UpstreamConfig(command="files")})

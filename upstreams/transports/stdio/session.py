@@ -170,10 +170,8 @@ class StdioSession(PeerSession):
         if self._package_run is None or not self._package_run.npx_folder or self.facts.version:
             return None
         env = child_environment(self._config, self._environ)
-        breakage = find_breakage(child.said.raw_tail(), self._package_run.npx_folder, env)
-        if breakage is None:
-            return None
-        return BrokenNpxCache(f"{self.name} cannot start: {breakage.folder} is broken", breakage, upstream=self.name)
+        found = find_breakage(child.said.raw_tail(), self._package_run.npx_folder, env)
+        return None if found is None else BrokenNpxCache(self.name, *found)
 
     def _reason(self, child: Child, refused: HubError | None, exited: bool) -> HubError:
         """The reason why the session is over, with the last words of the process as a note, which is for status

@@ -11,10 +11,9 @@ from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.interface import Operation
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, MODERN
-from tests.support.fakes import FakeHost
+from tests.support.fakes import FakeHost, make_supervisor
 from tests.support.http_fixture import config_for, note, running
 from tests.support.http_peer import PeerRequest, Script, Talk, http_peer
-from upstreams.supervisor import Supervisor
 
 A = "note://a"
 FILTER = {"notifications": raw({})}
@@ -72,7 +71,7 @@ async def until(condition: Any) -> None:
 async def test_a_modern_server_is_listened_to_on_one_stream_at_a_time(nursery: trio.Nursery) -> None:
     script = Listened()
     async with http_peer(script) as peer:
-        supervisor = Supervisor(Memory(None), lambda name: None)
+        supervisor = make_supervisor(Memory(None), lambda name: None)
         await nursery.start(supervisor.run, {"far": config_for(peer)})
         upstream, reader = supervisor.upstreams["far"], Reader()
         assert await upstream.subscribe(A, reader) is None
@@ -97,7 +96,7 @@ async def test_a_modern_server_is_listened_to_on_one_stream_at_a_time(nursery: t
 async def test_what_is_on_its_way_over_the_old_stream_is_not_lost(nursery: trio.Nursery, *, breaks: bool) -> None:
     script = Listened()
     async with http_peer(script) as peer:
-        supervisor = Supervisor(Memory(None), lambda name: None)
+        supervisor = make_supervisor(Memory(None), lambda name: None)
         await nursery.start(supervisor.run, {"far": config_for(peer)})
         upstream, reader = supervisor.upstreams["far"], Reader()
         assert await upstream.subscribe(A, reader) is None
@@ -143,7 +142,7 @@ async def test_a_legacy_server_that_forgot_the_session_is_subscribed_to_again(nu
 
     script.on["resources/subscribe"] = subscribe
     async with http_peer(script) as peer:
-        supervisor = Supervisor(Memory(None), lambda name: None)
+        supervisor = make_supervisor(Memory(None), lambda name: None)
         await nursery.start(supervisor.run, {"far": config_for(peer, era="legacy", session_mode="shared")})
         upstream, reader = supervisor.upstreams["far"], Reader()
         assert await upstream.subscribe(A, reader) is None

@@ -1,4 +1,4 @@
-"""StoreLink: one hub's use of the store. It keeps the connections, writes invalidations, and receives those of others.
+"""Coherence of what hubs keep: connections to the store, over which each hub tells and hears what is invalidated.
 
     connect -> same primary on both connections? -> subscribe -> write pending invalidations
             -> receive the own heartbeat -> COHERENT -> until any of it fails -> pause -> connect
@@ -11,6 +11,7 @@ import importlib
 import logging
 import sys
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -37,37 +38,34 @@ STEADY_S: Final = 10.0
 """After connections that lived so long, pauses begin anew."""
 
 
+@dataclass(eq=False)
 class StoreLink:
-    """Lives through any number of connections. `run` it once."""
+    """One hub's link to the store, over any number of connections. `run` it once."""
 
-    def __init__(
-        self,
-        address: StoreAddress,
-        sealer: ValueSealer,
-        clock: Callable[[], float],
-        listener: StoreListener,
-        others: Collection[ValueSealer] = (),
-    ) -> None:
-        """`others`: for hubs that seal with another key while the key is being replaced. They are told, too."""
-        self.health = StoreHealth(str(address), clock())
-        self.connection: ConnectionPair | None = None
-        """The usable connections; None: there are none."""
-        self.layouts = [Layout(each, "") for each in (sealer, *others)]
+    address: StoreAddress
+    sealer: ValueSealer
+    clock: Callable[[], float]
+    listener: StoreListener
+    others: Collection[ValueSealer] = ()
+    """For hubs that seal with another key while the key is being replaced. They are told, too."""
+    connection: "ConnectionPair | None" = None
+    """The usable connections; None: there are none."""
+    pending: PendingWrites = field(default_factory=PendingWrites)
+    _is_coherent: bool = False
+    _wakeup: trio.Event = field(default_factory=trio.Event)
+    _written: trio.Event = field(default_factory=trio.Event)
+
+    def __post_init__(self) -> None:
+        self.health = StoreHealth(str(self.address), self.clock())
+        self.layouts = [Layout(each, "") for each in (self.sealer, *self.others)]
         """The layouts of all keys, this hub's first."""
-        self.pending = PendingWrites()
-        self.bus = Bus(sealer)
-        self._listener = listener
-        self._address = address
-        self._clock = clock
-        self._is_coherent = False
-        self._wakeup = trio.Event()
-        self._written = trio.Event()
-        self.faults = FaultLog(logging.getLogger("cache.redis"), f"the use of the shared store at {address}")
+        self.bus = Bus(self.sealer)
+        self.faults = FaultLog(logging.getLogger("cache.redis"), f"the use of the shared store at {self.address}")
 
     @property
     def is_coherent(self) -> bool:
         """True if invalidations travel between this hub and the others now, in both directions."""
-        return self._is_coherent and not self.bus.is_deaf(self._clock())
+        return self._is_coherent and not self.bus.is_deaf(self.clock())
 
     @property
     def layout(self) -> Layout:
@@ -88,7 +86,7 @@ class StoreLink:
         """Keep the connections alive until cancelled."""
         pauses = ExponentialBackoff(jitter, first_s=FIRST_PAUSE_S, healthy_s=STEADY_S)
         while True:
-            pauses.opened(self._clock())
+            pauses.opened(self.clock())
             reason = ""
             try:
                 reason = await self._use_link()
@@ -97,30 +95,29 @@ class StoreLink:
             finally:
                 self.connection = None
                 self._lose_coherence()
-            self.health.on_lost(reason, self._clock())
-            await self.pause(pauses.next_s(self._clock()))
+            self.health.on_lost(reason, self.clock())
+            await self.pause(pauses.next_s(self.clock()))
 
     async def _use_link(self) -> str:
         """Connect, and use the connections until they end; returns why."""
-        connection = sys.modules.get("cache.redis.connection_pair")
-        if connection is None:
+        if (connection := sys.modules.get("cache.redis.connection_pair")) is None:
             # 0.2 s that nobody waits for
             connection = await trio.to_thread.run_sync(importlib.import_module, "cache.redis.connection_pair")
-        made: ConnectionPair = connection.ConnectionPair(self._address)
+        made: ConnectionPair = connection.ConnectionPair(self.address)
         return await made.run(self._serve)
 
     async def pause(self, seconds: float) -> None:
         """Wait before the next attempt; for less time if invalidations are pending."""
-        began = self._clock()
+        began = self.clock()
         with trio.move_on_after(seconds):
             while not self.pending:
                 await self._wakeup.wait()
                 self._wakeup = trio.Event()
-            await trio.sleep(max(0.0, began + HURRY_S - self._clock()))
+            await trio.sleep(max(0.0, began + HURRY_S - self.clock()))
 
     async def _serve(self, connection: "ConnectionPair") -> None:
         self.layouts = [Layout(layout.sealer, connection.primary) for layout in self.layouts]
-        self.bus.reset(self.layout.channel, self._clock())
+        self.bus.reset(self.layout.channel, self.clock())
         try:
             with trio.fail_after(GREETING_S):
                 await self._greet(connection)
@@ -150,39 +147,39 @@ class StoreLink:
 
     def _on_message(self, connection: "ConnectionPair", heard: bytes) -> None:
         foreign = self.bus.foreign
-        news = self.bus.receive(heard, self._clock())
+        news = self.bus.receive(heard, self.clock())
         if self.bus.foreign > foreign:
             self.health.on_altered()
         if news is not None:
             source, uris = news
             for uri in uris if uris is not None else (None,):
-                self._listener.on_stale(source, uri)
+                self.listener.on_stale(source, uri)
         self._check_coherence(connection)
 
     def _check_coherence(self, connection: "ConnectionPair") -> None:
         if self._is_coherent or connection is not self.connection or self.pending or not self.bus.is_proven:
             return
-        self._listener.on_gap()  # no change could be reported of entries kept since the connection was lost
+        self.listener.on_gap()  # no change could be reported of entries kept since the connection was lost
         self._is_coherent = True
-        self.health.on_reached(self._clock())
+        self.health.on_reached(self.clock())
 
     def _lose_coherence(self) -> None:
         if self._is_coherent:
             self._is_coherent = False
-            self._listener.on_gap()
+            self.listener.on_gap()
 
     async def _beat(self, connection: "ConnectionPair") -> None:
         """Send a heartbeat each second; end the connections when it does not return, or the primary changed."""
         while True:
-            at = self._clock()
+            at = self.clock()
             with trio.move_on_after(BEAT_S):
                 try:
                     await connection.execute(b"PUBLISH", self.bus.channel, self.bus.heartbeat())
                     await connection.check_primary()
                 except StoreUnreachable as error:
                     return connection.fail(str(error))
-            await trio.sleep(max(0.0, at + BEAT_S - self._clock()))
-            if self.bus.is_deaf(self._clock()):
+            await trio.sleep(max(0.0, at + BEAT_S - self.clock()))
+            if self.bus.is_deaf(self.clock()):
                 return connection.fail("messages of hubs do not arrive there")
 
     async def _write(self, connection: "ConnectionPair") -> None:
