@@ -119,8 +119,7 @@ class Availability:
             )
             return UpstreamUnavailable(text, upstream=self._name)
         text += f" (state: {self.state.value}). {reason}."
-        if retry_after_s:
-            seconds = ceil(retry_after_s)
+        if seconds := ceil(retry_after_s):
             text += f" Try again in {seconds} second{'s' * (seconds != 1)}, or let the user look at `hubd status`"
             text += f" and run `hubd restart {self._name}`."
         else:

@@ -38,8 +38,8 @@ from upstreams.journal.journal import Journal
 from upstreams.journal.redact import CommonSecrets
 from upstreams.lifecycle import Event, State
 from upstreams.notifications import NotificationSink
-from upstreams.references import ReadReferences, ReferenceValues, read_references
-from upstreams.session import NO_CREDENTIALS, CredentialSource
+from upstreams.references import ReadReferences, ReferenceValues
+from upstreams.session import CredentialSource
 from upstreams.sessions.calls import Calls, LegacySessions, SessionSelector
 from upstreams.sessions.connector import RunSession, SessionConnector, SessionParts
 from upstreams.sessions.pool import Pool
@@ -60,9 +60,9 @@ class UpstreamParts(Struct, frozen=True):
     on_elicited: Callable[[str, str], None]
     """Called with the name of an upstream and the id of an elicitation at a URL that is done there."""
     listener_for: Callable[[str, UpstreamConfig], InvalidationListener]
-    read_references: ReadReferences = read_references
-    credentials: CredentialSource = NO_CREDENTIALS
-    secrets: CommonSecrets | None = None
+    read_references: ReadReferences
+    credentials: CredentialSource
+    secrets: CommonSecrets | None
     """Secrets that any upstream may tell, since it may be sent them; None: there are none."""
 
 

@@ -206,8 +206,7 @@ class Questions:
         if found is None or not may_ask(found.operation, question.params):
             return None
         caller = found.exchange.caller
-        lacks = caller.era is mcp.Era.MODERN and missing_capabilities(question, caller.capabilities)
-        return found if lacks else None
+        return found if caller.era is mcp.Era.MODERN and missing_capabilities(question, caller.capabilities) else None
 
     def _attribution_refusal(self, question: Question) -> QuestionRefusal:
         self.events.unattributed(question.method)

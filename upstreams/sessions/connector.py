@@ -23,7 +23,7 @@ from upstreams.cold_start.npx_cache import BrokenNpxCache, forget_mending, mend
 from upstreams.cold_start.start import GUARD_S, Start
 from upstreams.invalidation import InvalidationListener
 from upstreams.references import ReferenceValues
-from upstreams.session import NO_CREDENTIALS, CredentialSource, Session, SessionEvents, SessionTerms, UpstreamEvents
+from upstreams.session import CredentialSource, Session, SessionEvents, SessionTerms, UpstreamEvents
 from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.reopening_pace import Pacing
@@ -51,7 +51,7 @@ class SessionParts(Struct, frozen=True):
     listener: InvalidationListener
     values: ReferenceValues
     """The values of references in the configuration."""
-    credentials: CredentialSource = NO_CREDENTIALS
+    credentials: CredentialSource
 
 
 class _Events:
@@ -239,12 +239,14 @@ class SessionConnector:
             if not (wants_sign_in and self.pool.config.signs_in_by_person):  # else nothing is asked of the server
                 self._pacing.failed(str(error))
             self.refused_with = error
-            log.log(self._severity, "%s: no further session could be opened: %s", self._name, error)
-            self._parts.events.note(f"no further session could be opened: {error}")
+            self._note(self._severity, f"no further session could be opened: {error}")
         else:
             self._pacing.crashed(pooled.tenant if pooled.terms.exclusive else pooled.principal, str(error))
-            log.info("%s: the session of one host ended: %s", self._name, error)
-            self._parts.events.note(f"the session of one host ended: {error}")
+            self._note(logging.INFO, f"the session of one host ended: {error}")
+
+    def _note(self, severity: int, text: str) -> None:
+        log.log(severity, "%s: %s", self._name, text)
+        self._parts.events.note(text)
 
     def _opened(self, pooled: PooledSession, nursery: trio.Nursery) -> None:
         self._pacing.opened()
@@ -253,8 +255,7 @@ class SessionConnector:
         nursery.start_soon(keep_subscribed, pooled, self._parts.events)
         if not is_welcoming(pooled.terms):
             self.pool.session_ready(pooled)
-        log.info("%s: one more session is open, %d in all", self._name, len(self.pool))
-        self._parts.events.note(f"one more session is open, {len(self.pool)} in all")
+        self._note(logging.INFO, f"one more session is open, {len(self.pool)} in all")
 
     async def _expire(self, pooled: PooledSession) -> None:
         """Close the session when no call has used it for `timeouts.session_idle`, and nothing is subscribed over it."""

@@ -108,10 +108,9 @@ class Pool:
 
     def main_lost(self) -> None:
         """Forget the main session; the others go on."""
-        if self.main is not None:
-            self._forget(self.main)
-            self.main = None
-            self.on_moved()
+        main, self.main = self.main, None
+        if main is not None:
+            self.session_ended(main)
 
     def retire(self) -> None:
         """Let no call find a session any more; each is closed when its calls are over. Sessions that are being opened
