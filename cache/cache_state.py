@@ -71,7 +71,6 @@ class CacheState:
         return None if flight is None or flight.scope.cancel_called or flight.is_private else flight
 
     def add_flight(self, flight: Flight) -> None:
-        """Add a read that begins."""
         self._joinable[flight.key, flight.pooled] = flight
         self.flights.add(flight.key.upstream, flight.key.uri, flight.key.tenant, flight)
         self._running.add(flight)

@@ -78,7 +78,6 @@ class Entry(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes."""
         return memoryview(self.value).nbytes
 
 

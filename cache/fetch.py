@@ -39,7 +39,6 @@ class Fetches:
 
     @property
     def is_running(self) -> bool:
-        """True if reads can begin."""
         return self._nursery is not None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -52,7 +51,6 @@ class Fetches:
             self._nursery = None
 
     def start(self, flight: Flight) -> None:
-        """Start a read."""
         assert self._nursery is not None, "`is_running` says so"
         self._state.add_flight(flight)
         self._nursery.start_soon(self._run_flight, flight)

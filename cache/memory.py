@@ -58,7 +58,6 @@ class MemoryStore:
 
     @property
     def bytes(self) -> int:
-        """Bytes in use."""
         return int(self._recent.currsize)
 
     @property
@@ -116,7 +115,6 @@ class MemoryStore:
             self._resize(cached, grown)
 
     def drop_forms(self, cached: CachedEntry) -> None:
-        """Drop all forms: they are no longer right."""
         if cached.forms and self._recent.get(cached.key) is cached:
             cached.forms.clear()
             self._resize(cached, size_of(cached.key, cached.entry))
@@ -222,7 +220,6 @@ class ResourceIndex(Generic[Item]):
         return self._shelves.get(upstream) or _UpstreamItems()
 
     def of(self, upstream: str) -> list[Item]:
-        """All items of an upstream."""
         return list(self._shelf(upstream).items)
 
     def of_tenant(self, upstream: str, tenant: Tenant) -> list[Item]:

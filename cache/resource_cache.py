@@ -53,7 +53,6 @@ class CacheListener:
         state.invalidate_shared(self.source, uri)
 
     def resources_relisted(self) -> None:
-        """Drop everything."""
         self._state.drop_all(self._name, DropCause.LISTS)
         self._state.invalidate_shared(self.source, None)
 

@@ -99,7 +99,6 @@ class CacheCounters:
             self._gone = _sum([self._gone, counts])
 
     def dropped(self, cause: DropCause, entries: int) -> None:
-        """Count dropped entries."""
         self._dropped[cause] += entries
 
     @property

@@ -140,7 +140,6 @@ class Availability:
         self.news.ring()
 
     def opened(self, how: str, pid: int | None) -> None:
-        """A session is ready."""
         self.backoff.opened(trio.current_time())
         self.move(Event.OPENED)
         self.history.opened(how, pid)

@@ -66,7 +66,6 @@ class HostSubscriptions:
         return iter(list(self._hosts.values()))
 
     def __bool__(self) -> bool:
-        """True if there is any subscription."""
         return bool(self._hosts)
 
     async def subscribe(self, uri: str, subscriber: ResourceSubscriber) -> Failure | None:

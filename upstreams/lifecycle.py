@@ -82,14 +82,12 @@ class Backoff:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all failures."""
         self.failures = 0
         self._pauses = ExponentialBackoff(self._jitter)
         self._is_open = False
         self._failed_at = float("-inf")
 
     def opened(self, now: float) -> None:
-        """A session opened."""
         self.failures = 0
         self._is_open = True
         self._pauses.opened(now)

@@ -55,7 +55,6 @@ class NotificationSink:
         self.withheld_roots += old.withheld_roots
 
     def changed(self, kinds: tuple[Kind, ...]) -> None:
-        """Have these lists read again."""
         if Kind.RESOURCE in kinds:
             self.listener.resources_relisted()
         self.lists.mark_stale(kinds)
@@ -72,11 +71,9 @@ class NotificationSink:
         log.log(SEVERITY.get(level, logging.ERROR), "%s: %s", peek_str(params.get("logger")), text)
 
     def exited(self, exit: Exit) -> None:
-        """Note the end of a process."""
         self.history.exited(exit, trio.current_time())
 
     def roots_withheld(self) -> None:
-        """Count a question for roots that was refused."""
         self.withheld_roots += 1
 
     def unattributed(self, method: str) -> None:
@@ -89,5 +86,4 @@ class NotificationSink:
             log.warning(text, self.name, method, self.unattributed_count, self.name)
 
     def elicited(self, id: str) -> None:
-        """Note that an elicitation at a URL is done."""
         self.elicitations.on_complete(id)

@@ -266,7 +266,6 @@ class ManagedUpstream:
         return self._last.host_subscriptions.is_held(uri, subscriber)
 
     def unsubscribe(self, uri: str, subscriber: ResourceSubscriber) -> None:
-        """End the subscription of `subscriber`."""
         self._last.host_subscriptions.unsubscribe(uri, subscriber)
 
     # --- what hosts do ------------------------------------------------------------------------------------------------
@@ -277,7 +276,6 @@ class ManagedUpstream:
             pool.host_left(tenant)
 
     def roots_changed(self, tenant: Tenant) -> None:
-        """The roots of a host have changed."""
         for pool in self.pools:
             pool.roots_changed(tenant)
 
@@ -326,7 +324,6 @@ class ManagedUpstream:
             self.availability.move(Event.LOST)
 
     def fail(self, error: HubError | None) -> float | None:
-        """As `Availability.fail`, of the main session."""
         self.main_lost()
         if isinstance(error, UpstreamLoop):
             self.offered.withdraw()  # all of it is our own, under longer names
@@ -336,7 +333,6 @@ class ManagedUpstream:
         return pause_s
 
     def restarted(self) -> None:
-        """The upstream starts over by command."""
         self.main_lost()
         self.availability.restarted()
 
@@ -472,7 +468,6 @@ class ManagedUpstream:
         return self.state not in (State.DISABLED, State.UNAUTHORIZED, State.UNRESOLVED)
 
     def status(self) -> UpstreamStatus:
-        """For `hubd status`."""
         session = self.pool.main.session if self.pool.main else None
         lists = self.snapshot.lists
         silent_s = session.silent_s if session else None

@@ -68,7 +68,6 @@ class Bus:
         return sum(now - heard_at < ABSENT_S for heard_at in self._hubs.values())
 
     def heartbeat(self) -> bytes:
-        """A sealed heartbeat."""
         return self._sealer.seal(self.channel, self.message())
 
     def message(self, source: str | None = None, uris: tuple[str, ...] | None = None) -> bytes:
@@ -136,7 +135,6 @@ class PendingWrites:
         return self._writing
 
     def mark_written(self) -> None:
-        """All that was taken is in the store."""
         self._writing = {}
 
     def requeue(self) -> None:

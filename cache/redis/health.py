@@ -50,20 +50,17 @@ class StoreHealth:
         return now < self._bypassed_until
 
     def on_lost(self, reason: str, now: float) -> None:
-        """The connection was lost, or could not be made."""
         self._turn("away", now if self.state != "away" else self._since, reason)
         if not self._said_away:
             self._said_away = True
             log.warning("the shared store at %s is not reached, so hubs share no cache: %s", self.place, reason)
 
     def on_reached(self, now: float) -> None:
-        """The store can be used."""
         self._turn("connected", now)
         self._misses, self._bypassed_until, self._said_away = 0, 0.0, False
         log.info("the shared store at %s is reached", self.place)
 
     def on_late(self, now: float) -> None:
-        """An answer came too late."""
         self.late += 1
         self._misses += 1
         if self._misses < MISSES or self.is_bypassed(now):
@@ -76,14 +73,12 @@ class StoreHealth:
             log.warning("the shared store at %s answers too late and is asked only now and then", self.place)
 
     def on_answer(self, now: float) -> None:
-        """An answer came in time."""
         self._misses = 0
         if self.state == "slow" and not self.is_bypassed(now):
             self._turn("connected", now)
             log.info("the shared store at %s answers in time again", self.place)
 
     def on_refused(self, code: str, text: str, now: float) -> None:
-        """The store refused a write."""
         if self.state != "connected" or code not in REFUSALS:
             return
         self._turn(REFUSALS[code], now, f"{code} {text}")
@@ -94,7 +89,6 @@ class StoreHealth:
             )
 
     def on_written(self, now: float) -> None:
-        """A write succeeded."""
         if self.state not in REFUSALS.values():
             return
         was_said = self._since == self._said_refused

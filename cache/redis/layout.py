@@ -128,7 +128,6 @@ class CommandRefused(StoreUnreachable):
 
 
 def invalidate_command(hash: str, fields: Iterable[str], channel: str, message: bytes) -> list[bytes | str | int]:
-    """The command for `INVALIDATE`."""
     return [b"EVAL", INVALIDATE, 1, hash, channel, message, *fields]
 
 
@@ -151,7 +150,6 @@ def look_up_command(
 
 
 def read_command(key: str, max_bytes: int) -> list[bytes | str | int]:
-    """The command for `READ`."""
     return [b"EVAL", READ, 1, key, max_bytes]
 
 
@@ -205,11 +203,9 @@ class Layout:
 
     @property
     def channel(self) -> str:
-        """The channel of messages between hubs."""
         return self._prefix + "bus"
 
     def tokens(self, source: str) -> str:
-        """The hash of tokens of a source."""
         return f"{self._prefix}t:{self.sealer.digest(source)}"
 
     def entry(self, source: str, uri: str, owner: str, abilities: str) -> str:
@@ -217,7 +213,6 @@ class Layout:
         return f"{self._prefix}e:{self.sealer.digest(source, uri, owner, abilities)}:"
 
     def fact(self, name: str) -> str:
-        """The name of a fact in the directory."""
         return f"{self._prefix}d:{self.sealer.digest(name)}"
 
     def token_fields(self, uri: str) -> list[str] | None:

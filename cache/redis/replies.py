@@ -78,7 +78,6 @@ class ReplyParser:
         self._errors = Parser()
 
     def feed(self, data: bytes) -> None:
-        """Take received bytes."""
         if self._at:
             del self._buffer[: self._at]
             self._at = 0

@@ -93,7 +93,6 @@ class RedisStore:
 
     @property
     def is_coherent(self) -> bool:
-        """See `SharedStore.is_coherent`."""
         return self._link.is_coherent
 
     def statistics(self) -> StoreStatistics:
@@ -221,13 +220,11 @@ class RedisStore:
             look.spoiled = look.spoiled or source in (None, look.source)
 
     def on_stale(self, source: str, uri: str | None) -> None:
-        """See `StoreListener.on_stale`."""
         self._spoil(source)
         if self._listener is not None:
             self._listener.on_stale(source, uri)
 
     def on_gap(self) -> None:
-        """See `StoreListener.on_gap`."""
         self._spoil(None)
         if self._listener is not None:
             self._listener.on_gap()

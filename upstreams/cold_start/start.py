@@ -57,15 +57,12 @@ class Start:
         self._busy_at = -inf
 
     def queue(self) -> None:
-        """It waits for its turn from now on."""
         self._is_at_gate = True
 
     def hurry(self) -> None:
-        """A host waits for it from now on."""
         self.is_hurried = True
 
     def end(self) -> None:
-        """The server is ready, or the attempt has failed."""
         self._is_over = True
 
     def begin(self, now: float) -> None:
@@ -173,7 +170,6 @@ class Patience:
             self._due = max(self._due, self._at_work())
 
     def end(self) -> None:
-        """The handshake is over, one way or the other."""
         self._at_work = None
 
     async def watch(self, session: int) -> None:

@@ -178,7 +178,6 @@ class Offered:
         self.known = False
 
     def complete(self) -> None:
-        """All lists have been read."""
         self.known = True
 
     def replace_snapshot(self, snapshot: Snapshot) -> None:

@@ -59,7 +59,6 @@ class ReadPacing:
         self._in_vain: list[float] = []
 
     def was_read(self, now: float, changed: bool) -> None:
-        """The list was read at `now`."""
         if changed or now > self.next_at + LONGEST_INTERVAL_S:
             self._interval_s = 0.0
             self._in_vain.clear()
@@ -131,7 +130,6 @@ class ListRefresh:
         self.adjust(config)
 
     def adjust(self, config: UpstreamConfig) -> None:
-        """Go by the limits of `config`."""
         self._list_s = config.timeouts.list
 
     @property

@@ -57,7 +57,6 @@ class History:
     # --- what is told -------------------------------------------------------------------------------------------------
 
     def note(self, text: str, pid: int | None = None) -> None:
-        """Note what became of the upstream."""
         self.journal.add("state", printable(self.mask(text), keep="\n"), pid)
 
     def said(self, line: str, pid: int) -> bool:
@@ -86,22 +85,18 @@ class History:
     # --- what is done -------------------------------------------------------------------------------------------------
 
     def moved(self, now: float) -> None:
-        """The state has changed."""
         self._since = now
 
     def attempted(self) -> None:
-        """An attempt begins."""
         self._next_at = None
         self.note("connecting")
 
     def opened(self, how: str, pid: int | None) -> None:
-        """The upstream is connected."""
         self.restarts += self._crashed
         self._crashed, self._was_open = False, True
         self.note(f"connected: {how}", pid)
 
     def failed(self, error: Exception | None, now: float) -> None:
-        """The upstream ended by itself, or could not be started."""
         self._ends.append(now)
         self._crashed = self._crashed or self._was_open
         if error is not None:
@@ -111,7 +106,6 @@ class History:
             self.note(str(error))
 
     def pauses(self, pause_s: float, now: float) -> None:
-        """The next attempt follows after a pause."""
         self._next_at = now + pause_s
         self.note(f"next attempt in {pause_s:.1f} s")
 

@@ -71,7 +71,6 @@ class Follower:
         self._news = DirtyFlag()
 
     def queue(self, record: JournalRecord) -> None:
-        """Queue a record."""
         if len(self._queue) == MAX_QUEUED:
             self._queue.popleft()
             self._dropped += 1

@@ -227,7 +227,6 @@ class Calls:
         self.adjust(config)
 
     def adjust(self, config: UpstreamConfig) -> None:
-        """Use these limits for calls that begin from now on."""
         self._timeouts = CallTimeouts(config.timeouts.call, config.timeouts.call_total)
         self._tool_timeouts = config.tool_timeouts
 

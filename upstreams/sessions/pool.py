@@ -107,7 +107,6 @@ class Pool:
         self.sharing = sharing_of(self.config, era, transport, has_asked)
 
     def main_lost(self) -> None:
-        """Forget the main session; the others go on."""
         main, self.main = self.main, None
         if main is not None:
             self.session_ended(main)
@@ -243,7 +242,6 @@ class Pool:
         pooled.retire()
 
     def session_ended(self, pooled: PooledSession) -> None:
-        """The session is over."""
         self._forget(pooled)
         self.on_moved()
 

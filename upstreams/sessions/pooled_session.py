@@ -184,7 +184,6 @@ class PooledSession:
         self.needed_until = max(self.needed_until, trio.current_time() + for_s)
 
     def touch(self) -> None:
-        """The session was of use just now."""
         self.idle_since = trio.current_time()
 
     async def welcome(self, exchange: Exchange, limit_s: float, on_welcomed: Callable[[], None]) -> None:

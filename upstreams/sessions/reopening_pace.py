@@ -36,23 +36,19 @@ class Pacing:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything."""
         self.opened()
         self._crashes.clear()
 
     def opened(self) -> None:
-        """A session could be opened."""
         self._pauses = ExponentialBackoff(jitter)
         self._not_before = float("-inf")
         self._why_not = ""
 
     def failed(self, why: str) -> None:
-        """A session could not be opened."""
         now = trio.current_time()
         self._not_before, self._why_not = now + self._pauses.next_s(now), why
 
     def crashed(self, whose: Hashable, why: str) -> None:
-        """A session ended by itself."""
         now = trio.current_time()
         self._crashes = {each: crash for each, crash in self._crashes.items() if crash.at > now - HEALTHY_S}
         if crash := self._crashes.get(whose):

@@ -87,7 +87,6 @@ class Subscription:
         """Time at which to ask again for what was agreed to before and then refused."""
 
     def concern(self, program: Program) -> None:
-        """Note that `program` asked for it, too."""
         self.whose = program if self.whose in (None, program) else SEVERAL
 
     @property
