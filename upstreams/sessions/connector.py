@@ -159,10 +159,10 @@ class SessionConnector:
             config.timeouts.list,
             self._run_session,
             self._parts.listener,
-            not_before,
-            tenant,
-            principal,
-            known or {},
+            not_before=not_before,
+            tenant=tenant,
+            principal=principal,
+            host_capabilities=known or {},
         )
         self.pool.extra_sessions[pooled] = None
         self.pool.opening[owner] = pooled
