@@ -17,6 +17,7 @@ import logging
 import os
 import stat
 from collections.abc import Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -92,23 +93,20 @@ def find_project(directory: Path, home: Path) -> Path | None:
 
 def read_folder(root: Path) -> Folder:
     """The bytes of those of the project's files that are there. Blocks; never raises."""
-    paths = [root / name for name in PROJECT_FILES]
-    return Folder(root, {path: _fetch(path) for path in paths if os.path.lexists(path)})
-
-
-def _fetch(path: Path) -> Content | Problem:
-    try:
-        return fetch(path)
-    except Problem as problem:
-        return problem.with_traceback(None)
+    contents: dict[Path, Content | Problem] = {}
+    for path in (root / name for name in PROJECT_FILES if os.path.lexists(root / name)):
+        try:
+            contents[path] = fetch(path)
+        except Problem as problem:
+            contents[path] = problem.with_traceback(None)
+    return Folder(root, contents)
 
 
 def read_project(root: Path, environ: Mapping[str, str], folder: Folder | None = None) -> list[Source]:
     """Read the project's files that are there, as they were found in `folder` or are now. Blocks; never raises."""
     contents = (folder or read_folder(root)).contents
-    return [
-        read_source(path, Layer.PROJECT, environ, project=root, content=content) for path, content in contents.items()
-    ]
+    read = partial(read_source, layer=Layer.PROJECT, environ=environ, project=root)
+    return [read(path, content=content) for path, content in contents.items()]
 
 
 def load_project(
@@ -142,10 +140,8 @@ def load_project(
 def _upstream(name: str, stack: Stack, base: HubConfig) -> UpstreamConfig:
     below = base.upstreams.get(name)
     if below is not None and below.disabled and not stack.defines() and stack.value("disabled") is False:
-        text = (
-            f'"{name}" is disabled in your own configuration, which a project cannot change: give it a command or url'
-        )
-        stack.wrong(("disabled",), text)
+        text = f'"{name}" is disabled in your own configuration, which a project cannot change'
+        stack.wrong(("disabled",), f"{text}: give it a command or url")
     return upstream_of(stack, below, base.defaults)
 
 

@@ -36,10 +36,6 @@ class Memory:
         if path is not None:
             self._read(path)
 
-    def __repr__(self) -> str:
-        kept = ", ".join(f"{section}: {len(values)}" for section, values in self._sections.items())
-        return f"<Memory {self._path or 'in memory'} [{kept}]{' unsaved' if self._changed else ''}>"
-
     def get(self, section: str, key: str) -> object:
         """The value, or None."""
         return self._sections.get(section, {}).get(key)
@@ -80,8 +76,7 @@ class Memory:
 
     def save(self) -> None:
         """Write what changed. Blocks for one fsync; never raises, and what was not written is tried again."""
-        draft = self.draft()
-        if draft is not None:
+        if (draft := self.draft()) is not None:
             self.write(draft)
 
     def draft(self) -> bytes | None:
@@ -114,14 +109,12 @@ class Memory:
 
     def _read(self, path: Path) -> None:
         try:
-            data = read_private(path, MAX_BYTES).data
+            file = msgspec.json.decode(read_private(path, MAX_BYTES).data, type=_File)
         except FileNotFoundError:
             return
         except OSError as error:
             log.warning("cannot read %s: %s; starting with nothing remembered", path, error.strerror)
             return
-        try:
-            file = msgspec.json.decode(data, type=_File)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             log.warning("%s is damaged; starting with nothing remembered", path)
             return

@@ -145,9 +145,6 @@ class Watcher:
         self._is_alone = False
         """True if nothing could be watched the last time, which was logged."""
 
-    def __repr__(self) -> str:
-        return f"<Watcher of {len(self._files)} files and {len(self._directories)} directories>"
-
     def watch(self, files: Iterable[Path], directories: Iterable[Path]) -> None:
         """Watch these from now on: files, there or not, and directories for files that may come.
 

@@ -38,9 +38,6 @@ class CurrentEnvironment(Mapping[str, str]):
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = dict(values)
 
-    def __repr__(self) -> str:
-        return f"<CurrentEnvironment of {len(self._values)} variables>"
-
     def __getitem__(self, name: str) -> str:
         return self._values[name]
 
@@ -125,10 +122,8 @@ def with_block(data: bytes, values: Mapping[str, str]) -> bytes:
     """
     lines = [line for name, value in values.items() if (line := line_for(name, value)) is not None]
     block = b"\n".join([BEGIN, _ABOUT, *(line.encode() for line in lines), END, b""]) if lines else b""
-    found = _span(data)
-    if found is None:
-        return block + data
-    return data[: found[0]] + block + data[found[1] :]
+    begin, end = _span(data) or (0, 0)
+    return data[:begin] + block + data[end:]
 
 
 def in_block(data: bytes) -> dict[str, str] | None:
@@ -137,10 +132,9 @@ def in_block(data: bytes) -> dict[str, str] | None:
     Raises:
         NotReadable: its marks do not fit together, or a line is not of the form.
     """
-    found = _span(data)
-    if found is None:
+    if (found := _span(data)) is None:
         return None
-    return {each.name: each.value for each in assignments(_text(data[found[0] : found[1]]))}
+    return _variables(data[found[0] : found[1]])
 
 
 def outside(data: bytes) -> dict[str, str]:
@@ -150,12 +144,12 @@ def outside(data: bytes) -> dict[str, str]:
         NotReadable: as `in_block`.
     """
     begin, end = _span(data) or (0, 0)
-    return {each.name: each.value for each in assignments(_text(data[:begin] + data[end:]))}
+    return _variables(data[:begin] + data[end:])
 
 
-def _text(data: bytes) -> str:
+def _variables(data: bytes) -> dict[str, str]:
     try:
-        return data.decode()
+        return {each.name: each.value for each in assignments(data.decode())}
     except UnicodeDecodeError:
         raise NotReadable("is not UTF-8 text") from None
 

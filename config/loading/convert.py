@@ -60,8 +60,12 @@ def convert_known(values: dict[str, Any], type: type[T], findings: Findings, pla
         return values, convert(values, type)
     except msgspec.ValidationError:
         pass
-    for setting in list(values):  # find all of them
-        if not _fits(setting, values[setting], type, findings, place):
+    for setting, value in [*values.items()]:  # find all of them
+        try:
+            convert({setting: value}, type)
+        except msgspec.ValidationError as error:
+            path, text = _explain(str(error), type)
+            findings.wrong(place(path), text)
             del values[setting]
     return values, convert(values, type)
 
@@ -80,17 +84,6 @@ def _tables(
 
 def _place_below(place: Place, setting: str, keys: Keys) -> Keys:
     return place((setting, *keys))
-
-
-def _fits(setting: str, value: Any, type: type[Struct], findings: Findings, place: Place) -> bool:
-    """True if a setting can have that value; if not, the reason is among the findings."""
-    try:
-        convert({setting: value}, type)
-    except msgspec.ValidationError as error:
-        path, text = _explain(str(error), type)
-        findings.wrong(place(path), text)
-        return False
-    return True
 
 
 def convert(values: dict[str, Any], type: type[T]) -> T:
@@ -130,22 +123,16 @@ def _unknown(key: str, type: type[Struct]) -> str:
         return f"ignored: it is a table of the whole hub; write [{key}] in hubd.toml"
     if type is not HubConfig and key in HUB:
         return "ignored: it is a setting of the whole hub; in hubd.toml it stands above the first [table]"
-    if type is HubConfig and (table := _table_of(key)):
-        return f"ignored: it is a setting of [{table}]; write it below that"
     if type is HubConfig and key in UPSTREAM:
         return "ignored: it is a setting of one upstream; write it below [upstreams.NAME]"
+    holders = [table for table, its in tables(HubConfig).items() if key in declarations(its)]
+    if type is HubConfig and holders:
+        return f"ignored: it is a setting of [{holders[0]}]; write it below that"
     if below := _below_a_name(key, type):
         return f"ignored: it is a setting of one tool each; write {below}"
     near = nearest(key, type)
     hint = f'did you mean "{near[0]}"?' if near else f"known are: {', '.join(sorted(known))}"
     return f"ignored: unknown setting; {hint}"
-
-
-def _table_of(key: str) -> str | None:
-    """The table of the hub, and of nothing else, that this is a setting of."""
-    if key in UPSTREAM:
-        return None
-    return next((table for table, type in tables(HubConfig).items() if key in declarations(type)), None)
 
 
 def _below_a_name(key: str, type: type[Struct]) -> str:

@@ -8,6 +8,7 @@ to what is changed alone: hosts keep their history beside it.
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from msgspec import Struct
@@ -66,11 +67,10 @@ def scan(text: str, path: Sequence[str] | None = None) -> Node | None:
 
 def _is_plain(text: str) -> bool:
     """True if it is JSON as the standard has it: the fast reader takes every part of it."""
-    try:
+    with suppress(ValueError):
         json.loads(text.removeprefix(BOM))
-    except ValueError:
-        return False
-    return True
+        return True
+    return False
 
 
 def read(text: str) -> Any:

@@ -42,9 +42,6 @@ class SystemKeyring:
         self._silent: str | None = None
         """The refusal of the request that was not answered."""
 
-    def __repr__(self) -> str:
-        return f"<SystemKeyring {self._service}>"
-
     def get(self, name: str) -> str | None:
         return self._ask("get", name)
 
@@ -93,6 +90,4 @@ def hasty_keyring(total_s: float = PATIENCE_S) -> SystemKeyring:
     return SystemKeyring(Path(directories.state_dir()), total_s=total_s)
 
 
-@cache
-def _keyring_of(state: Path) -> SystemKeyring:
-    return SystemKeyring(state)
+_keyring_of = cache(SystemKeyring)

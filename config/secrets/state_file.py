@@ -31,9 +31,6 @@ class StateFile(Generic[T]):
         self._member, self._if_damaged, self._if_exposed = member, if_damaged, if_exposed
         self._type: Any = msgspec.defstruct("File", [("format", int), (member, dict[str, type])])  # type: ignore[valid-type]
 
-    def __repr__(self) -> str:
-        return f"<StateFile of {self._member}>"
-
     def read(self, path: Path) -> dict[str, T]:
         """All entries by name; none if there is no file. Blocks.
 
@@ -101,7 +98,7 @@ def read_secrets(path: Path) -> dict[str, KeptSecret]:
     """
     secrets = SECRETS.read(path)
     for name, kept in secrets.items():
-        is_hex = all(character in "0123456789abcdef" for character in kept.version)
+        is_hex = not kept.version.strip("0123456789abcdef")
         if not is_name(name) or (kept.value is None) != kept.keyring or not is_hex or NUL in (kept.value or ""):
             raise SECRETS.damage_error(path)
     return secrets

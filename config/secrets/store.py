@@ -63,9 +63,6 @@ class SecretStore:
         """
         return cls(secrets_path(), keyring or system_keyring())
 
-    def __repr__(self) -> str:
-        return f"<SecretStore {self.path}>"
-
     def names(self) -> dict[str, Place]:
         """The names of all secrets, and the place that keeps each.
 
@@ -140,12 +137,9 @@ class SecretStore:
             before = known.get(name)
             if stored.place == "file" and before is not None and before.value == value:
                 return before
-            version = secrets.token_hex(8)
-            if stored.place == "keyring":
-                known[name] = KeptSecret(version=version, keyring=True)
-            else:
-                known[name] = KeptSecret(version=version, value=value)
-            self._write(known)
+            in_keyring = stored.place == "keyring"
+            kept = KeptSecret(version=secrets.token_hex(8), value=None if in_keyring else value, keyring=in_keyring)
+            self._write({**known, name: kept})
         return before
 
     def remove(self, name: str) -> str:

@@ -6,13 +6,12 @@ be a secret is masked, as its setting declares: secrets, queries of URLs, argume
 The environment of a server is shown too (`hubd env`): each variable, and what says it.
 """
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from config.environment.passing import Patterns, passing
+from config.environment.passing import passing
 from config.errors import dot_keys, quote_toml
 from config.loading.assemble import Loaded
 from config.loading.gather import Gathered
@@ -48,16 +47,8 @@ def hub_settings(gathered: Gathered, *, defaults: bool) -> list[ShownSetting]:
     """The hub's own settings in the order of the schema, those of its tables one by one; `defaults`: also settings that
     no file has."""
     said = {} if gathered.main is None else gathered.main.settings
-    found: list[ShownSetting] = []
-    for name, declared in declarations(HubConfig).items():
-        if declared.table is not None:
-            for key, each in declarations(declared.table).items():
-                values = said.get(name, {})
-                values = values if isinstance(values, dict) else {}
-                if name != "defaults" or key in values:  # what no server has to have of them is shown with each
-                    found += _of_hub((name, key), values, each, gathered)
-        elif name != "upstreams":
-            found += _of_hub((name,), said, declared, gathered)
+    names = ((name, declared) for name, declared in declarations(HubConfig).items() if name != "upstreams")
+    found = (setting for name, declared in names for setting in _of_hub((name,), said, declared, gathered))
     return [setting for setting in found if defaults or setting.origin is not None]
 
 
@@ -67,29 +58,23 @@ def _of_hub(keys: Keys, values: Mapping[str, Any], declared: Declaration, gather
     value = values.get(keys[-1])
     below = declared.table or declared.rows or declared.named
     if below is not None:
-        rows = [(keys, value)] if declared.table is not None else _each_table(keys, value)
-        for path, row in rows:
+        for path, row in [(keys, value)] if declared.table is not None else _each_below(keys, value):
             said = row if isinstance(row, dict) else {}
             for key, inner in declarations(below).items():
-                if keys[0] != "defaults" or key in said:
+                if keys[0] != "defaults" or key in said:  # what no server has to have of them is shown with each
                     yield from _of_hub((*path, key), said, inner, gathered)
     elif main is not None and keys[-1] in values:
-        for path, each in [(keys, value)] if not isinstance(value, dict) else _each_below(keys, value):
+        for path, each in _each_below(keys, value) if isinstance(value, dict) else [(keys, value)]:
             origin = Origin(main.path, main.findings.line(path), main.layer)
             yield ShownSetting(path, mask_setting(path[-1], declared, each), origin)
     elif declared.default not in (None, {}):
         yield ShownSetting(keys, _plain(declared.default), None)
 
 
-def _each_below(keys: Keys, values: Mapping[str, Any]) -> list[tuple[Keys, Any]]:
-    return [((*keys, key), value) for key, value in values.items()]
-
-
-def _each_table(keys: Keys, values: Any) -> list[tuple[Keys, Any]]:
-    """The tables of a list, or of a mapping of names."""
-    if isinstance(values, dict):
-        return _each_below(keys, values)
-    return [((*keys, str(number)), row) for number, row in enumerate(values if isinstance(values, list) else [])]
+def _each_below(keys: Keys, values: Any) -> Iterator[tuple[Keys, Any]]:
+    """The values in a mapping or a list, each with the keys that lead to it."""
+    pairs = values.items() if isinstance(values, dict) else enumerate(values if isinstance(values, list) else ())
+    return (((*keys, str(key)), value) for key, value in pairs)
 
 
 def upstreams(gathered: Gathered, *, defaults: bool) -> list[ShownUpstream]:
@@ -178,12 +163,8 @@ def _plain(value: Any) -> Any:
 def as_toml(value: Any) -> str:
     """A value as TOML writes it."""
     match value:
-        case bool():
-            return "true" if value else "false"
-        case float():
-            return str(value) if math.isfinite(value) else str(value).removesuffix("inity")
-        case int():
-            return str(value)
+        case bool() | int() | float():
+            return str(value).lower()
         case list() | tuple():
             return f"[{', '.join(as_toml(each) for each in value)}]"
         case dict():
@@ -253,8 +234,7 @@ def show_environment(loaded: Loaded, name: str | None = None, config: UpstreamCo
     `loaded`. Without a name: what a server gets of which only `[defaults]` say anything."""
     config = config or (None if name is None else loaded.config.upstreams.get(name))
     settings = loaded.config.defaults if config is None else config
-    patterns: Patterns = settings.pass_
-    found = passing(loaded.environ, patterns)
+    found = passing(loaded.environ, settings.pass_)
     env_file = str(loaded.files[0].with_name("hubd.env")) if loaded.files else None
     shown = {}
     for variable, value in found.passed.items():
@@ -271,13 +251,10 @@ def show_environment(loaded: Loaded, name: str | None = None, config: UpstreamCo
         origin = loaded.origins.get((*table, "env", variable))
         file, line = (None, None) if origin is None else (str(origin.file), origin.line)
         shown[variable] = ShownVariable(name=variable, value=MASK, source="configuration", file=file, line=line)
+    withheld = [(name, why) for name, why in sorted(found.withheld.items()) if name not in settings.env]
     return ShownEnvironment(
         variables=tuple(shown[variable] for variable in sorted(shown)),
-        withheld=tuple(
-            WithheldVariable(name=variable, reason=reason)
-            for variable, reason in sorted(found.withheld.items())
-            if variable not in settings.env
-        ),
+        withheld=tuple(WithheldVariable(name=name, reason=why) for name, why in withheld),
     )
 
 

@@ -8,6 +8,7 @@ import inspect
 import textwrap
 from collections.abc import Mapping
 from functools import cache
+from itertools import pairwise
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -34,12 +35,8 @@ def schema(*, project: bool = False) -> dict[str, Any]:
         whole["properties"] = {"upstreams": whole["properties"]["upstreams"]}
         whole["description"] = "MCP servers for hosts that work in this folder; they count after `hubd trust`."
     whole["properties"] = {"$schema": {"type": "string", "description": "For editors."}, **whole["properties"]}
-    return {"$schema": DIALECT, "title": name, **whole, "$defs": {"upstream": _upstream()}}
-
-
-def _upstream() -> dict[str, Any]:
-    both = {"required": ["command", "url"]}
-    return {**_object(UpstreamConfig), "not": both}
+    upstream = {**_object(UpstreamConfig), "not": {"required": ["command", "url"]}}
+    return {"$schema": DIALECT, "title": name, **whole, "$defs": {"upstream": upstream}}
 
 
 def _object(type: type[Struct]) -> dict[str, Any]:
@@ -95,9 +92,8 @@ def descriptions(type: type[Struct]) -> Mapping[str, str]:
     for each in (type, type.__base__):
         if each not in (None, Struct):
             found |= _texts_below(each)
-    return {
-        name: found[declared.attribute] for name, declared in declarations(type).items() if declared.attribute in found
-    }
+    settings = declarations(type).items()
+    return {name: found[declared.attribute] for name, declared in settings if declared.attribute in found}
 
 
 def _texts_below(type: Any) -> dict[str, str]:
@@ -105,9 +101,8 @@ def _texts_below(type: Any) -> dict[str, str]:
     [body] = ast.parse(textwrap.dedent(inspect.getsource(type))).body
     assert isinstance(body, ast.ClassDef)
     found = {}
-    for line, below in zip(body.body, body.body[1:], strict=False):
-        if not isinstance(line, ast.AnnAssign) or not isinstance(line.target, ast.Name):
-            continue
-        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
-            found[line.target.id] = " ".join(str(below.value.value).split())
+    for pair in pairwise(body.body):
+        match pair:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=text)):
+                found[name] = " ".join(str(text).split())
     return found
