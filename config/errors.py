@@ -38,10 +38,11 @@ def dot_keys(keys: Sequence[str]) -> str:
 def quote_toml(text: str) -> str:
     """Text as TOML writes it, on one line and without what a terminal would obey."""
     quoted = json.dumps(text, ensure_ascii=False)
-    return quoted if quoted.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in quoted)
+    return quoted if quoted.isprintable() else "".join(c if c.isprintable() else escape(c) for c in quoted)
 
 
-def _escape(character: str) -> str:
+def escape(character: str) -> str:
+    """A character as TOML and JSON write it by its number."""
     return f"\\u{ord(character):04x}" if ord(character) < 1 << 16 else f"\\U{ord(character):08x}"
 
 

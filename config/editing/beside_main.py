@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -80,12 +81,8 @@ def without(text: str, name: str) -> Edit:
 
 def marks_of_removal(text: str) -> set[str]:
     """The marks in such a file: first lines of blocks, and digests."""
-    found = set()
-    lines = text.splitlines()
-    for before, line in zip(["", *lines], lines, strict=False):
-        if mark := _REMOVED.fullmatch(line):
-            found |= {before, mark[1]}
-    return found
+    pairs = pairwise(["", *text.splitlines()])
+    return {each for before, line in pairs if (mark := _REMOVED.fullmatch(line)) for each in (before, mark[1])}
 
 
 def digest_of(values: Mapping[str, Any]) -> str:

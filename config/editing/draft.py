@@ -83,7 +83,7 @@ class Draft:
         if is_reserved(name):
             raise EditError(f'"{name}" is the name of the hub itself; give the server another one')
         if name in self.upstreams:
-            raise EditError(f'there is a server "{name}" already, in {_place(self.upstreams[name].used[-1])}')
+            raise EditError(f'there is a server "{name}" already, in {self.upstreams[name].used[-1].origin(())}')
         self._edit(self._own_main(), lambda text: serverfile.insert(OWN, text, name, values), name)
 
     def remove(self, name: str) -> TableInFile | None:
@@ -148,8 +148,8 @@ class Draft:
         if entry is None:
             self._edit(self._own_main(), lambda text: serverfile.insert(OWN, text, name, {setting: value}), name)
         else:
-            _, key = _shape(entry)
-            self._edit(entry.source.path, lambda text: serverfile.assign(OWN, text, key, setting, value), name)
+            change = partial(serverfile.assign, OWN, key=_shape(entry)[1], setting=setting, value=value)
+            self._edit(entry.source.path, change, name)
 
     def put_profile(self, name: str, settings: Mapping[str, Any]) -> None:
         """A profile with these settings, in the main file; what else it has stays.
@@ -199,11 +199,10 @@ class Draft:
         below = stack.used[stack.used.index(entry) + 1 :]
         if any("disabled" in each.table.values for each in below):
             return None
-        _, key = _shape(entry)
         text = self._begin(entry.source.path)
-        if entry.table.values == {"disabled": True}:
-            with suppress(EditRefused):
-                return serverfile.remove(OWN, text, key)
+        with suppress(EditRefused):
+            if entry.table.values == {"disabled": True}:
+                return serverfile.remove(OWN, text, _shape(entry)[1])
         with suppress(EditRefused):
             return toml.drop(text, entry.table.place(()), "disabled", True)
         return None
@@ -271,12 +270,10 @@ class Draft:
     def _stack(self, name: str) -> Stack:
         if name in self.upstreams:
             return self.upstreams[name]
-        near = get_close_matches(name, self.upstreams, 1)
-        hint = f'did you mean "{near[0]}"?' if near else f"there are: {', '.join(self.upstreams)}"
-        if not self.upstreams:
-            hint = (
-                "the configuration names none. Without one a hub serves the demo, which goes with the first `hubd add`"
-            )
+        hint = "the configuration names none. Without one a hub serves the demo, which goes with the first `hubd add`"
+        if self.upstreams:
+            near = get_close_matches(name, self.upstreams, 1)
+            hint = f'did you mean "{near[0]}"?' if near else f"there are: {', '.join(self.upstreams)}"
         raise EditError(f'there is no server "{name}"; {hint}')
 
     def _own_main(self) -> Path:
@@ -345,8 +342,7 @@ def _shape(entry: TableInFile) -> tuple[Shape, str]:
     """The shape of the file, and its name for this server."""
     *root, key = entry.table.place(())
     suffix = entry.source.path.suffix
-    is_yaml = suffix in YAML_SUFFIXES
-    return Shape("json" if suffix in JSON_SUFFIXES else "yaml" if is_yaml else "toml", tuple(root)), key
+    return Shape("json" if suffix in JSON_SUFFIXES else "yaml" if suffix in YAML_SUFFIXES else "toml", tuple(root)), key
 
 
 def _remove(shape: Shape, key: str, text: str, *, is_imported: bool) -> Edit:
@@ -354,8 +350,3 @@ def _remove(shape: Shape, key: str, text: str, *, is_imported: bool) -> Edit:
         with suppress(EditRefused):
             return without(text, key)
     return serverfile.remove(shape, text, key)
-
-
-def _place(entry: TableInFile) -> str:
-    origin = entry.origin(())
-    return f"{origin.file}, line {origin.line}" if origin.line else str(origin.file)

@@ -29,6 +29,9 @@ class Origin(Struct, frozen=True):
     line: int | None
     layer: Layer
 
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.line}" if self.line else str(self.file)
+
 
 class TableInFile(Struct, frozen=True):
     """One table and the file it stands in."""
@@ -160,6 +163,5 @@ def _of_layer(name: str, layer: Layer, entries: list[TableInFile]) -> Iterator[T
         return
     yield from here[:1]
     for entry in here[1:]:
-        first = here[0].origin(())
-        where = f"{first.file}, line {first.line}" if first.line else str(first.file)
-        entry.source.findings.wrong(entry.table.place(()), f'"{name}" is also in {where}; keep one of them')
+        text = f'"{name}" is also in {here[0].origin(())}; keep one of them'
+        entry.source.findings.wrong(entry.table.place(()), text)

@@ -61,17 +61,14 @@ class Variables:
         if project is not None:
             self._provided |= {"workspaceFolder": str(project), "workspaceFolderBasename": project.name}
 
-    def expand(self, text: str, given: list[str] | None = None) -> str:
-        """`text` with every reference replaced; what comes in is not looked at again. `given` gets the values that
-        variables of the environment and files gave.
+    def expand(self, text: str) -> str:
+        """`text` with every reference replaced; what comes in is not looked at again.
 
         Raises:
             Missing: a variable is not set, or a file cannot be read.
             Unresolved: a reference is malformed.
         """
-        if "${" not in text:
-            return text
-        return _REFERENCE.sub(partial(self._replace, given=given), text)
+        return _REFERENCE.sub(self._replace, text) if "${" in text else text
 
     def expand_for_server(self, text: str) -> str:
         """`text` of a server's setting, likewise, with references to what is read later marked.
@@ -84,7 +81,8 @@ class Variables:
         return _REFERENCE.sub(self._replace_or_mark, text) if "${" in text else text
 
     def expand_fixed(self, text: str, given: list[str]) -> str:
-        """`text` of an argument that a profile fixes, likewise. `given` as for `expand`.
+        """`text` of an argument that a profile fixes, likewise. `given` gets the values that
+        variables of the environment and files gave.
 
         Raises:
             Missing: as `expand`; or there is no secret of a name.
@@ -162,17 +160,14 @@ class Variables:
         found = _VARIABLE.fullmatch(inner)
         if found is None or inner.startswith("workspaceFolder"):
             raise Unresolved(_meaningless(inner, forms))
-        value = self.environ.get(found["name"])
-        default = found["default"]
+        name, default = str(found["name"]), found["default"]
+        value = self.environ.get(name)
         if default is not None and not value:
             return default
         if value is None:
-            name = str(found["name"])
             keep = f"run `hubd secret set {name}`, " if forms == SERVER_FORMS else ""
-            raise Missing(
-                f"the variable {name} is not set: {keep}set it in the environment of hubd, or in hubd.env beside "
-                f"hubd.toml, or give it a default as in ${{{name}:-default}}"
-            )
+            text = f"the variable {name} is not set: {keep}set it in the environment of hubd, or in hubd.env beside"
+            raise Missing(f"{text} hubd.toml, or give it a default as in ${{{name}:-default}}")
         given.append(value)
         return value
 
@@ -236,10 +231,8 @@ def _reference(match: re.Match[str]) -> Reference | None:
 def _meaningless(inner: str, forms: str) -> str:
     kind = inner.partition(":")[0]
     if kind == "input":
-        return (
-            f"`${{{inner}}}` is a value that an editor asks for, and hubd cannot ask: put it into an environment "
-            "variable or a file, and write ${VAR} or ${file:path}"
-        )
+        text = f"`${{{inner}}}` is a value that an editor asks for, and hubd cannot ask: put it into an environment"
+        return f"{text} variable or a file, and write ${{VAR}} or ${{file:path}}"
     if kind.startswith("workspaceFolder"):
         return f"`${{{inner}}}` has a meaning only in the files of a project, .hubd.toml and .mcp.json: write a path"
     return f"`${{{inner}}}` means nothing here: write {forms}"

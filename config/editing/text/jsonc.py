@@ -75,7 +75,8 @@ def _is_heading(text: str, node: Node, at: int, before: int, start: int) -> bool
     """True if the comments at `start` are rather about the members below them than about the first of these."""
     above = [_gap(text, node, number).partition("\n")[2] for number in range(len(node.members))]
     has_groups = any(number != at and _COMMENT.search(gap) for number, gap in enumerate(above))
-    if not has_groups or at + 1 == len(node.members) or not (at == 0 or _ends_empty(text[before:start])):
+    is_below_empty = text[before:start].rstrip(" \t").replace("\r", "").endswith("\n\n")
+    if not has_groups or at + 1 == len(node.members) or not (at == 0 or is_below_empty):
         return False
     following = node.members[at + 1]
     behind = text[following.end : _end_with_comments(text, following) or following.end]
@@ -85,11 +86,6 @@ def _is_heading(text: str, node: Node, at: int, before: int, start: int) -> bool
 def _gap(text: str, node: Node, at: int) -> str:
     """The text between a member and the comma or bracket before it."""
     return text[_end_of_previous(text, node, at) : node.members[at].start]
-
-
-def _ends_empty(gap: str) -> bool:
-    """True if there is an empty line at the end."""
-    return gap.rstrip(" \t").replace("\r", "").endswith("\n\n")
 
 
 KEPT: Final = 3
@@ -105,7 +101,7 @@ def read(text: str, path: Sequence[str] = ()) -> Any:
     Raises:
         EditRefused: it cannot be read, or is no object.
     """
-    node = _scan(text, path)
+    node = _scan(text, tuple(path))
     if node is None:
         return {}
     if not isinstance(node.value, dict):
@@ -119,10 +115,9 @@ def insert(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
     Raises:
         EditRefused: it cannot be read, or something else than an object is in the way.
     """
-    node = _scan(text, path)
+    node = _scan(text, tuple(path))
     if node is None:
-        new = render(nest(path, key, value), "  ", newline(text)) + newline(text)
-        return Edit(len(text), "", new)
+        return Edit(len(text), "", render(nest(path, key, value), "  ", newline(text)) + newline(text))
     unit = _unit(text, node)
     for number, name in enumerate(path):
         _require_object(node, path[:number])
@@ -161,9 +156,7 @@ def remove(text: str, path: Sequence[str], key: str, *, comments: bool = True) -
     if followed and comma < end:
         return Edit(start, text[start:end], "")
     if followed:
-        if (
-            at + 1 < len(node.members) and "\n" not in text[comma : node.members[at + 1].start]
-        ):  # it is on the same line
+        if at + 1 < len(node.members) and "\n" not in text[comma : node.members[at + 1].start]:  # on the same line
             after = _INDENT.match(text, comma + 1)
             return _cut(text, member.start, end, comma, after.end() if after else comma + 1)
         return _cut(text, start, end, comma, comma + 1)
@@ -182,11 +175,8 @@ def assign(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
     node = _object_at(text, path)
     member = _member(node, key)
     if member is None:
-        root = _scan(text, path)
-        assert root is not None
-        return _append(text, node, key, value, _unit(text, root))
-    start, end = member.node.start, member.node.end
-    return Edit(start, text[start:end], json.dumps(value, ensure_ascii=False))
+        return _append(text, node, key, value, _unit(text, _scan(text, tuple(path)) or node))
+    return Edit(member.node.start, text[member.node.start : member.end], json.dumps(value, ensure_ascii=False))
 
 
 def render(value: Any, unit: str | None, line: str = "\n", indent: str = "") -> str:
@@ -203,17 +193,13 @@ def render(value: Any, unit: str | None, line: str = "\n", indent: str = "") -> 
     return f"{{{line}{indent}{unit}{inner}{line}{indent}}}"
 
 
-def _scan(text: str, path: Sequence[str]) -> Node | None:
+@lru_cache(maxsize=KEPT)
+def _scan(text: str, path: tuple[str, ...]) -> Node | None:
+    """The document. Each step of a change asks for the text before it, or after it."""
     try:
-        return _scan_once(text, tuple(path))
+        return scan(text, path)
     except Problem as problem:
         raise refusal(problem) from None
-
-
-@lru_cache(maxsize=KEPT)
-def _scan_once(text: str, path: tuple[str, ...]) -> Node | None:
-    """Each step of a change asks for the text before it, or after it."""
-    return scan(text, path)
 
 
 def _member(node: Node, key: str) -> Member | None:
@@ -237,7 +223,7 @@ def nest(path: Sequence[str], key: str, value: Any) -> dict[str, Any]:
 
 
 def _object_at(text: str, path: Sequence[str]) -> Node:
-    node = _scan(text, path)
+    node = _scan(text, tuple(path))
     for number, name in enumerate(path):
         member = None if node is None else _member(node, name)
         if member is None:
@@ -290,10 +276,9 @@ def _own_line(text: str, member: Member) -> bool:
 def _unit(text: str, root: Node) -> str:
     """One step of indentation."""
     for member in root.members:
-        if _own_line(text, member):
-            step = _indent_of(text, member.start).removeprefix(_indent_of(text, root.start))
-            if step:
-                return step
+        step = _indent_of(text, member.start).removeprefix(_indent_of(text, root.start))
+        if step and _own_line(text, member):
+            return step
     return "  "
 
 

@@ -5,6 +5,7 @@ document that was meant; otherwise it is refused. Pure.
 """
 
 import copy
+from contextlib import suppress
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -145,18 +146,15 @@ def _with(shape: Shape, document: Any, key: str, value: dict[str, Any]) -> Any:
         return document
     holder = document
     for name in shape.root:
-        holder[name] = holder.get(name) or {}
-        holder = holder[name]
+        holder[name] = holder = holder.get(name) or {}
     holder[key] = value
     return document
 
 
 def _check(shape: Shape, text: str, edit: Edit, meant: Any) -> Edit:
-    try:
+    with suppress(EditRefused):
         if plain(shape, read(shape, edit.apply(text))) == plain(shape, meant):
             return edit
-    except EditRefused:
-        pass
     raise EditRefused("it is written in a way that cannot be edited for certain")
 
 

@@ -7,6 +7,8 @@ of its own is refused.
 import json
 import re
 from collections.abc import Sequence
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +16,7 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from config.editing.text.change import Edit, EditRefused, newline, refusal
+from config.errors import escape
 from config.loading.document import parse, statements_of_toml
 from config.loading.safe_reading import Keys, Problem
 
@@ -52,9 +55,7 @@ def insert(text: str, path: Sequence[str], key: str, value: dict[str, Any]) -> E
     body = render(path, key, value).replace("\n", line)
     if not text.strip("\ufeff \t\r\n"):
         return Edit(len(text), "", body + line)
-    if not text.endswith("\n"):
-        return Edit(len(text), "", line + line + body)
-    return Edit(len(text), "", line + body + line)
+    return Edit(len(text), "", line + body + line if text.endswith("\n") else line + line + body)
 
 
 def remove(text: str, path: Sequence[str], key: str) -> Edit:
@@ -90,9 +91,7 @@ def assign(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
         return edit
     try:
         document = tomlkit.parse(text)
-        table: Any = document
-        for name in path:
-            table = table[name]
+        table: Any = reduce(getitem, path, document)
         if document.as_string() != text:
             raise EditRefused("it would not stay as it is elsewhere")
         table[key] = tomlkit.parse(_setting(key, value))[key] if _is_long(key, value) else value
@@ -109,11 +108,12 @@ def drop(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
     """
     lines = text.split("\n")
     number = _line_of(text, (*path, key))
-    if number is not None and number < len(lines) and lines[number - 1].strip() == f"{_key(key)} = {_inline(value)}":
+    line = f"{_key(key)} = {_inline(value)}"
+    if number is not None and number < len(lines) and lines[number - 1].strip() == line:
         edit = Edit(_start_of(lines, number), f"{lines[number - 1]}\n", "")
         if _meant(text, edit, path, key, None):
             return edit
-    raise EditRefused(f"there is no line `{_key(key)} = {_inline(value)}`")
+    raise EditRefused(f"there is no line `{line}`")
 
 
 def _below_header(text: str, path: Sequence[str], key: str, value: Any) -> Edit | None:
@@ -146,9 +146,7 @@ def _meant(text: str, edit: Edit, path: Sequence[str], key: str, value: Any) -> 
     """True if the edit adds that `key` is `value`, or with None takes it away, and changes nothing else."""
     meant: Any = read(text)
     try:
-        table = meant
-        for name in path:
-            table = table[name]
+        table = reduce(getitem, path, meant)
         if (key in table) is (value is not None):
             return False
         if value is None:
@@ -174,13 +172,9 @@ def _setting(key: str, value: Any) -> str:
 
 
 def _is_long(key: str, value: Any) -> bool:
-    if (
-        not isinstance(value, list | tuple)
-        or len(value) < LONG_LIST
-        or not all(isinstance(each, str) for each in value)
-    ):
+    if not isinstance(value, list | tuple) or len(value) < LONG_LIST:
         return False
-    return len(_key(key)) + len(_inline(value)) > LINE_CHARS
+    return all(isinstance(each, str) for each in value) and len(_key(key)) + len(_inline(value)) > LINE_CHARS
 
 
 def _key(name: str) -> str:
@@ -200,17 +194,16 @@ def _inline(value: Any) -> str:
 
 def text_of(value: str) -> str:
     """A basic string of TOML: as in JSON, but what cannot be seen is escaped, and other characters are not."""
-    return _UNSEEN.sub(_escape, json.dumps(value, ensure_ascii=False))
+    return _escape_unseen(json.dumps(value, ensure_ascii=False))
 
 
 def comment_of(text: str) -> str:
     """A comment of one line: what would end it, and what cannot be seen, is escaped."""
-    return f"# {_UNSEEN.sub(_escape, text)}"
+    return f"# {_escape_unseen(text)}"
 
 
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
+def _escape_unseen(text: str) -> str:
+    return _UNSEEN.sub(lambda found: escape(found[0]), text)
 
 
 def _table(document: Any, path: Sequence[str]) -> Any:

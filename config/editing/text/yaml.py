@@ -6,7 +6,7 @@ change by reading the result.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -59,7 +59,9 @@ def insert(text: str, path: Sequence[str], key: str, value: dict[str, Any], *, l
         if node.flow_style:
             raise EditRefused(f'"{name}" is written in one line, with brackets')
         indent = _column(text, node.start_mark.index)
-        return _after(text, _end(text, holder, node), _indent(_lines(key, value, listed=listed), indent))
+        lines = _indent(_lines(key, value, listed=listed), indent)
+        end = line_end(text, _end(text, holder, node))
+        return Edit(end, "", newline(text) + newline(text).join(lines))
     if isinstance(node, yaml.ScalarNode) and node.value not in ("", "~", "null"):
         raise EditRefused(f'"{name}" is not a {"list" if listed else "mapping"}')
     colon = text.index(":", holder.end_mark.index) + 1
@@ -144,20 +146,15 @@ def _locate(text: str, path: Sequence[str], key: str) -> tuple[yaml.Node, Any, i
     found = None if root is None else _member(root, name)
     if found is None or not isinstance(found[1], yaml.MappingNode | yaml.SequenceNode):
         raise EditRefused(f'there is no "{name}"')
-    holder = found[0]
-    node: Any = found[1]
-    entry = _entry(node, key)
-    if entry is None:
+    holder, node = found[0], cast(Any, found[1])
+    if (entry := _entry(node, key)) is None:
         raise EditRefused(f'there is no "{key}"')
     if node.flow_style:
         raise EditRefused(f'"{name}" is written in one line, with brackets')
     if isinstance(node, yaml.MappingNode):
-        start = next(k for k, value in node.value if value is entry).start_mark.index
-        end = _end(text, next(k for k, value in node.value if value is entry), entry)
-    else:
-        start = text.rindex("-", 0, entry.start_mark.index + 1)
-        end = _end(text, entry, entry)
-    return holder, node, start, end
+        name_node = next(each for each, value in node.value if value is entry)
+        return holder, node, name_node.start_mark.index, _end(text, name_node, entry)
+    return holder, node, text.rindex("-", 0, entry.start_mark.index + 1), _end(text, entry, entry)
 
 
 def _entry(node: Any, key: str) -> yaml.Node | None:
@@ -205,12 +202,6 @@ def _indent(lines: list[str], indent: str) -> list[str]:
     return [indent + line for line in lines]
 
 
-def _after(text: str, at: int, lines: list[str]) -> Edit:
-    """Lines behind the line of `at`."""
-    line = newline(text)
-    return Edit(line_end(text, at), "", line + line.join(lines))
-
-
 def _new_root(text: str, root: yaml.MappingNode | None, name: str, lines: list[str]) -> Edit:
     """A new key at the end of the file."""
     if root is not None and root.flow_style:
@@ -218,6 +209,4 @@ def _new_root(text: str, root: yaml.MappingNode | None, name: str, lines: list[s
     indent = "" if root is None else _column(text, root.start_mark.index)
     line = newline(text)
     body = line.join(_indent([f"{name}:", *_indent(lines, "  ")], indent))
-    if text and not text.endswith("\n"):
-        return Edit(len(text), "", line + body)
-    return Edit(len(text), "", body + line)
+    return Edit(len(text), "", line + body if text and not text.endswith("\n") else body + line)
