@@ -126,10 +126,10 @@ class FleetGate:
         id = headers.get("mcp-session-id")
         if id is None or id in self._endpoint.sessions:
             return None
-        origin = self._durable.origin(id, inbound.identity, inbound.view)
+        origin = self._durable.read_id(id, inbound.identity, inbound.view)
         if origin is None:
             return None
-        return Elsewhere((origin.run,), origin.name, origin.minted, origin.youthful)
+        return Elsewhere((origin.run,), origin.name, origin.minted, self._durable.is_youthful(origin))
 
     async def _take_over(self, name: str, inbound: Inbound) -> None:
         """Revive a session that this hub has claimed."""

@@ -56,25 +56,34 @@ MAX_RUNS: Final = 8
 _PURPOSE: Final = "session"
 
 
-class _Handshake(Struct, array_like=True, frozen=True):
+class Handshake(Struct, array_like=True, frozen=True):
     """The signed content of a session id."""
 
-    run: str
-    name: str
-    minted: int
-    version: str
-    capabilities: dict[str, Raw]
-    info: dict[str, str]
+    run: str = ""
+    """The run of the hub that made the id."""
+    name: str = ""
+    """Short name for the id; "": the session cannot be revived."""
+    minted: int = 0
+    """The time of day at which the session began, in seconds."""
+    version: str = ""
+    capabilities: dict[str, Raw] = {}
+    info: dict[str, str] = {}
 
 
-class _Kept(Struct, array_like=True, frozen=True):
+class KeptFacts(Struct, array_like=True, frozen=True):
+    """The settings of a session beyond its handshake, and what its host was shown last."""
+
     minted: int
     run: str
+    """The run of the hub that showed it."""
     level: str | None = None
     uris: list[str] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
+    """Methods of list-changed notifications that the host has not received."""
     view: str | None = None
+    """The key of its view; None: that of the endpoint."""
     workplace: str = ""
+    """The directory that it worked in, if that is in a project; "": none."""
 
     @property
     def chars(self) -> int:
@@ -82,46 +91,14 @@ class _Kept(Struct, array_like=True, frozen=True):
         return sum(map(len, self.uris)) + len(self.workplace)
 
 
-class Shown(Struct, frozen=True):
-    """The view that a host was shown last."""
-
-    run: str = ""
-    """The run of the hub that showed it."""
-    view: str | None = None
-    """The key of its view; None: that of the endpoint."""
-    workplace: str = ""
-    """The directory that it worked in, if that is in a project; "": none."""
-
-
 class Past(Struct, frozen=True):
-    """A session of an earlier run."""
+    """A session that a later run may know by its id."""
 
     id: str
-    name: str
-    """Short name for the id; "": the session cannot be revived."""
-    minted: int = 0
-    """Seconds of the time of day."""
-    version: str = ""
-    capabilities: dict[str, Raw] = {}
-    info: dict[str, str] = {}
-    level: str | None = None
-    uris: tuple[str, ...] = ()
+    handshake: Handshake = Handshake()
+    kept: KeptFacts = KeptFacts(0, "")
     lists: dict[str, str] = {}
     """Digests of the lists that the host may have seen; empty: unknown."""
-    missed: tuple[str, ...] = ()
-    """Methods of list-changed notifications that the host has not received."""
-    was_shown: Shown = Shown()
-
-
-class Minted(Struct, frozen=True):
-    """Origin of a session, read from its id."""
-
-    name: str
-    run: str
-    minted: int
-    """The time of day at which it began, in seconds."""
-    youthful: bool
-    """True if it may be revived."""
 
 
 class DurableSessions:
@@ -164,21 +141,21 @@ class DurableSessions:
         info = {key: text for key, text in names.items() if text}
         name = secrets.token_urlsafe(16)
         minted = max(int(self._wall()), self._floor() + 1)  # sooner, and it could not be revived
-        handshake = _Handshake(self.run_id, name, minted, version, capabilities, info)
+        handshake = Handshake(self.run_id, name, minted, version, capabilities, info)
         front = self._replica and f"{self._replica}~"
         id = front + self._signer.sign(_PURPOSE, msgspec.json.encode(handshake), _bind(identity, view, self._replica))
         if len(id) > MAX_ID:
-            return Past(front + secrets.token_urlsafe(32), "")
-        return Past(id, name, minted)
+            return Past(front + secrets.token_urlsafe(32))
+        return Past(id, handshake)
 
-    def _read_id(self, id: str, identity: Identity, view: View) -> _Handshake | None:
+    def read_id(self, id: str, identity: Identity, view: View) -> Handshake | None:
         """Read an id that a hub of this key made for `identity`; None: it is no such id, or its session is over."""
         if len(id) > MAX_ID:
             return None
         replica, _, signed = id.rpartition("~")
         try:
             found = msgspec.json.decode(
-                self._signer.open(_PURPOSE, signed, _bind(identity, view, replica)), type=_Handshake
+                self._signer.open(_PURPOSE, signed, _bind(identity, view, replica)), type=Handshake
             )
         except (InvalidSeal, msgspec.DecodeError):
             return None
@@ -186,13 +163,9 @@ class DurableSessions:
             return None
         return found
 
-    def _is_youthful(self, found: _Handshake) -> bool:
+    def is_youthful(self, found: Handshake) -> bool:
+        """True if the session may be revived."""
         return abs(self._wall() - found.minted) < LIFE_S and found.minted > self._floor()
-
-    def origin(self, id: str, identity: Identity, view: View) -> Minted | None:
-        """The origin of a session, by its id; None: there is no such session."""
-        found = self._read_id(id, identity, view)
-        return None if found is None else Minted(found.name, found.run, found.minted, self._is_youthful(found))
 
     def find(
         self,
@@ -209,24 +182,12 @@ class DurableSessions:
 
         `claimed`: this hub has taken the session over, wherever it began; `kept` is what its last hub published of it.
         """
-        found = self._read_id(id, identity, view)
-        if found is None or not self._is_youthful(found) or (found.run == self.run_id and not claimed):
+        found = self.read_id(id, identity, view)
+        if found is None or not self.is_youthful(found) or (found.run == self.run_id and not claimed):
             return None
-        known = _decode(kept) or self._find(found.name) or _Kept(found.minted, found.run)
+        known = _decode(kept) or self._find(found.name) or KeptFacts(found.minted, found.run)
         key = (shown or view).key if known.view is None else known.view
-        return Past(
-            id,
-            found.name,
-            found.minted,
-            found.version,
-            found.capabilities,
-            found.info,
-            known.level,
-            tuple(known.uris),
-            self._lists(known.run).get(key, {}),
-            tuple(known.missed),
-            Shown(known.run, known.view, known.workplace),
-        )
+        return Past(id, found, known, self._lists(known.run).get(key, {}))
 
     def _floor(self) -> int:
         """Time before which sessions are not revived, since the journal has forgotten which of them are over."""
@@ -234,21 +195,21 @@ class DurableSessions:
 
     # --- the journal
 
-    def keep(self, past: Past, level: str | None, uris: list[str], missed: list[str], shown: Shown) -> None:
+    def keep(self, past: Past, kept: KeptFacts) -> None:
         """Keep the settings of a session beyond its handshake, the notifications that its host has not received, and
         what it is shown."""
-        if past.name:
-            self._drop(past.name)
-            kept = _Kept(past.minted, shown.run, level, uris[:MAX_URIS], missed, shown.view, shown.workplace)
+        if name := past.handshake.name:
+            self._drop(name)
+            kept = structs.replace(kept, uris=kept.uris[:MAX_URIS])
             if self.kept_chars + kept.chars > MAX_KEPT_CHARS:
                 kept = structs.replace(kept, uris=[], workplace="")
-            self._odometer.put("kept", past.name, msgspec.to_builtins(kept))
+            self._odometer.put("kept", name, msgspec.to_builtins(kept))
             self.kept_chars += kept.chars
-            self._publish_kept(past.name, kept)
+            self._publish_kept(name, kept)
             for oldest in self._journal.keys("kept")[:-MAX_KEPT]:
                 self._drop(oldest)
 
-    def _publish_kept(self, name: str, kept: _Kept) -> None:
+    def _publish_kept(self, name: str, kept: KeptFacts) -> None:
         kept = structs.replace(kept, workplace="")  # which is of this machine
         told = msgspec.json.encode(kept)
         if len(told) > MAX_FACT_BYTES:
@@ -266,9 +227,9 @@ class DurableSessions:
 
     def end(self, past: Past) -> None:
         """Note that a session is over for good."""
-        if past.name:
-            self.end_elsewhere(past.name, past.minted)
-            self._publish_fact(f"over/{past.name}", b"1")
+        if name := past.handshake.name:
+            self.end_elsewhere(name, past.handshake.minted)
+            self._publish_fact(f"over/{name}", b"1")
 
     def end_elsewhere(self, name: str, minted: int) -> None:
         """Remember that another hub has ended a session, in case all who know it are gone one day."""
@@ -295,8 +256,8 @@ class DurableSessions:
 
     def give_up(self, past: Past) -> None:
         """Forget a session that goes on at another hub."""
-        if past.name:
-            self._drop(past.name)
+        if past.handshake.name:
+            self._drop(past.handshake.name)
 
     def note_lists(self, view: View, digests: dict[str, str]) -> None:
         """Keep digests of the lists of a view."""
@@ -307,8 +268,8 @@ class DurableSessions:
     def _lists(self, run: str) -> dict[str, dict[str, str]]:
         return _read(self._journal.get("lists", run), dict[str, dict[str, str]]) or {}
 
-    def _find(self, name: str) -> _Kept | None:
-        kept: _Kept | None = _read(self._journal.get("kept", name), _Kept)
+    def _find(self, name: str) -> KeptFacts | None:
+        kept: KeptFacts | None = _read(self._journal.get("kept", name), KeptFacts)
         return kept
 
     def record_run(self) -> None:
@@ -352,18 +313,14 @@ class DurableSessions:
 
 def _bind(identity: Identity, view: View, replica: str = "") -> bytes:
     """The binding of an id: principal, host, view, and the name at its front, so that a session has only one id."""
-    whose = (
-        identity.principal,
-        identity.host,
-        view.name or None,
-        *([f"~{identity.profile}"] if identity.profile else []),
-    )
-    return msgspec.json.encode((*whose, replica) if replica else whose)
+    profile = (f"~{identity.profile}",) if identity.profile else ()
+    more = (*profile, replica) if replica else profile
+    return msgspec.json.encode((identity.principal, identity.host, view.name or None, *more))
 
 
-def _decode(kept: bytes | None) -> _Kept | None:
+def _decode(kept: bytes | None) -> KeptFacts | None:
     try:
-        return None if kept is None else msgspec.json.decode(kept, type=_Kept)
+        return None if kept is None else msgspec.json.decode(kept, type=KeptFacts)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final
 
 import trio
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from hub.catalog.view import View
 from hub.downstream.hosts import Host, Hosts
-from hub.downstream.http.durable_sessions import DurableSessions, Past, Shown
+from hub.downstream.http.durable_sessions import DurableSessions, KeptFacts, Past
 from hub.downstream.http.event_stream import LISTEN_RETRY_MS, RETRY_MS, EventStream, StreamArchive
 from hub.downstream.request_pipeline import serve
 from hub.downstream.running_requests import StatelessHost
@@ -64,7 +64,7 @@ class HttpSession(Host):
         """Account of the events kept of its streams."""
         self._archive = archive
         self._durable = durable
-        self._known = Past("", "")
+        self._known = Past("")
         self._life = ""
         """Part of stream names, so that a revived session reuses none from before."""
         self._watched: dict[str, None] = {}
@@ -114,15 +114,16 @@ class HttpSession(Host):
     def revive(self, past: Past) -> None:
         """Take over the state of a session of an earlier run; `restore` does the rest, which takes time."""
         self._known, self.id = past, past.id
+        handshake, kept = past.handshake, past.kept
         self._life = f"{self._durable.run_id}.{self.conversation}."
-        self.version = past.version
-        self.client_info = raw(past.info)
-        self.caller = self.caller_of(past.version, past.capabilities, past.level)
+        self.version = handshake.version
+        self.client_info = raw(handshake.info)
+        self.caller = self.caller_of(handshake.version, handshake.capabilities, kept.level)
         self.open = True
-        self._watched = dict.fromkeys(past.uris)
+        self._watched = dict.fromkeys(kept.uris)
         self._is_restored = False
-        if past.was_shown.workplace and self.hosts.workplaces is not None:
-            self.workplace = Path(past.was_shown.workplace)
+        if kept.workplace and self.hosts.workplaces is not None:
+            self.workplace = Path(kept.workplace)
             self.returning = trio.Event()
 
     async def restore(self, router: Router) -> None:
@@ -153,7 +154,7 @@ class HttpSession(Host):
         shown = router.digests(self.view)
         for method, kinds in LIST_CHANGED.items():
             differs = any(self._known.lists.get(kind.value) != shown[kind.value] for kind in kinds)
-            if differs or method in self._known.missed:
+            if differs or method in self._known.kept.missed:
                 self.tell(method, encode_notification(method, {}))
         self._keep()
 
@@ -201,14 +202,13 @@ class HttpSession(Host):
     def _keep(self) -> None:
         if self._closed:
             return
-        if not self._is_restored:  # it has not been told of any difference yet
-            past = self._known
-            self._durable.keep(past, self.log_level, list(self._watched), list(past.missed), past.was_shown)
-            return
-        self._kept_view = self.view.key
-        workplace = str(self.workplace) if self._is_in_project and self.workplace is not None else ""
-        shown = Shown(self._durable.run_id, self._kept_view, workplace)
-        self._durable.keep(self._known, self.log_level, list(self._watched), self._missed, shown)
+        kept = structs.replace(self._known.kept, level=self.log_level, uris=list(self._watched))
+        if self._is_restored:  # else it has not been told of any difference yet
+            self._kept_view = self.view.key
+            workplace = str(self.workplace) if self._is_in_project and self.workplace is not None else ""
+            minted, run = self._known.handshake.minted, self._durable.run_id
+            kept = KeptFacts(minted, run, kept.level, kept.uris, self._missed, self._kept_view, workplace)
+        self._durable.keep(self._known, kept)
 
     # --- streams that answer a POST
 
@@ -320,7 +320,7 @@ class HttpSession(Host):
     @property
     def durable_name(self) -> str:
         """The name under which its settings are kept; "": it cannot be revived."""
-        return self._known.name
+        return self._known.handshake.name
 
     @property
     def is_revived(self) -> bool:
@@ -465,7 +465,7 @@ class HttpSessions:
         self._attach(session)
         self._unrestored.append(session)
         self._revived.set()
-        if past.level is not None:
+        if past.kept.level is not None:
             self._router.log_level_changed()
         session.at_work()
         return session

@@ -16,7 +16,7 @@ from hub.catalog.view import EVERYTHING
 from hub.downstream.http import durable_sessions as module
 from hub.downstream.http import running_time as odometer
 from hub.downstream.http import session
-from hub.downstream.http.durable_sessions import LIFE_S, MAX_ID, MAX_URIS, DurableSessions, Shown
+from hub.downstream.http.durable_sessions import LIFE_S, MAX_ID, MAX_URIS, DurableSessions, KeptFacts
 from hub.downstream.http.session import IDLE_UPKEEP_S, MAX_SESSIONS_OF_PRINCIPAL, RESUBSCRIBE_S, SESSION_IDLE_S
 from hub.link.interface import Identity
 from hub.link.sealing import Signer
@@ -336,7 +336,7 @@ async def test_names_of_hosts_are_kept_short(autojump_clock, hubs):
     info = {"name": "n" * 5000, "version": "1", "icons": [{"src": "data:" + "x" * 5000}]}
     past = hubs.durable.mint(host.identity, EVERYTHING, L4, {}, raw(info))
     await hubs.start()
-    assert hubs.durable.find(past.id, host.identity, EVERYTHING).info == {"name": "n" * 100, "version": "1"}
+    assert hubs.durable.find(past.id, host.identity, EVERYTHING).handshake.info == {"name": "n" * 100, "version": "1"}
 
 
 # --- streams ----------------------------------------------------------------------------------------------------------
@@ -597,12 +597,16 @@ async def test_the_journal_stays_small(autojump_clock, hubs, monkeypatch, soon):
     assert len(hubs.journal.keys("lists")) <= module.MAX_RUNS + 1
 
 
+def kept_of(past, level, uris):
+    return KeptFacts(past.handshake.minted, "", level, uris)
+
+
 def test_of_very_many_subscriptions_some_are_kept():
     durable, identity = make_durable_sessions(), Identity("me", "desk")
     past = durable.mint(identity, EVERYTHING, L4, {}, raw({}))
-    durable.keep(past, None, [f"a://{number}" for number in range(MAX_URIS + 10)], [], Shown())
+    durable.keep(past, kept_of(past, None, [f"a://{number}" for number in range(MAX_URIS + 10)]))
     found = durable.find(past.id, identity, EVERYTHING, claimed=True)
-    assert len(found.uris) == MAX_URIS
+    assert len(found.kept.uris) == MAX_URIS
 
 
 def test_other_hubs_are_told_no_more_than_they_can_find():
@@ -610,8 +614,8 @@ def test_other_hubs_are_told_no_more_than_they_can_find():
     durable = make_durable_sessions(publish=lambda name, value: told.append((name, value)))
     past = durable.mint(Identity("me", "desk"), EVERYTHING, L4, {}, raw({}))
     uris = [f"a://{number}/" + "x" * (MAX_FACT_BYTES // MAX_URIS) for number in range(MAX_URIS)]
-    durable.keep(past, "error", uris, [], Shown())
-    durable.keep(past, "error", uris[1:9], [], Shown())
+    durable.keep(past, kept_of(past, "error", uris))
+    durable.keep(past, kept_of(past, "error", uris[1:9]))
     (_, much), (_, some) = told
     assert json.loads(much)[2:4] == ["error", []]
     assert json.loads(some)[2:4] == ["error", uris[1:9]]
@@ -623,8 +627,8 @@ def test_of_very_many_sessions_the_latest_are_kept(monkeypatch):
     durable = make_durable_sessions(journal)
     pasts = [durable.mint(Identity("me", "desk"), EVERYTHING, L4, {}, raw({})) for _ in range(6)]
     for past in pasts:
-        durable.keep(past, "error", ["a://1"], [], Shown())
-    assert journal.keys("kept") == [past.name for past in pasts[3:]]
+        durable.keep(past, kept_of(past, "error", ["a://1"]))
+    assert journal.keys("kept") == [past.handshake.name for past in pasts[3:]]
     assert durable.kept_chars == 15
 
 

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from hub.catalog.view import EVERYTHING, project_view
-from hub.downstream.http.durable_sessions import MAX_KEPT_CHARS, Shown
+from hub.downstream.http.durable_sessions import MAX_KEPT_CHARS, KeptFacts
 from hub.downstream.http.session import RETURN_S
 from hub.link.interface import Identity
 from hub.wire.jsonrpc import raw
@@ -199,21 +199,25 @@ async def test_what_a_hub_was_killed_before_telling_the_next_one_tells(autojump_
 ME = Identity("me", "desk")
 
 
+def facts(past, level, uris, workplace):
+    return KeptFacts(past.handshake.minted, "run", level, uris, [], VIEW.key, workplace)
+
+
 def test_other_hubs_are_not_told_the_directories_of_this_machine():
     published = []
     durable = make_durable_sessions(publish=lambda name, value: published.append(value))
     past = durable.mint(ME, EVERYTHING, L4, {}, raw({}))
-    durable.keep(past, "error", [], [], Shown("run", VIEW.key, str(SHOP)))
+    durable.keep(past, facts(past, "error", [], str(SHOP)))
     assert str(SHOP).encode() not in published[0]
-    assert durable.find(past.id, ME, EVERYTHING, claimed=True).was_shown == Shown("run", VIEW.key, str(SHOP))
+    assert durable.find(past.id, ME, EVERYTHING, claimed=True).kept == facts(past, "error", [], str(SHOP))
 
 
 def test_directories_count_as_subscriptions_do():
     durable = make_durable_sessions()
     past = durable.mint(ME, EVERYTHING, L4, {}, raw({}))
-    durable.keep(past, None, ["a://1"], [], Shown("run", VIEW.key, "/shop"))
+    durable.keep(past, facts(past, None, ["a://1"], "/shop"))
     assert durable.kept_chars == len("a://1") + len("/shop")
-    durable.keep(past, None, [], [], Shown("run", VIEW.key, "/" * (MAX_KEPT_CHARS + 1)))
+    durable.keep(past, facts(past, None, [], "/" * (MAX_KEPT_CHARS + 1)))
     assert durable.kept_chars == 0
 
 
