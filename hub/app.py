@@ -39,7 +39,6 @@ from hub.routing.host_exchange import ProgressUpkeep
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
-from hub.routing.resource_reads import ResourceReads
 from hub.routing.router import Router
 from hub.routing.subscriptions import Subscriptions
 from hub.running_servers import RunningServers, rules_of
@@ -113,7 +112,7 @@ class Hub:
         self.subscriptions = Subscriptions(self.live, self.bridge.tasks.handles)
         self.lists = ListUpdates(self.live, (self.subscriptions.list_changed, self.hosts.list_changed))
         shown = self.live, self.lists, self.subscriptions
-        self.router = Router(*shown, self.levels, self.bridge, self.progress, self.usage, ResourceReads(self.reads))
+        self.router = Router(*shown, self.levels, self.bridge, self.progress, self.usage, self.reads)
         self.servers = RunningServers(config, self.supervisor, self.live, self.lists, self.router, self.reads)
         modes = load_modes(memory)
         self.profiles = ProfileHosts(config.profiles, self.live, self.hosts, self.subscriptions, modes)

@@ -76,11 +76,6 @@ class HostQuestions:
         """Allowance of questions, by upstream."""
         self._roots = _Roots()
         self._left = False
-        self.strays = 0
-        """Answers to no open question."""
-
-    def __repr__(self) -> str:
-        return f"<HostQuestions [{len(self._open)} open, {self.strays} stray answers]>"
 
     def __len__(self) -> int:
         return len(self._open)
@@ -89,10 +84,7 @@ class HostQuestions:
 
     def answered(self, response: Response) -> None:
         """Handle a response of the host, which need not answer a question."""
-        question = self._open.pop(response.id, None) if response.id is not None else None
-        if question is None:
-            self.strays += 1
-        else:
+        if response.id is not None and (question := self._open.pop(response.id, None)) is not None:
             question.answered.fulfil(response.reply)
 
     def progressed(self, params: dict[str, Raw]) -> None:

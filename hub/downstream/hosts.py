@@ -160,7 +160,7 @@ class Host:
         shown = None
         while shown != self.view:  # which may be another one by then
             shown = self.view
-            await router.wait_shown(shown)
+            await router.live.wait(shown)
 
     # --- the handshake, and what it allows
 
@@ -181,7 +181,7 @@ class Host:
         self.open = False
         self.asking.start_over()
         if had_level:
-            router.log_level_changed()
+            router.levels.changed()
         return result
 
     def caller_of(self, version: str, capabilities: dict[str, Raw], log_level: str | None = None) -> Caller:
@@ -197,7 +197,7 @@ class Host:
         self.hosts.remove(self)
         self.asking.host_left()
         if self.log_level is not None:
-            router.log_level_changed()
+            router.levels.changed()
         self._farewell = router
         self._report_end()
 
@@ -213,7 +213,7 @@ class Host:
         if level not in mcp.LOG_LEVELS:
             return Failure(mcp.INVALID_PARAMS, f"level is one of {', '.join(mcp.LOG_LEVELS)}")
         self.caller = structs.replace(self.caller, log_level=level)
-        router.log_level_changed()
+        router.levels.changed()
         return Result(jsonrpc.EMPTY)
 
     # --- requests
@@ -333,9 +333,6 @@ class Hosts:
         """Labels of hosts that there were."""
         self._on_first: OnFirst = lambda place, label, named: None
         self._attached: dict[str, Host] = {}
-
-    def __repr__(self) -> str:
-        return f"<Hosts [{len(self._attached)} attached, {self.requests.count} requests in flight]>"
 
     def __len__(self) -> int:
         return len(self._attached)

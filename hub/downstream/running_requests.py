@@ -26,9 +26,6 @@ class RunningRequests:
         self._most = PRINCIPAL_IN_FLIGHT
         self._none_left = trio.Event()
 
-    def __repr__(self) -> str:
-        return f"<RunningRequests [{self.count} of {len(self._of)} principals]>"
-
     @property
     def count(self) -> int:
         """Number of running requests."""

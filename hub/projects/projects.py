@@ -35,7 +35,7 @@ from hub.routing.live_catalog import LiveCatalog
 from hub.routing.subscriptions import Subscriptions
 from hub.running_servers import RunningServers, rule_of
 from hub.wire.jsonrpc import encode_notification
-from hub.wire.mcp import LIST_CHANGED
+from hub.wire.mcp import LIST_CHANGED, Kind
 from upstreams.supervisor import Supervisor
 
 log = logging.getLogger("hubd.projects")
@@ -227,7 +227,7 @@ class Projects:
         moved, self._moved = self._moved, set()
         for host in moved & self._hosts:
             host.hosts.host_moves(host)
-            self._subscriptions.moved(host.tenant, host.view)
+            self._subscriptions.shown(host.tenant, host.view, set(Kind))
             if host.open:
                 for method in LIST_CHANGED:
                     host.tell(method, encode_notification(method, {}))

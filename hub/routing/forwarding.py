@@ -9,6 +9,7 @@ from functools import partial
 
 import trio
 
+from cache.resource_cache import ResourceCache
 from hub.bridge.era_bridge import EraBridge
 from hub.bridge.input_rounds import Crossing
 from hub.bridge.tasks.task_handles import Viewer
@@ -21,7 +22,6 @@ from hub.routing.host_exchange import HostExchange
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.own_tools import call_sign_in_tool
-from hub.routing.resource_reads import ResourceReads
 from hub.wire.failures import failure_for_host
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, raw
 from hub.wire.mcp import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCES_READ, Era, Kind
@@ -31,7 +31,7 @@ from hub.wire.value_limits import TooManyItems
 
 
 class OperationForwarder:
-    """Sends operations to upstreams. `reading`: the resource cache, or None; `usage` counts calls of tools."""
+    """Sends operations to upstreams. `reads`: the resource cache, or None; `usage` counts calls of tools."""
 
     def __init__(
         self,
@@ -39,13 +39,13 @@ class OperationForwarder:
         levels: LogLevels,
         bridge: EraBridge,
         usage: ToolUsage,
-        reading: ResourceReads | None = None,
+        reads: ResourceCache | None = None,
     ) -> None:
         self._live = live
         self._levels = levels
         self._bridge = bridge
         self._usage = usage
-        self._reading = reading
+        self._reads = reads
         self._untagging = trio.CapacityLimiter(1)
         """Threads that look through large arguments, so that nobody else waits: one, for the memory."""
 
@@ -79,8 +79,8 @@ class OperationForwarder:
                 self._usage.calls[called] += 1
             except KeyError:
                 self._usage.begin(called)
-        elif self._reading and request.method == RESOURCES_READ:
-            call = partial(self._reading.reads.call, upstream)
+        elif self._reads and request.method == RESOURCES_READ:
+            call = partial(self._reads.call, upstream)
         crossing = Crossing(upstream, operation, exchange, request, call)
         try:
             if caller.log_level is None or caller.era is Era.LEGACY:  # the level of a session counts anyway
@@ -89,8 +89,8 @@ class OperationForwarder:
                 with self._levels.use(caller.log_level):
                     reply = await self._bridge.forward(crossing)
         finally:  # without an answer, too: the call may have changed what was read before
-            if kind is Kind.TOOL and self._reading is not None:
-                self._reading.reads.note_call(upstream.name)
+            if kind is Kind.TOOL and self._reads is not None:
+                self._reads.note_call(upstream.name)
         if kind is not None and isinstance(reply, Failure) and reply.code in (INVALID_PARAMS, METHOD_NOT_FOUND):
             text = reply.message.lower()
             if "unknown" in text or "not found" in text:  # it has listed that, so its list must be out of date

@@ -15,7 +15,6 @@ from hub.catalog.search.index import FoundTool, SearchIndex
 from hub.catalog.search.meta_tools import CALL_TOOL, only_reads
 from hub.catalog.sign_in_tool import lists_unknown_text, no_need_text
 from hub.link.interface import Exchange, Interim, Operation
-from hub.routing.live_catalog import LiveCatalog
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
 from hub.wire.mcp import HUB_TOOL, INVALID_PARAMS, RESULT_TYPE, Era, Kind, era_of
 from hub.wire.value_limits import TooManyItems, data_of, open_result
@@ -26,10 +25,9 @@ WORDS_PER_STEP: Final = 1_000
 
 
 class ToolSearch:
-    """Answers searches in what is `live`."""
+    """Answers searches for tools."""
 
-    def __init__(self, live: LiveCatalog) -> None:
-        self._live = live
+    def __init__(self) -> None:
         self._making = trio.Lock()
 
     async def find(self, request: Request, catalog: Catalog) -> Result:

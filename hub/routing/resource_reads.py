@@ -33,52 +33,47 @@ class _Form(Struct, frozen=True):
     """For modern hosts, all that follows the members that say how long it is good."""
 
 
-class ResourceReads:
-    """Reads resources for hosts, from the cache `reads`."""
-
-    def __init__(self, reads: ResourceCache) -> None:
-        self.reads = reads
-
-    def find_cached(
-        self, upstream: ManagedUpstream, original: str, asked: str, caller: Caller, catalog: Catalog
-    ) -> Result | None:
-        """The cached copy of the resource `original`, which `caller` wrote as `asked`; None: there is none."""
-        hit = self.reads.peek(upstream, original, caller)
-        if hit is None:
+def find_cached(
+    reads: ResourceCache, upstream: ManagedUpstream, original: str, asked: str, caller: Caller, catalog: Catalog
+) -> Result | None:
+    """The cached copy of the resource `original`, which `caller` wrote as `asked`; None: there is none."""
+    hit = reads.peek(upstream, original, caller)
+    if hit is None:
+        return None
+    key = caller.version, catalog.view, asked
+    form = hit.forms.get(key)
+    if not isinstance(form, _Form) or form.catalog() is not catalog:
+        form = _make(reads, hit, key, caller.version, upstream.name, asked, catalog)
+        if form is None:
             return None
-        key = caller.version, catalog.view, asked
-        form = hit.forms.get(key)
-        if not isinstance(form, _Form) or form.catalog() is not catalog:
-            form = self._make(hit, key, caller.version, upstream.name, asked, catalog)
-            if form is None:
-                return None
-        if caller.era is Era.LEGACY:
-            return Result(form.text)
-        entry = hit.entry
-        head = b'{"ttlMs":%d,"cacheScope":"%b",' % (ttl_ms(entry, trio.current_time()), scope(entry).encode())
-        return Result(Raw(b"".join((head, form.text))))
+    if caller.era is Era.LEGACY:
+        return Result(form.text)
+    entry = hit.entry
+    head = b'{"ttlMs":%d,"cacheScope":"%b",' % (ttl_ms(entry, trio.current_time()), scope(entry).encode())
+    return Result(Raw(b"".join((head, form.text))))
 
-    def _make(
-        self, hit: CachedEntry, key: object, version: str, upstream: str, asked: str, catalog: Catalog
-    ) -> _Form | None:
-        entry = hit.entry
-        try:
-            value = result_for_host(
-                RESOURCES_READ, entry.value, upstream=upstream, upstream_version=entry.version, host_version=version
-            )
-            if era_of(version) is Era.MODERN:
-                members = peek_object(value)
-                del members["ttlMs"], members["cacheScope"]
-                text = Raw(bytes(localise(Raw(encode(members)), catalog.emitter(upstream, asked)))[1:])
-            else:
-                text = localise(value, catalog.emitter(upstream, asked))
-        except (UnknownResultType, TooManyItems):
-            return None
-        form = _Form(ref(catalog), text)
-        if key in hit.forms:
-            self.reads.drop_forms(hit)
-        self.reads.keep_form(hit, key, form, 0 if text is entry.value else memoryview(text).nbytes)
-        return form
+
+def _make(
+    reads: ResourceCache, hit: CachedEntry, key: object, version: str, upstream: str, asked: str, catalog: Catalog
+) -> _Form | None:
+    entry = hit.entry
+    try:
+        value = result_for_host(
+            RESOURCES_READ, entry.value, upstream=upstream, upstream_version=entry.version, host_version=version
+        )
+        if era_of(version) is Era.MODERN:
+            members = peek_object(value)
+            del members["ttlMs"], members["cacheScope"]
+            text = Raw(bytes(localise(Raw(encode(members)), catalog.emitter(upstream, asked)))[1:])
+        else:
+            text = localise(value, catalog.emitter(upstream, asked))
+    except (UnknownResultType, TooManyItems):
+        return None
+    form = _Form(ref(catalog), text)
+    if key in hit.forms:
+        reads.drop_forms(hit)
+    reads.keep_form(hit, key, form, 0 if text is entry.value else memoryview(text).nbytes)
+    return form
 
 
 def is_plain(request: Request) -> bool:

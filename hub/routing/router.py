@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import Raw
 
+from cache.resource_cache import ResourceCache
 from hub.bridge.era_bridge import EraBridge
 from hub.catalog.list_result import SETTLING_TTL_MS
 from hub.catalog.search.meta_tools import CALL_READ_ONLY_TOOL, FIND_TOOLS, META_TOOLS, BadMetaCall, read_meta_call
@@ -26,9 +27,8 @@ from hub.routing.host_exchange import HostExchange, ProgressUpkeep
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
-from hub.routing.own_tools import ToolSearch
 from hub.routing.resolve import Resolver
-from hub.routing.resource_reads import ResourceReads, is_plain
+from hub.routing.resource_reads import find_cached, is_plain
 from hub.routing.subscriptions import Subscriptions
 from hub.wire import mcp
 from hub.wire.declarations import EXPERIMENTAL, NO_HUBS, HubChain, announcement, negotiate
@@ -64,7 +64,7 @@ def initialize_result(version: str, instructions: str, behind: HubChain = NO_HUB
 
 
 class Router:
-    """Answers one request of one host. `usage` counts calls of tools; `reading`: the resource cache, or None."""
+    """Answers one request of one host. `usage` counts calls of tools; `reads`: the resource cache, or None."""
 
     def __init__(
         self,
@@ -75,20 +75,20 @@ class Router:
         bridge: EraBridge,
         progress: ProgressUpkeep,
         usage: ToolUsage,
-        reading: ResourceReads | None = None,
+        reads: ResourceCache | None = None,
     ) -> None:
         self.upstreams = live.upstreams
         self.settled = live.settled
-        self._live = live
+        self.live = live
         self._lists = lists
         self._subscriptions = subscriptions
         self._resolver = Resolver(live, lists)
-        self._forwarder = OperationForwarder(live, levels, bridge, usage, reading)
-        self._search = ToolSearch(live)
-        self._levels = levels
+        self._forwarder = OperationForwarder(live, levels, bridge, usage, reads)
+        self._search = own_tools.ToolSearch()
+        self.levels = levels
         self._bridge = bridge
         self._progress = progress
-        self._reading = reading
+        self._reads = reads
         self._handlers: dict[str, Callable[[Request, HostExchange], Awaitable[Reply]]] = {
             mcp.PING: self._ping,
             mcp.DISCOVER: self._discover,
@@ -104,26 +104,14 @@ class Router:
             self._handlers[method] = self._lister(kind)
         self._handlers |= bridge.tasks.handles.handlers(self._forwarder.reply_for_host)
 
-    def find_view(self, name: str) -> View | None:
-        """The view of the endpoint /mcp/<name>; None: there is none."""
-        return self._live.find_view(name)
-
-    async def wait_shown(self, view: View) -> None:
-        """Wait until the lists of `view` can be shown."""
-        await self._live.wait(view)
-
     def digests(self, view: View) -> dict[str, str]:
         """By kind, a digest of the list that `view` shows, comparable between runs of the hub."""
-        catalog = self._live.of(view)
+        catalog = self.live.of(view)
         return {kind.value: catalog.digest(kind) for kind in Kind}
 
     def mirrors(self, tool: str, view: View) -> tuple[Mirror, ...]:
         """The arguments of a tool that modern hosts repeat in headers."""
-        return self._live.of(view).names.mirrors(tool)
-
-    def log_level_changed(self) -> None:
-        """A legacy host set another log level, or one that had set one is gone."""
-        self._levels.changed()
+        return self.live.of(view).names.mirrors(tool)
 
     def roots_changed(self, tenant: Tenant) -> None:
         """A host says that it works somewhere else now."""
@@ -153,21 +141,21 @@ class Router:
         if requested is None:
             raise RemoteProtocolError(mcp.INVALID_PARAMS, "initialize needs a protocolVersion, for instance 2025-11-25")
         version = negotiate(requested)
-        catalog = self._live.of(view)
+        catalog = self.live.of(view)
         result = initialize_result(version, catalog.instructions, catalog.behind)
         return Result(result), version, peek_object(params.get("capabilities"))
 
     def at_once(self, request: Request, caller: Caller, view: View) -> Result | None:
         """The cached copy of the resource that `request` reads, for `caller`; None: only `dispatch` can tell."""
-        if request.method != mcp.RESOURCES_READ or self._reading is None or not is_plain(request):
+        if request.method != mcp.RESOURCES_READ or self._reads is None or not is_plain(request):
             return None
-        uri, catalog = peek_str(request.params["uri"]), self._live.of(view)
+        uri, catalog = peek_str(request.params["uri"]), self.live.of(view)
         if uri is None or not (routes := catalog.resolve_uri(uri)):
             return None
         upstream = self.upstreams.get(routes[0].upstream)
         if upstream is None:
             return None
-        result = self._reading.find_cached(upstream, routes[0].original, uri, caller, catalog)
+        result = find_cached(self._reads, upstream, routes[0].original, uri, caller, catalog)
         if result is not None:
             self._resolver.used_app(routes[0], caller)
         return result
@@ -208,7 +196,7 @@ class Router:
     async def _discover(self, request: Request, exchange: HostExchange) -> Reply:
         if exchange.caller.era is Era.LEGACY:
             return Failure(mcp.METHOD_NOT_FOUND, "server/discover is a request of 2026-07-28; this connection is older")
-        catalog = self._live.of(exchange.view)
+        catalog = self.live.of(exchange.view)
         result: dict[str, object] = {
             "resultType": "complete",
             "supportedVersions": mcp.ALL_VERSIONS,
@@ -221,7 +209,7 @@ class Router:
 
     def _lister(self, kind: Kind) -> Callable[[Request, HostExchange], Awaitable[Reply]]:
         async def list_(request: Request, exchange: HostExchange) -> Reply:
-            await self._live.wait(exchange.view)
+            await self.live.wait(exchange.view)
             for upstream in self.upstreams.values():  # one that never connected has nothing that a call could ask for
                 upstream.retry_if_due()
             cursor = request.params.get("cursor")
@@ -229,9 +217,9 @@ class Router:
             if cursor is not None and text is None:
                 return Failure(mcp.INVALID_PARAMS, "A cursor is a string")
             if text is None:  # one that goes on with a list goes on with that
-                await self._lists.freshen([part.name for part in self._live.of(exchange.view).parts], kind)
+                await self._lists.freshen([part.name for part in self.live.of(exchange.view).parts], kind)
             caller = exchange.caller
-            page = self._live.of(exchange.view).page(
+            page = self.live.of(exchange.view).page(
                 kind,
                 caller.version,
                 text,
@@ -257,14 +245,14 @@ class Router:
     async def _meta_call(self, meta_tool: str, request: Request, exchange: HostExchange) -> Reply:
         """Answer a search, or make the call that a call of the hub's own tool is."""
         if meta_tool == FIND_TOOLS:
-            await self._live.wait(exchange.view)
-            return self._own(await self._search.find(request, self._live.of(exchange.view)), exchange)
+            await self.live.wait(exchange.view)
+            return self._own(await self._search.find(request, self.live.of(exchange.view)), exchange)
         try:
             call = read_meta_call(request.params.get("arguments"))
         except BadMetaCall as error:
             return self._own(own_tools.refuse(str(error)), exchange)
         route = await self._resolver.find(Kind.TOOL, call.name, exchange)
-        catalog = self._live.of(exchange.view)
+        catalog = self.live.of(exchange.view)
         if route is None:
             return self._own(await self._search.unknown(call.name, catalog), exchange)
         if meta_tool == CALL_READ_ONLY_TOOL and (refusal := own_tools.not_for_reading(call.name, route, catalog)):

@@ -165,12 +165,9 @@ class Subscriptions:
         """The streams of hosts without a conversation: each says itself what it is shown."""
         return [stream for host, streams in self._streams.items() if not host.conversation for stream in streams]
 
-    def moved(self, tenant: Tenant, view: View) -> None:
-        """A host is shown another view now: other lists, and perhaps not the resources it watches."""
-        self.shown(tenant, view, set(Kind))
-
     def shown(self, tenant: Tenant, view: View, kinds: set[Kind]) -> None:
-        """A host is shown `view` now, or something else there; it is told of lists of these kinds."""
+        """A host is shown `view` now, or something else there, and perhaps not the resources it watches; it is told of
+        lists of these kinds."""
         session = self._sessions.get(tenant)
         if session is not None:
             session.moved(view)

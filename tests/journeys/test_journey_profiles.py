@@ -195,7 +195,7 @@ async def test_a_profile_that_is_no_more_shows_nothing_to_those_who_named_it(pai
             assert await named.names() == []
             error = await named.error("tools/call", {"name": "github__create_issue"})
             assert error["code"] == -32602
-        assert house.hub.router.find_view("~coding") is None
+        assert house.hub.router.live.find_view("~coding") is None
 
 
 @pytest.mark.covers("EP-5")

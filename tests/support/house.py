@@ -45,7 +45,7 @@ from hub.wire.mcp import (
     era_of,
 )
 from tests.support.fakes import FakeUpstream, opener
-from tests.support.http_fakes import Answered, Host, Open, make_durable_sessions
+from tests.support.http_fakes import Answered, Host, Open, make_durable_sessions, pending
 from tests.support.schemas import Invalid, validate
 from upstreams.inventory.last_known import LastKnown
 
@@ -318,7 +318,7 @@ class LineHost(JudgedHost):
                 self.identity,
                 hub.router,
                 hub.hosts,
-                view=hub.router.find_view(self.endpoint) or EVERYTHING,
+                view=hub.router.live.find_view(self.endpoint) or EVERYTHING,
                 workplace=self.workplace,
                 is_bound=self.is_bound,
             )
@@ -557,7 +557,7 @@ class House:
         assert self.hub.hosts.requests.count == 0
         assert [host.calls for host in self.hub.hosts if host.calls] == []
         assert [host.asking for host in self.hub.hosts if len(host.asking)] == []
-        assert self.endpoint.pending == 0
+        assert pending(self.endpoint) == 0
         parking = self.hub.bridge.parking.statistics()
         assert (parking.asked, parking.running) == (0, 0), parking
         for upstream in self.hub.supervisor.upstreams.values():

@@ -53,6 +53,7 @@ class Scripted:
     """A router with tools for tests; `waiting` tools end when the test says so."""
 
     def __init__(self) -> None:
+        self.live = self.levels = self
         self.release = trio.Event()
         self.running: set[str] = set()
         self.cancelled: list[str] = []
@@ -75,7 +76,7 @@ class Scripted:
         """The subscriptions and unsubscriptions of hosts, in order."""
         self.unwatchable: set[str] = set()
 
-    async def wait_shown(self, view: View) -> None:
+    async def wait(self, view: View) -> None:
         await self.settled.wait()
 
     def digests(self, view: View) -> dict[str, str]:
@@ -87,7 +88,7 @@ class Scripted:
     def find_view(self, name: str) -> View | None:
         return server_view(name) if name == "files" else None
 
-    def log_level_changed(self) -> None:
+    def changed(self) -> None:
         self.level_changes += 1
 
     def roots_changed(self, tenant: Tenant) -> None:
@@ -382,6 +383,11 @@ def call(name: str, id: int | str = 1, *, token: object = None) -> dict[str, Any
 
 def read(uri: str, id: int | str = 1) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": id, "method": RESOURCES_READ, "params": {"uri": uri}}
+
+
+def pending(endpoint: Endpoint) -> int:
+    """The number of answers that wait, without those to subscriptions."""
+    return sum(since > 0 for since in endpoint._soon.values())
 
 
 def make_endpoint(router: Scripted, durable: DurableSessions | None = None) -> Endpoint:

@@ -79,14 +79,6 @@ class Endpoint:
         self._soon: dict[HttpAnswer, float] = {}
         """Pending answers and when each one turns into an SSE stream, soonest first."""
 
-    def __repr__(self) -> str:
-        return f"<Endpoint {self.sessions!r}, {self.sessions.archive!r}, {self.pending} answers pending>"
-
-    @property
-    def pending(self) -> int:
-        """Number of answers that wait, without those to subscriptions."""
-        return sum(since > 0 for since in self._soon.values())
-
     def admit_by(self, access: Access) -> None:
         """Check requests by `access` from now on."""
         self.guard = access.guard
@@ -161,7 +153,7 @@ class Endpoint:
         path = request.path
         view = EVERYTHING if path == "/mcp" else None
         if path.startswith("/mcp/"):
-            view = self._router.find_view(path.removeprefix("/mcp/"))
+            view = self._router.live.find_view(path.removeprefix("/mcp/"))
         if view is None or not opens(identity, view):  # with the same words, or a token tells which profiles there are
             response.reply(404, nothing_here(identity.profile, is_own=request.path == f"/mcp/~{identity.profile}"))
             return None

@@ -72,10 +72,6 @@ class EventStream:
         self._response: HttpResponse | None = None
         self._on_left: Callable[[], None] | None = None
 
-    def __repr__(self) -> str:
-        state = "done" if self.done else "attached" if self.attached else "detached"
-        return f"<EventStream {self.name} {state}, {len(self._events)} events kept>"
-
     @property
     def attached(self) -> bool:
         """True if a connection carries it now."""
@@ -189,9 +185,6 @@ class StreamArchive:
     def __init__(self) -> None:
         self._kept: dict[EventStream, tuple[dict[str, EventStream], float]] = {}
         self._bytes = 0
-
-    def __repr__(self) -> str:
-        return f"<StreamArchive [{len(self._kept)} streams, {self._bytes} bytes]>"
 
     def __len__(self) -> int:
         return len(self._kept)

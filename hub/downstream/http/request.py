@@ -179,9 +179,6 @@ class Posts:
     def __init__(self) -> None:
         self._known: dict[tuple[str | bytes | None, ...], Post] = {}
 
-    def __repr__(self) -> str:
-        return f"<Posts: {len(self._known)} known>"
-
     def read(self, headers: Mapping[str, str], body: bytes) -> Post:
         """Read a POST; a read that was decoded before is answered from the cache. Raises as `read_post`."""
         found = _READ.fullmatch(body) if len(body) <= self.LARGEST else None

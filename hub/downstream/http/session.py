@@ -358,9 +358,6 @@ class HttpSessions:
         self._occupied = trio.Event()
         """Set when there is a session, since there was none."""
 
-    def __repr__(self) -> str:
-        return f"<HttpSessions [{len(self._sessions)} open]>"
-
     def __len__(self) -> int:
         return len(self._sessions)
 
@@ -466,7 +463,7 @@ class HttpSessions:
         self._unrestored.append(session)
         self._revived.set()
         if past.kept.level is not None:
-            self._router.log_level_changed()
+            self._router.levels.changed()
         session.at_work()
         return session
 

@@ -228,7 +228,7 @@ class LineServer:
             found = find_profile(f"{PROFILE_MARK}{preamble.profile}", profiles.profiles)
             known = ", ".join(profiles.profiles) or "none"
             return found or f"There is no profile {preamble.profile!r} in this hub; there are: {known}"
-        view = EVERYTHING if preamble.upstream is None else self._router.find_view(preamble.upstream)
+        view = EVERYTHING if preamble.upstream is None else self._router.live.find_view(preamble.upstream)
         if view is None:
             return f"There is no server {preamble.upstream!r} in this hub; `hubd status` lists them"
         return view

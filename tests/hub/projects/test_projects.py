@@ -298,7 +298,7 @@ async def test_one_server_of_a_project_has_an_endpoint_too(shop: Shop):
     shop.write(DB)
     async with a_house(shop.fakes("db"), **shop.projects) as house:
         endpoint = f"db{shop.scope}"
-        assert house.hub.router.find_view(endpoint) is None
+        assert house.hub.router.live.find_view(endpoint) is None
         inside = await house.host("lines", L4, workplace=shop.root)
         assert await inside.names() == ["db__db"]
         for scope, name in ((endpoint, "db"), (shop.scope, "db__db")):

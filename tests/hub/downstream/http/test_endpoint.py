@@ -16,7 +16,7 @@ from hub.net.http_server import HttpRequest
 from hub.wire.jsonrpc import Result, encode, raw
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L1, L2, L3, L4, LOG_LEVEL_KEY, MODERN, VERSION_KEY, Kind
 from hub.wire.questions.question import Question
-from tests.support.http_fakes import ALICE, BOB, Answered, Host, Scripted, call, make_endpoint, read
+from tests.support.http_fakes import ALICE, BOB, Answered, Host, Scripted, call, make_endpoint, pending, read
 from tests.support.steps import wakes_within
 
 
@@ -46,7 +46,7 @@ async def session(host):
 def baseline(endpoint: Endpoint) -> None:
     """Nothing is left of any request."""
     hosts = endpoint.hosts
-    assert endpoint.pending == 0
+    assert pending(endpoint) == 0
     assert not hosts.requests.count
     assert not any(host.calls for host in hosts)
 
@@ -1142,10 +1142,6 @@ async def test_status_rows_and_reprs(session, endpoint, nursery, router):
     assert row.label == "desk"
     assert (row.transport, row.version, row.endpoint, row.in_flight) == ("http", L4, "/mcp", 1)
     assert msgspec.json.encode(row)
-    assert repr(endpoint) == (
-        "<Endpoint <HttpSessions [1 open]>, <StreamArchive [0 streams, 0 bytes]>, 1 answers pending>"
-    )
-    assert repr(endpoint.hosts) == "<Hosts [1 attached, 1 requests in flight]>"
     (host,) = endpoint.hosts
     assert repr(host) == "<HttpSession desk 2025-11-25, 1 requests in flight>"
     assert len(endpoint.hosts) == 1

@@ -12,7 +12,7 @@ from hub.downstream.http.request import NOTHING_HERE
 from hub.net.http_server import HttpRequest
 from hub.wire.mcp import L2, L4, MODERN
 from tests.hub.downstream.lines.test_fuzz_lines import COUNT, SEED, mutated, sound
-from tests.support.http_fakes import Answered, Host, Scripted, make_endpoint
+from tests.support.http_fakes import Answered, Host, Scripted, make_endpoint, pending
 
 STATUSES = {200, 202, 400, 404, 405, 406, 415}
 VALUES = ("", "x", "\xff", "=?base64?eA==?=", "*/*", L4, "a1-1", "n1-0", "application/json")
@@ -56,5 +56,5 @@ async def test_malformed_bodies(autojump_clock):
         for session in endpoint.sessions:
             if session.id not in [host.session for host in hosts]:
                 endpoint.sessions.close(session)
-    assert endpoint.pending == 0
+    assert pending(endpoint) == 0
     assert not endpoint.hosts.requests.count

@@ -26,7 +26,7 @@ class Router(Scripted):
         self.shown = {EVERYTHING: trio.Event(), SHOP: trio.Event()}
         self.shown[EVERYTHING].set()
 
-    async def wait_shown(self, view):
+    async def wait(self, view):
         await self.shown[view].wait()
 
     def digests(self, view):
