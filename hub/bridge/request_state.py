@@ -209,7 +209,7 @@ class RequestStates:
             return ""
 
     def _unseal(self, text: str) -> _Sealed:
-        """Raises: BadState."""
+        """Raises BadState."""
         try:
             return _decode(self._sealer.open(PURPOSE, text))
         except (InvalidSeal, msgspec.DecodeError):

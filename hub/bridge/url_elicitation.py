@@ -274,11 +274,7 @@ def round_of(state: RequestState) -> int:
 
 
 def _pages(failure: Failure, upstream: str) -> list[Page]:
-    """Read the pages that an error names.
-
-    Raises:
-        UpstreamProtocolError: it names none, or too many, or not how to get there, or one to which nobody is sent.
-    """
+    """Read the pages that an error names. Raises UpstreamProtocolError."""
     found = peek_array(data_of(failure).get("elicitations"))
     pages: list[Page] = []
     for params in map(peek_object, found[:MAX_AT_ONCE]):

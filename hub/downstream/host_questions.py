@@ -200,11 +200,7 @@ class HostQuestions:
                 _withdraw_at_host(id, why, send)
 
     def _admit(self, upstream: str, size: int) -> None:
-        """Admit one more question.
-
-        Raises:
-            QuestionRefusal: there are too many, or the host has left.
-        """
+        """Admit one more question. Raises QuestionRefusal: there are too many, or the host has left."""
         if self._left:
             raise QuestionRefusal(LEFT.message, LEFT.code)
         if len(self._open) >= MAX_OPEN:

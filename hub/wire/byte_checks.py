@@ -181,11 +181,7 @@ def _depths(marks: bytes) -> Iterator[int]:
 
 
 def _outside_strings(data: bytes, unwanted: bytes, most: int, refused: str) -> bytes:
-    """The bytes outside of strings but for the `unwanted` ones, cut out piece by piece.
-
-    Raises:
-        UnacceptableBytes: they are more than `most`, for which `refused` is the text; or there are too many strings.
-    """
+    """The bytes outside of strings but for the `unwanted` ones, cut out piece by piece. Raises UnacceptableBytes."""
     if b"\\" in data:
         data = data.replace(rb"\\", b"").replace(rb"\"", b"")
     found: list[bytes] = []

@@ -150,11 +150,7 @@ def _make_structure_an_object(members: dict[str, Raw]) -> None:
 
 
 def _items(value: Raw, what: str) -> list[Raw]:
-    """The items of a list, to be read one by one.
-
-    Raises:
-        TooManyItems: there are too many for that.
-    """
+    """The items of a list, to be read one by one. Raises TooManyItems: there are too many for that."""
     if memoryview(value).nbytes > SMALL_BYTES:
         refuse_too_many_items(value, f"the list of {what} in a result")
     items = peek_array(value, counted=True)

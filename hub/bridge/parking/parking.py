@@ -236,11 +236,7 @@ class ParkedCalls:
     # --- questions of upstreams ---------------------------------------------------------------------------------------
 
     async def _ask(self, call: ParkedCall, question: Question) -> Reply:
-        """Have a question of `call` answered, unless the reply is known already.
-
-        Raises:
-            QuestionRefusal: it may not ask, or its host cannot be asked that.
-        """
+        """Have a question of `call` answered, unless the reply is known already. Raises QuestionRefusal."""
         now = trio.current_time()
         roots = self.roots.answer(question, call.caller, call.id, now)
         if roots is not None:

@@ -115,12 +115,7 @@ class TaskHandles:
         return dict.fromkeys((mcp.TASKS_GET, mcp.TASKS_UPDATE, mcp.TASKS_CANCEL), self._answer)
 
     async def _answer(self, request: Request, viewer: Viewer) -> Reply:
-        """Answer a request about a task, if there is such a task for this host.
-
-        Raises:
-            HubError: as `Upstream.call`.
-            RemoteProtocolError: the request is malformed.
-        """
+        """Answer a request about a task, if there is such a task for this host. Raises HubError: as `Upstream.call`."""
         caller, method = viewer.caller, request.method
         if caller.era is Era.LEGACY:
             return Failure(mcp.METHOD_NOT_FOUND, f"Method not found: {method}")

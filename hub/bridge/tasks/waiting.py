@@ -190,11 +190,7 @@ class TaskWait:
         return model.message_result(found) if isinstance(found, Task) and found.status == model.FAILED else reply
 
     async def _look(self) -> Task:
-        """Poll the task, and report its progress to the host.
-
-        Raises:
-            HubError: nobody can tell: the upstream said so, or failed to say anything several times.
-        """
+        """Poll the task, and report its progress to the host. Raises HubError."""
         misses = 0
         while True:
             try:

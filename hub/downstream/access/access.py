@@ -20,20 +20,10 @@ import trio
 from msgspec import Struct
 
 from config.tables.access import SECRET_HEADER
+from hub.downstream.access import resource_metadata
 from hub.downstream.access.host_tokens import PREFIX
 from hub.downstream.access.named_tokens import NamedTokens
-from hub.downstream.access.resource_metadata import (
-    ANYBODY,
-    FORBIDDEN,
-    LOOPBACK_NAMES,
-    NO_TOKEN,
-    NOT_THE_PROXY,
-    PREFLIGHT,
-    TOKEN_IN_QUERY,
-    WRONG_TOKEN,
-    fields_for,
-    with_port,
-)
+from hub.downstream.access.resource_metadata import FORBIDDEN, LOOPBACK_NAMES, NOT_THE_PROXY, fields_for, with_port
 from hub.link.interface import OWNER, Identity
 from hub.net.http_message import EarlyReply, HttpRequest, Undecided
 
@@ -152,7 +142,7 @@ class Access:
             if origin in self._readers:
                 request.reply_with(self._readers[origin])
                 if request.method == "OPTIONS":
-                    return PREFLIGHT
+                    return resource_metadata.PREFLIGHT
         if self._token is None:
             return self._identity
         shown = headers.get("authorization", "")
@@ -161,13 +151,13 @@ class Access:
             return self._identity
         if self._others is not None:
             return self._others.check(request)
-        return WRONG_TOKEN if _BEARER.fullmatch(shown) else NO_TOKEN
+        return resource_metadata.WRONG_TOKEN if _BEARER.fullmatch(shown) else resource_metadata.NO_TOKEN
 
     def guard(self, request: HttpRequest) -> EarlyReply | Undecided | None:
         """`check` as the guard of an `HttpServer`: what it finds is left in `request.identity`."""
         found = self.check(request)
         if request.path != MCP_PATH and found is not FORBIDDEN and (reply := self._public(request)) is not None:
-            if reply is not ANYBODY:
+            if reply is not resource_metadata.ANYBODY:
                 return reply
             request.make_public()
             request.identity = found if isinstance(found, Identity) else None
@@ -194,16 +184,16 @@ class Credentials(Struct, frozen=True):
             return found
         issued = self.issued
         if issued is not None and "access_token=" in request.query:
-            return TOKEN_IN_QUERY
+            return resource_metadata.TOKEN_IN_QUERY
         token = _token_in(request.headers.get("authorization", ""))
         if not token:
-            return NO_TOKEN if issued is None else issued.refusal(request, with_token=False)
+            return resource_metadata.NO_TOKEN if issued is None else issued.refusal(request, with_token=False)
         named = self.named.find(token)
         if named is not None:
             request.lease = named.lease
             return named.identity
         if issued is None:
-            return WRONG_TOKEN
+            return resource_metadata.WRONG_TOKEN
         if token.startswith(PREFIX):  # one of ours that is no more: nobody else is shown it
             return issued.refusal(request, with_token=True)
         return issued.check(request, token)

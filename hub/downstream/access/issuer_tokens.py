@@ -228,11 +228,7 @@ class IssuerTokens:
     # --- a token that is not remembered -------------------------------------------------------------------------------
 
     def _look_at(self, token: str, digest: bytes) -> "_Kept | Callable[[], Awaitable[_Kept]]":
-        """The verdict, or the way to one, if the network is needed for that.
-
-        Raises:
-            Unfit: the token does not count.
-        """
+        """The verdict, or the way to one, if the network is needed for that. Raises Unfit: the token does not count."""
         if token.count(".") != 2:
             if self._asked is None or len(token) > MAX_ASKED_CHARS:
                 raise Unfit("no issuer can be asked about it")

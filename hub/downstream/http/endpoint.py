@@ -19,15 +19,7 @@ from hub.downstream.access.access import Access
 from hub.downstream.access.resource_metadata import FORBIDDEN
 from hub.downstream.hosts import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
-from hub.downstream.http.reply import (
-    SSE_AFTER_S,
-    Accepted,
-    BatchAnswer,
-    HttpAnswer,
-    LegacyAnswer,
-    ModernAnswer,
-    read_accept,
-)
+from hub.downstream.http.reply import SSE_AFTER_S, Accepted, BatchAnswer, LegacyAnswer, ModernAnswer, read_accept
 from hub.downstream.http.request import (
     NEITHER,
     RETRY_AFTER,
@@ -76,7 +68,7 @@ class Endpoint:
         self._posts = Posts()
         self._asleep: trio.Event | None = None
         """Set by the next answer to wait for, while none is pending."""
-        self._soon: dict[HttpAnswer, float] = {}
+        self._soon: dict[ModernAnswer | LegacyAnswer, float] = {}
         """Pending answers and when each one turns into an SSE stream, soonest first."""
 
     def admit_by(self, access: Access) -> None:
@@ -115,7 +107,7 @@ class Endpoint:
                 del self._soon[pending]
                 pending.open()
 
-    def _expect(self, pending: HttpAnswer, since: float | None) -> None:
+    def _expect(self, pending: ModernAnswer | LegacyAnswer, since: float | None) -> None:
         """Have a pending answer open its stream if it takes long, counted from `since`; None: at the next tick."""
         if since is None:
             self._soon = {pending: 0.0, **self._soon}
@@ -282,11 +274,7 @@ class Endpoint:
         inbound.response.reply(200, encode_response(request.id, result), ((SESSION_HEADER, session.id),))
 
     def _session(self, inbound: Inbound, message: Message | None = None) -> HttpSession:
-        """Find the legacy session of a request.
-
-        Raises:
-            Refused: 400, 404 or 405.
-        """
+        """Find the legacy session of a request. Raises Refused: 400, 404 or 405."""
         request = inbound.request
         id = message.id if isinstance(message, Request) else None
         version = request.headers.get("mcp-protocol-version")
@@ -307,11 +295,7 @@ class Endpoint:
         return session
 
     async def _returned(self, session: HttpSession) -> None:
-        """Wait until a revived session shows what it did.
-
-        Raises:
-            Refused: 404, it was ended meanwhile.
-        """
+        """Wait until a revived session shows what it did. Raises Refused: 404, it was ended meanwhile."""
         await session.returned()
         if session.id not in self.sessions:
             raise no_session()

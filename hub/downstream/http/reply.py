@@ -6,7 +6,7 @@ to a stream of its session, which outlives the connection.
 """
 
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct
 
@@ -55,16 +55,8 @@ def is_json(content_type: str | None) -> bool:
     return name.strip() == "application/json" and charsets <= {"charset=utf-8", ""}
 
 
-class HttpAnswer(Protocol):
-    """Answer of either era: `open` a stream now, `send` a message before the response. Neither blocks nor raises."""
-
-    def open(self) -> None: ...
-
-    def send(self, message: bytes, *, vital: bool = False) -> bool | None: ...
-
-
 class ModernAnswer:
-    """The answer to a modern request."""
+    """The answer to a modern request. `open` opens its stream now; like `send`, it never blocks and never raises."""
 
     __slots__ = ("_accept", "_response")
 

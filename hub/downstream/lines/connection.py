@@ -283,11 +283,7 @@ class LineHost(Host):
         return False
 
     def _start_request(self, request: Request, size: int = 0) -> bool:
-        """Start a request, or answer it at once. False: it cost no more than a look.
-
-        Raises:
-            RemoteProtocolError: what to answer.
-        """
+        """Start a request, or answer it at once. False: it cost no more than a look. Raises RemoteProtocolError."""
         if request.method == mcp.INITIALIZE:
             self._reply(request.id, self.initialize(self._router, request.params))
             return False

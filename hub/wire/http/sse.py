@@ -20,7 +20,6 @@ class ServerEvent(Struct, frozen=True):
     event: str = "message"
     id: str | None = None
     """The id given with this event, if any."""
-    retry_ms: int | None = None
 
 
 class EventTooLong(Exception):
@@ -100,7 +99,6 @@ class SseParser:
         self._event_bytes = 0
         self._event = "message"
         self._id: str | None = None
-        self._retry_ms: int | None = None
 
     def _check(self, line_bytes: int) -> None:
         if self._event_bytes + line_bytes > self._max_event_bytes:
@@ -112,7 +110,7 @@ class SseParser:
         if not line:
             if self._first is not None:
                 data = self._first if self._data is None else bytes(self._data)
-                events.append(ServerEvent(data, self._event, self._id, self._retry_ms))
+                events.append(ServerEvent(data, self._event, self._id))
             else:
                 self.idle_lines += 1
             self._begin_event()
@@ -137,7 +135,7 @@ class SseParser:
         elif field == b"id" and b"\0" not in value:
             self._id = value[:MAX_FIELD_BYTES].decode(errors="replace")
         elif field == b"retry" and value.isdigit():
-            self._retry_ms = self.retry_ms = max(MIN_RETRY_MS, int(value[:12]))
+            self.retry_ms = max(MIN_RETRY_MS, int(value[:12]))
 
 
 def encode_event(data: bytes, *, id: str | None = None, retry_ms: int | None = None) -> bytes:

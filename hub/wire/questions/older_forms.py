@@ -97,11 +97,7 @@ def newer_content(schema: Raw, content: Mapping[str, Raw]) -> dict[str, Raw]:
 
 
 def _open(schema: Raw) -> tuple[dict[str, Raw], dict[str, Raw]]:
-    """The members of a form, and its fields.
-
-    Raises:
-        UnsupportedForm: the form is too large, or has too many fields.
-    """
+    """The members of a form, and its fields. Raises UnsupportedForm: the form is too large, or has too many fields."""
     if memoryview(schema).nbytes > MAX_FORM_BYTES:
         raise UnsupportedForm(f"it has more than {MAX_FORM_BYTES >> 10} KiB")
     members = peek_object(schema)
@@ -153,11 +149,7 @@ def _options(field: dict[str, Raw], most: int) -> list[_Option]:
 
 
 def _few(value: Raw | None, most: int) -> list[Raw]:
-    """The items of a list of options.
-
-    Raises:
-        UnsupportedForm: there are more than `most`, the rest of `MAX_OPTIONS`.
-    """
+    """The items of a list of options. Raises UnsupportedForm: there are more than `most`, the rest of `MAX_OPTIONS`."""
     items = peek_array(value)
     if len(items) > most:
         raise UnsupportedForm(f"it has more than {MAX_OPTIONS} options")

@@ -61,11 +61,7 @@ def host_of(url: str, max_chars: int = MAX_URL_CHARS) -> str:
 
 
 def _is_here(host: str) -> bool:
-    """True if `host` is this machine.
-
-    Raises:
-        ForbiddenUrl: `host` is no host, or is written in an unusual way.
-    """
+    """True if `host` is this machine. Raises ForbiddenUrl: `host` is no host, or is written in an unusual way."""
     try:
         if host.startswith("["):
             return ipaddress.IPv6Address(host[1:-1]).is_loopback
