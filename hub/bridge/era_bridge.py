@@ -1,9 +1,8 @@
 """Bridge between the eras: sends an operation to its upstream, and handles what comes in place of a result.
 
-Request and reply are in the host's own era; everything between happens here. A legacy host waits for its operation to
-end, and is asked meanwhile. The request of a modern host ends with `input_required`; its retry brings the answers and a
-sealed state, from which the operation goes on. A modern host whose legacy server asked for what the host had not
-declared gets the error -32021.
+A legacy host waits for its operation to end, and is asked meanwhile. The request of a modern host ends with
+`input_required`; its retry brings the answers and a sealed state, from which the operation goes on. A modern host whose
+legacy server asked for what the host had not declared gets the error -32021.
 """
 
 from collections.abc import Mapping

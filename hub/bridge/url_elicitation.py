@@ -9,8 +9,7 @@ the call is made again. The host is told by its revision and capabilities:
     modern, no mode url     -32021: there is no other way
     others                  the pages as text, for the model to pass on
 
-With sign-ins it is the hub that sends people to a page, one of its own, and knows when they are done. A host that sends
-nobody to pages gets a text, in which the command always helps; so there is no capability that it would have to declare.
+With sign-ins it is the hub that sends people to a page of its own. A host that sends nobody to pages gets a text.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence

@@ -9,9 +9,8 @@ other. It is open until the first of these:
     its call ends               withdrawn at the host, before the response to the call; the upstream gets an error
     the asker is cancelled      withdrawn at the host
 
-What always holds: an id is in the table just as long as its question is open, so that late, second and misdirected
-answers find nothing and are dropped. These revisions have no response to a response, so an answer cannot be refused:
-after a malformed one the hub asks a person once more; then the question counts as declined.
+An id is in the table just as long as its question is open, so late, second and misdirected answers find nothing. An
+answer cannot be refused: after a malformed one the hub asks a person once more; then the question counts as declined.
 """
 
 from collections.abc import Callable

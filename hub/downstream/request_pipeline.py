@@ -1,18 +1,15 @@
 """The one way in for the requests of hosts: `take_on` decides, `answer` carries out.
 
-    brought by                      taken on as
-    a POST of a modern host         `StatelessHost`
-    a POST of a legacy session      the session
-    a message of a batch            the session or the connection
-    a line of a connection          the connection
-    completion in a shell           `StatelessHost`
-    a revived session that          `StatelessHost`
-      subscribes again
+    brought by                                      taken on as
+    a POST of a modern host                         `StatelessHost`
+    a POST of a legacy session                      the session
+    a message of a batch, or of a connection        the session or the connection
+    completion in a shell                           `StatelessHost`
+    a revived session that subscribes again         `StatelessHost`
 
 No other module calls `Router.at_once` or `Router.dispatch`, so that whatever is to see every request (admission, a
 policy, metrics, an audit) has its place here, reads that are answered from the cache included. The name in a request
-is the visible one; `hub.routing.resolve` tells its server. Handshakes have no such place: they are agreed between a
-host and its carrier.
+is the visible one; `hub.routing.resolve` tells its server. Handshakes are agreed between a host and its carrier.
 
 Batches are the arrays of revision 2025-03-26, which no other revision knows.
 """

@@ -5,10 +5,9 @@
     server view    one of all these; made when a host first asks for it
     profile view   a profile's choice of all servers of the user; on top of a project made when a host first asks for it
 
-The servers that are shown are those of `hub.routing.shown`. A rebuild swaps all catalogues at once, so no
-request sees half of a change, and returns the lists that differ; `hub.routing.list_updates` passes that on to hosts. A
-flood of changes costs one rebuild, and the last one is never lost: the flag is cleared before the snapshots are read.
-Catalogues of many tools are made in slices, between which other tasks run.
+A rebuild swaps all catalogues at once, so no request sees half of a change, and returns the lists that differ;
+`hub.routing.list_updates` passes that on to hosts. A flood of changes costs one rebuild, and the last one is never
+lost: the flag is cleared before the snapshots are read. Large catalogues are made in slices, between other tasks.
 """
 
 import logging

@@ -1,15 +1,9 @@
 """Declarations of peers: revisions and capabilities in the handshake of 2024-11-05 to 2025-11-25, capabilities of hosts
 as the hub declares them to upstreams, and the hubs behind a hub.
 
-A legacy conversation opens with `initialize`, in which the client proposes a revision and declares its capabilities;
-the server answers with the revision it will speak; the client sends `notifications/initialized`, and from then on
-either side may send requests. Where the revisions only say SHOULD, the hub is lenient with hosts (`hub.downstream`) and
-strict with itself (`upstreams.transports.negotiation`):
-
-- a host may send requests before `initialized`, and may leave it out; the hub as a client sends it first;
-- a host may initialize again, which starts over: shims replay the handshake to a new daemon;
-- notifications before the handshake is complete are ignored, not refused: they are never answered anyway;
-- `ping` is answered at any time, in both directions.
+Where the revisions only say SHOULD, the hub is lenient with hosts (`hub.downstream`) and strict with itself
+(`upstreams.transports.negotiation`): a host may send requests before `initialized`, or leave it out; it may initialize
+again, which starts over, as shims do with a new daemon; notifications before the handshake is complete are ignored.
 
 A modern upstream gets the exact capabilities with each request; a legacy upstream gets them once, for the session.
 
@@ -17,9 +11,8 @@ Each hub announces the hubs behind it, so that a hub which finds itself there cu
 
     A -> B -> C -> A      B announces to A, in the handshake and with its lists: behind me are B, C and A
 
-Without that, the names of a ring's tools would grow with every lap. A change behind a hub changes its lists, which are
-then read again, so rings that close later are found as well. The announcement is an object under `HUBS`: among the
-experimental capabilities, and in `_meta` of lists.
+Without that, the names of a ring's tools would grow with every lap. The announcement is an object under `HUBS`: among
+the experimental capabilities, and in `_meta` of lists, which are read again when something changes behind a hub.
 """
 
 from collections.abc import Iterable, Mapping

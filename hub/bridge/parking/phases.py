@@ -10,14 +10,11 @@ the questions, and comes back, perhaps, as a new request with the answers. So a 
 
 In `RUN` and `ASK` a request of the host is attached: it gets the outcome, and when it is cancelled the call is. In
 `ASK` questions are collected for a moment, since upstreams ask several at once. In `PARK` no request is attached: the
-call waits for answers, or runs on. In `DONE` it has ended and its outcome waits. In `GONE` it is over; a retry is then
-told `ParkedState.reason`.
+call waits for answers, or runs on. In `DONE` its outcome waits. In `GONE` a retry is told `ParkedState.reason`.
 
-Questions go to the host in rounds. A retry answers the latest round, and uses it up: a retry of an earlier round is
-refused. A malformed retry uses up nothing. Questions left open are asked again in a new round, together with new
-questions of the upstream, as far as the capabilities of this retry allow.
-
-Every question is settled exactly once: answered, refused or withdrawn. Its key is never used again.
+Questions go to the host in rounds. A retry answers the latest round, and uses it up unless it is malformed. Questions
+left open are asked again in a new round, together with new ones, as far as the capabilities of this retry allow. Every
+question is settled exactly once: answered, refused or withdrawn. Its key is never used again.
 """
 
 from collections.abc import Mapping

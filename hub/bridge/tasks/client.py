@@ -1,8 +1,7 @@
 """Client of tasks: requests to an upstream about a task that runs there, and what a legacy one asks meanwhile.
 
-Every request goes by `Upstream.call`. A legacy task is known only in the session it was begun in, which need not be
-the one that serves its host now, so requests about it name that session. None is an operation of a host, so none
-reports progress.
+Every request goes by `Upstream.call`, and reports no progress, since it is no operation of a host. A legacy task is
+known only in the session it was begun in, so requests about it name that session.
 
 A legacy upstream asks by requests of its own, but only while a `tasks/result` is open. So for a modern host that polls
 the hub holds one open, collects what comes, shows it with the next look at the task, and gives the upstream what

@@ -1,11 +1,6 @@
 """Files of tokens that open the hub: `token`, the hub's own, made at the first start; and `tokens.json`, the tokens of
 hosts that `hubd token new` made, as hashes.
 
-    tokens = HostTokens(tokens_path())
-    tokens.make("ci", ...)              ->  the token, which is kept nowhere
-    tokens.rotate("ci", grace_s=86400)  ->  another one; the one before counts for a day
-    tokens.revoke("ci")
-
 Each method of `HostTokens` reads the file, so that another process may change it meanwhile. A file that other users may
 have read or written is refused as a whole: no token in it counts. All methods block.
 """

@@ -5,11 +5,9 @@
                                                                              asked again every 5 minutes
     a refusal                                                                kept for 10 s
 
-Judging by keys that are there is done at once; what needs the network is a decision that the connection waits for.
-
-One token is asked about again after the other, so that a slow server is not asked by many at once, and what its issuer
-has taken back ends the streams that hang on it. While nobody can say, a stream goes on until the time that the last
-answer named.
+Judging by keys that are there is done at once; what needs the network is a decision that the connection waits for. One
+token is asked about again after the other, so that a slow server is not asked by many at once, and what its issuer has
+taken back ends the streams that hang on it. While nobody can say, a stream goes on until the last answer's end.
 """
 
 import logging

@@ -1,18 +1,16 @@
 """Durable sessions: legacy sessions over HTTP outlive the daemon.
 
 A session id contains the result of the handshake, signed: a hub that does not know an id, since an earlier run made
-it, makes the session anew from the id. The id is bound to its principal, host and endpoint; for all others there is no
-such session. Later facts are rare and go into a journal: the log level, the subscriptions, the project that the host
-works in, which sessions are over, and digests of the lists that hosts have seen.
+it, makes the session anew from the id. The id is bound to its principal, host and endpoint. Later facts are rare and go
+into a journal; if that cannot be written, only these are lost:
 
-    handshake --mint--> id
-    journal:  kept    session -> when it began, its level and subscriptions, its last run, the notifications that its
-                        host did not receive in that run, the view that it was shown, and where it worked
-              over    session -> when it began; a session that has ended stays ended
-              lists   run -> endpoint -> digests of its lists
+    kept    session -> when it began, its level and subscriptions, its last run, the notifications that its
+                       host did not receive in that run, the view that it was shown, and where it worked
+    over    session -> when it began; a session that has ended stays ended
+    lists   run -> endpoint -> digests of its lists
 
 A session older than `LIFE_S` is not revived, so each entry of the journal is forgotten once hubs have run for that long
-since it was written (`hub.downstream.http.running_time`). If the journal cannot be written, only its facts are lost.
+since it was written (`hub.downstream.http.running_time`).
 """
 
 import logging

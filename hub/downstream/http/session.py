@@ -1,9 +1,8 @@
 """Legacy sessions over HTTP: made at `initialize`, bound to their identity, ended by DELETE or by silence.
 
-A session id is a name, not a credential: a request must also come from the same identity and to the same endpoint, or
-the session does not exist for it. A session of an earlier run of the hub is revived
-(`hub.downstream.http.durable_sessions`) with its handshake, settings and subscriptions, and its host is shown the
-project that it worked in. It is told which lists differ from those that it saw. Its streams and running requests are
+A session id is a name, not a credential: a request must also come from the same identity and to the same endpoint. A
+session of an earlier run of the hub is revived (`hub.downstream.http.durable_sessions`) with its handshake, settings,
+subscriptions and project; its host is told which lists differ from those that it saw. Streams and running requests are
 lost: hosts may send those again.
 """
 
