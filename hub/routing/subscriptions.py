@@ -134,9 +134,7 @@ class Subscriptions:
                 for uri in stream.wanted:
                     nursery.start_soon(stream.watch, uri)
                 if stream.filter.tasks is not None:
-                    tasks = []
-                    if self._tasks is not None:
-                        tasks = await self._tasks.listen(stream.filter.tasks, stream)
+                    tasks = [] if self._tasks is None else await self._tasks.listen(stream.filter.tasks, stream)
         stream.wanted = dict.fromkeys(stream.held)
         return tasks
 

@@ -84,14 +84,9 @@ TRANSITIONS: Final[Mapping[Phase, Mapping[CallEvent, Phase]]] = {
     Phase.GONE: {},
 }
 
-_REASONS: Final[Mapping[tuple[Phase, CallEvent], str]] = {
-    (Phase.PARK, CallEvent.LOST): LOST,
-    (Phase.PARK, CallEvent.LEFT): EXPIRED,
-    (Phase.PARK, CallEvent.EXPIRED): EXPIRED,
-    (Phase.DONE, CallEvent.LEFT): EXPIRED,
-    (Phase.DONE, CallEvent.EXPIRED): EXPIRED,
-}
-"""Reason why a retry finds nothing to resume; other ends were told to the host, and used up its last round."""
+_REASONS: Final[Mapping[CallEvent, str]] = {CallEvent.LOST: LOST, CallEvent.LEFT: EXPIRED, CallEvent.EXPIRED: EXPIRED}
+"""Reason why a retry finds nothing to resume, if no request was attached at the end; other ends were told to the host,
+and used up its last round."""
 
 
 class ParkedState:
@@ -124,7 +119,8 @@ class ParkedState:
         """Move on by the table. KeyError: a bug of ours."""
         before, self.phase = self.phase, TRANSITIONS[self.phase][event]
         if self.phase is Phase.GONE:
-            self.reason = _REASONS.get((before, event), USED)
+            is_alone = before in (Phase.PARK, Phase.DONE)
+            self.reason = _REASONS.get(event, USED) if is_alone else USED
 
     def open_question(self, question: Question, now: float) -> str:
         """Open a question; its key.

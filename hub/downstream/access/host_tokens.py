@@ -9,8 +9,8 @@ import errno
 import os
 import re
 import secrets
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -89,16 +89,14 @@ class HostTokens:
             EditError: there is one of that name, there are too many, or the file cannot be used.
         """
         token = _new()
-        with lock_edits(self.path.parent):
-            known = self.all()
+        with self._edit() as known:
             if name in known:
                 raise EditError(f"there is a token {name} already; `hubd token rotate {name}` replaces it")
             if len(known) >= MAX_TOKENS:
                 raise EditError(f"there are {MAX_TOKENS} tokens; `hubd token revoke` takes one back")
-            kept = KeptToken(
+            known[name] = KeptToken(
                 hash=hash_of(token), principal=principal, host=host, made=self._wall(), expires=expires, profile=profile
             )
-            self._write({**known, name: kept})
         return token
 
     def rotate(self, name: str, *, grace_s: float) -> str:
@@ -108,12 +106,10 @@ class HostTokens:
             EditError: there is none, or the file cannot be used.
         """
         token, now = _new(), self._wall()
-        with lock_edits(self.path.parent):
-            known = self.all()
+        with self._edit() as known:
             kept = _of(known, name)
             former = Former(kept.hash, now + grace_s) if grace_s > 0 else None
             known[name] = msgspec.structs.replace(kept, hash=hash_of(token), made=now, former=former)
-            self._write(known)
         return token
 
     def revoke(self, name: str) -> None:
@@ -122,17 +118,20 @@ class HostTokens:
         Raises:
             EditError: there is none, or the file cannot be used.
         """
-        with lock_edits(self.path.parent):
-            known = self.all()
+        with self._edit() as known:
             _of(known, name)
             del known[name]
-            self._write(known)
 
-    def _write(self, tokens: dict[str, KeptToken]) -> None:
-        try:
-            replace_private(self.path, TOKENS.encode(tokens))
-        except OSError as error:
-            raise EditError(f"{self.path}: cannot be written: {error.strerror}; nothing was changed") from None
+    @contextmanager
+    def _edit(self) -> Iterator[dict[str, KeptToken]]:
+        """All tokens by name, to be changed within; they are written at the end."""
+        with lock_edits(self.path.parent):
+            known = self.all()
+            yield known
+            try:
+                replace_private(self.path, TOKENS.encode(known))
+            except OSError as error:
+                raise EditError(f"{self.path}: cannot be written: {error.strerror}; nothing was changed") from None
 
 
 def _new() -> str:

@@ -230,34 +230,25 @@ class Endpoint:
         reply_to = ModernAnswer(inbound.response, accept)
         reply: Reply | trio.CancelScope | None = admit(host, self._router, request, caller)
         if isinstance(reply, trio.CancelScope):
-            reply = await self._wait(inbound, host, request, caller, reply_to, reply)
+            token, profile = progress_token(request.params), inbound.view.profile
+            exchange = HostExchange(caller, reply_to.send, progress_token=token, view=host.view, named=profile)
+            listens = request.method == LISTEN
+            lease = inbound.request.lease if listens else None
+            self._expect(reply_to, None if listens else trio.current_time())
+            inbound.response.when_gone(reply.cancel)
+            try:
+                if lease is None:
+                    reply = await answer(host, self._router, request, exchange, reply)
+                else:
+                    with lease.keeps(reply):
+                        reply = await answer(host, self._router, request, exchange, reply)
+            finally:
+                inbound.response.when_gone(None)
+                self._soon.pop(reply_to, None)
         if reply is None:
             reply_to.abandon()
         else:
             reply_to.finish(encode_response(request.id, reply), reply)
-
-    async def _wait(
-        self,
-        inbound: Inbound,
-        host: StatelessHost,
-        request: Request,
-        caller: Caller,
-        reply_to: ModernAnswer,
-        cancel: trio.CancelScope,
-    ) -> Reply | None:
-        """Wait for the answer to a modern request; None: the host left."""
-        token = progress_token(request.params)
-        exchange = HostExchange(caller, reply_to.send, progress_token=token, view=host.view, named=inbound.view.profile)
-        self._expect(reply_to, None if request.method == LISTEN else trio.current_time())
-        inbound.response.when_gone(cancel.cancel)
-        try:
-            if request.method == LISTEN and inbound.request.lease is not None:
-                with inbound.request.lease.keeps(cancel):
-                    return await answer(host, self._router, request, exchange, cancel)
-            return await answer(host, self._router, request, exchange, cancel)
-        finally:
-            inbound.response.when_gone(None)
-            self._soon.pop(reply_to, None)
 
     # --- legacy -------------------------------------------------------------------------------------------------------
 

@@ -329,10 +329,7 @@ class HttpSession(Host):
     def close(self, *, moved: bool = False) -> None:
         """End the session: cancel its requests, end its streams, keep nothing. `moved`: it goes on in another run."""
         self._closed = True
-        if moved:
-            self._durable.give_up(self._known)
-        else:
-            self._durable.end(self._known)
+        (self._durable.give_up if moved else self._durable.end)(self._known)
         self._restoring.cancel()
         self.cancel_all()
         for stream in list(self.streams.values()):
