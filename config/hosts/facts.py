@@ -141,10 +141,10 @@ def every_user_file(host: KnownHost, machine: Machine) -> list[Place]:
     ]
 
 
-def project_place(host: KnownHost, project: Path) -> Place | None:
-    """The file to write in a project; None: the host has none."""
+def project_places(host: KnownHost, project: Path) -> list[Place]:
+    """The file to write in a project, if the host has one."""
     paths = [project / text for text in host.project if "*" not in text]
-    return Place(host, _first(paths), f"{host.title} in {project}", project) if paths else None
+    return [Place(host, _first(paths), f"{host.title} in {project}", project)] if paths else []
 
 
 def project_files(host: KnownHost, project: Path, machine: Machine) -> list[Place]:
@@ -174,8 +174,8 @@ def is_found(host: KnownHost, machine: Machine) -> bool:
 
 
 def _directories(host: KnownHost, machine: Machine) -> list[tuple[str, str]]:
-    """Titles and user directories of the editors that are there; with a sign of the host in them, if it leaves one.
-    Of a host that is no extension just one without a name."""
+    """Titles and user directories of the editors that are there, with a sign of the host; one of no name, if it needs
+    no editor."""
     if not host.editors:
         return [("", "")]
     editors = [(each.title, str(machine.path(each.linux))) for each in map(_editors().__getitem__, host.editors)]

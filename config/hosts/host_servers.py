@@ -112,8 +112,7 @@ def folders(place: Place, text: str) -> list[Path]:
 
 
 def _one(place: Place, key: str, entry: Any, environ: Mapping[str, str], home: Path) -> Server | Skipped:
-    """One entry; one with values of unexpected types, or a huge one, is skipped, and keeps no other from being
-    taken."""
+    """One entry; one with values of unexpected types, or a huge one, keeps no other from being taken."""
     text = json.dumps([key, entry], ensure_ascii=False, default=str)
     if len(text) > MAX_ENTRY_CHARS:
         return Skipped(place, key[:80], f"it is larger than {MAX_ENTRY_CHARS >> 10} KB")

@@ -236,11 +236,7 @@ def without_entries(
 
 
 def _undone(place: Place, text: str, key: str, record: Record | None, made: Record) -> str:
-    """`text` without one of our entries: verbatim as it came if that is still there, else the entry alone.
-
-    Raises:
-        EditRefused: neither can be done for certain.
-    """
+    """`text` without one of our entries: verbatim as it came if that is still there, else the entry alone."""
     shape = place.kept
     meant = serverfile.without(shape, serverfile.read(shape, text), key)
     at = text.find(record.new) if record is not None and record.new else -1

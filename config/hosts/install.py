@@ -21,7 +21,7 @@ from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import EditError
 from config.files import read_file, refuse_place, remove_file, replace_file
-from config.hosts.facts import KnownHost, Place
+from config.hosts.facts import Place
 from config.hosts.hub_entries import (
     KEY,
     Record,
@@ -281,6 +281,7 @@ def run_program(command: tuple[str, ...], environ: Mapping[str, str]) -> None:
         raise EditError(f"`{' '.join((name, *command[1:6]))}` failed: {said or f'exit code {done.returncode}'}")
 
 
-def own_program(host: KnownHost, environ: Mapping[str, str]) -> str | None:
-    """The host's own program for changing its entries, if it has one and it is on PATH."""
-    return shutil.which(host.program, path=environ.get("PATH", "")) if host.program else None
+def own_program(place: Place, environ: Mapping[str, str]) -> str | None:
+    """The host's own program for changing the user's entries, if it has one and it is on PATH."""
+    program = None if place.project else place.host.program
+    return shutil.which(program, path=environ.get("PATH", "")) if program else None

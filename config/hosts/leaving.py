@@ -159,12 +159,7 @@ def _why_changed(name: str, server: Server, config: HubConfig) -> str:
 
 
 def _leave(found: Leaving, server: Server, machine: Machine) -> bool:
-    """Add the change that takes one server out; False: its entry is another one by now.
-
-    Raises:
-        EditRefused: that cannot be done for certain.
-        EditError: the file cannot be read.
-    """
+    """Add the change that takes one server out; False: its entry is another one by now."""
     place, key, root = server.place, server.key, server.place.kept.root
     was = next((each for each in found.writes if is_same_file(each.path, place.path)), None)
     if was and (root, key) in ((each.root, each.key) for each in was.originals):  # it has left another host's link
@@ -172,8 +167,7 @@ def _leave(found: Leaving, server: Server, machine: Machine) -> bool:
     text = was.after if was else text_at(place.path)
     if is_changed(server, text):
         return False
-    program = None if place.project else own_program(place.host, machine.environ)
-    if program is not None:
+    if (program := own_program(place, machine.environ)) is not None:
         command = (program, "mcp", "remove", "-s", "user", key)
         found.programs.append(RemovalCommand(command, place.path, original_of(place, text, key)))
         return True

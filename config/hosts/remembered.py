@@ -40,11 +40,7 @@ class Remembered(Generic[T]):
                 self._refuse_or_forget(path)
 
     def _refuse_or_forget(self, path: Path) -> None:
-        """Forget a damaged file, since entries still show what they are.
-
-        Raises:
-            EditError: a subclass must not forget.
-        """
+        """Forget a damaged file, since entries still show what they are. A subclass that must not raises EditError."""
 
     def get(self, path: Path) -> T | None:
         """The record of the file at `path`, or None."""

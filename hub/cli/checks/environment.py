@@ -108,7 +108,7 @@ def _remedy(cause: _Cause, row: UpstreamRow, config: UpstreamConfig, examined: E
     shell = examined.machine.environ
     variables = _certificates_of(config, row.last_error or "") if cause is CERTIFICATE else cause.variables
     variable = next((each for each in variables if shell.get(each)), variables[0])
-    recorded = examined.loaded is not None and variable in examined.loaded.own_lines
+    recorded = variable in examined.loaded.own_lines
     if variable in config.env:
         return None if cause.only_if_here else (f"{variable} in its `env` does not help", f"correct {variable} there")
     if variable in shell and not recorded:
@@ -154,8 +154,8 @@ def _certificates_of(config: UpstreamConfig, said: str) -> tuple[str, ...]:
 
 def _about_certificates(variable: str, known: bool, examined: Examined) -> tuple[str, str]:
     loaded = examined.loaded
-    own = str(loaded.files[0].with_name("hubd.env")) if loaded is not None and loaded.files else "hubd.env"
-    if known and loaded is not None:
+    own = str(loaded.files[0].with_name("hubd.env")) if loaded.files else "hubd.env"
+    if known:
         path, line = loaded.environ[variable], loaded.own_lines[variable]
         there = "does not hold the issuer" if os.path.exists(path) else "is not there"
         return f"{variable} names {path}, which {there}", f"correct line {line} of {own}"
@@ -171,11 +171,8 @@ def _about_certificates(variable: str, known: bool, examined: Examined) -> tuple
 
 def this_shell(examined: Examined) -> Iterator[Finding]:
     """The variables that this shell has, and servers do not get since something else was recorded, or nothing."""
-    if (
-        examined.loaded is None
-        or not examined.loaded.files
-        or (path := environment_file(examined.loaded.files[0])) is None
-    ):
+    files = examined.loaded.files
+    if not files or (path := environment_file(files[0])) is None:
         return
     try:
         planned = capture(path, examined.machine.environ, examined.config)
@@ -205,7 +202,7 @@ def this_shell(examined: Examined) -> Iterator[Finding]:
 
 def of_this_shell_only(examined: Examined) -> Iterator[Finding]:
     """Variables that servers refer to, and that a hub lacks which something else than this shell starts."""
-    if examined.loaded is None or not examined.loaded.files:
+    if not examined.loaded.files:
         return
     try:
         found = only_here_of_hub(examined.loaded.files[0])

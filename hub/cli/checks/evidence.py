@@ -124,6 +124,10 @@ class HostFile(Struct, frozen=True):
     error: str = ""
 
 
+UNREADABLE: Final = Loaded(config=HubConfig())
+"""Stands for a configuration that cannot be used."""
+
+
 class Examined(Struct, frozen=True, kw_only=True):
     """The state of this machine that the checks examine."""
 
@@ -133,7 +137,7 @@ class Examined(Struct, frozen=True, kw_only=True):
     """The status of the running hub; None: none runs, or it hangs."""
     hangs: str = ""
     """The sentence on a hub that hangs; "": it answers, or none runs."""
-    loaded: Loaded | None = None
+    loaded: Loaded = UNREADABLE
     error: ConfigError | None = None
     files: tuple[HostFile, ...] = ()
     token: str | None = None
@@ -155,7 +159,7 @@ class Examined(Struct, frozen=True, kw_only=True):
 
     @property
     def config(self) -> HubConfig:
-        return HubConfig() if self.loaded is None else self.loaded.config
+        return self.loaded.config
 
     @property
     def seen(self) -> Status:
@@ -182,7 +186,7 @@ def examine(
     the hub's directory of state; `lately`: whether a hub was connected to a server within a day, asked where none runs.
     """
     machine = known.machine
-    loaded, error = None, None
+    loaded, error = UNREADABLE, None
     try:
         loaded = load_all(config, machine.environ)
     except ConfigError as found:
@@ -196,7 +200,7 @@ def examine(
     except EditError as wrong:
         unread.append(unreadable(path, str(wrong).removeprefix(f"{path}: ")))
     served = [row.name for row in known.seen.upstreams if not why_not_served(row)]
-    if known.status is None and loaded is not None:
+    if known.status is None:
         served = [name for name, upstream in loaded.config.upstreams.items() if lately(upstream)]
     files = tuple(_host_files(machine, records, unread))
     facts = {"loaded": loaded, "error": error, "files": files, "unread": tuple(unread), "token": own_token(state)}

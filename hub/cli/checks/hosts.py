@@ -19,7 +19,7 @@ from config.loading.host_files import command_of
 from config.projects import Trust, find_project
 from config.secrets.state_file import StateUnreadable
 from config.settings import HubConfig
-from hub.cli.checks.evidence import GUI_PATH, Examined, Finding, HostFile, InstallHub, about, join_few
+from hub.cli.checks.evidence import GUI_PATH, UNREADABLE, Examined, Finding, HostFile, InstallHub, about, join_few
 from hub.downstream.access.host_tokens import TOKENS, hash_of
 from hub.downstream.access.resource_metadata import resource_of, shows_token, ways_in
 from hub.link.interface import OWNER
@@ -155,7 +155,7 @@ def _entry_by_url(file: HostFile, examined: Examined) -> Iterator[Finding]:
     door = next((way for way in proxied if url == way or url.startswith(f"{way}/")), None)
     listen = examined.status and examined.status.listen
     ports = {str(port), *(_port_of(each) for each in (listen and (listen.url, listen.also or "")) or ())}
-    if examined.loaded is not None and door is None and _port_of(url) not in ports:
+    if examined.loaded is not UNREADABLE and door is None and _port_of(url) not in ports:
         what = f"{title}: its entry goes to another port than the hub listens on ({config.listen})"
         yield Finding("entry", "problem", what, "the host does not reach the hub", fix, repair=repair)
     elif shows_token(config, door or url, resource_of(config, host, port)) and not _has_token(file, examined):

@@ -55,10 +55,9 @@ def configuration(examined: Examined) -> Iterator[Finding]:
             yield Finding("configuration", "problem", what.rstrip(": "), why, "correct it there, or by `hubd edit`")
         if not examined.error.diagnostics:
             yield Finding("configuration", "problem", str(examined.error), "it cannot be used", "correct it")
-    if examined.loaded is not None:
-        for diagnostic in examined.loaded.warnings:
-            why = "it works, but probably not as intended"
-            yield Finding("configuration", "warning", str(diagnostic), why, "correct it there")
+    for diagnostic in examined.loaded.warnings:
+        why = "it works, but probably not as intended"
+        yield Finding("configuration", "warning", str(diagnostic), why, "correct it there")
 
 
 def same_server_twice(examined: Examined) -> Iterator[Finding]:
@@ -78,9 +77,8 @@ def same_server_twice(examined: Examined) -> Iterator[Finding]:
 def commands(examined: Examined) -> Iterator[Finding]:
     """Programs that do not exist, or only on the PATH of a shell."""
     shell = examined.machine.environ.get("PATH", os.defpath)
-    known = {} if examined.loaded is None else examined.loaded.environ
-    recorded = examined.loaded is not None and "PATH" in examined.loaded.own_lines
-    path = known.get("PATH", shell)
+    recorded = "PATH" in examined.loaded.own_lines
+    path = examined.loaded.environ.get("PATH", shell)
     away = (row for row in examined.seen.upstreams if row.state != "connected")
     missed = {row.name for row in away if "was not found" in (row.last_error or "")}
     causes: dict[tuple[str, str, str], list[str]] = {}
@@ -218,7 +216,7 @@ def _try(url: str, reason: Future[str]) -> None:
 
 def open_files(examined: Examined) -> Iterator[Finding]:
     """Files with secrets that others may read, and private directories that are not."""
-    for path in examined.loaded.sources if examined.loaded else ():
+    for path in examined.loaded.sources:
         with suppress(OSError, Problem, ValueError):
             mode = stat.S_IMODE(path.stat().st_mode)
             if mode & 0o044 and any(secrets_in(parse(fetch(path).data.decode(), path).tree)):

@@ -103,7 +103,7 @@ def same_names(examined: Examined) -> Iterator[Finding]:
 def secret_files(examined: Examined) -> Iterator[Finding]:
     """Files with secrets that others may read: those of `${file:...}`, hubd.env, the hub's own."""
     loaded = examined.loaded
-    named = [] if loaded is None else [path for path in loaded.files if path not in loaded.sources]
+    named = [path for path in loaded.files if path not in loaded.sources]
     secrets = {secret for secret in _secrets(examined.config) if len(secret) >= MIN_SECRET}
     own = [Path(directories.state_dir(), name) for name in SECRET]
     for path in dict.fromkeys((*named, *own)):

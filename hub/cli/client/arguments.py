@@ -156,12 +156,11 @@ class ToolArgument(NamedTuple):
 def arguments(schema: Schema) -> list[ToolArgument]:
     """The arguments of a tool, those required first."""
     properties, required = _properties(schema), _list_required(schema)
-    found = [
-        ToolArgument(
-            name, kind_of(each, schema), name in required, _first_line(_resolve(each, schema).get("description"))
-        )
-        for name, each in properties.items()
-    ]
+    found = []
+    for name, each in properties.items():
+        text = _resolve(each, schema).get("description")
+        about = text.strip().partition("\n")[0] if isinstance(text, str) else ""
+        found.append(ToolArgument(name, kind_of(each, schema), name in required, about))
     return sorted(found, key=lambda argument: not argument.required)
 
 
@@ -273,7 +272,3 @@ def _resolve(schema: Any, root: Schema) -> Schema:
             found = found.get(step) if isinstance(found, dict) else None
         schema = found
     return {}
-
-
-def _first_line(text: Any) -> str:
-    return text.strip().partition("\n")[0] if isinstance(text, str) else ""

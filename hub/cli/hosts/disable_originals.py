@@ -141,8 +141,7 @@ class ImportedOriginals(Struct):
         return dict.fromkeys(candidates(self.result, self.forced), "")
 
     def _find_unserved(self) -> dict[str, str]:
-        """Of each server the reason why the hub does not serve it. Those that stay for another reason are not asked
-        about."""
+        """Of each server the reason why the hub does not serve it; those that stay anyway are not asked about."""
         hoped, of_projects = self._hope(), self._of_projects()
         stay = {(each.place.path, each.place.kept.root, each.key) for each in self._plan(hoped).stays}
         places = ((name, each.place, each.key) for name, each in self.result.all)

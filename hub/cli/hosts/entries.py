@@ -103,8 +103,7 @@ class HostEntries:
 def _keys(
     place: Place, originals: list[Original], known: Mapping[Identity, str], machine: Machine
 ) -> Iterator[tuple[str, str]]:
-    """The servers of the hub that a host has, or had: its own name for each, and the hub's. `known`: these by identity,
-    `originals`: the servers that imports took out of the file."""
+    """The servers of the hub that a host has, or had before an import: its own name for each, and the hub's."""
     texts = [serverfile.snippet(place.kept, each.key, each.entry) for each in of_host(place, originals)]
     with suppress(EditError, EditRefused):  # it is said when the file is to be changed
         texts.append(text_at(place.path))
@@ -126,11 +125,7 @@ class _Door(Struct, frozen=True):
 
 
 def _door(config: HubConfig) -> _Door:
-    """The URL of the hub and what opens it, from its configuration.
-
-    Raises:
-        UsageError: the configuration leaves the port to the kernel, or does not name the proxy.
-    """
+    """The URL of the hub and what opens it. Raises: UsageError, if the configuration names no port, or no proxy."""
     host, port = split_listen(config.listen)
     if port == 0:
         raise UsageError('--http needs a fixed port: write listen = "127.0.0.1:8765" in hubd.toml')
@@ -149,8 +144,7 @@ def _door(config: HubConfig) -> _Door:
 
 
 def _port_now(configured: str) -> int:
-    """The port of the running hub, where it could not have the configured address and keeps another; 0: it has it, or
-    none runs."""
+    """The port of the running hub, where it could not have the configured address; 0: it has it, or none runs."""
     listen = status_now().listen
     return urlsplit(listen.url).port or 0 if listen and listen.wanted == configured else 0
 

@@ -218,21 +218,16 @@ def _places(options: Desk, machine: Machine) -> Iterator[Place]:
             options.output.note(f"{host.title}: there is no file of it")
         yield from found
     if project is not None:
-        seen: set[tuple[Path, tuple[str, ...]]] = set()
-        for host in choose_hosts(options, machine) if options.hosts else all_hosts().values():
+        places: dict[tuple[Path, tuple[str, ...]], Place] = {}
+        for host in chosen if options.hosts else all_hosts().values():
             for place in project_files(host, project, machine):
-                if (place.path, place.kept.root) not in seen:
-                    seen.add((place.path, place.kept.root))
-                    yield place
+                places.setdefault((place.path, place.kept.root), place)
+        yield from places.values()
 
 
 def _leave_for_sign_in(options: Desk, result: Import, directory: Path) -> list[Stays]:
     """Leave new servers that want a sign-in with their hosts, unless the command line names them: every host is offered
-    what is in the hub.
-
-    Raises:
-        UsageError: as `probe`.
-    """
+    what is in the hub."""
     if not options.disable_originals or options.dry_run:
         return []
 
@@ -257,11 +252,7 @@ def _leave_for_sign_in(options: Desk, result: Import, directory: Path) -> list[S
 
 
 def _decide(options: Desk, take: Callable[[Secrets], Import], directory: Path) -> tuple[Import, bool]:
-    """The import, after the decision about secrets; True if they go to the store. A trial asks nothing, and says so.
-
-    Raises:
-        UsageError: as `_secrets`.
-    """
+    """The import, after the decision about secrets; True if they go to the store. A trial asks nothing, and says so."""
     result = take("keep")
     if not any(server.spots() for _, server in result.taken):
         return result, False
@@ -273,11 +264,7 @@ def _decide(options: Desk, take: Callable[[Secrets], Import], directory: Path) -
 
 
 def _secrets(options: Desk, result: Import, directory: Path) -> Secrets:
-    """The decision what to do with secrets.
-
-    Raises:
-        UsageError: no option says it, and there is nobody to ask.
-    """
+    """The decision what to do with secrets. Raises: UsageError, if no option says it and there is nobody to ask."""
     if options.secrets is not None:
         chosen: Secrets = options.secrets
         return chosen

@@ -12,7 +12,7 @@ from typing import Any, Final
 from config.editing.text.change import EditRefused
 from config.editing.text.serverfile import entries
 from config.errors import ConfigError, EditError
-from config.hosts.facts import Machine, Place, all_hosts, is_found, project_place, user_places
+from config.hosts.facts import Machine, Place, all_hosts, is_found, project_places, user_places
 from config.hosts.hub_entries import KEY, Records, our_entries
 from config.hosts.import_writing import import_directory, names_by_identity
 from config.hosts.install import Plan, own_program, plan_entries, plan_restore, plan_uninstall, text_at
@@ -85,8 +85,7 @@ def _write(options: Desk) -> int:
     entries = HostEntries(options, machine)
 
     def plan(place: Place, records: Records) -> Plan:
-        program = None if place.project else own_program(place.host, machine.environ)
-        originals = originals_of(place)
+        originals, program = originals_of(place), own_program(place, machine.environ)
         return plan_entries(place, entries.of(place, originals), records, program, originals)
 
     places = choose_places(options, machine)
@@ -117,7 +116,7 @@ def _uninstall(options: Desk) -> int:
     options.output.set(dry_run=options.dry_run, hosts=[], notes=[])
 
     def plan(place: Place, records: Records) -> Plan:
-        program = None if place.project else own_program(place.host, machine.environ)
+        program = own_program(place, machine.environ)
         return plan_uninstall(place, records, program, originals_of(place), restore=options.restore_originals)
 
     def is_by_program(place: Place) -> bool:
@@ -190,8 +189,7 @@ def _list(options: Desk, machine: Machine, output: Output) -> int:
         place
         for host in all_hosts().values()
         if is_found(host, machine)
-        for place in (user_places(host, machine) if project is None else [project_place(host, project)])
-        if place is not None
+        for place in (user_places(host, machine) if project is None else project_places(host, project))
     ]
     found = [{**of_place(place), "hub": _state(place, records)} for place in places]
     output.set(hosts=found)

@@ -146,11 +146,7 @@ def hosts_that_lost(name: str, named: Path | None) -> list[Place]:
 
 
 def _load_names(named: Path | None) -> tuple[HubConfig, dict[Identity, str]]:
-    """The configuration, and the names of its servers by identity.
-
-    Raises:
-        ConfigError: it cannot be read.
-    """
+    """The configuration, and the names of its servers by identity. Raises: ConfigError, if it cannot be read."""
     config = load_all(named, os.environ, partly=True).config
     return config, names_by_identity(config, import_directory(named), os.environ)
 

@@ -22,7 +22,7 @@ from config.hosts.facts import (
     all_hosts,
     every_user_file,
     is_found,
-    project_place,
+    project_places,
     user_places,
 )
 from config.hosts.import_writing import import_directory
@@ -59,11 +59,7 @@ def in_turn(command: Command) -> Command:
 
 @contextmanager
 def _turn(command: str, output: Output, main: Path | None) -> Iterator[None]:
-    """Have the turn during the block. What killed commands have left beside files is removed first.
-
-    Raises:
-        EditError: another command has it, or the lock cannot be made.
-    """
+    """Have the turn during the block. What killed commands have left beside files is removed first."""
     descriptor = open_lock(state_dir() / "setup.lock")
     try:
         _wait(descriptor, output)
@@ -76,11 +72,7 @@ def _turn(command: str, output: Output, main: Path | None) -> Iterator[None]:
 
 
 def _wait(descriptor: int, output: Output) -> None:
-    """Lock the open file.
-
-    Raises:
-        EditError: another command keeps it locked.
-    """
+    """Lock the open file. Raises: EditError, if another command keeps it locked."""
     until, said = now_s() + PATIENCE_S, False
     while True:
         try:
@@ -98,11 +90,7 @@ def _wait(descriptor: int, output: Output) -> None:
 def _remove_drafts(main: Path | None) -> None:
     """Remove what killed commands have left in the places where files are replaced: it holds secrets of hosts."""
     machine, hosts, imported = Machine.this(), all_hosts(), import_directory(main)
-    files: list[Path] = [
-        main or config_file(),
-        imported.with_name(OWN_VARIABLES),
-        *(imported / f"{host}.toml" for host in hosts),
-    ]
+    files = [main or config_file(), imported.with_name(OWN_VARIABLES), *(imported / f"{host}.toml" for host in hosts)]
     files += [had_before_path(), install_records_path(), originals_path(), secrets_path()]
     for host in hosts.values():
         files += [place.path for place in (*user_places(host, machine), *every_user_file(host, machine))]
@@ -119,15 +107,10 @@ def choose_places(options: Desk, machine: Machine) -> list[Place]:
     places: list[Place] = []
     project = project_of(options)
     for host in choose_hosts(options, machine):
-        if project is not None:
-            place = project_place(host, project)
-            if place is None and options.hosts:
-                raise UsageError(f"{host.title} has no file for projects")
-            found = [] if place is None else [place]
-        else:
-            found = user_places(host, machine)
-            if not found and options.hosts:
-                raise UsageError(f"{host.title} is an extension, and is found in no editor of this machine")
+        found = user_places(host, machine) if project is None else project_places(host, project)
+        if not found and options.hosts:
+            lacks = "is an extension, and is found in no editor of this machine"
+            raise UsageError(f"{host.title} {lacks if project is None else 'has no file for projects'}")
         places += [each for each in found if each.path not in {place.path for place in places}]
     if not places:
         raise UsageError("no hosts are found on this machine; name one to install the hub for it anyway")

@@ -104,7 +104,7 @@ def plan_installs(places: Sequence[Place], options: Desk) -> list[Plan]:
             found.append(Plan(place, "unchanged"))
             continue
         entry = stdio_entry(place.host, hubd, variables)
-        program = own_program(place.host, machine.environ)
+        program = own_program(place, machine.environ)
         try:
             found.append(plan_entries(place, {KEY: entry}, records, program, originals_of(place)))
         except EditError as error:

@@ -177,11 +177,7 @@ class _Journey:
         return read_file(self._directory.with_name(OWN_VARIABLES), trusted=True) or b""
 
     def _settle(self, found: list[ServerVerdict], result: Import) -> list[ServerVerdict]:
-        """Ask about servers that are probably the same; the verdicts then.
-
-        Raises:
-            UsageError: there was no answer.
-        """
+        """Ask about servers that are probably the same; the verdicts then."""
         costs = {each.name: screens.offer(each) for each in found}
         settle_near_duplicates(self._options, result, self._config, costs)
         found = rename(found, result)
@@ -190,12 +186,7 @@ class _Journey:
 
     def _secrets(self, result: Import, new: NewSecrets | None) -> NewSecrets | None:
         """Put references in the places of secrets, unless somebody is asked and says no; what is to be kept, besides
-        what `new` has already.
-
-        Raises:
-            UsageError: there was no answer.
-            EditError: the store cannot be read.
-        """
+        what `new` has already."""
         held = [(name, server) for name, server in result.taken if server.spots()]
         if not held:
             return new

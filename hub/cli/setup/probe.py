@@ -159,11 +159,7 @@ def _start(directory: Path, log: int, lock: int) -> subprocess.Popen[bytes]:
 
 
 def _connect(directory: Path, process: subprocess.Popen[bytes]) -> ControlClient:
-    """Its control client, once it listens.
-
-    Raises:
-        UsageError: it ended, or does not listen in time.
-    """
+    """Its control client, once it listens. Raises: UsageError, if it ended, or does not listen in time."""
     until = now_s() + LISTEN_S
     while process.poll() is None and now_s() < until:
         with suppress(HubNotRunning):
@@ -246,11 +242,7 @@ def _remove_what_was_left(place: Path) -> None:
 
 
 def _is_left(directory: Path) -> bool:
-    """True if it is a directory for this user alone, with a lock that nobody holds.
-
-    Raises:
-        OSError: it has no lock, or somebody holds it.
-    """
+    """True if it is a directory for this user alone. Raises: OSError, if it has no lock, or somebody holds that."""
     found = directory.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) != 0o700:
         return False

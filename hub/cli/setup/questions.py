@@ -78,8 +78,7 @@ def write_it(changes: Sequence[Block], output: Output) -> bool:
 
 
 def _page(changes: Sequence[Block], output: Output) -> None:
-    """Show changes in a pager, `less` or that of PAGER, which shows at once what one screen holds; without one as they
-    are."""
+    """Show changes in a pager, `less` or that of PAGER; without one as they are."""
     pager = shlex.split(os.environ.get("PAGER") or "less")
     program = shutil.which(pager[0]) if pager and sys.stdout.isatty() else None
     if program is None:

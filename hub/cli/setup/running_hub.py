@@ -83,12 +83,7 @@ def _start_service(options: Desk, undo: Undo) -> None:
 
 def _write_units(found: Service, undo: Undo) -> None:
     """Write the units. A service that was there before, stopped, is undone to what it was: its files, whether it is
-    enabled, and which of its units were active.
-
-    Raises:
-        ServiceError: a file of that name was not written by hubd.
-        EditError: a file cannot be read or written.
-    """
+    enabled, and which of its units were active."""
     known = service_manager.states(found)
     enabled = [unit for unit in found.units if known[unit].get("UnitFileState", "").startswith("enabled")]
     active = [unit for unit in found.units if known[unit].get("ActiveState") == "active"]

@@ -51,16 +51,14 @@ def results(found: Sequence[ServerVerdict]) -> Iterator[Block]:
     """Each server once: what became of it, and the hosts that have it."""
     hosts: dict[tuple[str, str], list[ServerVerdict]] = {}
     for each in found:
-        if each.did == "left" or not each.name:  # the hub's name may be that of another host
-            hosts.setdefault((each.key, each.host), []).append(each)
-        else:
-            hosts.setdefault((each.name, each.did), []).append(each)
+        is_hosts = each.did == "left" or not each.name  # the hub's name may be that of another host
+        hosts.setdefault((each.key, each.host) if is_hosts else (each.name, each.did), []).append(each)
     rows: list[list[Cell]] = []
     notes: list[list[Block]] = []
     order = list(STYLES)
     for (name, _), all in sorted(hosts.items(), key=lambda item: order.index(item[1][0].did)):
         first = all[0]
-        what = {"left": "left alone"}.get(first.did, first.did)
+        what: str = "left alone" if first.did == "left" else first.did
         if first.did == "does not work" and first.outcome is not None and first.outcome.is_on_its_way:
             what = "no answer yet"
         titles = ", ".join(dict.fromkeys(each.title for each in all))

@@ -9,7 +9,7 @@ import pytest
 
 from config.editing.text import serverfile
 from config.errors import EditError
-from config.hosts.facts import Machine, all_hosts, is_found, project_place, user_places
+from config.hosts.facts import Machine, all_hosts, is_found, project_places, user_places
 from config.hosts.hub_entries import KEY, Records, http_entry, stdio_entry, variables_of
 from config.hosts.install import carry_out, plan_entries, plan_uninstall
 from tests.support import host_homes
@@ -208,7 +208,7 @@ def test_by_url(id, user):
 def test_in_a_project(id, user):
     project = user.home / "shop"
     project.mkdir()
-    place = project_place(all_hosts()[id], project)
+    (place,) = project_places(all_hosts()[id], project)
     assert place is not None
     assert place.path.is_relative_to(project)
     user.install(id, place=place)
