@@ -23,7 +23,7 @@ from config.files import read_file, replace_file
 from config.hosts.facts import KnownHost, Machine, Place, all_hosts, is_found
 from config.hosts.host_servers import Identity, Server, identities, survey
 from config.hosts.import_choice import Import, block, identities_in, unfit
-from config.hosts.install import text_at
+from config.hosts.install import run_program, text_at
 from config.hosts.originals import Original
 from config.hosts.secret_literals import open_references
 from config.hub_paths import backup_dir, config_file
@@ -49,6 +49,8 @@ class Write(Struct, frozen=True):
     """If it is a host's own file."""
     originals: tuple[Original, ...] = ()
     """The servers that it no longer starts then."""
+    command: tuple[str, ...] = ()
+    """The command of the host that takes them out itself; the file is not written then."""
 
 
 def import_directory(named: Path | None) -> Path:
@@ -224,8 +226,11 @@ def carry_out(write: Write, now: datetime) -> Path | None:
     """Put one file in place; the backup, if there was one before. `locked` is the caller's.
 
     Raises:
-        EditError: it was changed meanwhile, or cannot be written; it was left as it is.
+        EditError: it was changed meanwhile, or cannot be written, and was left as it is; or the command failed.
     """
+    if write.command:
+        run_program(write.command, os.environ)
+        return None
     was = None if write.before is None else write.before.encode()
     return replace_file(write.path, write.after.encode(), was=was, now=now, backups=backup_dir())
 

@@ -7,7 +7,6 @@ that runs can tell. Here nothing is written; `import_writing.carry_out` does tha
 import shlex
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Final, Literal
 
 from msgspec import Struct, structs
@@ -21,7 +20,7 @@ from config.hosts.hub_entries import Records, our_entries
 from config.hosts.import_choice import Import
 from config.hosts.import_writing import Write
 from config.hosts.install import own_program, text_at
-from config.hosts.originals import Original, is_same_file, original_of, take_out
+from config.hosts.originals import is_same_file, original_of, take_out
 from config.settings import HubConfig
 
 Served = Mapping[str, str]
@@ -35,14 +34,6 @@ SIGN_IN: Final = "sign-in needed"
 def sign_in_of(host: str, key: str, name: str) -> str:
     """The commands by which the hub gets the server `key` of a host, as `name`, and a person signs in there."""
     return f"`hubd import {host} --server {shlex.quote(key)}` and `hubd auth {name}`"
-
-
-class RemovalCommand(Struct, frozen=True):
-    """A command of a host that takes a server out of its file."""
-
-    command: tuple[str, ...]
-    path: Path
-    original: Original
 
 
 class Stays(Struct, frozen=True):
@@ -75,8 +66,6 @@ class Leaving(Struct, frozen=True):
     """Changes by which hosts stop starting servers that the hub serves."""
 
     writes: list[Write]
-    programs: list[RemovalCommand]
-    """For hosts that change their files themselves."""
     stays: list[Stays]
 
     @property
@@ -106,7 +95,7 @@ def leaving(
     A host that does not have the hub would be left without servers, so it keeps its own; unless `without_hub`. Servers
     in `forced`, by the hub's names, are taken out whatever the hub makes of them.
     """
-    found = Leaving([], [], [])
+    found = Leaving([], [])
     for name, server in result.all:
         place = server.place
         if server.off:
@@ -124,6 +113,7 @@ def leaving(
             except (EditRefused, EditError) as reason:
                 why = f"{reason}; turn it off there, hubd has {name}"
                 found.stays.append(Stays(place, server.key, name, why, "edit"))
+    found.writes.sort(key=lambda each: bool(each.command))
     return found
 
 
@@ -161,7 +151,7 @@ def _why_changed(name: str, server: Server, config: HubConfig) -> str:
 def _leave(found: Leaving, server: Server, machine: Machine) -> bool:
     """Add the change that takes one server out; False: its entry is another one by now."""
     place, key, root = server.place, server.key, server.place.kept.root
-    was = next((each for each in found.writes if is_same_file(each.path, place.path)), None)
+    was = next((each for each in found.writes if not each.command and is_same_file(each.path, place.path)), None)
     if was and (root, key) in ((each.root, each.key) for each in was.originals):  # it has left another host's link
         return True
     text = was.after if was else text_at(place.path)
@@ -169,7 +159,7 @@ def _leave(found: Leaving, server: Server, machine: Machine) -> bool:
         return False
     if (program := own_program(place, machine.environ)) is not None:
         command = (program, "mcp", "remove", "-s", "user", key)
-        found.programs.append(RemovalCommand(command, place.path, original_of(place, text, key)))
+        found.writes.append(Write(place.path, text, text, place, (original_of(place, text, key),), command))
         return True
     after, original = take_out(place, text, key)
     if was is None:

@@ -4,10 +4,9 @@ starting what the hub serves and keep the rest.
 
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
-from functools import partial
 from os import EX_OK
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,9 @@ from config.hosts.facts import Machine
 from config.hosts.hub_entries import Records
 from config.hosts.import_choice import Import
 from config.hosts.import_writing import Write, carry_out
-from config.hosts.install import run_program, text_at
-from config.hosts.leaving import Leaving, RemovalCommand, Served, Stays, candidates, leaving
-from config.hosts.originals import Original, Originals
+from config.hosts.install import text_at
+from config.hosts.leaving import Leaving, Served, Stays, candidates, leaving
+from config.hosts.originals import Originals
 from config.hosts.remembered import HadBefore
 from config.hub_paths import config_file, had_before_path, originals_path, state_dir
 from config.settings import HubConfig
@@ -73,8 +72,7 @@ class ImportedOriginals(Struct):
         if not self.options.disable_originals:
             return []
         plan = self._plan(self._hope())
-        paths = [*(write.path for write in plan.writes), *(call.path for call in plan.programs)]
-        return list(dict.fromkeys(map(str, paths)))
+        return list(dict.fromkeys(str(write.path) for write in plan.writes))
 
     def show(self) -> int:
         """Show what would be taken out, as far as that is known without starting anything; the exit code."""
@@ -88,9 +86,6 @@ class ImportedOriginals(Struct):
             why = "the hub does not have them yet"
         plan = self._plan({**hoped, **told})
         show_writes(plan.writes, (), output)
-        for call in plan.programs:
-            output.append("commands", shlex.join(call.command))
-            output.say(f"would run: {shlex.join(call.command)}")
         if unknown := [name for name in hoped if name not in told]:
             output.note(
                 f"{', '.join(unknown)}: shown as if the hub served them, since {why}; those that do not connect stay"
@@ -113,10 +108,7 @@ class ImportedOriginals(Struct):
             return output.fail(EX_FAILED, f"{text}: {error}")
         plan = self._plan(served)
         code = carry_out_writes(plan.writes, (), output)
-        done, failed = run_removals(plan.programs, self.machine.environ, output)
-        for call in done:
-            output.say(f"ran {shlex.join(call.command)}")
-        return max(code, failed, self._say(plan))
+        return max(code, self._say(plan))
 
     @property
     def main(self) -> Path:
@@ -175,9 +167,12 @@ class ImportedOriginals(Struct):
 def show_writes(writes: Sequence[Write], secrets: Sequence[str], output: Output) -> None:
     """Show what would be written, as diffs without `secrets`."""
     for write in writes:
-        diff = _diff(write, secrets)
-        output.append("files", _file(write.path, None, diff))
-        output.say(diff)
+        if write.command:
+            output.append("commands", shlex.join(write.command))
+            output.say(f"would run: {shlex.join(write.command)}")
+        else:
+            output.append("files", _file(write.path, None, diff := _diff(write, secrets)))
+            output.say(diff)
 
 
 def carry_out_writes(writes: Sequence[Write], secrets: Sequence[str], output: Output) -> int:
@@ -188,16 +183,19 @@ def carry_out_writes(writes: Sequence[Write], secrets: Sequence[str], output: Ou
     """
     done, code = write_each(writes, output)
     for write, backup in done:
-        output.append("files", _file(write.path, backup, _diff(write, secrets)))
-        output.say(f"wrote {write.path}")
+        if not write.command:
+            output.append("files", _file(write.path, backup, _diff(write, secrets)))
+            output.say(f"wrote {write.path}")
     if backups := [backup for _, backup in done if backup is not None]:
         output.say(f"the old files are in {backups[0].parent}")
+    for command in (write.command for write, _ in done if write.command):
+        output.say(f"ran {shlex.join(command)}")
     return code
 
 
 def write_each(writes: Sequence[Write], output: Output) -> tuple[list[tuple[Write, Path | None]], int]:
-    """Write each file, and remember what is taken out of it. A failure of one does not stop the others, and is said.
-    Those that were written with their backups, and the exit code.
+    """Write each file, or have its host change it, and remember what is taken out of it. A failure of one does not stop
+    the others, and is said. Those that were written with their backups, and the exit code.
 
     Raises:
         EditError: nothing can be written.
@@ -210,56 +208,34 @@ def write_each(writes: Sequence[Write], output: Output) -> tuple[list[tuple[Writ
         remembered = Originals(originals_path())
         for write in writes:
             try:
-                with _keep_record(remembered, write.path, write.originals):
+                with _keep_record(remembered, write):
                     done.append((write, carry_out(write, now())))
-            except EditError as error:
-                code = output.fail(EX_FAILED, str(error))
-    return done, code
-
-
-def run_removals(
-    calls: Sequence[RemovalCommand], environ: Mapping[str, str], output: Output
-) -> tuple[list[RemovalCommand], int]:
-    """Have programs of hosts take servers out, and remember these. A failure of one does not stop the others, and is
-    said. Those that were run, and the exit code.
-
-    Raises:
-        EditError: nothing can be written.
-    """
-    done: list[RemovalCommand] = []
-    code = EX_OK
-    if not calls:
-        return done, code
-    with lock_edits(state_dir()):
-        remembered = Originals(originals_path())
-        for call in calls:
-            try:
-                if not _is_same(call):
-                    key = call.original.key
-                    raise EditError(f'{call.path}: "{key}" was changed meanwhile, and left as it is; run this again')
-                with _keep_record(remembered, call.path, [call.original], partial(_is_there, call)):
-                    run_program(call.command, environ)
-                output.append("commands", shlex.join(call.command))
-                done.append(call)
+                if write.command:
+                    output.append("commands", shlex.join(write.command))
             except EditError as error:
                 code = output.fail(EX_FAILED, str(error))
     return done, code
 
 
 @contextmanager
-def _keep_record(
-    remembered: Originals, path: Path, originals: Sequence[Original], is_there: Callable[[], bool] = lambda: True
-) -> Iterator[None]:
+def _keep_record(remembered: Originals, write: Write) -> Iterator[None]:
     """Remember servers before the block takes them out of a file: what was not taken out is never put back. If it fails
-    they are forgotten, as far as that file still has them."""
-    before = remembered.get(path)
-    if originals:
-        remembered.add(path, originals)
+    they are forgotten, as far as that file still has them.
+
+    Raises:
+        EditError: the command of a host would take out another one than was read.
+    """
+    if write.command and not _is_same(write):
+        key = write.originals[0].key
+        raise EditError(f'{write.path}: "{key}" was changed meanwhile, and left as it is; run this again')
+    before = remembered.get(write.path)
+    if write.originals:
+        remembered.add(write.path, write.originals)
     try:
         yield
     except EditError:
-        if originals and is_there():
-            remembered.put(path, before)
+        if write.originals and (not write.command or _is_there(write)):
+            remembered.put(write.path, before)
         raise
 
 
@@ -290,16 +266,16 @@ def _file(path: Path, backup: Path | None, diff: str) -> dict[str, Any]:
     return {"file": str(path), "backup": backup and str(backup), "diff": diff}
 
 
-def _is_same(call: RemovalCommand) -> bool:
+def _is_same(write: Write) -> bool:
     """True if the host's file has the server as it was when this was planned."""
-    original = call.original
+    original = write.originals[0]
     with suppress(EditError, EditRefused):
-        return bool(serverfile.entries(original.shape, text_at(call.path)).get(original.key) == original.entry)
+        return bool(serverfile.entries(original.shape, text_at(write.path)).get(original.key) == original.entry)
     return False
 
 
-def _is_there(call: RemovalCommand) -> bool:
+def _is_there(write: Write) -> bool:
     """True if the host's file still has the server, although its program was to take it out; False if nobody knows."""
     with suppress(EditError, EditRefused):
-        return not call.original.is_out(text_at(call.path))
+        return not write.originals[0].is_out(text_at(write.path))
     return False

@@ -28,7 +28,7 @@ from config.settings import HubConfig, UpstreamConfig
 from hub.cli.configuration.environment import capture_unasked
 from hub.cli.desk import EX_FAILED, Desk, Output, client, now, own_command
 from hub.cli.hosts.changes import as_object, originals_of, remember_originals
-from hub.cli.hosts.disable_originals import remember_hosts, run_removals, write_each
+from hub.cli.hosts.disable_originals import remember_hosts, write_each
 from hub.cli.secret_commands import say_kept
 from hub.cli.server_watch import watch
 from hub.cli.setup import running_hub
@@ -57,7 +57,7 @@ class SetupPlan(Struct, frozen=True):
     @property
     def changes(self) -> bool:
         """True if any file changes."""
-        return bool(self.imported or self.capture or self.leaving.writes or self.leaving.programs or self.added)
+        return bool(self.imported or self.capture or self.leaving.writes or self.added)
 
     @property
     def added(self) -> list[Plan]:
@@ -71,9 +71,8 @@ class SetupPlan(Struct, frozen=True):
 
     def originals(self, place: Place) -> list[Original]:
         """The servers that leave the file of a host, or are switched off there."""
-        writes, calls = self.leaving.writes, self.leaving.programs
-        found = [each for write in writes if is_same_file(write.path, place.path) for each in write.originals]
-        return of_host(place, [*found, *(call.original for call in calls if call.path == place.path)])
+        writes = (write for write in self.leaving.writes if is_same_file(write.path, place.path))
+        return of_host(place, [each for write in writes for each in write.originals])
 
 
 def plan_capture(imported: Sequence[Write], machine: Machine) -> tuple[Capture | None, str]:
@@ -227,7 +226,7 @@ class CarryOut:
     def _take_out(self, left: Leaving, changed: list[Place]) -> int:
         written, code = write_each(left.writes, self._output)
         for write, backup in written:
-            self._say_written(write.path, backup)
-            assert write.place is not None
-            changed.append(write.place)
-        return max(code, run_removals(left.programs, self._options.machine.environ, self._output)[1])
+            if write.place is not None and not write.command:
+                self._say_written(write.path, backup)
+                changed.append(write.place)
+        return code

@@ -163,7 +163,7 @@ def _say_kept(stays: Stays) -> str:
 
 def undo(plan: SetupPlan) -> str | None:
     """The command that undoes it; None: nothing of it belongs to hosts."""
-    at_hosts = plan.imported or plan.added or plan.leaving.writes or plan.leaving.programs
+    at_hosts = plan.imported or plan.added or plan.leaving.writes
     return UNDO if at_hosts or (plan.secrets is not None and plan.secrets.values) else None
 
 
@@ -199,7 +199,7 @@ def diffs(plan: SetupPlan) -> list[Block]:
     if (capture := plan.capture) is not None:  # which holds nothing that looks like a secret
         before, after = ((each or b"").decode(errors="replace") for each in (capture.before, capture.after))
         found.append(text_diff(capture.path, before, after, ()))
-    writes = {write.path: write for write in plan.leaving.writes if write.place is not None}
+    writes = {write.path: write for write in plan.leaving.writes if not write.command}
     for each in plan.added:
         if not each.program:
             after = _without(each, writes.pop(each.place.path, None))

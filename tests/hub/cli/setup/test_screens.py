@@ -33,7 +33,7 @@ def make_plan(tmp_path):
             originals.append(original)
         write = Write(path, path.read_text(), text, place, tuple(originals))
         installed = plan_entries(place, {KEY: HUB}, Records(tmp_path / "installed.json"))
-        return SetupPlan([], None, capture, [installed], Leaving([write] if without else [], [], []), "running")
+        return SetupPlan([], None, capture, [installed], Leaving([write] if without else [], []), "running")
 
     return plan
 
