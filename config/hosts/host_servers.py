@@ -98,11 +98,7 @@ def survey(place: Place, text: str, environ: Mapping[str, str], home: Path) -> t
 
 
 def folders(place: Place, text: str) -> list[Path]:
-    """The folders that have servers of their own in a user's file.
-
-    Raises:
-        Refused: it cannot be read.
-    """
+    """The folders that have servers of their own in a user's file. Raises: EditRefused, if it cannot be read."""
     document = serverfile.read(place.host.shape, text) if place.host.local else {}
     for name in place.host.local:
         if name == "{project}":

@@ -171,11 +171,7 @@ def our_entries(place: Place, entries: Mapping[str, Any], records: Records) -> d
 
 def hub_entry(place: Place, text: str, records: Records | None) -> Any:
     """The entry by which a host reaches the hub: the hub's own, or another one of that name, or the first of those that
-    reach one server each; None: there is none.
-
-    Raises:
-        EditRefused: `text` cannot be read.
-    """
+    reach one server each; None: there is none. Raises: EditRefused, if `text` cannot be read."""
     entries = serverfile.entries(place.kept, text)
     if KEY in entries:
         return entries[KEY]

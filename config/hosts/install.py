@@ -79,11 +79,7 @@ def plan_entries(
 ) -> Plan:
     """Our entries in one file, those that are `wanted` and no other. One of such a name that is not ours stays; if that
     is the hub's, nothing is done. `program`: the path of the host's own program, if that is to do it; `originals`: what
-    imports took out of the file, whichever host had it.
-
-    Raises:
-        EditError: the file cannot be read.
-    """
+    imports took out of the file, whichever host had it. Raises: EditError, if the file cannot be read."""
     before = read_file(place.path)
     try:
         text = place.host.skeleton.lstrip() if before is None else _decode(before)
@@ -172,11 +168,7 @@ def _with_originals(
 
 def plan_restore(place: Place, originals: Sequence[Original]) -> Plan:
     """Plan to put back servers that an import took out of the host, whether our entry is in the file or not.
-    `originals`: those of all hosts that have the file.
-
-    Raises:
-        EditError: the file cannot be read.
-    """
+    `originals`: those of all hosts that have the file. Raises: EditError, if the file cannot be read."""
     before, back = read_file(place.path), of_host(place, originals)
     if before is None:
         return Plan(place, "absent", still_out=_find_gone(back))

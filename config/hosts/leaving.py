@@ -74,12 +74,6 @@ class Leaving(Struct, frozen=True):
         return list(dict.fromkeys(each.sentence for each in self.stays))
 
 
-def candidates(result: Import, forced: Collection[str] = ()) -> list[str]:
-    """Names of the upstreams whose originals would be taken out if the hub served them, in their order."""
-    found = (name for name, server in result.all if not server.off and name not in forced)
-    return list(dict.fromkeys(found))
-
-
 def leaving(
     result: Import,
     config: HubConfig,

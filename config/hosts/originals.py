@@ -50,11 +50,7 @@ class Original(Struct, frozen=True, kw_only=True):
         return Shape(host.format, self.root, host.listed)
 
     def is_out(self, text: str) -> bool:
-        """True if the host still does not start it.
-
-        Raises:
-            EditRefused: `text` cannot be read.
-        """
+        """True if the host still does not start it. Raises: EditRefused, if `text` cannot be read."""
         entry = serverfile.entries(self.shape, text).get(self.key)
         if not self.off:
             return entry is None
@@ -90,22 +86,14 @@ class Originals(Remembered[list[Original]]):
         return of_host(place, self.get(place.path) or ())
 
     def add(self, path: Path, more: Iterable[Original]) -> None:
-        """Remember more, at once.
-
-        Raises:
-            EditError: that cannot be written.
-        """
+        """Remember more, at once. Raises: EditError, if that cannot be written."""
         more = list(more)
         names = {(each.root, each.key) for each in more}
         kept = [each for each in self.get(path) or () if (each.root, each.key) not in names]
         self.put(path, [*kept, *more])
 
     def forget(self, path: Path, back: Sequence[Original]) -> None:
-        """Forget those that are back, at once.
-
-        Raises:
-            EditError: that cannot be written.
-        """
+        """Forget those that are back, at once. Raises: EditError, if that cannot be written."""
         if back:
             self.put(path, [each for each in self.get(path) or () if each not in back] or None)
 
@@ -147,11 +135,7 @@ def _out(text: str, original: Original) -> tuple[str, Original]:
 
 
 def original_of(place: Place, text: str, key: str) -> Original:
-    """The same, where a program of the host takes it out.
-
-    Raises:
-        EditRefused: `text` cannot be read.
-    """
+    """The same, where a program of the host takes it out. Raises: EditRefused, if `text` cannot be read."""
     entry = serverfile.entries(place.kept, text).get(key)
     return Original(
         host=place.host.id,
@@ -204,11 +188,7 @@ def out_again(text: str, originals: Sequence[Original]) -> tuple[str, list[Origi
 
 
 def restore(text: str, originals: Sequence[Original]) -> tuple[str, dict[str, str]]:
-    """All, the newest first; why some could not be.
-
-    Raises:
-        EditRefused: `text` cannot be read.
-    """
+    """All, the newest first; why some could not be. Raises: EditRefused, if `text` cannot be read."""
     refused = {}
     for original in reversed(originals):
         try:

@@ -51,11 +51,7 @@ class Remembered(Generic[T]):
         return {Path(path): record for path, record in self._records.items()}
 
     def put(self, path: Path, record: T | None) -> None:
-        """Keep a record from now on, on disk; None removes it.
-
-        Raises:
-            EditError: the file cannot be written.
-        """
+        """Keep a record from now on, on disk; None removes it. Raises: EditError, if the file cannot be written."""
         was = read_file(self._path)
         if record is None:
             self._records.pop(str(path), None)

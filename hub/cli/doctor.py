@@ -26,7 +26,6 @@ from hub.cli.checks.evidence import (
     RecordShell,
     Restrict,
     WriteCommand,
-    about,
     examine,
     join_few,
     unreadable,
@@ -290,4 +289,4 @@ def _without_explained(finding: Finding, explained: set[str]) -> Finding | None:
     if not rest:
         return None
     what = f"{join_few(rest)}: {finding.what.rpartition(': ')[2]}"
-    return structs.replace(finding, what=what, **about(rest))
+    return structs.replace(finding, what=what, names=tuple(rest))

@@ -14,7 +14,7 @@ from config.hosts.leaving import SIGN_IN
 from config.loading.check import split_listen
 from config.loading.safe_reading import read_private
 from config.tables.profiles import DEFAULT_PROFILE
-from hub.cli.checks.evidence import Examined, Finding, about, join_few
+from hub.cli.checks.evidence import Examined, Finding, join_few
 from hub.cli.render.costs import over_limit, remedy_of
 from hub.cli.render.words import telling_line
 from hub.cli.setup.probe import PREFIX
@@ -161,7 +161,7 @@ def _about_upstreams(names: list[str], what: str, why: str, reasons: Mapping[str
     else:
         why = reasons[one] if one else f"each {why}"
         fix = f"see `hubd logs {name}`, fix the cause, then {again}"
-    return Finding("upstream", "problem", f"{join_few(names)}: {what}", why, fix, **about(names))
+    return Finding("upstream", "problem", f"{join_few(names)}: {what}", why, fix, names=tuple(names))
 
 
 def _sign_in_problem(trial: SignInTrial) -> Finding:
@@ -171,7 +171,7 @@ def _sign_in_problem(trial: SignInTrial) -> Finding:
         what, fix = "token needed", f"run `hubd auth {name}`"
     elif trial.is_passing:
         fix = f"run `hubd auth {name}` when that is over"
-    return Finding("upstream", "problem", f"{name}: {what}", trial.problem, fix, **about([name]))
+    return Finding("upstream", "problem", f"{name}: {what}", trial.problem, fix, names=(name,))
 
 
 def other_daemons(examined: Examined) -> Iterator[Finding]:

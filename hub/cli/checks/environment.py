@@ -13,7 +13,7 @@ from config.editing.beside_main import capture, environment_file
 from config.environment.passing import CERTIFICATES, PROXIES, passing
 from config.errors import EditError
 from config.settings import UpstreamConfig
-from hub.cli.checks.evidence import Examined, Finding, KeepVariables, RecordShell, about, join_few
+from hub.cli.checks.evidence import Examined, Finding, KeepVariables, RecordShell, join_few
 from hub.cli.configuration.shell_variables import only_here_of_hub
 from hub.control.answers import UpstreamRow
 
@@ -100,7 +100,7 @@ def last_words(examined: Examined) -> Iterator[Finding]:
                 break
     for (what, why, fix), names in found.items():
         then = f"then run `hubd restart {names[0] if len(names) == 1 else 'NAME'}`"
-        yield Finding("environment", "problem", f"{join_few(names)}: {what}", why, f"{fix}; {then}", **about(names))
+        yield Finding("environment", "problem", f"{join_few(names)}: {what}", why, f"{fix}; {then}", names=tuple(names))
 
 
 def _remedy(cause: _Cause, row: UpstreamRow, config: UpstreamConfig, examined: Examined) -> tuple[str, str] | None:
@@ -212,7 +212,7 @@ def of_this_shell_only(examined: Examined) -> Iterator[Finding]:
         what = f"{join_few(names)}: {variable} is set in this shell only"
         why = "a hub that a host or a service starts has not got it"
         fix = f"{CAPTURE}, which asks whether to keep it, or `hubd secret set {variable}`"
-        yield Finding("environment", "warning", what, why, fix, **about(names), repair=KeepVariables())
+        yield Finding("environment", "warning", what, why, fix, names=tuple(names), repair=KeepVariables())
 
 
 def _directories(environ: Mapping[str, str]) -> set[str]:

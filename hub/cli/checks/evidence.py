@@ -76,21 +76,15 @@ class Finding(Struct, frozen=True):
     what: str
     why: str
     fix: str
-    server: str = ""
-    """The upstream that the finding is about; "": none, or several."""
     names: tuple[str, ...] = ()
     """All upstreams that it is about."""
     repair: Repair | None = None
     """The part of the fix that `hubd doctor --fix` does; None: there is no one safe answer."""
 
     def as_object(self) -> dict[str, Any]:
-        """The finding for programs."""
-        return {name: getattr(self, name) for name in self.__struct_fields__ if name != "repair"}
-
-
-def about(names: Sequence[str]) -> dict[str, Any]:
-    """The members of a finding that say which upstreams it is about."""
-    return {"server": names[0] if len(names) == 1 else "", "names": tuple(names)}
+        """The finding for programs. `server`: the upstream that it is about; "": none, or several."""
+        members = {name: getattr(self, name) for name in ("check", "level", "what", "why", "fix")}
+        return {**members, "server": self.names[0] if len(self.names) == 1 else "", "names": self.names}
 
 
 def join_few(names: Sequence[str], most: int = MOST_NAMES) -> str:

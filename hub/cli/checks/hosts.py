@@ -19,7 +19,7 @@ from config.loading.host_files import command_of
 from config.projects import Trust, find_project
 from config.secrets.state_file import StateUnreadable
 from config.settings import HubConfig
-from hub.cli.checks.evidence import GUI_PATH, UNREADABLE, Examined, Finding, HostFile, InstallHub, about, join_few
+from hub.cli.checks.evidence import GUI_PATH, UNREADABLE, Examined, Finding, HostFile, InstallHub, join_few
 from hub.downstream.access.host_tokens import TOKENS, hash_of
 from hub.downstream.access.resource_metadata import resource_of, shows_token, ways_in
 from hub.link.interface import OWNER
@@ -54,7 +54,7 @@ def double_imports(examined: Examined) -> Iterator[Finding]:
     lacking = [id for id in places if id not in having]
     first = f"`hubd install {' '.join(lacking)}`, then " if lacking else ""
     fix = f"run {first}`hubd import {' '.join(places)} --disable-originals`"
-    yield Finding("double", "warning", what, why, fix, **about(names))
+    yield Finding("double", "warning", what, why, fix, names=tuple(names))
 
 
 def double_projects(examined: Examined) -> Iterator[Finding]:

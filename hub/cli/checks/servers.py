@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from config import directories
@@ -23,16 +23,7 @@ from config.loading.safe_reading import Problem, fetch
 from config.references import NUL
 from config.secrets.detection import secrets_in
 from config.settings import HubConfig
-from hub.cli.checks.evidence import (
-    GUI_PATH,
-    Examined,
-    Finding,
-    Restrict,
-    WriteCommand,
-    about,
-    join_few,
-    readable_by_others,
-)
+from hub.cli.checks.evidence import GUI_PATH, Examined, Finding, Restrict, WriteCommand, join_few, readable_by_others
 
 CONNECT_S: Final = 2.0
 ALL_CONNECTS_S: Final = 6.0
@@ -71,7 +62,7 @@ def same_server_twice(examined: Examined) -> Iterator[Finding]:
             what = f"{join_few(names)} are the same server"
             why = f"it runs {'twice' if len(names) == 2 else f'{len(names)} times'}, and hosts see its tools as often"
             fix = f"run {' and '.join(f'`hubd disable {name}`' for name in names[1:])}, or `hubd remove` in its place"
-            yield Finding("twice", "warning", what, why, fix, **about(names))
+            yield Finding("twice", "warning", what, why, fix, names=tuple(names))
 
 
 def commands(examined: Examined) -> Iterator[Finding]:
@@ -106,32 +97,33 @@ def commands(examined: Examined) -> Iterator[Finding]:
 
 
 def _about_command(cause: str, command: str, found: str, names: list[str]) -> Finding:
-    what, it = f"{join_few(names)}: the command {command}", "the server" if len(names) == 1 else "these servers"
-    if cause == "not executable":
-        is_file = os.path.isfile(command)
-        fix = f"run `chmod +x {shlex.quote(command)}`" if is_file else "name the program in it"
-        what = f"{what} cannot be executed"
-        return Finding("command", "problem", what, f"{it} cannot start", fix, **about(names))
-    if cause == "missing":
-        fix = f"install it{' there, or correct the path' if os.path.isabs(command) else ', or write its full path'}"
-        if "/" not in command and len(words := command.split()) > 1:
-            fix = f'write command = "{words[0]}", and what follows as args = [...]'
-        return Finding("command", "problem", f"{what} is not found", f"{it} cannot start", fix, **about(names))
+    place, check = os.path.dirname(found), "path"
+    level: Literal["problem", "warning"] = "problem"
+    why = f"{'the server' if len(names) == 1 else 'these servers'} cannot start"
     fix = f'run `hubd env capture`, which records the PATH of this shell, or write command = "{found}"'
-    repair = WriteCommand(tuple(names), found)
-    if cause == "unrecorded":
-        what += f" is on the PATH of this shell ({os.path.dirname(found)}), and not on that in hubd.env"
-        return Finding("path", "problem", what, f"{it} cannot start", fix, **about(names), repair=repair)
-    if cause == "found since":
-        what += f" is found ({os.path.dirname(found)}), and was not when the hub looked for it last"
-        fix = f"run `hubd restart {names[0] if len(names) == 1 else 'NAME'}`"
-        return Finding("path", "problem", what, f"{it} cannot start", fix, **about(names))
-    if cause == "missed":
-        what += f" is on the PATH of this shell ({os.path.dirname(found)}), and not on the hub's"
-        return Finding("path", "problem", what, f"{it} cannot start", fix, **about(names), repair=repair)
-    why = f"a hub that a desktop program starts has PATH={GUI_PATH} and does not find it there"
-    what += f" is found in {os.path.dirname(found)} only"
-    return Finding("path", "warning", what, why, fix, **about(names))
+    match cause:
+        case "not executable":
+            check, state = "command", "cannot be executed"
+            is_file = os.path.isfile(command)
+            fix = f"run `chmod +x {shlex.quote(command)}`" if is_file else "name the program in it"
+        case "missing":
+            check, state = "command", "is not found"
+            fix = f"install it{' there, or correct the path' if os.path.isabs(command) else ', or write its full path'}"
+            if "/" not in command and len(words := command.split()) > 1:
+                fix = f'write command = "{words[0]}", and what follows as args = [...]'
+        case "unrecorded":
+            state = f"is on the PATH of this shell ({place}), and not on that in hubd.env"
+        case "found since":
+            state = f"is found ({place}), and was not when the hub looked for it last"
+            fix = f"run `hubd restart {names[0] if len(names) == 1 else 'NAME'}`"
+        case "missed":
+            state = f"is on the PATH of this shell ({place}), and not on the hub's"
+        case _:
+            level, state = "warning", f"is found in {place} only"
+            why = f"a hub that a desktop program starts has PATH={GUI_PATH} and does not find it there"
+    what = f"{join_few(names)}: the command {command} {state}"
+    repair = WriteCommand(tuple(names), found) if cause in ("unrecorded", "missed") else None
+    return Finding(check, level, what, why, fix, names=tuple(names), repair=repair)
 
 
 def working_directories(examined: Examined) -> Iterator[Finding]:
@@ -140,7 +132,7 @@ def working_directories(examined: Examined) -> Iterator[Finding]:
         if upstream.cwd is not None and NUL not in upstream.cwd and not os.path.isdir(upstream.cwd):
             what = f"{name}: its cwd {upstream.cwd} is not a directory"
             fix = "make that directory, or correct cwd"
-            yield Finding("cwd", "problem", what, "the server cannot start", fix, **about([name]))
+            yield Finding("cwd", "problem", what, "the server cannot start", fix, names=(name,))
 
 
 def packages_to_pin(examined: Examined) -> Iterator[Finding]:
@@ -160,7 +152,7 @@ def packages_to_pin(examined: Examined) -> Iterator[Finding]:
         what = f"{len(found)} packages are not pinned: {join_few([package for package, _ in found.values()])}"
         why = "each start runs their latest releases, even a compromised one"
         pinned = next(iter(found.values()))[1] + " and the like"
-    yield Finding("version", "warning", what, why, f"write {pinned} in args", **about(list(found)))
+    yield Finding("version", "warning", what, why, f"write {pinned} in args", names=tuple(found))
 
 
 def _find_unpinned(words: list[str]) -> str | None:
@@ -194,7 +186,7 @@ def addresses(examined: Examined) -> Iterator[Finding]:
     for (address, reason), names in unreached.items():
         what = f"{join_few(names)}: {address} cannot be reached"
         fix = "start that server, or correct its url; a proxy is not tried"
-        yield Finding("url", "problem", what, reason, fix, **about(names))
+        yield Finding("url", "problem", what, reason, fix, names=tuple(names))
 
 
 def _try(url: str, reason: Future[str]) -> None:
@@ -244,4 +236,4 @@ def roots(examined: Examined) -> Iterator[Finding]:
         what = f"{join_few(without)} asked for the roots of a host, and got none"
         why = "a server that learns by roots where its host works does not learn it"
         fix = 'set roots = "host" there, and each host has a session with its own roots'
-        yield Finding("roots", "warning", what, why, fix, **about(without))
+        yield Finding("roots", "warning", what, why, fix, names=tuple(without))

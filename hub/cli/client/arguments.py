@@ -40,11 +40,7 @@ Schema = Mapping[str, Any]
 
 
 def split(words: Sequence[str]) -> list[tuple[str, str]]:
-    """Names and the text given for each, in order.
-
-    Raises:
-        ValueError: a word is not KEY=VALUE.
-    """
+    """Names and the text given for each, in order. Raises: ValueError, if a word is not KEY=VALUE."""
     found = []
     for word in words:
         name, equals, text = word.partition("=")

@@ -151,11 +151,7 @@ def _object(value: Any) -> Object:
 @contextmanager
 def session(options: Desk, profile: str | None = None) -> Iterator[HubSession]:
     """A session with the hub, which is started if need be. Progress, logs and questions go to standard error.
-    `profile`: as a host of this profile.
-
-    Raises:
-        HubNotRunning, ControlFailed, NotUnderstood: as `HubSession`.
-    """
+    `profile`: as a host of this profile. Raises: HubNotRunning, ControlFailed, NotUnderstood as `HubSession`."""
     output = options.output
     stream, started = connect_or_start()
     if started and not output.json:  # what these commands print for programs is the answer alone

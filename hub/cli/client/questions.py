@@ -64,11 +64,7 @@ class Field(NamedTuple):
         return pattern[1] if pattern else ""
 
     def read(self, text: str) -> Any:
-        """The value that `text` means.
-
-        Raises:
-            Invalid: it is no answer to this.
-        """
+        """The value that `text` means. Raises: Invalid, if it is no answer to this."""
         if self.kind == "boolean":
             if text.casefold() not in YES | NO:
                 raise Invalid("expected y or n")
@@ -116,11 +112,7 @@ class Field(NamedTuple):
 
 
 def fields(schema: Mapping[str, Any]) -> list[Field]:
-    """The questions of a form, in its order.
-
-    Raises:
-        Invalid: it is no form that can be asked here.
-    """
+    """The questions of a form, in its order. Raises: Invalid, if it is no form that can be asked here."""
     properties = schema.get("properties")
     if not isinstance(properties, dict) or len(properties) > MAX_FIELDS:
         raise Invalid(f"its form has no questions, or more than {MAX_FIELDS}")

@@ -22,7 +22,7 @@ from config.hosts.hub_entries import Records
 from config.hosts.import_choice import Import
 from config.hosts.import_writing import Write, carry_out
 from config.hosts.install import text_at
-from config.hosts.leaving import Leaving, Served, Stays, candidates, leaving
+from config.hosts.leaving import Leaving, Served, Stays, leaving
 from config.hosts.originals import Originals
 from config.hosts.remembered import HadBefore
 from config.hub_paths import config_file, had_before_path, originals_path, state_dir
@@ -129,8 +129,9 @@ class ImportedOriginals(Struct):
         return plan
 
     def _hope(self) -> dict[str, str]:
-        """As if the hub served everything."""
-        return dict.fromkeys(candidates(self.result, self.forced), "")
+        """As if the hub served everything that would be taken out then."""
+        names = (name for name, server in self.result.all if not server.off and name not in self.forced)
+        return dict.fromkeys(names, "")
 
     def _find_unserved(self) -> dict[str, str]:
         """Of each server the reason why the hub does not serve it; those that stay anyway are not asked about."""
@@ -240,11 +241,7 @@ def _keep_record(remembered: Originals, write: Write) -> Iterator[None]:
 
 
 def remember_hosts(result: Import) -> None:
-    """Keep what each host had itself, with its own choice of tools.
-
-    Raises:
-        EditError: it cannot be written.
-    """
+    """Keep what each host had itself, with its own choice of tools. Raises: EditError, if it cannot be written."""
     with lock_edits(state_dir()):
         HadBefore(had_before_path()).add(result.had)
 

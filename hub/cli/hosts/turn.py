@@ -132,11 +132,7 @@ def project_of(options: Desk) -> Path | None:
 
 
 def choose_hosts(options: Desk, machine: Machine) -> list[KnownHost]:
-    """The named hosts, else all that are here.
-
-    Raises:
-        UsageError: a named host is not known.
-    """
+    """The named hosts, else all that are here. Raises: UsageError, if a named host is not known."""
     known = all_hosts()
     for name in options.hosts:
         if name not in known:

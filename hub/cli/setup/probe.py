@@ -202,11 +202,7 @@ LOCK: Final = "lock"
 @contextmanager
 def temporary_directory() -> Iterator[tuple[Path, int]]:
     """A new directory, and the descriptor that keeps it locked, for a process that uses it, too. Those that killed
-    setups have left are removed first.
-
-    Raises:
-        OSError: it cannot be made.
-    """
+    setups have left are removed first. Raises: OSError, if it cannot be made."""
     place = Path(_place())
     _remove_what_was_left(place)
     with tempfile.TemporaryDirectory(prefix=PREFIX, dir=place, ignore_cleanup_errors=True) as name:

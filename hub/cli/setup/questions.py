@@ -49,11 +49,7 @@ def keep_variables(
 
 
 def move_secrets() -> bool:
-    """Ask whether secrets are moved; Enter is a yes.
-
-    Raises:
-        UsageError: there was no answer.
-    """
+    """Ask whether secrets are moved; Enter is a yes. Raises: UsageError, if there was no answer."""
     text = "Move them to where `hubd secret` keeps them, the keyring or else a file only you can read? [Y/n]"
     while (answer := ask(text)) not in ("", "y", "yes", "n", "no"):
         _say_answers("y or Enter moves them, n leaves them in the files")

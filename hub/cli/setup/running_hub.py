@@ -120,11 +120,7 @@ def say_start(way: Way, output: Output) -> None:
 
 
 def refuse_other_hub(main: Path) -> None:
-    """Return unless a hub runs that uses another main file than `main`.
-
-    Raises:
-        UsageError: so it does.
-    """
+    """Return unless a hub runs that uses another main file than `main`. Raises: UsageError, if one does."""
     found = status()
     used = () if found is None else found.config.watched
     if used and str(main) not in used:

@@ -757,7 +757,7 @@ def test_each_cause_is_one_finding_with_the_names_it_concerns(full_home, unconne
 @pytest.mark.covers("FH-8")
 def test_servers_that_fail_for_one_reason_are_one_finding(full_home, unconnected):
     upstream = [each for each in about_servers(full_home) if each.check == "upstream"]
-    assert [(each.what, each.names, each.server) for each in upstream] == [
+    assert [(each.what, each.names, each.as_object()["server"]) for each in upstream] == [
         ("linear and sentry: sign-in needed", ("linear", "sentry"), ""),
         ("away: failed", ("away",), "away"),
     ]
