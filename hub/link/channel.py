@@ -58,9 +58,6 @@ class Channel(Protocol):
     def queued_bytes(self) -> int:
         """Bytes sent that the peer has not taken yet."""
 
-    async def flush(self) -> None:
-        """Wait until the kernel has taken everything sent."""
-
 
 PEER_DEAD_S: Final = 30
 _WATCHING: Final = tuple(

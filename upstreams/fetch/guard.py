@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from msgspec import Struct
 
@@ -179,15 +179,25 @@ class FetchTarget(Struct, frozen=True):
     host: str
     """In lower case and ASCII, no brackets."""
     port: int
-    path: str
+    target: str
     """Path and query, as they go into the request line."""
 
     @property
-    def origin(self) -> str:
-        """Scheme, host and port: all that is told of a URL."""
+    def authority(self) -> str:
+        """The value of `Host`: without the port, if it is the usual one."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        default = self.port == (443 if self.secure else 80)
-        return f"{'https' if self.secure else 'http'}://{host}" + ("" if default else f":{self.port}")
+        return host if self.port == (443 if self.secure else 80) else f"{host}:{self.port}"
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port: all that is told of a URL (no path, no query)."""
+        return f"{'https' if self.secure else 'http'}://{self.authority}"
+
+
+def target_of(parts: SplitResult, *, has_query: bool) -> str:
+    """Path and query of a URL, as they go into the request line."""
+    path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
+    return path + ("?" + quote(parts.query, safe="/?%:@!$&'()*+,;=~-._[]") if has_query else "")
 
 
 def judge_url(url: str, allowed: Allowed) -> FetchTarget:
@@ -216,9 +226,7 @@ def judge_url(url: str, allowed: Allowed) -> FetchTarget:
         raise _refusal(f"A URL of {host} with a user name in it is not asked")
     if "#" in url:
         raise _refusal(f"A URL of {host} with a fragment (#) is not asked")
-    path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
-    query = "?" + quote(parts.query, safe="/?%:@!$&'()*+,;=~-._[]") if "?" in url else ""
-    target = FetchTarget(secure, host, port or (443 if secure else 80), path + query)
+    target = FetchTarget(secure, host, port or (443 if secure else 80), target_of(parts, has_query="?" in url))
     if not secure and not (allowed.loopback_http and is_this_machine(host)):
         raise _refusal(f"{target.origin} is not asked: it is not https://, and the server that needs it is elsewhere")
     return target

@@ -42,13 +42,8 @@ async def ask(
     Raises:
         FetchFailed: there is no answer that is one; or as `wire` and `read`.
     """
-    host = f"[{target.host}]" if ":" in target.host else target.host
-    url = httpcore.URL(
-        scheme=b"https" if target.secure else b"http",
-        host=host.encode("ascii"),
-        port=target.port,
-        target=target.path.encode("ascii"),
-    )
+    origin = httpcore.URL(target.origin)
+    url = httpcore.URL(scheme=origin.scheme, host=origin.host, port=target.port, target=target.target.encode("ascii"))
     try:
         own = httpx.Request(method, f"{target.origin}/", headers={"accept": "*/*", **_OWN, **headers}, content=body)
         if target.secure:

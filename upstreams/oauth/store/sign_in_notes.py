@@ -7,13 +7,13 @@ a grant have been gone from the configuration.
 
 import fcntl
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from upstreams.oauth.store.folder import NotKept, move_aside, open_lock, read_file, write_file
 
@@ -23,7 +23,6 @@ MAX_URIS: Final = 256
 DAY_S: Final = 86_400.0
 REMOVED_FOR_S: Final = 30 * DAY_S
 """A grant outlives its upstream's place in the configuration by so long."""
-R = TypeVar("R")
 
 
 class Agreed(Struct, frozen=True):
@@ -34,7 +33,7 @@ class Agreed(Struct, frozen=True):
     issuer: str
 
 
-class _File(Struct, frozen=True, kw_only=True):
+class _File(Struct, kw_only=True):
     version: int = VERSION
     redirect_numbers: dict[str, int] = {}
     """Issuer -> N of `/oauth/callback/N`."""
@@ -57,22 +56,16 @@ class SignInNotes:
 
     def redirect_number(self, issuer: str) -> int:
         """The number of the redirect URI that this issuer alone has: 1, 2, ... by first use, kept."""
-
-        def assign(file: _File) -> tuple[int, _File]:
-            number = file.redirect_numbers.get(issuer) or max(file.redirect_numbers.values(), default=0) + 1
-            return number, replace(file, redirect_numbers={**file.redirect_numbers, issuer: number})
-
-        return self._change(assign)
+        with self._edit() as file:
+            numbers = file.redirect_numbers
+            return numbers.setdefault(issuer, max(numbers.values(), default=0) + 1)
 
     def only_for(self, uri: str, issuer: str) -> str:
         """The issuer that alone answers at a configured redirect URI: `issuer`, unless there is one already, kept."""
-
-        def claim(file: _File) -> tuple[str, _File]:
-            if (before := file.only_for.get(uri)) is not None:
-                return before, file
-            return issuer, replace(file, only_for=dict([*file.only_for.items(), (uri, issuer)][-MAX_URIS:]))
-
-        return self._change(claim)
+        with self._edit() as file:
+            first = file.only_for.setdefault(uri, issuer)
+            file.only_for = dict([*file.only_for.items()][-MAX_URIS:])
+            return first
 
     def port(self) -> int | None:
         """The port that was picked once for browsers to come back to."""
@@ -80,7 +73,8 @@ class SignInNotes:
 
     def keep_port(self, port: int | None) -> None:
         """Keep the port, or forget it."""
-        self._change(lambda file: (None, replace(file, port=port)))
+        with self._edit() as file:
+            file.port = port
 
     def is_agreed(self, upstream: str, principal: str, issuer: str) -> bool:
         """True if the person has said yes to this issuer for this upstream."""
@@ -89,37 +83,33 @@ class SignInNotes:
     def agree(self, upstream: str, principal: str, issuer: str) -> None:
         """Keep that the person said yes."""
         yes = Agreed(upstream, principal, issuer)
-
-        def add(file: _File) -> tuple[None, _File]:
-            others = tuple(each for each in file.agreed if each != yes)
-            return None, replace(file, agreed=(*others, yes)[-MAX_AGREED:])
-
-        self._change(add)
+        with self._edit() as file:
+            file.agreed = (*(each for each in file.agreed if each != yes), yes)[-MAX_AGREED:]
 
     def long_removed(self, kept: Collection[str], configured: Collection[str], now: float) -> list[str]:
         """The upstreams among `kept` that have not been `configured` for 30 days. `now` is wall time; to be called
         at each start, since that is when it is noted. Empty if the start before was as long ago: the clock may be
         ahead."""
-
-        def note(file: _File) -> tuple[list[str], _File]:
+        with self._edit() as file:
             removed = {name: min(file.removed.get(name, now), now) for name in kept if name not in configured}
             is_credible = now - file.started <= REMOVED_FOR_S
             gone = sorted(name for name, since in removed.items() if is_credible and now - since > REMOVED_FOR_S)
-            started = file.started if abs(now - file.started) < DAY_S else now
-            removed = {name: at for name, at in removed.items() if name not in gone}
-            return gone, replace(file, removed=removed, started=started)
+            file.removed = {name: since for name, since in removed.items() if name not in gone}
+            if abs(now - file.started) >= DAY_S:
+                file.started = now
+            return gone
 
-        return self._change(note)
-
-    def _change(self, change: Callable[[_File], tuple[R, _File]]) -> R:
+    @contextmanager
+    def _edit(self) -> Iterator[_File]:
+        """The content under the lock, which is written if it has changed afterwards."""
         descriptor = open_lock(self._lock)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            before = self._read()
-            result, after = change(before)
-            if after != before:
-                write_file(self._path, msgspec.json.format(msgspec.json.encode(after), indent=1) + b"\n")
-            return result
+            file = self._read()
+            before = msgspec.json.encode(file)
+            yield file
+            if (after := msgspec.json.encode(file)) != before:
+                write_file(self._path, msgspec.json.format(after, indent=1) + b"\n")
         finally:
             os.close(descriptor)
 

@@ -9,14 +9,14 @@ import socket
 import ssl
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import trio
-from msgspec import Struct
 from msgspec.structs import replace
 from trio.lowlevel import wait_readable, wait_writable
 
 from hub.link.channel import descriptor, watch_peer
+from upstreams.fetch.guard import FetchTarget, target_of
 from upstreams.fetch.network import (
     AnyStream,
     ProxyRefusal,
@@ -36,14 +36,9 @@ RECEIVE_BYTES: Final = 64 << 10
 _QUICKACK: Final[int | None] = getattr(socket, "TCP_QUICKACK", None)  # Linux only
 
 
-class Url(Struct, frozen=True):
+class Url(FetchTarget, frozen=True):
     """The address of an upstream, taken apart."""
 
-    secure: bool
-    host: str
-    port: int
-    target: str
-    """Path and query."""
     proxy: Proxy | None = None
     """The way to it."""
 
@@ -59,17 +54,6 @@ class Url(Struct, frozen=True):
         known = self.proxy.authorization.decode("ascii")
         return f"{method} {self.origin}{target} HTTP/1.1\r\n" + (f"Proxy-Authorization: {known}\r\n" if known else "")
 
-    @property
-    def authority(self) -> str:
-        """The value of `Host`."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == (443 if self.secure else 80) else f"{host}:{self.port}"
-
-    @property
-    def origin(self) -> str:
-        """Scheme, host and port: what may be told of an address (no path, no query)."""
-        return f"{'https' if self.secure else 'http'}://{self.authority}"
-
 
 def parse_url(text: str) -> Url:
     """Take an http or https URL apart. Raises ValueError: anything else, or user info in it; the text does not repeat
@@ -81,10 +65,7 @@ def parse_url(text: str) -> Url:
         raise ValueError("a user name or password in a URL is not supported; put an Authorization into its headers")
     secure = parts.scheme == "https"
     host = parts.hostname if parts.hostname.isascii() else parts.hostname.encode("idna").decode("ascii")
-    port = parts.port or (443 if secure else 80)
-    path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
-    query = "?" + quote(parts.query, safe="/?%:@!$&'()*+,;=~-._[]") if parts.query else ""
-    return Url(secure, host, port, path + query)
+    return Url(secure, host, parts.port or (443 if secure else 80), target_of(parts, has_query=bool(parts.query)))
 
 
 def on_its_way(url: Url, environ: Mapping[str, str]) -> Url:

@@ -70,12 +70,7 @@ class ModernHttp(StreamableSession):
                 hear(message)
 
         try:
-            with await self.poster.post(self._headers(LISTEN, params), encode_request(id, LISTEN, params)) as reply:
-                return await self.poster.read(reply, id, on_message)
-        except StatusError as error:
-            if error.failure is not None:
-                return error.failure
-            raise
+            return await self._post_request(id, LISTEN, params, on_message)
         except UpstreamUnavailable as error:
             self.end(error)
             raise
@@ -99,7 +94,7 @@ class ModernHttp(StreamableSession):
         except StatusError as error:
             if error.failure is not None:  # an error without id is about the only request on this connection
                 return error.failure
-            if error.status in (400, 404, 405):
+            if error.status in (400, 404, 405) and method != LISTEN:
                 self.give_up(f"it answers {error.status}, as no server of this revision does")
             raise
 

@@ -5,8 +5,8 @@ is the session and its end the end of both. What is above the bytes is a `Peer`,
 """
 
 import logging
-from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import Final
 from urllib.parse import urljoin
 
@@ -61,12 +61,9 @@ class SseChannel:
         self._poster = poster
         self._stream = stream
         self._target = target
-        self._queue: deque[bytes] = deque()
-        self._queued_bytes = 0
-        self._queued = trio.Event()
+        self._queue, self._to_post = trio.open_memory_channel[bytes](inf)
+        self.queued_bytes = 0
         self._posts = trio.Semaphore(MAX_POSTS)
-        self._less = trio.Event()
-        """Set whenever something of the queue has left, and when it closes."""
         self._inbox, self._messages = trio.open_memory_channel[bytes](INBOX)
         self._inbox_bytes = 0
         self._heard = trio.Event()
@@ -80,11 +77,10 @@ class SseChannel:
     def send(self, message: bytes) -> None:
         if self._closed:
             raise ChannelClosed
-        if self._queued_bytes + len(message) > QUEUED_BYTES:
+        if self.queued_bytes + len(message) > QUEUED_BYTES:
             raise OutboxFull
-        self._queue.append(message)
-        self._queued_bytes += len(message)
-        self._queued.set()
+        self._queue.send_nowait(message)
+        self.queued_bytes += len(message)
 
     async def receive(self) -> bytes:
         try:
@@ -96,15 +92,6 @@ class SseChannel:
         self._inbox_bytes -= len(message)
         return message
 
-    @property
-    def queued_bytes(self) -> int:
-        return self._queued_bytes
-
-    async def flush(self) -> None:
-        while self._queue and not self._closed:
-            self._less = trio.Event()
-            await self._less.wait()
-
     async def run(self) -> None:
         """Post and read until the stream ends."""
         async with trio.open_nursery() as nursery:
@@ -115,7 +102,6 @@ class SseChannel:
                 self.fault = self.fault or without_frames(error)
             finally:
                 self._closed = True
-                self._less.set()
                 self._inbox.close()
             nursery.cancel_scope.cancel()
 
@@ -135,18 +121,13 @@ class SseChannel:
     async def _post_all(self) -> None:
         """Start each POST when the one before it was accepted, or has had its turn."""
         async with trio.open_nursery() as nursery:
-            while True:
-                while self._queue:
-                    message = self._queue.popleft()
-                    self._queued_bytes -= len(message)
-                    self._less.set()
-                    accepted = trio.Event()
-                    await self._posts.acquire()
-                    nursery.start_soon(self._post, message, accepted)
-                    with trio.move_on_after(TURN_S):
-                        await accepted.wait()
-                self._queued = trio.Event()
-                await self._queued.wait()
+            async for message in self._to_post:
+                self.queued_bytes -= len(message)
+                accepted = trio.Event()
+                await self._posts.acquire()
+                nursery.start_soon(self._post, message, accepted)
+                with trio.move_on_after(TURN_S):
+                    await accepted.wait()
 
     async def _post(self, message: bytes, accepted: trio.Event) -> None:
         try:
