@@ -155,15 +155,11 @@ class PeerSession(SessionFrame):
             f"{self.name} did not answer in time and was told to stop; whether it acted is unknown", upstream=self.name
         )
 
-    async def request(self, method: str, params: dict[str, Raw]) -> Reply:
-        return await self._request_own(self.peer.next_id(), method, params)
-
-    async def _request_own(self, id: int, method: str, params: dict[str, Raw]) -> Reply:
+    async def request(self, method: str, params: dict[str, Raw], *, id: int | None = None) -> Reply:
         mark = self._outbox.accepted_bytes if self._outbox else 0
+        params = stamp_own(self.era, self.facts.version, params, self.terms.extensions)
         try:
-            return await self.peer.request(
-                method, stamp_own(self.era, self.facts.version, params, self.terms.extensions), id=id
-            )
+            return await self.peer.request(method, params, id=id)
         except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
             raise self._failure(error, mark) from None
 
@@ -175,7 +171,7 @@ class PeerSession(SessionFrame):
         id = self.peer.next_id()
         self._listens[id] = hear
         try:
-            return await self._request_own(id, mcp.LISTEN, params)
+            return await self.request(mcp.LISTEN, params, id=id)
         finally:
             del self._listens[id]
 

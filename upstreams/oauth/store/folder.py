@@ -125,7 +125,7 @@ class HeldLock:
 
 
 @asynccontextmanager
-async def hold_lock(path: Path, *, patience_s: float = PATIENCE_S) -> AsyncIterator[HeldLock]:
+async def hold_lock(path: Path) -> AsyncIterator[HeldLock]:
     """Hold the lock file `path` (0600), which is made if it is missing.
 
     Raises:
@@ -133,7 +133,7 @@ async def hold_lock(path: Path, *, patience_s: float = PATIENCE_S) -> AsyncItera
         OAuthUnavailable: another process has it for far too long.
     Cancellation: while waiting, nothing is left behind.
     """
-    deadline = trio.current_time() + patience_s
+    deadline = trio.current_time() + PATIENCE_S
     while True:
         descriptor = await trio.to_thread.run_sync(_try, path)
         if descriptor is not None:

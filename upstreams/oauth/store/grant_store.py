@@ -247,7 +247,7 @@ class GrantStore:
                     log.warning("%s is damaged; it is now %s", path, move_aside(path))
 
     def _path(self, key: GrantKey) -> Path:
-        return self._grants / f"{records.grant_id(key)}.json"
+        return self._grants / f"{records.id_of(key.issuer, key.resource, key.upstream, key.principal)}.json"
 
 
 def _read(path: Path, type: type[records.File]) -> records.File | None:

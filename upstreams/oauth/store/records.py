@@ -98,11 +98,6 @@ def id_of(*parts: str) -> str:
     return digest.hexdigest()[:32]
 
 
-def grant_id(key: GrantKey) -> str:
-    """The name of the file of a grant."""
-    return id_of(key.issuer, key.resource, key.upstream, key.principal)
-
-
 def encode_grant(grant: Grant, seal: KeySeal) -> bytes:
     """The content of the file of `grant`. Raises KeyLocked."""
     plain = GrantFile(

@@ -10,6 +10,7 @@ Deadlines are the caller's; only connecting and a stalled write are bounded here
 import logging
 import ssl
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from math import inf
 from typing import Final, Self
 
@@ -197,34 +198,31 @@ class HttpReply:
         return ResultTooLarge(text, upstream=self._client.name)
 
 
+@dataclass(eq=False, repr=False)
 class HttpClient:
-    """Requests to one origin, on behalf of the upstream `name`. Opens connections as needed and keeps some."""
+    """Requests to one origin, on behalf of the upstream `name`. Opens connections as needed and keeps some.
 
-    def __init__(
-        self,
-        name: str,
-        url: Url,
-        headers: Mapping[str, str] | None = None,
-        *,
-        tls: ssl.SSLContext | None = None,
-        connect_s: float = CONNECT_S,
-        account: Account | None = None,
-        renewed_headers: RenewedHeaders | None = None,
-        credential: Credential | None = None,
-    ) -> None:
-        """Without I/O. `headers` go with every request; those that are the hub's own to set are left out.
-        `renewed_headers` gives others when these are refused (401), `credential` an Authorization that may change with
-        each request: what was refused is then sent once more.
+    Raises:
+        ValueError: a header that cannot be sent; the text does not repeat its value.
+    """
 
-        `connect_s`: how long it may take to connect. `account` counts answers while they are read. Raises ValueError: a
-        header that cannot be sent; the text does not repeat its value.
-        """
-        self.name = name
-        self.url = url
-        self.account = account
-        self._tls = tls
-        self._connect_s = connect_s
-        self._fields = RequestFields(name, url, headers or {}, renewed_headers, credential)
+    name: str
+    url: Url
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Sent with every request; those that are the hub's own to set are left out."""
+    _: KW_ONLY
+    tls: ssl.SSLContext | None = None
+    connect_s: float = CONNECT_S
+    """Time limit for connecting."""
+    account: Account | None = None
+    """Counts answers while they are read."""
+    renewed_headers: RenewedHeaders | None = None
+    """Gives other headers when these are refused (401), which are sent with the request once more."""
+    credential: Credential | None = None
+    """An Authorization that may change with each request: what was refused is sent once more."""
+
+    def __post_init__(self) -> None:
+        self._fields = RequestFields(self.name, self.url, self.headers, self.renewed_headers, self.credential)
         self._idle: list[ClientConnection] = []
         self._active: set[ClientConnection] = set()
         self._parser = HeadParser(read_response)
@@ -397,7 +395,7 @@ class HttpClient:
     async def _connect(self) -> ClientConnection:
         if not self._closed:
             try:
-                connection = await connect(self.url, self._tls, within_s=self._connect_s)
+                connection = await connect(self.url, self.tls, within_s=self.connect_s)
             except CannotConnect as error:
                 text = f"The server {self.name} cannot be reached at {self.url.origin}: {error}"
                 raise UpstreamUnavailable(text, upstream=self.name) from None

@@ -99,7 +99,7 @@ class LegacyHttp(StreamableSession):
         body = encode_request(id, INITIALIZE, initialize_params(L4, self.terms.capabilities))
         with await self.poster.post(CONTENT, body, resend=True) as reply:
             session_id = reply.headers.get("mcp-session-id")
-            answer = await self.poster.read(reply, id, self._deliver_own)
+            answer = await self.poster.read(reply, id, self.deliver)
         if session_id is not None and not _SESSION_ID.fullmatch(session_id):
             raise self.poster.error(f"{self.name} gave a session id that cannot be sent back")
         try:
@@ -134,7 +134,7 @@ class LegacyHttp(StreamableSession):
                 id = self.next_id()
                 with suppress(HubError), trio.move_on_after(SET_LEVEL_S):
                     body = encode_request(id, SET_LEVEL, self._level)
-                    await self._post_request(body, id, self._deliver_own, resend=True)
+                    await self._post_request(body, id, self.deliver, resend=True)
             self.missed_something()
             self._standing_stream.restart()
         except HubError as error:
@@ -241,7 +241,7 @@ class LegacyHttp(StreamableSession):
 
     # --- hearing ------------------------------------------------------------------------------------------------------
 
-    def deliver(self, message: Request | Notification, running: Running | None, id: int | None) -> None:
+    def deliver(self, message: Request | Notification, running: Running | None = None, id: int | None = None) -> None:
         if isinstance(message, Request):
             if message.id in self._answering:
                 log.debug("%s sent the request %s twice", self.name, message.method)  # it was resumed from before it

@@ -8,6 +8,7 @@ asked before each request. Either way what was refused is sent once more at most
 import logging
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import trio
@@ -31,6 +32,7 @@ _FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _FIELD_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
+@dataclass(eq=False, repr=False)
 class RequestFields:
     """The lines of every request to `url`, as they are now.
 
@@ -38,30 +40,25 @@ class RequestFields:
         ValueError: a header that cannot be sent; the text does not repeat its value.
     """
 
-    def __init__(
-        self,
-        name: str,
-        url: Url,
-        headers: Mapping[str, str],
-        renewed_headers: RenewedHeaders | None = None,
-        credential: Credential | None = None,
-    ) -> None:
-        self._name = name
-        self._url = url
-        self._headers = headers
-        self._renewed_headers = renewed_headers
-        self.credential = credential
-        self.may_change = credential is not None or renewed_headers is not None
+    name: str
+    url: Url
+    headers: Mapping[str, str]
+    """Those that are configured, or others in their place."""
+    renewed_headers: RenewedHeaders | None = None
+    credential: Credential | None = None
+    shown: str = field(default="", init=False)
+    """The `authorization` of `credential` in the lines."""
+
+    def __post_init__(self) -> None:
+        self.may_change = self.credential is not None or self.renewed_headers is not None
         """A refusal may lead to other lines."""
-        self.shown = ""
-        """The `authorization` of `credential` in the lines."""
-        self._lines = _lines(url, headers)
+        self._lines = _lines(self.url, self.headers)
         self.prefixes: dict[tuple[str, str], bytes] = {}
         """By method and target, the request line and these lines."""
 
     def prefix(self, method: str, target: str) -> bytes:
         """The beginning of a request, remembered in `prefixes`; `target` "": that of the URL."""
-        start = self._url.request_start(method, target).encode("ascii")
+        start = self.url.request_start(method, target).encode("ascii")
         self.prefixes[method, target] = prefix = start + self._lines
         return prefix
 
@@ -71,7 +68,7 @@ class RequestFields:
         if credential.due <= trio.current_time():
             await credential.renew()
         if credential.authorization is not self.shown:
-            self._show(self._headers, credential.authorization)
+            self._show(self.headers, credential.authorization)
 
     async def replace(
         self, status: int, answer: Mapping[str, str], sent: tuple[Mapping[str, str], str], body: bytes, *, again: bool
@@ -86,27 +83,27 @@ class RequestFields:
             return await credential.widen_scope(shown, challenges, _operation(body))
         if credential is not None and await credential.replace_refused(shown, challenges):
             return True
-        if self._renewed_headers is None or again:
+        if self.renewed_headers is None or again:
             return False
-        headers = await self._renewed_headers(shown_headers)
+        headers = await self.renewed_headers(shown_headers)
         if headers is None:
             return False
         try:
-            if headers != self._headers:
+            if headers != self.headers:
                 self._show(headers, self.shown)
         except ValueError as error:
-            log.warning("%s refuses its credentials, and the new ones cannot be sent: %s", self._name, error)
+            log.warning("%s refuses its credentials, and the new ones cannot be sent: %s", self.name, error)
             return False
         return True
 
     def current(self) -> tuple[Mapping[str, str], str]:
         """The configured headers and the `authorization` of a request that is sent now."""
-        return self._headers, self.shown
+        return self.headers, self.shown
 
     def _show(self, headers: Mapping[str, str], authorization: str) -> None:
         both = {**headers, "Authorization": authorization} if authorization else headers
-        self._lines = _lines(self._url, both)
-        self._headers, self.shown = headers, authorization
+        self._lines = _lines(self.url, both)
+        self.headers, self.shown = headers, authorization
         self.prefixes.clear()
 
 

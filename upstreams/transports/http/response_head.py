@@ -70,7 +70,11 @@ def read_response(data: bytes) -> tuple[ResponseHead, int]:
     headers = fields_of(response)
     if "transfer-encoding" in headers and "content-length" in headers:
         raise MalformedResponse("its answer has both a Content-Length and a Transfer-Encoding")
-    framing = _framing(response.status_code, headers)
+    framing: Literal["sized", "chunked", "until_close"] = "until_close"
+    if response.status_code in (204, 304) or "content-length" in headers:
+        framing = "sized"
+    elif "transfer-encoding" in headers:
+        framing = "chunked"
     kept = _KEEP_ALIVE.search(headers.get("keep-alive", "").lower())
     head = ResponseHead(
         status=response.status_code,
@@ -80,14 +84,6 @@ def read_response(data: bytes) -> tuple[ResponseHead, int]:
         keep_alive_s=int(kept[1]) if kept else None,
     )
     return head, int(headers.get("content-length", 0))
-
-
-def _framing(status: int, headers: dict[str, str]) -> Literal["sized", "chunked", "until_close"]:
-    if status in (204, 304):
-        return "sized"
-    if "transfer-encoding" in headers:
-        return "chunked"
-    return "sized" if "content-length" in headers else "until_close"
 
 
 def _check_raw(data: bytes) -> None:

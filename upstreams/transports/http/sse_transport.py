@@ -6,6 +6,7 @@ is the session and its end the end of both. What is above the bytes is a `Peer`,
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf
 from typing import Final
 from urllib.parse import urljoin
@@ -45,22 +46,19 @@ MAX_POSTS: Final = 400
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class SseChannel:
     """Whole messages to and from one server: POSTs to its endpoint, events of its stream. Satisfies `Channel`.
 
     `on_refused` is called with each request that the server did not take; it says whether anybody waits for the answer.
     """
 
-    def __init__(
-        self,
-        poster: Poster,
-        stream: AnswerStream,
-        target: str,
-        on_refused: Callable[[RequestId, HubError], bool] = lambda id, error: False,
-    ) -> None:
-        self._poster = poster
-        self._stream = stream
-        self._target = target
+    poster: Poster
+    stream: AnswerStream
+    target: str
+    on_refused: Callable[[RequestId, HubError], bool] = lambda id, error: False
+
+    def __post_init__(self) -> None:
         self._queue, self._to_post = trio.open_memory_channel[bytes](inf)
         self.queued_bytes = 0
         self._posts = trio.Semaphore(MAX_POSTS)
@@ -70,7 +68,6 @@ class SseChannel:
         """Set when something has left the inbox that held too much."""
         self._closed = False
         self.headers = CONTENT
-        self._on_refused = on_refused
         self.fault: HubError | None = None
         """The reason why it closed, if there is more to say than that it did."""
 
@@ -106,8 +103,8 @@ class SseChannel:
             nursery.cancel_scope.cancel()
 
     async def _read(self) -> None:
-        with self._stream:
-            while (events := await self._stream.receive()) is not None:
+        with self.stream:
+            while (events := await self.stream.receive()) is not None:
                 for kind, data in events:
                     if kind == "message":
                         self._inbox_bytes += len(data)
@@ -116,7 +113,7 @@ class SseChannel:
                             self._heard = trio.Event()
                             await self._heard.wait()
                     else:
-                        await self._stream.pace.keep(len(data))
+                        await self.stream.pace.keep(len(data))
 
     async def _post_all(self) -> None:
         """Start each POST when the one before it was accepted, or has had its turn."""
@@ -131,14 +128,14 @@ class SseChannel:
 
     async def _post(self, message: bytes, accepted: trio.Event) -> None:
         try:
-            await self._poster.post_unanswered(self.headers, message, target=self._target)
+            await self.poster.post_unanswered(self.headers, message, target=self.target)
         except HubError as error:
             request = decode(message, strict=False)  # whoever waits for the answer is told that there will be none
-            if not isinstance(request, Request) or not self._on_refused(request.id, without_frames(error)):
-                log.info("%s did not take a message: %s", self._poster.name, error)
+            if not isinstance(request, Request) or not self.on_refused(request.id, without_frames(error)):
+                log.info("%s did not take a message: %s", self.poster.name, error)
             if isinstance(error, UpstreamUnavailable | UpstreamUnauthorized | SessionUnknown):
                 self.fault = self.fault or without_frames(error)
-                self._poster.client.close()
+                self.poster.client.close()
         finally:
             accepted.set()
             self._posts.release()

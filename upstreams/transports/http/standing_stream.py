@@ -6,6 +6,7 @@ another 4xx at the first attempt). A 4xx later on means that the server forgot t
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Final
 
 import trio
@@ -43,6 +44,7 @@ class ServerSession(Struct, frozen=True):
         return lines
 
 
+@dataclass(eq=False, repr=False)
 class StandingStream:
     """Keeps one GET stream open as long as `session` runs, if the server offers one.
 
@@ -50,15 +52,11 @@ class StandingStream:
     if there is none.
     """
 
-    def __init__(
-        self,
-        session: StreamableSession,
-        current: Callable[[], ServerSession],
-        renew: Callable[[ServerSession], Awaitable[None]],
-    ) -> None:
-        self._session = session
-        self._current = current
-        self._renew = renew
+    session: StreamableSession
+    current: Callable[[], ServerSession]
+    renew: Callable[[ServerSession], Awaitable[None]]
+
+    def __post_init__(self) -> None:
         self._scope = trio.CancelScope()
         self._stream: AnswerStream | None = None
         """The last stream that was open in this life, for its last event id."""
@@ -67,7 +65,7 @@ class StandingStream:
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Open it before the first call: many servers drop what they have to say while nobody listens."""
-        self._session.events.hears(False)
+        self.session.events.hears(False)
         nursery.start_soon(self._run)
         with trio.move_on_after(GREETING_S):
             await self._decided.wait()
@@ -95,7 +93,7 @@ class StandingStream:
 
     async def _listen(self) -> bool:
         """Open the stream and read it to its end; whether it is worth coming back."""
-        session, server_session = self._session, self._current()
+        session, server_session = self.session, self.current()
         last_id = self._stream.last_id if self._stream else ""
         try:
             reply = await session.poster.client.request(
@@ -111,7 +109,7 @@ class StandingStream:
                 and reply.status in range(400, 500)
                 and reply.status not in (405, 429)
             ):
-                await self._renew(server_session)
+                await self.renew(server_session)
                 return True
             return reply.status >= 500 or reply.status == 429
         except UpstreamUnavailable as error:
@@ -122,7 +120,7 @@ class StandingStream:
             return True
 
     async def _read_stream(self, reply: HttpReply) -> None:
-        session = self._session
+        session = self.session
         if self._stream is None:
             self._stream = session.poster.answer_stream(reply)
         else:
@@ -144,7 +142,7 @@ class StandingStream:
 
     async def _deliver_event(self, stream: AnswerStream, data: bytes) -> None:
         """Deliver what an event says, each message when it is time. What follows one that is none is not read."""
-        session, parts = self._session, [data]
+        session, parts = self.session, [data]
         try:
             if is_batch(data):
                 await stream.pace.turn(len(data))
@@ -154,7 +152,7 @@ class StandingStream:
                 if isinstance(message, Response):
                     log.debug("%s sent a response on its standing stream, which is ignored", session.name)
                 else:
-                    session.deliver(message, None, None)
+                    session.deliver(message)
                 await stream.pace.keep(len(part))
         except RemoteProtocolError as error:
             if self._complaints.take(trio.current_time()):

@@ -126,9 +126,8 @@ class StreamableSession(SessionFrame):
         """
         id = self.next_id()
         try:
-            return await self.send(
-                id, method, stamp_own(self.era, self.facts.version, params, self.terms.extensions), self._deliver_own
-            )
+            params = stamp_own(self.era, self.facts.version, params, self.terms.extensions)
+            return await self.send(id, method, params, self.deliver)
         except trio.Cancelled:
             self.withdraw(id, "No longer needed")
             raise
@@ -177,7 +176,7 @@ class StreamableSession(SessionFrame):
 
     # --- hearing ------------------------------------------------------------------------------------------------------
 
-    def deliver(self, message: Request | Notification, running: Running | None, id: int | None) -> None:
+    def deliver(self, message: Request | Notification, running: Running | None = None, id: int | None = None) -> None:
         """Hand on what the upstream said while answering call `id`, which is `running`, or on its own."""
         if isinstance(message, Request):
             log.debug("%s sent a request, %s, which is ignored", self.name, message.method)
@@ -189,9 +188,6 @@ class StreamableSession(SessionFrame):
             self._report_log(message.params, running)
         elif not announce(self.events, message):
             log.debug("%s sent a %s, which is ignored", self.name, message.method)
-
-    def _deliver_own(self, message: Request | Notification) -> None:
-        self.deliver(message, None, None)
 
     def speak_of(self, program: Program) -> None:
         """Do nothing: what the server says of a request comes with its answer."""
