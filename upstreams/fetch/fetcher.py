@@ -20,19 +20,9 @@ from weakref import WeakValueDictionary
 import msgspec
 import trio
 
+from upstreams.fetch import network
 from upstreams.fetch.guard import FetchTarget, IsOwnListener, judge_addresses, judge_behind_proxy, judge_url
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed, Resolve
-from upstreams.fetch.network import (
-    AnyStream,
-    Dial,
-    ProxyRefusal,
-    Wire,
-    connect,
-    connect_through,
-    dial,
-    reason,
-    system_trust,
-)
 from upstreams.fetch.proxies import Proxy, ProxyUnusable, proxy_for
 
 if TYPE_CHECKING:
@@ -74,8 +64,8 @@ class Fetcher:
     is_own_listener: IsOwnListener = lambda address, port: False
     """True if the hub itself listens at an address and port."""
     resolve: Resolve = look_up
-    tls: Callable[[], ssl.SSLContext] = system_trust
-    dial: Dial = dial
+    tls: Callable[[], ssl.SSLContext] = network.system_trust
+    dial: network.Dial = network.dial
 
     def __post_init__(self) -> None:
         self._turns = trio.CapacityLimiter(MAX_AT_ONCE)
@@ -137,14 +127,14 @@ class Fetcher:
         target = judge_url(url, allowed)
         if self._closed:
             raise FetchFailed(f"{target.origin} is not asked: the hub is ending")
-        wire: Wire | None = None
+        wire: network.Wire | None = None
         try:
             with trio.fail_after(self.timeout_s):
                 turns_there = self._turns_at.setdefault(target.origin, trio.CapacityLimiter(MAX_AT_ONE))
                 async with turns_there, self._turns:
                     httpx_requests, tls = await trio.to_thread.run_sync(self._load)
                     stream = await self._connect(target, allowed, tls)
-                    with closing(Wire(stream, target.origin, MAX_HEAD_BYTES)) as wire:
+                    with closing(network.Wire(stream, target.origin, MAX_HEAD_BYTES)) as wire:
                         read = partial(_read, target, wire, self.max_body_bytes)
                         answer: Fetched = await httpx_requests.ask(method, target, headers, body, wire, tls, read)
                         return answer
@@ -168,22 +158,22 @@ class Fetcher:
         except ProxyUnusable as error:
             raise FetchFailed(f"{target.origin} cannot be reached: {error}") from None
         except (OSError, ValueError) as error:
-            raise FetchFailed(f"{target.origin} cannot be reached: {reason(error)}") from None
+            raise FetchFailed(f"{target.origin} cannot be reached: {network.reason(error)}") from None
         return judge_addresses(target, allowed, addresses, self.is_own_listener)
 
-    async def _connect(self, target: FetchTarget, allowed: Allowed, tls: ssl.SSLContext) -> AnyStream:
+    async def _connect(self, target: FetchTarget, allowed: Allowed, tls: ssl.SSLContext) -> network.AnyStream:
         way = await self._find_way(target, allowed)
         if not isinstance(way, Proxy):
-            return await connect(self.dial, way, target.port, target.origin)
+            return await network.connect(self.dial, way, target.port, target.origin)
         try:
-            return await connect_through(way, tls, target.host, target.port)
-        except ProxyRefusal as error:
+            return await network.connect_through(way, tls, target.host, target.port)
+        except network.ProxyRefusal as error:
             raise FetchFailed(f"{target.origin} cannot be reached: {error}") from None
 
 
 async def _read(
     target: FetchTarget,
-    wire: Wire,
+    wire: network.Wire,
     most: int,
     status: int,
     fields: list[tuple[bytes, bytes]],
@@ -211,7 +201,7 @@ def _headers(target: FetchTarget, status: int, fields: list[tuple[bytes, bytes]]
     return headers
 
 
-async def _body(target: FetchTarget, pieces: AsyncIterator[bytes], wire: Wire, most: int) -> bytes:
+async def _body(target: FetchTarget, pieces: AsyncIterator[bytes], wire: network.Wire, most: int) -> bytes:
     """The whole body. One that is too large is not left in the middle, or generators of the libraries would be lost."""
     wire.limit(2 * most)  # chunks have frames
     body = bytearray()

@@ -188,14 +188,8 @@ def client_assertion(client_id: str, audience: str, settings: UpstreamOAuth, *, 
     header: dict[str, object] = {"alg": settings.signing_alg, "typ": "JWT"}
     if settings.key_id:
         header["kid"] = settings.key_id
-    claims = {
-        "iss": client_id,
-        "sub": client_id,
-        "aud": audience,
-        "iat": int(now),
-        "exp": int(now) + LIFE_S,
-        "jti": secrets.token_urlsafe(16),
-    }
+    at, id = int(now), secrets.token_urlsafe(16)
+    claims = {"iss": client_id, "sub": client_id, "aud": audience, "iat": at, "exp": at + LIFE_S, "jti": id}
     signed = f"{_part(header)}.{_part(claims)}"
     return f"{signed}.{_text(_signature(signed.encode(), settings.private_key, settings.signing_alg))}"
 

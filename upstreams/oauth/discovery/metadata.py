@@ -11,15 +11,8 @@ from config.errors import dot_keys, quote_toml
 from config.secrets.detection import mask_url
 from config.tables.oauth import OWN_PARAMETERS, UpstreamOAuth
 from upstreams.fetch.model import Allowed
-from upstreams.oauth.discovery.addresses import (
-    Address,
-    address_of,
-    is_parent,
-    is_place_of,
-    is_same_resource,
-    show_url,
-    sound_address,
-)
+from upstreams.oauth.discovery import addresses
+from upstreams.oauth.discovery.addresses import Address, show_url
 from upstreams.oauth.discovery.challenge import pick_scopes
 from upstreams.oauth.model import AuthorizationServer, OAuthProblem, ProtectedResource, same_issuer
 
@@ -43,7 +36,7 @@ class Terms:
     """
 
     def __init__(self, upstream: str, url: str, settings: UpstreamOAuth, allowed: Allowed) -> None:
-        address = address_of(url)
+        address = addresses.address_of(url)
         self.upstream = upstream or (address.host if address else "The server")
         self.url = url
         self.settings = settings
@@ -57,7 +50,7 @@ class Terms:
 
     def sound(self, url: object) -> Address | None:
         """The parts of a URL that a peer names; None: it may not be asked."""
-        return sound_address(url, loopback_http=self.allowed.loopback_http)
+        return addresses.sound_address(url, loopback_http=self.allowed.loopback_http)
 
 
 # --- of the protected resource ----------------------------------------------------------------------------------------
@@ -97,9 +90,9 @@ def _identifier(named: str | None, place: str, terms: Terms) -> tuple[str, bool]
             f"The metadata of {terms.upstream} name no resource that can be read, so they are not trusted. Its "
             f"operator has to write {own} there."
         )
-    if named == expected or is_same_resource(address, terms.address):
+    if named == expected or addresses.is_same_resource(address, terms.address):
         return expected or named, False
-    if is_parent(address, terms.address) and is_place_of(place, address):
+    if addresses.is_parent(address, terms.address) and addresses.is_place_of(place, address):
         return expected or named, not expected
     other = show_url(mask_url(named))
     raise OAuthProblem(

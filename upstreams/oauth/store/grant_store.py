@@ -25,18 +25,8 @@ from upstreams.oauth.model import (
     OAuthProblem,
     sign_in_command,
 )
+from upstreams.oauth.store import folder as files
 from upstreams.oauth.store import records
-from upstreams.oauth.store.folder import (
-    HeldLock,
-    NotKept,
-    aside_of,
-    hold_lock,
-    move_aside,
-    names_in,
-    read_file,
-    remove_file,
-    write_file,
-)
 from upstreams.oauth.store.seal import KeySeal
 from upstreams.oauth.store.sign_in_notes import SignInNotes
 
@@ -132,9 +122,11 @@ class GrantStore:
                     raise
                 raise SealedElsewhere(key.upstream, before, self._seal.source) from None
         except records.OtherVersion:
-            raise NotKept(f"{path} was written by another version of hubd; use that one, or delete the file.") from None
+            raise files.NotKept(
+                f"{path} was written by another version of hubd; use that one, or delete the file."
+            ) from None
         except records.UnreadableRecord:
-            aside = move_aside(path)
+            aside = files.move_aside(path)
             log.warning("what is kept of the sign-in at %s cannot be opened; it is now %s", key.upstream, aside)
             raise CannotOpen(key.upstream) from None
 
@@ -150,14 +142,14 @@ class GrantStore:
     def save(self, grant: Grant) -> None:
         """Keep a grant in place of one that is there; durable when this returns. Renewals hold the lock meanwhile."""
         path = self._path(grant.key)
-        write_file(path, records.encode_grant(grant, self._seal))
-        remove_file(aside_of(path))
+        files.write_file(path, records.encode_grant(grant, self._seal))
+        files.remove_file(files.aside_of(path))
 
     def delete(self, key: GrantKey) -> None:
         """Forget a grant, and what was set aside of it."""
         path = self._path(key)
-        remove_file(path)
-        remove_file(aside_of(path))
+        files.remove_file(path)
+        files.remove_file(files.aside_of(path))
 
     def delete_all(self, upstream: str, principal: str) -> bool:
         """Forget all grants of a principal at an upstream, those that cannot be opened, too; True if there were any.
@@ -168,9 +160,9 @@ class GrantStore:
             self.delete(key)
         return bool(mine)
 
-    def lock(self, key: GrantKey) -> AbstractAsyncContextManager[HeldLock]:
+    def lock(self, key: GrantKey) -> AbstractAsyncContextManager[files.HeldLock]:
         """Hold the lock of a grant, among tasks and processes. Raises NotKept, OAuthUnavailable."""
-        return hold_lock(self._path(key).with_suffix(".lock"))
+        return files.hold_lock(self._path(key).with_suffix(".lock"))
 
     async def keep(self, grant: Grant) -> Grant:
         """Keep the grant of a new sign-in, and return it as it is kept: its generation tells other processes that it is
@@ -220,23 +212,23 @@ class GrantStore:
         """The grant that was set aside, if its key is there again; None: there is nothing, or it still cannot be
         opened."""
         try:
-            if (plain := _read(aside_of(path), records.GrantFile)) is None:
+            if (plain := _read(files.aside_of(path), records.GrantFile)) is None:
                 return None
             grant = records.open_grant(plain, self._seal)
         except (records.OtherVersion, records.UnreadableRecord):
             return None
         with suppress(OSError):  # it is used all the same
-            aside_of(path).rename(path)
+            files.aside_of(path).rename(path)
         return grant
 
     def _files(self, suffix: str = ".json") -> Iterator[records.GrantFile]:
-        for name in names_in(self._grants, suffix):
+        for name in files.names_in(self._grants, suffix):
             path = self._grants / name
             try:
                 if (file := _read(path, records.GrantFile)) is not None:
                     yield file
                 self._passed_over.discard(path)
-            except NotKept as problem:  # whose it is cannot be known, and it must not stop all others
+            except files.NotKept as problem:  # whose it is cannot be known, and it must not stop all others
                 if path not in self._passed_over:
                     self._passed_over.add(path)
                     log.warning("%s Until then it is passed over.", problem)
@@ -244,7 +236,7 @@ class GrantStore:
                 log.warning("%s was written by another version of hubd; it is left alone", path)
             except records.UnreadableRecord:
                 if suffix == ".json":
-                    log.warning("%s is damaged; it is now %s", path, move_aside(path))
+                    log.warning("%s is damaged; it is now %s", path, files.move_aside(path))
 
     def _path(self, key: GrantKey) -> Path:
         return self._grants / f"{records.id_of(key.issuer, key.resource, key.upstream, key.principal)}.json"
@@ -252,7 +244,7 @@ class GrantStore:
 
 def _read(path: Path, type: type[records.File]) -> records.File | None:
     """The plain part of a file; None: there is none."""
-    data = read_file(path)
+    data = files.read_file(path)
     return None if data is None else records.read_plain(data, type)
 
 
@@ -277,27 +269,29 @@ class Clients:
         except records.OtherVersion:
             return None
         except records.UnreadableRecord:
-            move_aside(path)  # another one is registered
+            files.move_aside(path)  # another one is registered
             return None
 
     def put(self, issuer: str, redirect_uri: str, upstream: str, client: OAuthClient) -> None:
         """Keep a client in place of one that is there; durable when this returns."""
-        write_file(self._path(issuer, redirect_uri, upstream), records.encode_client(upstream, client, self._seal))
+        files.write_file(
+            self._path(issuer, redirect_uri, upstream), records.encode_client(upstream, client, self._seal)
+        )
 
     def forget(self, upstream: str, client_id: str = "") -> bool:
         """Forget the clients of an upstream, or only that of this id, whatever it is kept by; True if there was one."""
         found = False
-        for name in names_in(self._folder, ".json"):
-            with suppress(records.UnreadableRecord, records.OtherVersion, NotKept):
+        for name in files.names_in(self._folder, ".json"):
+            with suppress(records.UnreadableRecord, records.OtherVersion, files.NotKept):
                 file = _read(self._folder / name, records.ClientFile)
                 if file and file.upstream == upstream and client_id in ("", file.client.client_id):
-                    remove_file(self._folder / name)
+                    files.remove_file(self._folder / name)
                     found = True
         return found
 
-    def turn(self, issuer: str, redirect_uri: str, upstream: str) -> AbstractAsyncContextManager[HeldLock]:
+    def turn(self, issuer: str, redirect_uri: str, upstream: str) -> AbstractAsyncContextManager[files.HeldLock]:
         """Held while a client is looked for and registered: one at a time for each key, also among processes."""
-        return hold_lock(self._path(issuer, redirect_uri, upstream).with_suffix(".lock"))
+        return files.hold_lock(self._path(issuer, redirect_uri, upstream).with_suffix(".lock"))
 
     def _path(self, issuer: str, redirect_uri: str, upstream: str) -> Path:
         return self._folder / f"{records.id_of(issuer, redirect_uri, upstream)}.json"

@@ -16,17 +16,8 @@ from msgspec.structs import replace
 from trio.lowlevel import wait_readable, wait_writable
 
 from hub.link.channel import descriptor, watch_peer
+from upstreams.fetch import network
 from upstreams.fetch.guard import FetchTarget, target_of
-from upstreams.fetch.network import (
-    AnyStream,
-    ProxyRefusal,
-    bottom,
-    connect_through,
-    reach,
-    reason,
-    secure,
-    system_trust,
-)
 from upstreams.fetch.proxies import Proxy, proxy_for
 
 CONNECT_S: Final = 10.0
@@ -97,7 +88,7 @@ class ClientConnection:
 
     __slots__ = ("_fd", "_poll", "_stream", "closed", "expires_at", "used")
 
-    def __init__(self, stream: AnyStream) -> None:
+    def __init__(self, stream: network.AnyStream) -> None:
         self._stream = stream
         self._fd = descriptor(stream)
         self._poll: select.poll | None = None
@@ -166,7 +157,7 @@ class ClientConnection:
             self._socket().setsockopt(socket.IPPROTO_TCP, _QUICKACK, 1)
 
     def _socket(self) -> trio.socket.SocketType:
-        return bottom(self._stream).socket
+        return network.bottom(self._stream).socket
 
     def usable(self, now: float) -> bool:
         """True if an idle connection looks fit for another request: not too old, not closed, nothing unasked for."""
@@ -187,31 +178,31 @@ async def connect(url: Url, tls: ssl.SSLContext | None = None, *, within_s: floa
         CannotConnect: refused, timed out, name unknown, certificate not trusted.
     Cancellation: leaves nothing open.
     """
-    stream: AnyStream
+    stream: network.AnyStream
     try:
         with trio.fail_after(within_s):
             if url.proxy is None:
                 stream = await trio.open_tcp_stream(url.host, url.port)
             elif url.secure:
-                stream = await connect_through(url.proxy, tls or system_trust(), url.host, url.port)
+                stream = await network.connect_through(url.proxy, tls or network.system_trust(), url.host, url.port)
             else:
-                stream = await reach(url.proxy, tls or system_trust())
+                stream = await network.reach(url.proxy, tls or network.system_trust())
     except trio.TooSlowError:
         way = "" if url.proxy is None else f" through the proxy {url.proxy.authority}"
         raise CannotConnect(f"no connection{way} within {within_s:.0f} seconds") from None
-    except ProxyRefusal as error:
+    except network.ProxyRefusal as error:
         raise CannotConnect(str(error)) from None
     except (OSError, ValueError) as error:
-        raise CannotConnect(reason(error)) from None
-    watch_peer(bottom(stream).socket)  # or a server that vanished would never be noticed
-    return ClientConnection(await _secure(stream, url, tls or system_trust()) if url.secure else stream)
+        raise CannotConnect(network.reason(error)) from None
+    watch_peer(network.bottom(stream).socket)  # or a server that vanished would never be noticed
+    return ClientConnection(await _secure(stream, url, tls or network.system_trust()) if url.secure else stream)
 
 
-async def _secure(stream: AnyStream, url: Url, tls: ssl.SSLContext) -> AnyStream:
+async def _secure(stream: network.AnyStream, url: Url, tls: ssl.SSLContext) -> network.AnyStream:
     try:
         with trio.fail_after(TLS_S):
-            return await secure(stream, tls, url.host)
+            return await network.secure(stream, tls, url.host)
     except trio.TooSlowError:
         raise CannotConnect(f"no TLS handshake within {TLS_S:.0f} seconds") from None
     except trio.BrokenResourceError as error:
-        raise CannotConnect(reason(error)) from None
+        raise CannotConnect(network.reason(error)) from None

@@ -60,14 +60,9 @@ async def run_http_session(
     headers = {field: value.reveal() for field, value in config.headers.items()}
     account = budget.account(f"upstream {name}")
     try:
-        client = HttpClient(
-            name,
-            on_its_way(parse_url(config.url or ""), environ),
-            headers,
-            account=account,
-            renewed_headers=terms.renewed_headers,
-            credential=terms.credential,
-        )
+        url = on_its_way(parse_url(config.url or ""), environ)
+        renewed, credential = terms.renewed_headers, terms.credential
+        client = HttpClient(name, url, headers, account=account, renewed_headers=renewed, credential=credential)
     except ProxyUnusable as error:
         raise UpstreamUnavailable(f"{name} cannot be reached: {error}", upstream=name) from None
     except ValueError as error:
