@@ -73,11 +73,7 @@ class Fetcher:
         self._closed = False
 
     async def get(self, url: str, allowed: Allowed, *, headers: Mapping[str, str] | None = None) -> Fetched:
-        """The answer to GET, whatever its status; redirects are not followed.
-
-        Raises:
-            FetchFailed: there is none.
-        """
+        """The answer to GET, whatever its status; redirects are not followed. Raises FetchFailed: there is none."""
         return await self._request("GET", url, allowed, {"accept": JSON, **(headers or {})}, None)
 
     async def post_form(
@@ -101,11 +97,8 @@ class Fetcher:
         return await self._request("POST", url, allowed, {"accept": JSON, "content-type": JSON}, data)
 
     async def judge(self, url: str, allowed: Allowed) -> None:
-        """Raise unless `url` may be asked: judges it as a request would, and asks nothing but for its address.
-
-        Raises:
-            FetchFailed: it may not be asked, or its host has no address.
-        """
+        """Raise unless `url` may be asked: judges it as a request would, and asks nothing but for its address. Raises
+        FetchFailed: it may not be asked, or its host has no address."""
         target = judge_url(url, allowed)
         try:
             with trio.fail_after(self.timeout_s):

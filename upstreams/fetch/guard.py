@@ -201,11 +201,8 @@ def target_of(parts: SplitResult, *, has_query: bool) -> str:
 
 
 def judge_url(url: str, allowed: Allowed) -> FetchTarget:
-    """Take `url` apart, if it is one that may be asked.
-
-    Raises:
-        FetchFailed: it is not; the text does not repeat more than scheme, host and port.
-    """
+    """Take `url` apart, if it is one that may be asked. Raises FetchFailed: it is not; the text does not repeat more
+    than scheme, host and port."""
     if len(url.encode(errors="replace")) > MAX_URL_BYTES:
         raise _refusal(f"A URL of more than {MAX_URL_BYTES} bytes is not asked")
     if any(not letter.isprintable() or letter.isspace() for letter in url) or "\\" in url:
@@ -235,11 +232,8 @@ def judge_url(url: str, allowed: Allowed) -> FetchTarget:
 def judge_addresses(
     target: FetchTarget, allowed: Allowed, addresses: Sequence[str], is_own_listener: IsOwnListener
 ) -> Sequence[str]:
-    """The addresses, each of which may be connected to: all that `target` has.
-
-    Raises:
-        FetchFailed: one of them is not to be asked, or it has none.
-    """
+    """The addresses, each of which may be connected to: all that `target` has. Raises FetchFailed: one of them is not
+    to be asked, or it has none."""
     if not addresses or len(addresses) > MAX_ADDRESSES:
         raise FetchFailed(f"{target.origin} cannot be reached: its host name has no address that can be used")
     checked = []
@@ -258,11 +252,8 @@ def judge_addresses(
 
 
 def judge_behind_proxy(target: FetchTarget, allowed: Allowed) -> None:
-    """Judge a target whose address only the proxy will know: by its name, or as the address that it is.
-
-    Raises:
-        FetchFailed: it is not to be asked.
-    """
+    """Judge a target whose address only the proxy will know: by its name, or as the address that it is. Raises
+    FetchFailed: it is not to be asked."""
     address = literal(target.host)
     if address is not None:
         _judge_address(target, allowed, address)

@@ -40,11 +40,7 @@ class Wire:
         """Some of an answer has come."""
 
     async def start_tls(self, tls: ssl.SSLContext, name: str) -> None:
-        """Speak TLS from here on, with a peer that proves to be `name`.
-
-        Raises:
-            FetchFailed: it does not.
-        """
+        """Speak TLS from here on, with a peer that proves to be `name`. Raises FetchFailed: it does not."""
         try:
             self._stream = await secure(self._stream, tls, name)
         except (OSError, trio.BrokenResourceError, ssl.SSLError, ssl.CertificateError) as error:
@@ -59,11 +55,7 @@ class Wire:
             return
 
     async def receive(self) -> bytes:
-        """Some bytes; none at the end.
-
-        Raises:
-            FetchFailed: more than the limit came.
-        """
+        """Some bytes; none at the end. Raises FetchFailed: more than the limit came."""
         try:
             data = bytes(await self._stream.receive_some(PIECE_BYTES))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
@@ -84,11 +76,7 @@ class Wire:
 
 
 async def dial(address: str, port: int) -> trio.SocketStream:
-    """A TCP connection; nothing is looked up.
-
-    Raises:
-        OSError: there is none.
-    """
+    """A TCP connection; nothing is looked up. Raises OSError: there is none."""
     sock = trio.socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     try:
         await sock.connect((address, port))
@@ -132,11 +120,8 @@ async def reach(proxy: Proxy, tls: ssl.SSLContext) -> AnyStream:
 
 
 async def connect_through(proxy: Proxy, tls: ssl.SSLContext, host: str, port: int) -> AnyStream:
-    """A connection to `host` at `port` that `proxy` makes. As `reach`.
-
-    Raises:
-        ProxyRefusal: the proxy cannot be reached, or makes none.
-    """
+    """A connection to `host` at `port` that `proxy` makes. As `reach`. Raises ProxyRefusal: the proxy cannot be
+    reached, or makes none."""
     stream = await reach(proxy, tls)
     try:
         await open_tunnel(stream, proxy, host, port)
@@ -150,11 +135,8 @@ async def connect_through(proxy: Proxy, tls: ssl.SSLContext, host: str, port: in
 
 
 async def secure(stream: AnyStream, tls: ssl.SSLContext, name: str) -> trio.SSLStream[trio.abc.Stream]:
-    """TLS over `stream`, with a peer that proves to be `name`.
-
-    Raises:
-        trio.BrokenResourceError: it does not; the stream is closed.
-    """
+    """TLS over `stream`, with a peer that proves to be `name`. Raises trio.BrokenResourceError: it does not; the stream
+    is closed."""
     over: trio.SSLStream[trio.abc.Stream]
     over = trio.SSLStream(stream, tls, server_hostname=name, https_compatible=True)
     try:

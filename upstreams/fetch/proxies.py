@@ -47,11 +47,8 @@ def authority(host: str, port: int) -> str:
 
 
 def proxy_for(environ: Mapping[str, str], secure: bool, host: str, port: int) -> Proxy | None:
-    """The proxy for https (`secure`) or http requests to `host` (no brackets); None: they go straight there.
-
-    Raises:
-        ProxyUnusable: the variable that counts holds no URL of an HTTP proxy.
-    """
+    """The proxy for https (`secure`) or http requests to `host` (no brackets); None: they go straight there. Raises
+    ProxyUnusable: the variable that counts holds no URL of an HTTP proxy."""
     host = host.lower().removesuffix(".")
     if is_this_machine(host):
         return None
@@ -109,11 +106,8 @@ def _in_network(entry: str, host: str) -> bool:
 
 
 def parse_proxy(value: str, variable: str) -> Proxy:
-    """The proxy that a variable names: a URL, or host and port alone.
-
-    Raises:
-        ProxyUnusable: it is neither, or not one for HTTP.
-    """
+    """The proxy that a variable names: a URL, or host and port alone. Raises ProxyUnusable: it is neither, or not one
+    for HTTP."""
     try:
         parts = urlsplit(value if "://" in value else f"http://{value}")
         host, port, scheme = (parts.hostname or "").removesuffix("."), parts.port, parts.scheme

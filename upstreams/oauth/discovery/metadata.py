@@ -29,11 +29,8 @@ def below(upstream: str) -> str:
 
 
 class Terms:
-    """The terms of a discovery: the upstream, what its operator says of it, and who may be asked.
-
-    Raises:
-        OAuthProblem: nobody signs in at this URL.
-    """
+    """The terms of a discovery: the upstream, what its operator says of it, and who may be asked. Raises OAuthProblem:
+    nobody signs in at this URL."""
 
     def __init__(self, upstream: str, url: str, settings: UpstreamOAuth, allowed: Allowed) -> None:
         address = addresses.address_of(url)

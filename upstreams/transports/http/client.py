@@ -200,11 +200,8 @@ class HttpReply:
 
 @dataclass(eq=False, repr=False)
 class HttpClient:
-    """Requests to one origin, on behalf of the upstream `name`. Opens connections as needed and keeps some.
-
-    Raises:
-        ValueError: a header that cannot be sent; the text does not repeat its value.
-    """
+    """Requests to one origin, on behalf of the upstream `name`. Opens connections as needed and keeps some. Raises
+    ValueError: a header that cannot be sent; the text does not repeat its value."""
 
     name: str
     url: Url

@@ -34,11 +34,8 @@ _FIELD_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 @dataclass(eq=False, repr=False)
 class RequestFields:
-    """The lines of every request to `url`, as they are now.
-
-    Raises:
-        ValueError: a header that cannot be sent; the text does not repeat its value.
-    """
+    """The lines of every request to `url`, as they are now. Raises ValueError: a header that cannot be sent; the text
+    does not repeat its value."""
 
     name: str
     url: Url
