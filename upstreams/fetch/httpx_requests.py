@@ -37,11 +37,8 @@ async def ask(
     read: Reader,
 ) -> Fetched:
     """The value that `read` makes of status, header fields and body (as it came) of the answer to one request over
-    `wire`. `read` has to read to the end, or not at all.
-
-    Raises:
-        FetchFailed: there is no answer that is one; or as `wire` and `read`.
-    """
+    `wire`. `read` has to read to the end, or not at all. Raises FetchFailed: there is no answer that is one; or as
+    `wire` and `read`."""
     origin = httpcore.URL(target.origin)
     url = httpcore.URL(scheme=origin.scheme, host=origin.host, port=target.port, target=target.target.encode("ascii"))
     try:

@@ -87,12 +87,8 @@ async def dial(address: str, port: int) -> trio.SocketStream:
 
 
 async def connect(dial: Dial, addresses: Sequence[str], port: int, origin: str) -> trio.SocketStream:
-    """A connection to one of `addresses`, tried one after the other.
-
-    Raises:
-        FetchFailed: none takes it.
-    Cancellation: leaves nothing open.
-    """
+    """A connection to one of `addresses`, tried one after the other. Raises FetchFailed: none takes it. Cancellation:
+    leaves nothing open."""
     why = "it has no address"
     for address in addresses[:MAX_ATTEMPTS]:
         with trio.move_on_after(ATTEMPT_S if len(addresses) > 1 else float("inf")) as scope:
@@ -106,12 +102,8 @@ async def connect(dial: Dial, addresses: Sequence[str], port: int, origin: str) 
 
 
 async def reach(proxy: Proxy, tls: ssl.SSLContext) -> AnyStream:
-    """A connection to `proxy` itself. `tls`: for one that is spoken to over TLS.
-
-    Raises:
-        ProxyRefusal: there is none.
-    Cancellation: leaves nothing open.
-    """
+    """A connection to `proxy` itself. `tls`: for one that is spoken to over TLS. Raises ProxyRefusal: there is none.
+    Cancellation: leaves nothing open."""
     try:
         stream = await trio.open_tcp_stream(proxy.host, proxy.port)
         return await secure(stream, tls, proxy.host) if proxy.secure else stream
@@ -187,13 +179,9 @@ class ProxyRefusal(Exception):
 
 
 async def open_tunnel(stream: trio.abc.Stream, proxy: Proxy, host: str, port: int) -> None:
-    """Have `proxy`, which `stream` leads to, connect it to `host` at `port`; afterwards the stream is theirs.
-
-    Raises:
-        ProxyRefusal: it does not.
-        trio.BrokenResourceError: the connection to it broke.
-    Cancellation: the stream is of no use then; time limits and closing are the caller's.
-    """
+    """Have `proxy`, which `stream` leads to, connect it to `host` at `port`; afterwards the stream is theirs. Raises
+    ProxyRefusal: it does not; trio.BrokenResourceError: the connection to it broke. Cancellation: the stream is of no
+    use then; time limits and closing are the caller's."""
     target = authority(host, port).encode("ascii")
     head = [b"CONNECT %b HTTP/1.1" % target, b"Host: %b" % target, f"User-Agent: {HUB_NAME}/{HUBD_VERSION}".encode()]
     if proxy.authorization:

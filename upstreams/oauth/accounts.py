@@ -113,11 +113,8 @@ class Accounts:
 
     async def keep(self, grant: Grant) -> Grant:
         """Keep the grant of a new sign-in, durably, and use it from now on. What is kept: its generation may differ.
-
-        Raises:
-            OAuthProblem: it cannot be kept.
-            OAuthUnavailable: another process keeps the grant locked, or the key cannot be had now.
-        """
+        Raises OAuthProblem: it cannot be kept; OAuthUnavailable: another process keeps the grant locked, or the key
+        cannot be had now."""
         store = await trio.to_thread.run_sync(self.store)
         kept = await store.keep(grant)
         if (known := self.find(grant.key.upstream, grant.key.principal)) is not None:

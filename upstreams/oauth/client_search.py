@@ -50,12 +50,8 @@ class ClientWish(Struct, frozen=True):
 
 
 class ClientSearch(Struct, frozen=True):
-    """The search for the client id to sign in with at the authorization server of `discovery`.
-
-    Raises:
-        OAuthProblem: there is none before somebody does something.
-        OAuthUnavailable: the authorization server cannot be asked now.
-    """
+    """The search for the client id to sign in with at the authorization server of `discovery`. Raises OAuthProblem:
+    there is none before somebody does something; OAuthUnavailable: the authorization server cannot be asked now."""
 
     fetch: Fetcher
     discovery: Discovery
@@ -66,10 +62,8 @@ class ClientSearch(Struct, frozen=True):
 
     async def find(self, clients: Clients, now: float, wish: ClientWish) -> OAuthClient:
         """The client id, one that is registered if need be. Its redirect URI is the one to use, which may have
-        `localhost` in place of `127.0.0.1`. `now`: wall time.
-
-        Cancellation: a registration may have been made, and is forgotten.
-        """
+        `localhost` in place of `127.0.0.1`. `now`: wall time. Cancellation: a registration may have been made, and is
+        forgotten."""
         server, settings, upstream = self.discovery.server, self.settings, self.upstream
         if settings.client_id:
             client = client_of_settings(server, settings, self.redirect_uri, upstream)

@@ -193,12 +193,8 @@ class UpstreamCredential(CredentialState):
             self.end_pause()
 
     async def current(self) -> Grant:
-        """The grant, with an ID token that lasts, if it is that of an identity provider.
-
-        Raises:
-            OAuthProblem: nobody has signed in there, or it cannot be renewed.
-            OAuthUnavailable: it cannot be renewed now.
-        """
+        """The grant, with an ID token that lasts, if it is that of an identity provider. Raises OAuthProblem: nobody
+        has signed in there, or it cannot be renewed; OAuthUnavailable: it cannot be renewed now."""
         await self._load()
         if not self._has_looked or self.grant is None:
             await self._look(again=True)
@@ -219,12 +215,8 @@ class UpstreamCredential(CredentialState):
 
     async def logout(self, forget: bool = False) -> "LoggedOut":
         """End the grant at the authorization server, so far as it does that within some seconds, and then here.
-        `forget`: the client id of the hub there, too.
-
-        Raises:
-            NotKept: it cannot be deleted.
-            OAuthUnavailable: another process keeps it locked.
-        """
+        `forget`: the client id of the hub there, too. Raises NotKept: it cannot be deleted; OAuthUnavailable: another
+        process keeps it locked."""
         renewer = await self._load()
         try:
             await self._look(again=True)
@@ -295,12 +287,8 @@ class UpstreamCredential(CredentialState):
             self.hold(text, has_moved=bool(moved_to))
 
     async def _renew(self, *, refused: str = "", scope: str = "") -> None:
-        """Renew, or wait for the renewal that is under way; as in `renewing.Renewal`.
-
-        Raises:
-            HubError: it failed.
-        Cancellation: it goes on for the others.
-        """
+        """Renew, or wait for the renewal that is under way; as in `renewing.Renewal`. Raises HubError: it failed.
+        Cancellation: it goes on for the others."""
         if self._renewal is None:
             promise = self._renewal = Promise[HubError | None]()
             self.note("begun", self.problem)

@@ -113,12 +113,8 @@ class Obtaining:
 
     async def _assertion(self, audience: str, scope: str, resource: str | None) -> str:
         """The identity provider's statement to the server with the issuer `audience` about the person who signed in
-        (RFC 8693), good for minutes. A configured ID token stands in place of that sign-in.
-
-        Raises:
-            OAuthProblem: nobody has signed in at the identity provider, or it refuses.
-            OAuthUnavailable: it cannot say now.
-        """
+        (RFC 8693), good for minutes. A configured ID token stands in place of that sign-in. Raises OAuthProblem: nobody
+        has signed in at the identity provider, or it refuses; OAuthUnavailable: it cannot say now."""
         shared, idp = self._shared, self._shared.idp()
         settings = settings_of(idp)
         if idp.id_token is not None:

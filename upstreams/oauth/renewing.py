@@ -99,12 +99,8 @@ class Renewer:
 
     async def log_out(self, grant: Grant | None, *, forget: bool) -> LoggedOut:
         """End `grant` at the authorization server, as far as it does that, then forget all of the account here.
-        `forget`: the hub's client id there, too.
-
-        Raises:
-            NotKept: something cannot be deleted.
-            OAuthUnavailable: another process keeps the grant locked.
-        """
+        `forget`: the hub's client id there, too. Raises NotKept: something cannot be deleted; OAuthUnavailable: another
+        process keeps the grant locked."""
         upstream, principal = self.account.upstream, self.account.principal
         store = await trio.to_thread.run_sync(self.shared.store)
 

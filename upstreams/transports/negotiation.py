@@ -52,12 +52,8 @@ async def shake_hands(
     peer: Peer, config: UpstreamConfig, expected: mcp.Era | None, capabilities: dict[str, Raw] = OWN_CAPABILITIES
 ) -> ServerFacts:
     """Find the era and agree on a revision, declaring `capabilities`. Only the wait for the probe is bounded here.
-
-    Raises:
-        UpstreamVersionError: no revision in common.
-        UpstreamProtocolError: an answer was nonsense, or `initialize` was refused.
-        ChannelClosed, OutboxFull, BadPeer: as `Peer.request`.
-    """
+    Raises UpstreamVersionError: no revision in common; UpstreamProtocolError: an answer was nonsense, or `initialize`
+    was refused; ChannelClosed, OutboxFull, BadPeer: as `Peer.request`."""
     if config.era == "modern":
         facts = await discover(peer)
         if facts is None:
@@ -99,12 +95,8 @@ async def find_modern(ask: Callable[[str], Awaitable[Reply | None]]) -> ServerFa
 
 
 def judge_discover(reply: Reply) -> ServerFacts | None:
-    """Judge an answer to `server/discover`; None: use `initialize`.
-
-    Raises:
-        UpstreamVersionError: a modern server, but no revision in common.
-        UpstreamProtocolError: a modern server that refuses this request for another reason.
-    """
+    """Judge an answer to `server/discover`; None: use `initialize`. Raises UpstreamVersionError: a modern server, but
+    no revision in common; UpstreamProtocolError: a modern server that refuses this request for another reason."""
     if isinstance(reply, Failure):
         if reply.code == mcp.UNSUPPORTED_VERSION:
             _check_legacy(versions_in(reply))
@@ -138,13 +130,8 @@ def versions_in(failure: Failure) -> tuple[str, ...]:
 
 
 async def initialize(peer: Peer, capabilities: dict[str, Raw] = OWN_CAPABILITIES) -> ServerFacts:
-    """The handshake of the legacy revisions.
-
-    Raises:
-        HandshakeRefused: answered with an error.
-        UpstreamVersionError: no revision in common.
-        UpstreamProtocolError: the answer is nonsense.
-    """
+    """The handshake of the legacy revisions. Raises HandshakeRefused: answered with an error; UpstreamVersionError: no
+    revision in common; UpstreamProtocolError: the answer is nonsense."""
     reply = await peer.request(mcp.INITIALIZE, initialize_params(mcp.L4, capabilities))
     facts = judge_initialize(reply)
     peer.notify(mcp.INITIALIZED, {})

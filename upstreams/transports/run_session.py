@@ -22,12 +22,9 @@ async def run_session(
 ) -> None:
     """Connect, shake hands, call `started` with the session, serve until the connection ends; then raise why.
 
-    What the session queues and reads is counted in `budget`. A process gets its part of `environ`, a
-    server behind a URL is reached through the proxy that it names.
-
-    Raises:
-        HubError: before `started`: the session could not be opened; after: why it ended.
-    Cancellation: closes the connection in order. Either way running calls get `UpstreamLost`.
+    What the session queues and reads is counted in `budget`. A process gets its part of `environ`, a server behind a
+    URL is reached through the proxy that it names. Raises HubError: before `started`: the session could not be opened;
+    after: why it ended. Cancellation: closes the connection in order. Either way running calls get `UpstreamLost`.
     """
     budget = budget or Budget()
     if config.command is not None:

@@ -55,11 +55,8 @@ async def discover(
 ) -> Discovery:
     """Find out everything that a sign-in at the upstream at `url` begins with.
 
-    `preferred_issuers`: where the hub has a grant or a registration. `upstream`: its name, for texts.
-
-    Raises:
-        OAuthProblem: it cannot begin before somebody does something.
-        OAuthUnavailable: a server cannot be asked now.
+    `preferred_issuers`: where the hub has a grant or a registration. `upstream`: its name, for texts. Raises
+    OAuthProblem: it cannot begin before somebody does something; OAuthUnavailable: a server cannot be asked now.
     """
     terms = Terms(upstream, url, settings, allowance_for(url, settings))
     resource = await _resource(fetch, terms, challenge)
@@ -185,12 +182,8 @@ def choose_scopes(upstream: str, wanted: Iterable[str], settings: UpstreamOAuth)
 async def _read(
     fetch: Fetcher, terms: Terms, place: str, *, headers: Mapping[str, str] | None = None, problem: str = ""
 ) -> dict[str, Any] | None:
-    """The JSON object at `place`; None: there is none, so another place may have it.
-
-    Raises:
-        OAuthProblem: `place` may not be asked, which is a `problem`.
-        OAuthUnavailable: it cannot be asked now.
-    """
+    """The JSON object at `place`; None: there is none, so another place may have it. Raises OAuthProblem: `place` may
+    not be asked, which is a `problem`; OAuthUnavailable: it cannot be asked now."""
     try:
         answer = await fetch.get(place, terms.allowed, headers=headers)
     except FetchFailed as failed:

@@ -126,13 +126,8 @@ class HeldLock:
 
 @asynccontextmanager
 async def hold_lock(path: Path) -> AsyncIterator[HeldLock]:
-    """Hold the lock file `path` (0600), which is made if it is missing.
-
-    Raises:
-        NotKept: it cannot be made.
-        OAuthUnavailable: another process has it for far too long.
-    Cancellation: while waiting, nothing is left behind.
-    """
+    """Hold the lock file `path` (0600), which is made if it is missing. Raises NotKept: it cannot be made;
+    OAuthUnavailable: another process has it for far too long. Cancellation: while waiting, nothing is left behind."""
     deadline = trio.current_time() + PATIENCE_S
     while True:
         descriptor = await trio.to_thread.run_sync(_try, path)

@@ -104,12 +104,8 @@ class GrantStore:
         self._passed_over: set[Path] = set()
 
     def load(self, key: GrantKey) -> Grant | None:
-        """The grant; None: there is none.
-
-        Raises:
-            CannotOpen: there was one, and it was set aside.
-            SealedElsewhere: there is one, which a hub with its key from another place can open.
-        """
+        """The grant; None: there is none. Raises CannotOpen: there was one, and it was set aside; SealedElsewhere:
+        there is one, which a hub with its key from another place can open."""
         path = self._path(key)
         try:
             if (plain := _read(path, records.GrantFile)) is None:
@@ -249,12 +245,8 @@ def _read(path: Path, type: type[records.File]) -> records.File | None:
 
 
 class Clients:
-    """The files below `clients`. All but `turn` blocks.
-
-    Raises:
-        NotKept: a file must not be read, or cannot be written.
-        KeyLocked: the key cannot be had now.
-    """
+    """The files below `clients`. All but `turn` blocks. Raises NotKept: a file must not be read, or cannot be written;
+    KeyLocked: the key cannot be had now."""
 
     def __init__(self, folder: Path, seal: KeySeal) -> None:
         self._folder = folder

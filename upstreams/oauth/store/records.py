@@ -133,12 +133,8 @@ def read_plain(data: bytes, type: type[File]) -> File:
 
 
 def open_grant(plain: GrantFile, seal: KeySeal) -> Grant:
-    """The grant of a file.
-
-    Raises:
-        UnreadableRecord: it was sealed with another key, or changed.
-        KeyLocked: the key cannot be had now.
-    """
+    """The grant of a file. Raises UnreadableRecord: it was sealed with another key, or changed; KeyLocked: the key
+    cannot be had now."""
     secrets = _open(plain, seal)
     return Grant(
         **_copy(plain, _GRANT_FACTS),

@@ -172,12 +172,8 @@ class ClientConnection:
 
 
 async def connect(url: Url, tls: ssl.SSLContext | None = None, *, within_s: float = CONNECT_S) -> ClientConnection:
-    """A new connection to the origin of `url`, or to its proxy. `tls` in place of the system's trust store.
-
-    Raises:
-        CannotConnect: refused, timed out, name unknown, certificate not trusted.
-    Cancellation: leaves nothing open.
-    """
+    """A new connection to the origin of `url`, or to its proxy. `tls` in place of the system's trust store. Raises
+    CannotConnect: refused, timed out, name unknown, certificate not trusted. Cancellation: leaves nothing open."""
     stream: network.AnyStream
     try:
         with trio.fail_after(within_s):

@@ -118,12 +118,8 @@ async def find_session(
 
 
 async def discover(poster: Poster, terms: SessionTerms = COMMON) -> ServerFacts | None:
-    """Ask as the modern era would; None: the server does not belong to it.
-
-    Raises:
-        UpstreamVersionError, UpstreamProtocolError: it does, but it cannot be used.
-        HubError: the answer is no sign of any era.
-    """
+    """Ask as the modern era would; None: the server does not belong to it. Raises UpstreamVersionError,
+    UpstreamProtocolError: it does, but it cannot be used; HubError: the answer is no sign of any era."""
 
     async def ask(version: str) -> Reply | None:
         """One attempt. None: an answer below 500 that is neither a result nor a JSON-RPC error."""

@@ -75,13 +75,8 @@ class LegacyHttp(StreamableSession):
 
     @classmethod
     async def connect(cls, poster: Poster, events: SessionEvents, terms: SessionTerms = COMMON) -> "LegacyHttp":
-        """Shake hands.
-
-        Raises:
-            StatusError: the server knows no such thing.
-            HandshakeRefused, UpstreamVersionError, UpstreamProtocolError: as `negotiation.judge_initialize`.
-            HubError: as `call`.
-        """
+        """Shake hands. Raises StatusError: the server knows no such thing; HandshakeRefused, UpstreamVersionError,
+        UpstreamProtocolError: as `negotiation.judge_initialize`; HubError: as `call`."""
         session = cls(poster, events, terms)
         await session._start_server_session()
         return session
@@ -108,12 +103,8 @@ class LegacyHttp(StreamableSession):
             raise about(error, self.name) from None
 
     async def renew(self, dead: ServerSession) -> None:
-        """Wait for a new handshake in place of session `dead`, unless there has been one already.
-
-        Raises:
-            UpstreamUnavailable: it failed, and the session has ended.
-        Cancellation: stops the waiting, not the renewal.
-        """
+        """Wait for a new handshake in place of session `dead`, unless there has been one already. Raises
+        UpstreamUnavailable: it failed, and the session has ended. Cancellation: stops the waiting, not the renewal."""
         if self.server_session is dead and self._renewal is None and self._end is None and self._nursery is not None:
             self._renewal = trio.Event()
             self._nursery.start_soon(self._renew, self._renewal)

@@ -78,12 +78,8 @@ class Poster:
         """Post one message, return the answer, its status not yet judged.
 
         An upstream that says 429 or 503 with `Retry-After` is asked once more after that time, if the deadline of the
-        caller allows for it.
-
-        Raises:
-            Overloaded: it does not.
-            HubError: as `HttpClient.request`.
-        Cancellation: closes the connection.
+        caller allows for it. Raises Overloaded: it does not; HubError: as `HttpClient.request`. Cancellation: closes
+        the connection.
         """
         await self._be_quiet()
         reply = await self.client.request("POST", headers, body, target=target, resend=resend)

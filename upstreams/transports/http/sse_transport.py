@@ -155,13 +155,9 @@ class SseSession(PeerSession):
 
     @classmethod
     async def connect(cls, poster: Poster, events: SessionEvents, terms: SessionTerms = COMMON) -> "SseSession":
-        """Open the event stream and wait for the endpoint.
-
-        Raises:
-            UpstreamProtocolError: what is there is no HTTP+SSE server, or its endpoint has another origin.
-            HubError: as `Poster.judge_refusal`.
-        Cancellation: closes the stream.
-        """
+        """Open the event stream and wait for the endpoint. Raises UpstreamProtocolError: what is there is no HTTP+SSE
+        server, or its endpoint has another origin; HubError: as `Poster.judge_refusal`. Cancellation: closes the
+        stream."""
         reply = await poster.client.request("GET", stream_headers(b""), resend=True)
         try:
             if reply.status != 200:

@@ -74,12 +74,8 @@ class StreamableSession(SessionFrame):
 
     async def call(self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts) -> Reply:
         """Run an operation. Progress and logs of its answer go to `exchange`; each of them restarts the idle time.
-
-        Raises:
-            DeadlineExceeded: nothing complete came within the idle time, or no response within the total.
-            HubError: as `Poster` says.
-        Cancellation: the upstream is told, the connection closed.
-        """
+        Raises DeadlineExceeded: nothing complete came within the idle time, or no response within the total; HubError:
+        as `Poster` says. Cancellation: the upstream is told, the connection closed."""
         id = self.next_id()
         params = stamp_call(self.era, self.facts.version, operation, exchange, id, self._declared)
         running = self._enter(id, operation, exchange, timeouts)
@@ -118,12 +114,8 @@ class StreamableSession(SessionFrame):
         raise DeadlineExceeded(f"{self.name} did not answer in time; whether it acted is unknown", upstream=self.name)
 
     async def request(self, method: str, params: dict[str, Raw]) -> Reply:
-        """A request of the hub's own. Deadlines are the caller's.
-
-        Raises:
-            HubError: as `call`.
-        Cancellation: as `call`.
-        """
+        """A request of the hub's own. Deadlines are the caller's. Raises HubError: as `call`. Cancellation: as
+        `call`."""
         id = self.next_id()
         try:
             params = stamp_own(self.era, self.facts.version, params, self.terms.extensions)

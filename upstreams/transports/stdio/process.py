@@ -153,9 +153,7 @@ class Child:
 
     async def stop(self) -> None:
         """End the process and everything it started; reap it; close its pipes. Takes at most some 10 seconds.
-
-        Cancellation: shielded from it; each step has its deadline.
-        """
+        Cancellation: shielded from it; each step has its deadline."""
         with trio.CancelScope(shield=True):
             async with trio.open_nursery() as nursery:
                 drained = trio.Event()
