@@ -9,10 +9,9 @@ A connection carries one request. Such requests are rare, and a connection that 
 
 import os
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 from weakref import WeakValueDictionary
@@ -29,13 +28,10 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 MAX_BODY_BYTES: Final = 64 << 10
-MAX_FIELDS: Final = 100
 FORM: Final = "application/x-www-form-urlencoded"
 JSON: Final = "application/json"
 MAX_HEAD_BYTES: Final = 32 << 10
 """Bytes of the head, and of interim answers before it."""
-MAX_PIECES: Final = 4096
-"""Chunks of one body. Tiny ones take a thousand times the time of what is in them."""
 MAX_AT_ONCE: Final = 64
 MAX_AT_ONE: Final = 8
 """Requests at once to one origin, so that one that never answers does not keep others from being asked."""
@@ -128,8 +124,8 @@ class Fetcher:
                     httpx_requests, tls = await trio.to_thread.run_sync(self._load)
                     stream = await self._connect(target, allowed, tls)
                     with closing(network.Wire(stream, target.origin, MAX_HEAD_BYTES)) as wire:
-                        read = partial(_read, target, wire, self.max_body_bytes)
-                        answer: Fetched = await httpx_requests.ask(method, target, headers, body, wire, tls, read)
+                        most = self.max_body_bytes
+                        answer: Fetched = await httpx_requests.ask(method, target, headers, body, wire, tls, most)
                         return answer
         except trio.TooSlowError:
             text = f"{target.origin} does not answer within {self.timeout_s:g} seconds"
@@ -162,52 +158,3 @@ class Fetcher:
             return await network.connect_through(way, tls, target.host, target.port)
         except network.ProxyRefusal as error:
             raise FetchFailed(f"{target.origin} cannot be reached: {error}") from None
-
-
-async def _read(
-    target: FetchTarget,
-    wire: network.Wire,
-    most: int,
-    status: int,
-    fields: list[tuple[bytes, bytes]],
-    pieces: AsyncIterator[bytes],
-) -> Fetched:
-    headers = _headers(target, status, fields, most)
-    return Fetched(status, headers, await _body(target, pieces, wire, most))
-
-
-def _headers(target: FetchTarget, status: int, fields: list[tuple[bytes, bytes]], most: int) -> Mapping[str, str]:
-    """The header fields of an answer that may be read on."""
-    if status < 200:
-        raise FetchFailed(f"{target.origin} does not answer in proper HTTP", sent=True)
-    if len(fields) > MAX_FIELDS:
-        raise _too_large(target)
-    values: dict[str, list[str]] = {}
-    for name, value in fields:
-        values.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-    headers = {name: ", ".join(each) for name, each in values.items()}
-    if headers.get("content-encoding", "identity").strip().lower() != "identity":
-        raise FetchFailed(f"{target.origin} compresses its answer, though only plain answers are accepted", sent=True)
-    length = headers.get("content-length", "0")
-    if length.isdigit() and (len(length) > 10 or int(length) > most):
-        raise _too_large(target)
-    return headers
-
-
-async def _body(target: FetchTarget, pieces: AsyncIterator[bytes], wire: network.Wire, most: int) -> bytes:
-    """The whole body. One that is too large is not left in the middle, or generators of the libraries would be lost."""
-    wire.limit(2 * most)  # chunks have frames
-    body = bytearray()
-    pieces_left = max(MAX_PIECES, most >> 9)
-    async for piece in pieces:
-        body += piece
-        pieces_left -= 1
-        if len(body) > most or pieces_left < 0:
-            wire.limit(-1)
-    if len(body) > most:
-        raise _too_large(target)
-    return bytes(body)
-
-
-def _too_large(target: FetchTarget) -> FetchFailed:
-    return FetchFailed(f"{target.origin} sends more than an answer may have", sent=True, too_large=True)

@@ -7,7 +7,7 @@ not see the answer: it would take apart `Location` and `Set-Cookie`, which nobod
 
 import logging
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
 import httpcore
@@ -20,8 +20,9 @@ from upstreams.fetch.network import Wire
 
 _OWN: Final = {"accept-encoding": "identity", "connection": "close", "user-agent": f"{HUB_NAME}/{HUBD_VERSION}"}
 
-Fields = list[tuple[bytes, bytes]]
-Reader = Callable[[int, Fields, AsyncIterator[bytes]], Awaitable[Fetched]]
+MAX_FIELDS: Final = 100
+MAX_PIECES: Final = 4096
+"""Chunks of one body. Tiny ones take a thousand times the time of what is in them."""
 
 for _name in ("httpx", "httpcore"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
@@ -34,11 +35,10 @@ async def ask(
     body: bytes | None,
     wire: Wire,
     tls: ssl.SSLContext,
-    read: Reader,
+    most: int,
 ) -> Fetched:
-    """The value that `read` makes of status, header fields and body (as it came) of the answer to one request over
-    `wire`. `read` has to read to the end, or not at all. Raises FetchFailed: there is no answer that is one; or as
-    `wire` and `read`."""
+    """The answer to one request over `wire`, with at most `most` bytes of body. Raises FetchFailed: there is none that
+    is one, or it is too large."""
     origin = httpcore.URL(target.origin)
     url = httpcore.URL(scheme=origin.scheme, host=origin.host, port=target.port, target=target.target.encode("ascii"))
     try:
@@ -50,7 +50,8 @@ async def ask(
             httpcore.Request(method, url, headers=own.headers.raw, content=body)
         )
         try:
-            return await read(answer.status, answer.headers, answer.aiter_stream())
+            known = _headers(target, answer.status, answer.headers, most)
+            return Fetched(answer.status, known, await _body(target, answer.aiter_stream(), wire, most))
         finally:
             await answer.aclose()
     except (httpx.InvalidURL, httpcore.ProtocolError, ValueError):  # the last: of header fields that cannot be sent
@@ -71,3 +72,37 @@ class _Stream(httpcore.AsyncNetworkStream):
 
     async def aclose(self) -> None:
         self._wire.close()
+
+
+def _headers(target: FetchTarget, status: int, fields: list[tuple[bytes, bytes]], most: int) -> Mapping[str, str]:
+    """The header fields of an answer that may be read on."""
+    if status < 200:
+        raise FetchFailed(f"{target.origin} does not answer in proper HTTP", sent=True)
+    if len(fields) > MAX_FIELDS:
+        raise _too_large(target)
+    headers = dict(httpx.Headers(fields, encoding="latin-1").items())
+    if headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise FetchFailed(f"{target.origin} compresses its answer, though only plain answers are accepted", sent=True)
+    length = headers.get("content-length", "0")
+    if length.isdigit() and (len(length) > 10 or int(length) > most):
+        raise _too_large(target)
+    return headers
+
+
+async def _body(target: FetchTarget, pieces: AsyncIterator[bytes], wire: Wire, most: int) -> bytes:
+    """The whole body. One that is too large is not left in the middle, or generators of the libraries would be lost."""
+    wire.limit(2 * most)  # chunks have frames
+    body = bytearray()
+    pieces_left = max(MAX_PIECES, most >> 9)
+    async for piece in pieces:
+        body += piece
+        pieces_left -= 1
+        if len(body) > most or pieces_left < 0:
+            wire.limit(-1)
+    if len(body) > most:
+        raise _too_large(target)
+    return bytes(body)
+
+
+def _too_large(target: FetchTarget) -> FetchFailed:
+    return FetchFailed(f"{target.origin} sends more than an answer may have", sent=True, too_large=True)

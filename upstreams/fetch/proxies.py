@@ -108,21 +108,19 @@ def _in_network(entry: str, host: str) -> bool:
 def parse_proxy(value: str, variable: str) -> Proxy:
     """The proxy that a variable names: a URL, or host and port alone. Raises ProxyUnusable: it is neither, or not one
     for HTTP."""
+    value = value if "://" in value else f"http://{value}"
+    scheme = value.partition("://")[0].lower()
+    if scheme not in _PORTS:
+        text = f"{variable} names a proxy of another kind than http:// or https://, which are those that hubd can use"
+        raise ProxyUnusable(text)
     try:
-        parts = urlsplit(value if "://" in value else f"http://{value}")
-        host, port, scheme = (parts.hostname or "").removesuffix("."), parts.port, parts.scheme
-        if scheme not in _PORTS:
-            text = (
-                f"{variable} names a proxy of another kind than http:// or https://, which are those that hubd can use"
-            )
-            raise ProxyUnusable(text)
+        parts = urlsplit(value)
+        host, port = (parts.hostname or "").removesuffix("."), parts.port
         if not host.isascii():
             host = host.encode("idna").decode("ascii")
         if not host or any(letter.isspace() or not letter.isprintable() for letter in host):
             raise ValueError
         known = b":".join(unquote_to_bytes(each) for each in (parts.username or "", parts.password or ""))
-    except ProxyUnusable:
-        raise
     except ValueError:
         raise ProxyUnusable(f"{variable} is not the URL of a proxy, such as http://proxy.example:3128") from None
     authorization = b"Basic " + base64.b64encode(known) if parts.username is not None else b""

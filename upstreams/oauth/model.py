@@ -181,9 +181,8 @@ class OAuthAccount(Struct, frozen=True):
 
     def can_renew(self, grant: Grant | None) -> bool:
         """True if the next token after `grant` can be got without a person."""
-        if not self.by_person:
-            return True
-        return grant is not None and grant.refresh_token is not None and not grant.sign_in_needed
+        can_refresh = grant is not None and grant.refresh_token is not None and not grant.sign_in_needed
+        return can_refresh or not self.by_person
 
 
 class AccountRow(Struct, frozen=True, kw_only=True):

@@ -205,12 +205,9 @@ def _text(value: bytes) -> str:
 def _signature(data: bytes, pem: Secret, algorithm: str) -> bytes:
     key = _load_key(pem)
     try:
-        made = _sign(data, key, algorithm)
+        return _sign(data, key, algorithm)
     except ValueError:
-        made = None
-    if made is None:
-        raise OAuthProblem(f'private_key does not fit signing_alg = "{algorithm}"; correct one of them')
-    return made
+        raise OAuthProblem(f'private_key does not fit signing_alg = "{algorithm}"; correct one of them') from None
 
 
 def _load_key(pem: Secret) -> "PrivateKeyTypes":
@@ -223,25 +220,22 @@ def _load_key(pem: Secret) -> "PrivateKeyTypes":
         raise OAuthProblem("private_key is no private key in PEM form without a password; correct it") from None
 
 
-def _sign(data: bytes, key: "PrivateKeyTypes", algorithm: str) -> bytes | None:
-    """The signature as in RFC 7518 3; None: the key is of another kind."""
+def _sign(data: bytes, key: "PrivateKeyTypes", algorithm: str) -> bytes:
+    """The signature as in RFC 7518 3. Raises ValueError: the key is of another kind."""
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
-    if algorithm == "EdDSA":
-        return key.sign(data) if isinstance(key, Ed25519PrivateKey) else None
-    if algorithm in ("ES256", "ES384"):
-        hashed, size = (hashes.SHA256(), 32) if algorithm == "ES256" else (hashes.SHA384(), 48)
-        if not isinstance(key, ec.EllipticCurvePrivateKey) or key.key_size != size * 8:
-            return None
-        r, s = decode_dss_signature(key.sign(data, ec.ECDSA(hashed)))
-        return r.to_bytes(size, "big") + s.to_bytes(size, "big")
-    if not isinstance(key, rsa.RSAPrivateKey) or key.key_size < MIN_RSA_BITS:
-        return None
-    if algorithm == "RS256":
-        return key.sign(data, padding.PKCS1v15(), hashes.SHA256())
-    if algorithm == "PS256":
-        return key.sign(data, padding.PSS(padding.MGF1(hashes.SHA256()), hashes.SHA256.digest_size), hashes.SHA256())
-    return None
+    sha = hashes.SHA384() if algorithm == "ES384" else hashes.SHA256()
+    if algorithm == "EdDSA" and isinstance(key, Ed25519PrivateKey):
+        return key.sign(data)
+    if isinstance(key, ec.EllipticCurvePrivateKey) and algorithm == f"ES{key.key_size}":
+        parts = decode_dss_signature(key.sign(data, ec.ECDSA(sha)))
+        return b"".join(part.to_bytes(sha.digest_size, "big") for part in parts)
+    if isinstance(key, rsa.RSAPrivateKey) and key.key_size >= MIN_RSA_BITS:
+        if algorithm == "RS256":
+            return key.sign(data, padding.PKCS1v15(), sha)
+        if algorithm == "PS256":
+            return key.sign(data, padding.PSS(padding.MGF1(sha), sha.digest_size), sha)
+    raise ValueError(f"a key of another kind than {algorithm} is by")

@@ -110,8 +110,7 @@ def readable_scopes(text: str) -> tuple[str, ...]:
     """The scopes in `text`, which joins them by spaces; none if it is too long, or if one of them is no scope."""
     if len(text) > MAX_SCOPES_CHARS:
         return ()
-    scopes = tuple(dict.fromkeys(text.split(" ")))
-    scopes = tuple(scope for scope in scopes if scope)
+    scopes = tuple(scope for scope in dict.fromkeys(text.split(" ")) if scope)
     return scopes if len(scopes) <= MAX_SCOPES and all(map(is_scope, scopes)) else ()
 
 

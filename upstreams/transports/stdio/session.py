@@ -14,7 +14,7 @@ import trio
 
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
-from hub.link.budget import Budget
+from hub.link.budget import Account, Budget
 from hub.link.channel import ChannelClosed, Outbox
 from hub.link.hub_errors import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable, without_frames
 from hub.link.line_channel import LineChannel, LineReader
@@ -62,7 +62,6 @@ class StdioSession(PeerSession):
         """`environ`: the variables of which the process gets its part, as they are when it starts."""
         super().__init__(name, events, terms)
         self._budget = budget
-        self._account = self._budget.account()
         self._config = config
         self._memory = memory
         self._environ = environ
@@ -83,12 +82,13 @@ class StdioSession(PeerSession):
         at_work = None if self._package_run is None else self.events.at_work
         self._patience = Patience(self._config.timeouts.start, at_work)
         self.pid = child.pid
+        account = self._budget.account(f"upstream {self.name}")
         refused: HubError | None = None
         exited = False
         try:
             with trio.CancelScope() as self._scope:
                 async with trio.open_nursery() as nursery:
-                    self._connect(child, nursery)
+                    self._connect(child, nursery, account)
                     refused = await self._shake_hands(expected, started)
                     if refused is None:
                         await self._watch_silence(self._ping)
@@ -96,17 +96,16 @@ class StdioSession(PeerSession):
             exited = child.gone.is_set()
         finally:
             by_itself = child.gone.is_set()
-            self._account.close()
+            account.close()
             await child.stop()
             self.pid = None
             self._tell_exit(child, by_itself)
         raise self._broken_install(child) or self._reason(child, refused, exited)
 
-    def _connect(self, child: Child, nursery: trio.Nursery) -> None:
+    def _connect(self, child: Child, nursery: trio.Nursery, account: Account) -> None:
         broken = trio.Event()
-        self._account = self._budget.account(f"upstream {self.name}")
-        outbox = Outbox(child.stdin, nursery, broken.set, account=self._account)
-        self._attach(LineChannel(LineReader(child.stdout, account=self._account), outbox), outbox)
+        outbox = Outbox(child.stdin, nursery, broken.set, account=account)
+        self._attach(LineChannel(LineReader(child.stdout, account=account), outbox), outbox)
         nursery.start_soon(child.drain_stderr)
         nursery.start_soon(child.watch)
         nursery.start_soon(self._read, child)
