@@ -45,10 +45,8 @@ async def look_up(host: str, port: int) -> Sequence[str]:
 
 @dataclass(eq=False, repr=False)
 class Fetcher:
-    """Guarded requests of one process. Cheap to make; httpx is imported by the first request.
-
-    `resolve`, `tls` and `dial` are for tests.
-    """
+    """Guarded requests of one process. Cheap to make; httpx is imported by the first request. `resolve`, `tls` and
+    `dial` are for tests."""
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     """Says which proxies there are."""

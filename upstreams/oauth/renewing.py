@@ -8,6 +8,7 @@ was not kept. Only then is something lost, where a server takes no refresh token
 """
 
 import logging
+from operator import attrgetter
 from typing import Final, Literal
 
 import trio
@@ -38,6 +39,8 @@ log = logging.getLogger(__name__)
 REVOKE_S: Final = 5.0
 LAST_S: Final = 45.0
 """A request that is sent is waited for even if the hub ends, for its answer may be all there is; at most so long."""
+_age: Final = attrgetter("signed_in_at", "generation")
+"""The order of grants: the later one counts."""
 
 
 Meaning = Literal["grant gone", "client gone", "unclear", "later"]
@@ -162,7 +165,7 @@ class Renewal:
     async def _renew(self, key: GrantKey) -> RenewalOutcome:
         grant = self._grant
         kept = await trio.to_thread.run_sync(self._store.load, key)
-        if grant is not None and not self._is_kept and (kept is None or _age_of(kept) <= _age_of(grant)):
+        if grant is not None and not self._is_kept and (kept is None or _age(kept) <= _age(grant)):
             kept = grant
             await self._keep(grant)
         if kept is None and grant is not None and self._account.by_person:
@@ -276,7 +279,3 @@ class Renewal:
 
     def _log(self, why: Exception) -> None:
         log.warning("the sign-in for %s is not renewed: %s", self._account.upstream or IDENTITY_PROVIDER, why)
-
-
-def _age_of(grant: Grant) -> tuple[float, int]:
-    return grant.signed_in_at, grant.generation

@@ -42,11 +42,8 @@ _END_TASKS: Final = frozenset({mcp.TASKS_RESULT, mcp.TASKS_CANCEL})
 
 
 class PeerSession(SessionFrame):
-    """A session over a `Peer`. Satisfies `upstreams.session.Session`.
-
-    The `run` of a subclass gives `_attach` a channel, shakes hands through `self.peer`, says by `_agreed` what came of
-    that, and calls `started` with itself.
-    """
+    """A session over a `Peer`. Satisfies `upstreams.session.Session`. The `run` of a subclass gives `_attach` a
+    channel, shakes hands through `self.peer`, says by `_agreed` what came of that, and calls `started` with itself."""
 
     def __init__(self, name: str, events: SessionEvents, terms: SessionTerms = COMMON) -> None:
         super().__init__(name, events, terms, one_stream=True)

@@ -332,10 +332,8 @@ class HttpClient:
         return UpstreamProtocolError(f"The server {self.name} broke HTTP: {why}", upstream=self.name)
 
     def answer_lost(self) -> UpstreamLost:
-        return UpstreamLost(
-            f"The connection to {self.name} ended before its answer was complete; whether it acted is unknown",
-            upstream=self.name,
-        )
+        text = f"The connection to {self.name} ended before its answer was complete; whether it acted is unknown"
+        return UpstreamLost(text, upstream=self.name)
 
     # --- one exchange -------------------------------------------------------------------------------------------------
 

@@ -81,10 +81,7 @@ class Died(Exception):
 
 class ClientConnection:
     """One TCP or TLS connection, carrying one exchange at a time. Plain TCP goes past trio's stream, to the descriptor.
-
-    After every wait it is asked anew whether the connection is still open: the number of a closed descriptor may
-    already belong to something else.
-    """
+    After every wait it is asked anew whether that is still open: its number may already belong to something else."""
 
     __slots__ = ("_fd", "_poll", "_stream", "closed", "expires_at", "used")
 

@@ -202,10 +202,9 @@ class LegacyHttp(StreamableSession):
         resume."""
         for _ in range(RESUMPTIONS):
             await trio.sleep(stream.retry_s)
+            headers = stream_headers(server_session.headers, stream.last_id)
             try:
-                reply = await self.poster.client.request(
-                    "GET", stream_headers(server_session.headers, stream.last_id), resend=True
-                )
+                reply = await self.poster.client.request("GET", headers, resend=True)
             except (UpstreamUnavailable, UpstreamLost):
                 continue
             if reply.status == 200:

@@ -85,11 +85,9 @@ class ModernHttp(StreamableSession):
         return reply
 
     async def _post_request(self, id: int, method: str, params: dict[str, Raw], on_message: OnMessage) -> Reply:
-        headers = self._headers(method, params)
+        headers, body = self._headers(method, params), encode_request(id, method, params)
         try:
-            with await self.poster.post(
-                headers, encode_request(id, method, params), resend=method in RESENDABLE
-            ) as reply:
+            with await self.poster.post(headers, body, resend=method in RESENDABLE) as reply:
                 return await self.poster.read(reply, id, on_message)
         except StatusError as error:
             if error.failure is not None:  # an error without id is about the only request on this connection

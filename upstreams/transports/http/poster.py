@@ -208,14 +208,10 @@ class Poster:
         await trio.sleep_until(self._quiet_until)
 
     def _overload(self, executed: Executed = Executed.NO) -> Overloaded:
-        wait_s = self._quiet_until - trio.current_time()
-        known = wait_s > 0
-        return Overloaded(
-            f"{self.name} is overloaded" + (f"; try again in {wait_s:.0f} s" if known else ""),
-            upstream=self.name,
-            executed=executed,
-            retry_after_ms=int(wait_s * 1000) if known else None,
-        )
+        wait_s = max(0.0, self._quiet_until - trio.current_time())
+        text = f"{self.name} is overloaded" + (f"; try again in {wait_s:.0f} s" if wait_s else "")
+        retry_ms = int(wait_s * 1000) if wait_s else None
+        return Overloaded(text, upstream=self.name, executed=executed, retry_after_ms=retry_ms)
 
     def no_response(self) -> UpstreamProtocolError:
         return self.error(f"The event stream of {self.name} ended without a response")

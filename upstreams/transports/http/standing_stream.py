@@ -94,12 +94,9 @@ class StandingStream:
     async def _listen(self) -> bool:
         """Open the stream and read it to its end; whether it is worth coming back."""
         session, server_session = self.session, self.current()
-        last_id = self._stream.last_id if self._stream else ""
+        headers = stream_headers(server_session.headers, self._stream.last_id if self._stream else "")
         try:
-            reply = await session.poster.client.request(
-                "GET", stream_headers(server_session.headers, last_id), resend=True
-            )
-            with reply:
+            with await session.poster.client.request("GET", headers, resend=True) as reply:
                 if reply.status == 200 and reply.content_type == EVENTS:
                     await self._read_stream(reply)
                     return True
