@@ -220,9 +220,10 @@ class Reloaded(Struct, frozen=True, kw_only=True):
     """By name, the settings that changed."""
     settings: tuple[str, ...] = ()
     pending: tuple[str, ...]
+    """Settings that take effect at the next start."""
     problem: str | None = None
-    """The reason why nothing was changed."""
-    warnings: tuple[str, ...]
+    """The reason why nothing was changed, though the files may differ."""
+    warnings: tuple[str, ...] = ()
     restart: tuple[str, ...] = ()
     """Labels of attached hosts that were shown other lists before and do not ask again until they are restarted."""
 

@@ -248,7 +248,7 @@ class DaemonApi:
             raise UpstreamUnavailable("this hub follows no files")
         from config.hosts.facts import hosts_that_list_once  # not above: it is hardly ever needed
 
-        answer = (await self._reloader.reload()).as_answer()
+        answer = await self._reloader.reload()
         outdated = {host.identity.host for host in self._hub.hosts if host.outdated}
         return structs.replace(answer, restart=tuple(sorted(outdated & hosts_that_list_once())))
 

@@ -1,11 +1,8 @@
-"""The start of a hub: clean up after hubs that were killed, and build what it needs beside its configuration: keys, a
-store that it shares with other hubs, the last known lists of upstreams, the projects that the user trusts.
+"""Before a hub starts: clean up after hubs that were killed, and build what it needs beside its configuration: keys, a
+store that it shares with other hubs, sessions that outlive it.
 """
 
 import logging
-import os
-import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,11 +11,11 @@ import trio
 from config import files
 from config.directories import state_dir
 from config.errors import ConfigError, Diagnostic
-from config.hub_paths import catalogue_dir, sessions_path, trust_path
+from config.hub_paths import catalogue_dir, sessions_path
 from config.loading.assemble import Loaded
-from config.projects import Trust
 from config.saved_state import Memory
 from config.settings import HubConfig
+from hub.app import WALL
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.fleet.gate import Fleet
 from hub.fleet.membership import Membership, Registration
@@ -26,14 +23,12 @@ from hub.fleet.ownership import PublishedFacts
 from hub.link.sealing import Keys, Signer, derive_keys, keys_from_setting, load_keys
 from hub.linux import orphans
 from hub.linux.machine import current_time
-from hub.projects.workplaces import TrustedProjects
 from upstreams.inventory.last_known import LastKnown
 
 if TYPE_CHECKING:
     from cache.redis.store import RedisStore
 
 log = logging.getLogger("hubd")
-wall = time.time  # noqa: TID251  # for what is kept, or shown to people
 
 
 async def kill_orphans() -> None:
@@ -44,7 +39,7 @@ async def kill_orphans() -> None:
 
 async def remove_drafts() -> None:
     """Remove files that killed hubs had not finished. The daemon's lock must be held."""
-    if removed := await trio.to_thread.run_sync(files.remove_drafts, state_dir(), wall()):
+    if removed := await trio.to_thread.run_sync(files.remove_drafts, state_dir(), WALL()):
         log.info("removed %d unfinished files that hubs left behind when they were killed", removed)
 
 
@@ -89,18 +84,13 @@ def sessions_for(config: HubConfig, keys: Keys, store: "RedisStore | None") -> t
     """The durable sessions, and the fleet of `store`; None: this hub is alone."""
     signer, journal = Signer(keys), Memory(sessions_path())
     if store is None:
-        return DurableSessions(signer, journal, wall), None
+        return DurableSessions(signer, journal, WALL), None
     facts = PublishedFacts(store.directory)
-    sessions = DurableSessions(signer, journal, wall, config.replica.name, facts.put)
+    sessions = DurableSessions(signer, journal, WALL, config.replica.name, facts.put)
     me = Registration(sessions.run_id, config.replica.name or sessions.run_id, "")
     return sessions, Fleet(Membership(me, store.directory, sessions.was_mine), facts)
 
 
 def last_known() -> LastKnown:
     """The lists that upstreams offered when they were last seen."""
-    return LastKnown(catalogue_dir(), wall=wall)
-
-
-def project_reader(environ: Mapping[str, str]) -> TrustedProjects:
-    """The projects of this user, so far as the user allows them. `environ`: what their references may name."""
-    return TrustedProjects(Trust(trust_path()), environ, Path(os.path.expanduser("~")))
+    return LastKnown(catalogue_dir(), wall=WALL)

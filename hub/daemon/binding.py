@@ -96,6 +96,11 @@ def _another(taken: str) -> socket.socket:
     return listen_tcp(_beside(taken, 0))
 
 
+def spell(host: str, port: int) -> str:
+    """An address as URLs and settings have it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def _beside(address: str, port: int) -> str:
     return f"{address.rpartition(':')[0]}:{port}"
 
@@ -150,14 +155,9 @@ def is_met_at(listener: tuple[str, int], address: str, port: int) -> bool:
     address = ANYWHERE.get(address, address)
     if port != own_port:
         return False
-    if host == "::" or (host == "0.0.0.0" and ":" not in address):
-        return _is_of_this_machine(address)
-    return address == host
-
-
-def _is_of_this_machine(address: str) -> bool:
-    """True if this machine has that address, so that a listener at all of them is met there."""
-    try:
+    if host != "::" and (host != "0.0.0.0" or ":" in address):
+        return address == host
+    try:  # if this machine has that address, a listener at all of them is met there
         with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.bind((address, 0))
     except OSError:

@@ -22,12 +22,11 @@ from config.diff import Difference
 from config.environment.own_file import CurrentEnvironment
 from config.errors import ConfigError
 from config.loading.assemble import Loaded
-from hub.app import Hub
+from hub.app import WALL, Hub
 from hub.control.server import serve_control
 from hub.daemon import logs, systemd
 from hub.daemon.api import DaemonApi
 from hub.daemon.banner import announce
-from hub.daemon.before_start import wall
 from hub.daemon.binding import CannotListen
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.http_routes import pages
@@ -68,7 +67,7 @@ class Daemon:
         environment: CurrentEnvironment,
         *,
         shown: bool,
-        own_log: logs.OwnLog | None = None,
+        own_log: logs.OwnLog,
         sign_ins: SignInParts,
     ) -> None:
         self._hub = hub
@@ -80,7 +79,7 @@ class Daemon:
             loaded,
             read,
             self._apply,
-            wall=wall,
+            wall=WALL,
             pending=lambda: (*listener.pending, *hub.pending),
             environment=environment,
             around=systemd.reloading,
@@ -89,11 +88,9 @@ class Daemon:
         self._watch = LoopWatchdog()
         faults = logs.FaultCounter()
         logging.getLogger().addHandler(faults)
-        if own_log is not None:
-            own_log.running_in(trio.lowlevel.current_trio_token())
-        own = None if own_log is None else own_log.journal
+        own_log.running_in(trio.lowlevel.current_trio_token())
         self._requests = SignInRequests(sign_ins, lambda: self._lines.shims)
-        self._api = DaemonApi(hub, listener, self._reloader, self._watch, faults, own, self._requests)
+        self._api = DaemonApi(hub, listener, self._reloader, self._watch, faults, own_log.journal, self._requests)
         self._asked = trio.Event()
         self._patience = trio.CancelScope()
 

@@ -15,9 +15,8 @@ import trio
 from config.hub_paths import token_path, tokens_path
 from config.loading.check import split_listen
 from config.settings import HubConfig
-from hub.app import Hub
-from hub.daemon.before_start import wall
-from hub.daemon.binding import CannotListen, listen_tcp
+from hub.app import WALL, Hub
+from hub.daemon.binding import CannotListen, listen_tcp, spell
 from hub.daemon.http_routes import Pages, public_reply, route
 from hub.downstream.access.access import Access, Credentials, ProxiedPersons
 from hub.downstream.access.host_tokens import check_token, read_or_make_token
@@ -80,7 +79,7 @@ class HttpListener:
         self._others = [] if self._kept is None else [self._kept]
         """Further addresses: the kept one, and those that are being left."""
         self._config = config
-        self.named_tokens = NamedTokens(tokens_path(), wall)
+        self.named_tokens = NamedTokens(tokens_path(), WALL)
         self.named_tokens.configure(config.access.tokens)
         self._issued = self._make_issuer_tokens(config)
         self._issued_scope = trio.CancelScope()
@@ -253,7 +252,7 @@ class HttpListener:
         from upstreams.fetch.fetcher import Fetcher
 
         fetch = Fetcher() if self._fetching is None else self._fetching()
-        return IssuerTokens(config.access, resource_of(config, *self.address), fetch, wall)
+        return IssuerTokens(config.access, resource_of(config, *self.address), fetch, WALL)
 
     async def _run_issued(self) -> None:
         issued = self._issued
@@ -270,7 +269,7 @@ class HttpListener:
         if self.membership is None or not self.membership.me.url:
             return ()
         url = parse_url(self.membership.me.url)
-        return (f"[{url.host}]:{url.port}" if ":" in url.host else f"{url.host}:{url.port}",)
+        return (spell(url.host, url.port),)
 
     def _url(self) -> str:
         """The URL at which other hubs reach this one; "": none is known."""
@@ -280,7 +279,7 @@ class HttpListener:
         if host in ("0.0.0.0", "::"):
             log.warning("other hubs cannot reach this one: [replica] url is to say where, since it listens everywhere")
             return ""
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        return f"http://{spell(host, port)}"
 
     async def _open(self, site: "_Site") -> None:
         http = HttpServer(self._handler, self._access(site).guard, budget=self._hub.budget)
@@ -306,7 +305,7 @@ class _Site:
     @property
     def url(self) -> str:
         """The endpoint for all upstreams here."""
-        return f"http://[{self.host}]:{self.port}/mcp" if ":" in self.host else f"http://{self.host}:{self.port}/mcp"
+        return f"http://{spell(self.host, self.port)}/mcp"
 
     async def run(self, http: HttpServer, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Have `http` serve here until `scope` is cancelled."""

@@ -116,11 +116,10 @@ class StderrHandler(logging.Handler):
         """Go on in a new file if this one is large. One that cannot be put aside is asked about again much later."""
         found = os.fstat(2)
         self._room = self._most
-        if stat.S_ISREG(found.st_mode):
-            if found.st_size > self._most:
-                renewed()
-            else:
-                self._room -= found.st_size
+        if stat.S_ISREG(found.st_mode) and found.st_size <= self._most:
+            self._room -= found.st_size
+        elif stat.S_ISREG(found.st_mode):
+            renewed()
 
 
 class FaultCounter(logging.Handler):
@@ -162,9 +161,9 @@ class OwnLog(logging.Handler):
         add = partial(self.journal.add, record.levelname.lower(), text)
         if self._token is None or threading.get_ident() == self._thread:
             add()
-            return
-        with suppress(trio.RunFinishedError):
-            self._token.run_sync_soon(add)
+        else:
+            with suppress(trio.RunFinishedError):
+                self._token.run_sync_soon(add)
 
 
 def configure(

@@ -87,12 +87,8 @@ class LoopWatchdog:
         now = time.perf_counter()
         if now - self._said_at >= SAY_EVERY_S:
             self._said_at = now
-            log.warning(
-                "the event loop was blocked for %.2f s, so no host was served (%d times so far): %s",
-                seconds,
-                self.times,
-                where,
-            )
+            text = "the event loop was blocked for %.2f s, so no host was served (%d times so far): %s"
+            log.warning(text, seconds, self.times, where)
 
 
 def _where(frame: FrameType | None) -> str:

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Final
 
 import trio
-from msgspec import Struct
 
 from config.diff import Difference, difference
 from config.environment.own_file import CurrentEnvironment
@@ -35,40 +34,6 @@ log = logging.getLogger("hubd.reload")
 
 RETRY_S: Final = 5.0
 """Interval of retries with a configuration that cannot be used: not all that it needs can be watched."""
-
-
-class ReloadResult(Struct, frozen=True):
-    """The outcome of a reload."""
-
-    difference: Difference = Difference()
-    problem: str | None = None
-    """The reason why nothing was changed, though the files may differ."""
-    pending: tuple[str, ...] = ()
-    """Settings that take effect at the next start."""
-    warnings: tuple[str, ...] = ()
-    last: str | None = None
-    """If nothing differs: the last difference in this run of the hub."""
-    variables: bool = False
-    """Servers get other variables when they start next."""
-
-    def __str__(self) -> str:
-        last = f"; the last change was applied already: {self.last}" if self.last else ""
-        return f"{_sentence(self.difference, variables=self.variables)}{last}"
-
-    def as_answer(self) -> Reloaded:
-        """For commands and programs."""
-        found = self.difference
-        return Reloaded(
-            changed=bool(found),
-            summary=str(self),
-            added=found.added,
-            removed=found.removed,
-            upstreams={name: change.settings for name, change in found.changed.items()},
-            settings=found.settings,
-            pending=self.pending,
-            problem=self.problem,
-            warnings=self.warnings,
-        )
 
 
 def _sentence(found: Difference, *, variables: bool) -> str:
@@ -114,8 +79,9 @@ class Reloader:
         self._wall = wall
         self._wanted = DirtyFlag()
         self._asked = False
-        self._last: str | None = None
-        self._waiting: list[Promise[ReloadResult]] = []
+        self._last = ""
+        """The last difference in this run of the hub, in words."""
+        self._waiting: list[Promise[Reloaded]] = []
         self._watcher = Watcher(self._wanted.set)
 
     def request(self) -> None:
@@ -123,9 +89,9 @@ class Reloader:
         self._asked = True
         self._wanted.set()
 
-    async def reload(self) -> ReloadResult:
+    async def reload(self) -> Reloaded:
         """Read the configuration again; the outcome. Cancellation: it is read all the same."""
-        waiter: Promise[ReloadResult] = Promise()
+        waiter: Promise[Reloaded] = Promise()
         self._waiting.append(waiter)
         self.request()
         return await waiter.wait()
@@ -152,7 +118,7 @@ class Reloader:
             problem=self.problem,
             problems=self._problems,
             pending=self._pending(),
-            warnings=tuple(str(warning) for warning in self.loaded.warnings),
+            warnings=tuple(map(str, self.loaded.warnings)),
         )
 
     def reasons_left_out(self) -> dict[str, str]:
@@ -170,7 +136,7 @@ class Reloader:
 
     # --- one reload ---------------------------------------------------------------------------------------------------
 
-    async def _reload(self) -> ReloadResult:
+    async def _reload(self) -> Reloaded:
         """One reload. Never raises."""
         asked, self._asked = self._asked, False
         if asked:
@@ -178,7 +144,7 @@ class Reloader:
                 return await self._try()
         return await self._try(around=self._around)
 
-    async def _try(self, around: Callable[[], AbstractContextManager[None]] = nullcontext) -> ReloadResult:
+    async def _try(self, around: Callable[[], AbstractContextManager[None]] = nullcontext) -> Reloaded:
         try:
             # A keyring may have the thread wait for a person; the hub can stop all the same
             loaded = await trio.to_thread.run_sync(self._read_all, abandon_on_cancel=True)
@@ -220,14 +186,14 @@ class Reloader:
             return before.sources[0]
         return next((path for path in self._there if not path.is_dir()), None)
 
-    def _fail(self, problem: str, problems: tuple[str, ...] = ()) -> ReloadResult:
+    def _fail(self, problem: str, problems: tuple[str, ...] = ()) -> Reloaded:
         if problem != self.problem:
             log.error("the configuration has errors, the previous one is still in use: %s", problem)
             self._watcher.look_again()
         self.problem, self._problems = problem, problems or (problem,)
-        return ReloadResult(problem=problem, pending=self._pending())
+        return Reloaded(summary=str(Difference()), problem=problem, pending=self._pending())
 
-    def _adopt(self, loaded: Loaded, found: Difference) -> ReloadResult:
+    def _adopt(self, loaded: Loaded, found: Difference) -> Reloaded:
         variables = loaded.environ != self.loaded.environ
         told = _sentence(found, variables=variables)
         if self.problem is not None or found or variables:
@@ -242,7 +208,17 @@ class Reloader:
         self._loaded_at = self._wall()
         self._there = {path for path in loaded.named_directories if path.is_dir()}
         self._watcher.watch(loaded.files, loaded.directories)
-        warnings = tuple(str(warning) for warning in loaded.warnings)
-        changed = bool(found) or variables
-        last, self._last = self._last, told if changed else self._last
-        return ReloadResult(found, None, self._pending(), warnings, None if changed else last, variables)
+        if found or variables:
+            self._last = told
+        elif self._last:
+            told += f"; the last change was applied already: {self._last}"
+        return Reloaded(
+            changed=bool(found),
+            summary=told,
+            added=found.added,
+            removed=found.removed,
+            upstreams={name: change.settings for name, change in found.changed.items()},
+            settings=found.settings,
+            pending=self._pending(),
+            warnings=tuple(map(str, loaded.warnings)),
+        )

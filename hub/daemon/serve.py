@@ -10,7 +10,6 @@ import logging
 import os
 import shlex
 import signal
-import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,22 +23,14 @@ from config.environment.own_file import CurrentEnvironment, for_this_process
 from config.errors import ConfigError
 from config.hub_paths import control_path, key_path, lock_path, socket_path, state_path, trust_path, usage_path
 from config.loading.assemble import Loaded
+from config.projects import Trust
 from config.saved_state import Memory
-from hub.app import Hub
+from hub.app import WALL, Hub
 from hub.catalog.view import EVERYTHING, profile_view
 from hub.daemon import logs, systemd
 from hub.daemon.banner import ADVICE, ROOT, is_root
-from hub.daemon.before_start import (
-    keys_for,
-    kill_orphans,
-    last_known,
-    project_reader,
-    remove_drafts,
-    sessions_for,
-    store_for,
-    wall,
-)
-from hub.daemon.binding import Bound, CannotListen, bind
+from hub.daemon.before_start import keys_for, kill_orphans, last_known, remove_drafts, sessions_for, store_for
+from hub.daemon.binding import Bound, CannotListen, bind, spell
 from hub.daemon.daemon import Daemon, obey, receive
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.loop_stalls import LoopWatchdog
@@ -54,6 +45,7 @@ from hub.linux.limits import harden, raise_fd_limit
 from hub.linux.machine import AwakeClock, boot_clock
 from hub.linux.orphans import MARKER, MAX_DEPTH, THIS_HUB, adopt, depth, kill_adopted, kill_marked
 from hub.net.acceptor import AlreadyRunning, take_lock, unix_listener
+from hub.projects.workplaces import TrustedProjects
 from hub.shim.start_daemon import LOG_BYTES, log_path
 from hub.wire.printable import printable
 from upstreams.journal.redact import CommonSecrets, Mask
@@ -74,7 +66,7 @@ def _run(options: ServeOptions) -> int:
     secrets = CommonSecrets()
     mask = Mask(common=secrets)
     logs.configure(log_path=log_path, log_bytes=LOG_BYTES, mask=mask)
-    own_log = logs.OwnLog(wall, mask)
+    own_log = logs.OwnLog(WALL, mask)
     logging.getLogger().addHandler(own_log)
     harden()
     raise_fd_limit()
@@ -119,12 +111,7 @@ def _run(options: ServeOptions) -> int:
 
 
 async def serve_daemon(
-    loaded: Loaded,
-    read: Callable[[], Loaded],
-    *,
-    secrets: CommonSecrets,
-    shown: bool = True,
-    own_log: logs.OwnLog | None = None,
+    loaded: Loaded, read: Callable[[], Loaded], *, secrets: CommonSecrets, shown: bool, own_log: logs.OwnLog
 ) -> None:
     """Listen on the unix sockets and on `config.listen` until a signal comes, then drain and stop.
 
@@ -143,7 +130,7 @@ async def serve_daemon(
         handed.refuse()
         memory = Memory(state_path())
         if tcp is not None:
-            check(structs.replace(config, listen=_address(tcp)))  # an open address may need a token
+            check(structs.replace(config, listen=spell(*tcp.getsockname()[:2])))  # an open address may need a token
         bound = bind(config, memory) if tcp is None else Bound(tcp)
         await kill_orphans()
         await remove_drafts()
@@ -162,7 +149,7 @@ async def serve_daemon(
                 memory,
                 Sealer(keys),
                 last_known=last_known(),
-                reader=project_reader(environment),
+                reader=TrustedProjects(Trust(trust_path()), environment),
                 allowances=trust_path(),
                 run="" if fleet is None else durable.run_id,
                 is_elsewhere=None if fleet is None else fleet.membership.is_elsewhere,
@@ -193,11 +180,6 @@ async def serve_daemon(
             own += [path for path, it in ((socket_path(), given), (control_path(), given_control)) if it is None]
             await daemon.run(signals, lines, control, own)
     log.info("stopped")
-
-
-def _address(tcp: socket.socket) -> str:
-    host, port = tcp.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _remedy(options: ServeOptions) -> str:
@@ -237,7 +219,7 @@ async def serve_stdio(
         await hub.prepare(changed.config)
         hub.apply(changed.config, changed.left_out)
 
-    reloader = Reloader(loaded, read, apply, wall=wall, pending=lambda: hub.pending, environment=environment)
+    reloader = Reloader(loaded, read, apply, wall=WALL, pending=lambda: hub.pending, environment=environment)
     with receive() as signals:
         await kill_orphans()
         async with trio.open_nursery() as life:

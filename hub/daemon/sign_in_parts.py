@@ -21,7 +21,7 @@ from config.secrets.keyring import KeyringRefused, NoKeyring, SystemKeyring
 from config.settings import HubConfig, UpstreamConfig
 from config.tables.oauth import OAuthConfig
 from hub.app import WALL, Hub
-from hub.daemon.binding import is_met_at
+from hub.daemon.binding import ANYWHERE, is_met_at
 from hub.daemon.http_listener import HttpListener
 from hub.link.fault_isolation import run_isolated
 from hub.link.module_loading import load
@@ -107,21 +107,15 @@ class SignInParts:
         self._keys = keys
         self._environ = environ
         self._clock = clock
-        self._hub: Hub | None = None
+        self.hub: Hub
         self._listener: HttpListener | None = None
         self._nursery: trio.Nursery | None = None
         self._used = trio.Event()
 
     def serves(self, hub: Hub, listener: HttpListener) -> None:
         """Note the hub that these are of, and its listener; its hosts send people here to sign in."""
-        self._hub, self._listener = hub, listener
+        self.hub, self._listener = hub, listener
         hub.follow_sign_ins(self.guide)
-
-    @property
-    def hub(self) -> Hub:
-        """The hub."""
-        assert self._hub is not None, "it serves one from the start"
-        return self._hub
 
     async def credential(self, name: str, config: UpstreamConfig, principal: str) -> "UpstreamCredential | None":
         """The credential that sessions of `principal` show an upstream; None: the configured headers are all there
@@ -226,8 +220,7 @@ class SignInParts:
         "": the company's identity provider, where people sign in as at an upstream."""
         if not name:
             return self._idp()
-        upstream = self.hub.supervisor.upstreams.get(name)
-        if upstream is None:
+        if (upstream := self.hub.supervisor.upstreams.get(name)) is None:
             return None
         return upstream.values.fill(upstream.config) if upstream.values.is_read else upstream.config
 
@@ -240,15 +233,11 @@ class SignInParts:
     def _listening(self) -> "Listening | None":
         from hub.sign_in.authorization_url import Listening
 
-        listener = self._listener
-        if listener is None:
-            return None
-        host, port = listener.address
-        return Listening(host, port, listener.is_lasting)
+        return None if self._listener is None else Listening(*self._listener.address, self._listener.is_lasting)
 
     def _is_own(self, address: str, port: int) -> bool:
         """True if the hub itself listens there: another program may have the port at another address."""
-        address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)
+        address = ANYWHERE.get(address, address)
         if "sign_ins" in self.__dict__ and self.sign_ins.addresses.listeners.is_open(address, port):
             return True
         return self._listener is not None and is_met_at(self._listener.address, address, port)

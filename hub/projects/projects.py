@@ -196,21 +196,22 @@ class Projects:
                 self._show_project(host, None if each is None else each.project)
 
     async def _end_disallowed(self) -> None:
-        if doubtful := await self._take_out():
+        if doubtful := await self._find_disallowed():
             # Perhaps it was allowed just now what their files say: then they go on as that.
             await self._place_now([host for running in doubtful for host in running.hosts])
-        for running in await self._take_out() if doubtful else ():
+        for running in await self._find_disallowed() if doubtful else ():
             for host in list(running.hosts):
                 self._show_project(host, None)
             running.ending.cancel()
             self._drop_project(running)
             log.info("%s: is not allowed any more, so its servers are stopped", running.project.root)
 
-    async def _take_out(self) -> list[_RunningProject]:
-        def read(running: list[_RunningProject]) -> list[_RunningProject]:
-            return [each for each in running if not self._trust.is_allowed(each.project)]
-
-        return await trio.to_thread.run_sync(read, list(self.shown.values()))
+    async def _find_disallowed(self) -> list[_RunningProject]:
+        """Shown projects that the user does not allow as they are now."""
+        shown = list(self.shown.values())
+        return await trio.to_thread.run_sync(
+            lambda: [each for each in shown if not self._trust.is_allowed(each.project)]
+        )
 
     async def _apply(self) -> None:
         """Run the servers of `shown` projects, and tell hosts that are shown another view now."""
@@ -246,10 +247,14 @@ class Projects:
             self._remove_from_project(host)
             host.show(view)
             self._moved.add(host)
-        if project is None:
-            return
-        running = self.shown.get(view)
-        if running is None:
+        if project is not None:
+            running = self._update(view, project)
+            running.ending.cancel()
+            running.hosts.add(host)
+
+    def _update(self, view: View, project: Project) -> _RunningProject:
+        """Have the project at `view` run as it is read now, from the next `_apply` on."""
+        if (running := self.shown.get(view)) is None:
             running = self.shown[view] = _RunningProject(project)
             self._stale = True
             log.info("%s: hosts at work there see %s", project.root, ", ".join(project.upstreams) or "nothing more")
@@ -257,8 +262,7 @@ class Projects:
         running.project = project
         rules = [rule_of(name, config) for name, config in running.upstreams.items()]
         self._live.servers.show_project(view, rules, project.upstreams)
-        running.ending.cancel()
-        running.hosts.add(host)
+        return running
 
     async def _await_reports(self, running: _RunningProject) -> None:
         """Answer the lists of a project once its servers have said what they offer, or took too long."""
@@ -278,9 +282,8 @@ class Projects:
                 running.hosts.remove(host)
                 if not running.hosts and self._nursery is not None:
                     running.ending = trio.CancelScope()
-                    self._nursery.start_soon(
-                        run_isolated, "Ending a project", partial(self._end_after_linger, running, running.ending)
-                    )
+                    end = partial(self._end_after_linger, running, running.ending)
+                    self._nursery.start_soon(run_isolated, "Ending a project", end)
 
     async def _end_after_linger(self, running: _RunningProject, ending: trio.CancelScope) -> None:
         with ending:

@@ -51,10 +51,11 @@ class FoundProject(Struct, frozen=True):
 class TrustedProjects:
     """Projects that the user trusts, read from disk."""
 
-    def __init__(self, trust: Trust, environ: Mapping[str, str], home: Path) -> None:
+    def __init__(self, trust: Trust, environ: Mapping[str, str], home: Path | None = None) -> None:
+        """`environ`: what references of projects may name."""
         self.trust = trust
         self._environ = environ
-        self._home = home
+        self._home = home or Path(os.path.expanduser("~"))
 
     def find(self, directory: Path, base: HubConfig, running: Mapping[Path, Project]) -> FoundProject | None:
         """The project that `directory` is part of, on top of `base`; None: there is none. Blocks.

@@ -18,7 +18,7 @@ import trio
 
 from config.setting import Secret
 from config.tables.access import AccessConfig, AccessIssuer, AccessToken, Introspection
-from hub.daemon.before_start import wall
+from hub.app import WALL
 from hub.downstream.access.access import Access, Credentials
 from hub.downstream.access.issuer_tokens import IssuerTokens
 from hub.downstream.access.named_tokens import NamedTokens
@@ -42,8 +42,8 @@ async def checks(directory: Path) -> dict[str, Work]:
     world.answers["opaque"] = {"active": True, "sub": "alice", "aud": HUB, "scope": "mcp", "exp": NOW + 300}
     asked = Introspection(client_id="hub", client_secret=Secret("s"))
     issuer = AccessIssuer(name="team", issuer=URL, introspection=asked)
-    issued = IssuerTokens(AccessConfig(issuers=(issuer,), required_scopes=("mcp",)), HUB, world, wall)
-    named, none = NamedTokens(directory / "tokens.json", wall), NamedTokens(directory / "tokens.json", wall)
+    issued = IssuerTokens(AccessConfig(issuers=(issuer,), required_scopes=("mcp",)), HUB, world, WALL)
+    named, none = NamedTokens(directory / "tokens.json", WALL), NamedTokens(directory / "tokens.json", WALL)
     named.configure((AccessToken(name="ci", token=Secret(OF_HOST)),))
     found: dict[str, Work] = {}
     tokens = {"own": OWN, "of a host": OF_HOST, "JWT": BY_NAME["good-es256"], "asked about": "opaque"}

@@ -80,7 +80,7 @@ async def ask(listener, method, path, bearer=None, *fields, host=None, message=N
 async def test_streams_of_tokens_are_looked_at_by_the_time_of_day(start, monkeypatch):
     day = [1e9]
     monkeypatch.setattr("hub.daemon.http_listener.LOOK_S", 0.01)
-    monkeypatch.setattr("hub.daemon.http_listener.wall", lambda: day[0])
+    monkeypatch.setattr("hub.daemon.http_listener.WALL", lambda: day[0])
     token = AccessToken(name="ci", token=Secret("t" * 43), expires="2030-01-01")
     listener = await start(HubConfig(token=Secret(TOKEN), access=AccessConfig(tokens=(token,))))
     with trio.fail_after(60), trio.CancelScope() as stream, listener.named_tokens.find("t" * 43).lease.keeps(stream):

@@ -6,8 +6,8 @@ import trio.testing
 from msgspec import structs
 
 from config.tables.profiles import Profile
+from hub.control.answers import Reloaded
 from hub.daemon.api import DaemonApi
-from hub.daemon.reload import ReloadResult
 from hub.link.interface import Identity
 from hub.wire.jsonrpc import Failure
 from tests.support.fakes import FakeUpstream
@@ -27,7 +27,7 @@ class Reloads:
         config = structs.replace(self.house.hub.config, profiles=self.profiles)
         await self.house.hub.prepare(config)
         self.house.hub.apply(config)
-        return ReloadResult()
+        return Reloaded(summary="nothing changed", pending=())
 
 
 @pytest.mark.covers("EP-8")

@@ -90,13 +90,13 @@ async def test_reloads_follow_each_other_and_the_last_one_counts(nursery):
 async def test_what_is_the_same_is_not_applied():
     async with staged() as stage:
         outcome = await stage.reloader.reload()
-        assert not outcome.as_answer().changed
+        assert not outcome.changed
         assert stage.applied == []
         assert stage.around == 1, "it was asked for"
         stage.says(3)
-        assert str(await stage.reloader.reload()) == "settings page_size"
+        assert (await stage.reloader.reload()).summary == "settings page_size"
         told = await stage.reloader.reload()
-        assert str(told) == "nothing changed; the last change was applied already: settings page_size"
+        assert told.summary == "nothing changed; the last change was applied already: settings page_size"
         assert stage.applied == [3]
 
 

@@ -8,7 +8,9 @@ import pytest
 import hub.daemon.serve
 from config.hub_paths import control_path, socket_path
 from config.loading.assemble import load_all
+from hub.app import WALL
 from hub.daemon.binding import Bound, CannotListen
+from hub.daemon.logs import OwnLog
 from upstreams.journal.redact import CommonSecrets
 
 
@@ -37,6 +39,6 @@ async def test_commands_can_connect_as_soon_as_hosts_can(tmp_path, monkeypatch):
         monkeypatch.setattr(hub.daemon.serve, "bind", lambda _config, _memory: Bound(tcp))
         with pytest.raises(CannotListen):
             await hub.daemon.serve.serve_daemon(
-                load_all(config, {}), lambda: None, shown=False, secrets=CommonSecrets()
+                load_all(config, {}), lambda: None, shown=False, own_log=OwnLog(WALL), secrets=CommonSecrets()
             )
     assert bound == [control_path(), socket_path()]
