@@ -1,6 +1,7 @@
 """The servers that run: those of the user's configuration, and those of projects that hosts work in."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import starmap
 
 from cache.resource_cache import ResourceCache
@@ -13,26 +14,18 @@ from hub.routing.router import Router
 from upstreams.supervisor import Supervisor
 
 
+@dataclass(eq=False, repr=False)
 class RunningServers:
     """Starts and stops servers by configuration. Hosts and the cache are told of those that are gone for good."""
 
-    def __init__(
-        self,
-        config: HubConfig,
-        supervisor: Supervisor,
-        live: LiveCatalog,
-        lists: ListUpdates,
-        router: Router,
-        reads: ResourceCache,
-    ) -> None:
-        self.config = config
-        """The user's configuration."""
-        self._supervisor = supervisor
-        self._live = live
-        self._lists = lists
-        self._router = router
-        self._reads = reads
-        self._of_projects: dict[str, UpstreamConfig] = {}
+    config: HubConfig
+    """The user's configuration."""
+    _supervisor: Supervisor
+    _live: LiveCatalog
+    _lists: ListUpdates
+    _router: Router
+    _reads: ResourceCache
+    _of_projects: dict[str, UpstreamConfig] = field(default_factory=dict)
 
     async def prepare(self, config: HubConfig) -> None:
         """Read what `apply` needs to know."""

@@ -1,16 +1,16 @@
 """`DaemonApi`: the typed interface of a running hub for its user: status, tools, logs, restarts, reloads.
 
 The control socket carries these methods out for the command line (`hub.control.methods` lists them, with those of
-`SignInRequests`); a page over HTTP
-may call them as well. Whoever may open the control socket is that user. Nothing is decided here: the parts of the hub
-are asked.
+`SignInRequests`); a page over HTTP may call them as well. Whoever may open the control socket is that user. Nothing is
+decided here: the parts of the hub are asked.
 """
 
 import logging
 import os
 import signal
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Final
 
 import trio
@@ -18,7 +18,6 @@ from msgspec import UNSET, Raw, structs
 
 from cache.entry import DropCause
 from cache.statistics import CacheStatistics
-from config.hub_paths import socket_path
 from config.name_globs import ALL
 from config.show.effective import ShownEnvironment, show_environment
 from config.tables.profiles import DEFAULT_PROFILE
@@ -31,7 +30,6 @@ from hub.control.answers import (
     ConfigStatus,
     HostRow,
     LargestTool,
-    ListenStatus,
     Logs,
     Reloaded,
     Status,
@@ -64,28 +62,19 @@ log = logging.getLogger("hubd")
 OPERATOR: Final = Identity(OWNER, "cli")
 
 
+@dataclass(eq=False, repr=False)
 class DaemonApi:
     """A hub and the process around it, for its user. Every method raises HubError if it refuses."""
 
-    def __init__(
-        self,
-        hub: Hub,
-        listener: HttpListener | None = None,
-        reloader: Reloader | None = None,
-        watch: LoopWatchdog | None = None,
-        faults: FaultCounter | None = None,
-        own_journal: Journal | None = None,
-        sign_ins: SignInRequests | None = None,
-    ) -> None:
-        """Parts that are None are not in its status; `own_journal` is the hub's own log."""
-        self._hub = hub
-        self._listener = listener
-        self._reloader = reloader
-        self._watch = watch
-        self._faults = faults
-        self._sign_ins = sign_ins
-        self._own_journal = own_journal or Journal(lambda: 0.0, OWN_NAME)
-        self._is_root = is_root()
+    _hub: Hub
+    _listener: HttpListener | None = None
+    _reloader: Reloader | None = None
+    _watch: LoopWatchdog | None = None
+    _faults: FaultCounter | None = None
+    _own_journal: Journal = field(default_factory=lambda: Journal(lambda: 0.0, OWN_NAME))
+    """The hub's own log."""
+    _sign_ins: SignInRequests | None = None
+    _is_root: bool = field(default_factory=is_root)
 
     # --- how it is ----------------------------------------------------------------------------------------------------
 
@@ -94,6 +83,7 @@ class DaemonApi:
         hub, listener = self._hub, self._listener
         membership = None if listener is None else listener.membership
         doubts = self._doubts_of_labels()
+        left_out = {} if self._reloader is None else self._reloader.reasons_left_out()
         profiles = tuple(
             structs.replace(row, warnings=(*row.warnings, *doubts.get(row.name, ())))
             for row in await hub.profiles.status()
@@ -104,17 +94,14 @@ class DaemonApi:
             settled=hub.router.settled.is_set(),
             upstreams=(
                 *map(self._upstream, hub.supervisor.upstreams.values()),
-                *(
-                    UpstreamRow(name=name, state="unresolved", last_error=reason)
-                    for name, reason in self._reasons_left_out().items()
-                ),
+                *(UpstreamRow(name=name, state="unresolved", last_error=why) for name, why in left_out.items()),
             ),
             hosts=tuple(self._host(host.view, row) for host, row in zip(hub.hosts, hub.hosts.status(), strict=True)),
             projects=() if hub.projects is None else tuple(hub.projects.status()),
             cache=hub.reads.statistics(),
             buffer=BufferStatus(**hub.budget.facts()),
             warnings=(*self._warnings(), *(text for texts in doubts.values() for text in texts)),
-            listen=UNSET if listener is None else _listen(listener),
+            listen=UNSET if listener is None else listener.status(),
             config=ConfigStatus() if self._reloader is None else self._reloader.status(),
             root=self._is_root,
             loop=UNSET if self._watch is None else self._watch.status(),
@@ -151,13 +138,9 @@ class DaemonApi:
         cost = self._hub.live.of(view).shown_cost
         return structs.replace(row, tools=cost.tools, tokens=cost.tokens)
 
-    def _reasons_left_out(self) -> Mapping[str, str]:
-        return {} if self._reloader is None else self._reloader.reasons_left_out()
-
     def _stale(self, name: str) -> str | None:
         """The reason why an upstream still runs with its earlier settings; None: it does not."""
-        candidate = self._hub.supervisor.candidate(name)
-        if candidate is None:
+        if (candidate := self._hub.supervisor.candidate(name)) is None:
             return None
         return candidate.last_error or "it is not ready with its new settings yet"
 
@@ -170,12 +153,11 @@ class DaemonApi:
             yield from hub.projects.warnings
         if hub.config.auth == "none":
             yield OPEN_DOOR
-        if self._listener is not None and self._listener.named_tokens.problem:
-            yield self._listener.named_tokens.problem
         if self._listener is not None:
-            for profile in sorted(
-                self._listener.named_tokens.profiles - {DEFAULT_PROFILE, *hub.hosts.profiles.profiles}
-            ):
+            tokens = self._listener.named_tokens
+            if tokens.problem:
+                yield tokens.problem
+            for profile in sorted(tokens.profiles - {DEFAULT_PROFILE, *hub.hosts.profiles.profiles}):
                 yield f"there is no profile {profile}, and a token opens nothing else: its hosts are shown nothing"
         yield from filter(None, [hub.memory.problem, hub.usage.memory.problem, hub.last_known.problem])
         yield from hub.live.warnings
@@ -297,21 +279,11 @@ class DaemonApi:
         return Cleared(cleared)
 
     def _unknown(self, name: str) -> UpstreamUnavailable:
-        if reason := self._reasons_left_out().get(name):
+        if self._reloader is not None and (reason := self._reloader.reasons_left_out().get(name)):
             return UpstreamUnavailable(f"{name} is not started: {reason}")
         known = self._hub.supervisor.upstreams
         text = f"{name} is disabled in the configuration" if name in known else f"There is no server {name}"
         return UpstreamUnavailable(f"{text}; there are: {', '.join(known) or 'none'}")
-
-
-def _listen(listener: HttpListener) -> ListenStatus:
-    return ListenStatus(
-        url=listener.url,
-        socket=str(socket_path()),
-        wanted=listener.displaced,
-        also=listener.also,
-        squatted=listener.squatted,
-    )
 
 
 def _displacement_warnings(listener: HttpListener) -> Iterator[str]:
@@ -339,15 +311,6 @@ def tool_uses(live: LiveCatalog, usage: ToolUsage) -> ToolUses:
         if route is None or route.signs_in:
             continue
         use = recent.get((route.upstream, route.original), RecentUse())
-        tools.append(
-            ToolUse(
-                name=name,
-                server=route.upstream,
-                tool=route.original,
-                tokens=tokens_of(size),
-                bytes=size,
-                calls=use.calls,
-                last=use.last or None,
-            )
-        )
+        facts = {"name": name, "server": route.upstream, "tool": route.original}
+        tools.append(ToolUse(**facts, tokens=tokens_of(size), bytes=size, calls=use.calls, last=use.last or None))
     return ToolUses(tools=tuple(tools), since=usage.since or None, today=usage.today, days=RECENT_DAYS)

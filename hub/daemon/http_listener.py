@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from config.hub_paths import token_path, tokens_path
+from config.hub_paths import socket_path, token_path, tokens_path
 from config.loading.check import split_listen
 from config.settings import HubConfig
 from hub.app import WALL, Hub
+from hub.control.answers import ListenStatus
 from hub.daemon.binding import CannotListen, listen_tcp, spell
 from hub.daemon.http_routes import Pages, public_reply, route
 from hub.downstream.access.access import Access, Credentials, ProxiedPersons
@@ -113,10 +114,12 @@ class HttpListener:
         wanted = split_listen(self._listen)[1]
         return self._listen if self._movable and wanted not in (0, self._site.port) else None
 
-    @property
-    def also(self) -> str | None:
-        """The URL of the second address, if there is one."""
-        return None if self._kept is None else self._kept.url
+    def status(self) -> ListenStatus:
+        """For `hubd status`."""
+        also = None if self._kept is None else self._kept.url
+        return ListenStatus(
+            url=self.url, socket=str(socket_path()), wanted=self.displaced, also=also, squatted=self.squatted
+        )
 
     @property
     def is_lasting(self) -> bool:

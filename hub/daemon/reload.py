@@ -13,6 +13,7 @@ the others run. It is started as soon as its references can be resolved; until t
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
@@ -42,47 +43,42 @@ def _sentence(found: Difference, *, variables: bool) -> str:
     return "; ".join([*([str(found)] if found or not variables else []), *([text] if variables else [])])
 
 
+@dataclass(eq=False, repr=False)
 class Reloader:
-    """Keeps a hub in step with its files. `run` must be running.
+    """Keeps a hub in step with its files. `run` must be running."""
 
-    - `read`: reads everything, as at the start; called in a thread. Raises ConfigError.
-    - `apply`: applies a configuration as a whole; or raises ConfigError, and nothing is changed.
-    - `pending`: the settings that will take effect only at the next start.
-    - `environment`: what servers are started with; what the files make of it counts from then on.
-    - `around`: entered around every reload that was asked for, or that changes something.
-    - `wall`: the time of day in seconds.
-    """
+    loaded: Loaded
+    """The configuration that was read last, and is in effect."""
+    read: Callable[[], Loaded]
+    """Reads everything, as at the start; called in a thread. Raises ConfigError."""
+    apply: Callable[[Loaded, Difference], Awaitable[None]]
+    """Applies a configuration as a whole; or raises ConfigError, and nothing is changed."""
+    _: KW_ONLY
+    wall: Callable[[], float]
+    """The time of day in seconds."""
+    pending: Callable[[], tuple[str, ...]] = tuple
+    """The settings that will take effect only at the next start."""
+    environment: CurrentEnvironment = field(default_factory=lambda: CurrentEnvironment({}))
+    """What servers are started with; what the files make of it counts from then on."""
+    around: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Entered around every reload that was asked for, or that changes something."""
 
-    def __init__(
-        self,
-        first: Loaded,
-        read: Callable[[], Loaded],
-        apply: Callable[[Loaded, Difference], Awaitable[None]],
-        *,
-        wall: Callable[[], float],
-        pending: Callable[[], tuple[str, ...]] = tuple,
-        environment: CurrentEnvironment | None = None,
-        around: Callable[[], AbstractContextManager[None]] = nullcontext,
-    ) -> None:
+    def __post_init__(self) -> None:
         self.problem: str | None = None
         self._problems: tuple[str, ...] = ()
         """All that `problem` stands for."""
-        self.loaded = first
-        """The configuration that was read last, and is in effect."""
-        self._loaded_at = wall()
-        self._there = {path for path in first.named_directories if path.is_dir()}
-        self._read = read
-        self._apply = apply
-        self._pending = pending
-        self._environment = environment or CurrentEnvironment({})
-        self._around = around
-        self._wall = wall
+        self._note_place()
         self._wanted = DirtyFlag()
         self._asked = False
         self._last = ""
         """The last difference in this run of the hub, in words."""
         self._waiting: list[Promise[Reloaded]] = []
         self._watcher = Watcher(self._wanted.set)
+
+    def _note_place(self) -> None:
+        """Note when the configuration was read, and the directories that it came from."""
+        self._loaded_at = self.wall()
+        self._there = {path for path in self.loaded.named_directories if path.is_dir()}
 
     def request(self) -> None:
         """Read the configuration again, soon. Never blocks."""
@@ -117,56 +113,54 @@ class Reloader:
             loaded_at=datetime.fromtimestamp(self._loaded_at, UTC).isoformat(timespec="seconds"),
             problem=self.problem,
             problems=self._problems,
-            pending=self._pending(),
+            pending=self.pending(),
             warnings=tuple(map(str, self.loaded.warnings)),
         )
 
     def reasons_left_out(self) -> dict[str, str]:
         """Upstreams that the files name and the hub leaves out, each with the reason."""
         own = self.loaded.files[0].with_name(OWN_VARIABLES) if self.loaded.files else OWN_VARIABLES
-        reasons: dict[str, list[Diagnostic]] = {}
-        for diagnostic in self.loaded.unresolved:
-            reasons.setdefault(diagnostic.unresolved, []).append(diagnostic)
-        told = {}
-        for name, found in reasons.items():
-            where = f", in {own} for instance," if found[0].text.startswith("the variable") else ""
-            lacking = "; ".join(map(str, found))
-            told[name] = f"{lacking}. Once it is there{where} the server is started within seconds."
-        return told
+        found: dict[str, list[Diagnostic]] = {}
+        for each in self.loaded.unresolved:
+            found.setdefault(each.unresolved, []).append(each)
+        reasons = {}
+        for name, lacking in found.items():
+            where = f", in {own} for instance," if lacking[0].text.startswith("the variable") else ""
+            text = "; ".join(map(str, lacking))
+            reasons[name] = f"{text}. Once it is there{where} the server is started within seconds."
+        return reasons
 
     # --- one reload ---------------------------------------------------------------------------------------------------
 
     async def _reload(self) -> Reloaded:
         """One reload. Never raises."""
         asked, self._asked = self._asked, False
-        if asked:
-            with self._around():
-                return await self._try()
-        return await self._try(around=self._around)
+        with self.around() if asked else nullcontext():
+            return await self._try(nullcontext if asked else self.around)
 
-    async def _try(self, around: Callable[[], AbstractContextManager[None]] = nullcontext) -> Reloaded:
+    async def _try(self, around: Callable[[], AbstractContextManager[None]]) -> Reloaded:
         try:
             # A keyring may have the thread wait for a person; the hub can stop all the same
             loaded = await trio.to_thread.run_sync(self._read_all, abandon_on_cancel=True)
             found = difference(self.loaded.config, loaded.config)
-            self._environment.replace(loaded.environ)
+            self.environment.replace(loaded.environ)
             if found:
                 with around():
-                    await self._apply(loaded, found)
+                    await self.apply(loaded, found)
         except ConfigError as error:
-            self._environment.replace(self.loaded.environ)
+            self.environment.replace(self.loaded.environ)
             files = (*self.loaded.files, *getattr(error, "files", ()))
             directories = (*self.loaded.directories, *getattr(error, "directories", ()))
             self._watcher.watch(dict.fromkeys(files), dict.fromkeys(directories))
             return self._fail(str(error), tuple(map(str, error.diagnostics)))
         except Exception as error:
-            self._environment.replace(self.loaded.environ)
+            self.environment.replace(self.loaded.environ)
             log.exception("the configuration could not be applied")
             return self._fail(f"the hub failed to apply it: {type(error).__name__}; its log says more")
         return self._adopt(loaded, found)
 
     def _read_all(self) -> Loaded:
-        loaded = self._read()
+        loaded = self.read()
         before = {diagnostic.unresolved for diagnostic in self.loaded.unresolved}
         if unresolved := [diagnostic for diagnostic in loaded.unresolved if diagnostic.unresolved not in before]:
             raise loaded.error(unresolved)
@@ -191,7 +185,7 @@ class Reloader:
             log.error("the configuration has errors, the previous one is still in use: %s", problem)
             self._watcher.look_again()
         self.problem, self._problems = problem, problems or (problem,)
-        return Reloaded(summary=str(Difference()), problem=problem, pending=self._pending())
+        return Reloaded(summary=str(Difference()), problem=problem, pending=self.pending())
 
     def _adopt(self, loaded: Loaded, found: Difference) -> Reloaded:
         variables = loaded.environ != self.loaded.environ
@@ -205,8 +199,7 @@ class Reloader:
                 log.warning("%s", warning)
         self.problem, self._problems = None, ()
         self.loaded = loaded
-        self._loaded_at = self._wall()
-        self._there = {path for path in loaded.named_directories if path.is_dir()}
+        self._note_place()
         self._watcher.watch(loaded.files, loaded.directories)
         if found or variables:
             self._last = told
@@ -219,6 +212,6 @@ class Reloader:
             removed=found.removed,
             upstreams={name: change.settings for name, change in found.changed.items()},
             settings=found.settings,
-            pending=self._pending(),
+            pending=self.pending(),
             warnings=tuple(map(str, loaded.warnings)),
         )

@@ -18,6 +18,7 @@ task id in it. Facts are published by a write-behind queue.
 
 import logging
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 import trio
@@ -111,27 +112,21 @@ class Elsewhere(Struct, frozen=True):
     """True if the session may be revived."""
 
 
+@dataclass(eq=False, repr=False)
 class Ownership:
-    """Finds and claims owners of sessions. `run` must be running.
+    """Finds and claims owners of sessions. `run` must be running."""
 
-    `held` gives the sessions of this hub, each with whether it began elsewhere. `on_taken` is told of a session of this
-    hub that another hub has taken over, `on_emptied` that the directory has lost what was published.
-    """
+    _membership: Membership
+    _facts: PublishedFacts
+    _held: Callable[[], Iterable[tuple[str, bool]]]
+    """The sessions of this hub, each with whether it began elsewhere."""
+    _on_taken: Callable[[str], None]
+    """Told of a session of this hub that another hub has taken over."""
+    _on_emptied: Callable[[], None]
+    """Told that the directory has lost what was published."""
 
-    def __init__(
-        self,
-        membership: Membership,
-        facts: PublishedFacts,
-        held: Callable[[], Iterable[tuple[str, bool]]],
-        on_taken: Callable[[str], None],
-        on_emptied: Callable[[], None],
-    ) -> None:
-        self._membership = membership
-        self._directory = membership.directory
-        self._facts = facts
-        self._held = held
-        self._on_taken = on_taken
-        self._on_emptied = on_emptied
+    def __post_init__(self) -> None:
+        self._directory = self._membership.directory
 
     async def run(self) -> None:
         """Stay registered and publish facts until cancelled."""

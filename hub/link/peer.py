@@ -8,6 +8,7 @@ cancelled, so a later answer is only counted.
 
 import logging
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import KW_ONLY, dataclass
 from itertools import count
 from typing import Final
 
@@ -84,33 +85,23 @@ class _PendingRequest:
         self.answer: Reply | Exception | None = None
 
 
+@dataclass(eq=False, repr=False)
 class Peer:
-    """Requests and notifications over a `Channel`. Request ids are ours, counted up and never used twice.
+    """Requests and notifications over a `Channel`. Request ids are ours, counted up and never used twice."""
 
-    `on_end` is called once, before callers learn that there will be no answer. `on_complaint` gets malformed messages,
-    one a second at most, from which `mask` has taken the secrets, as in the log.
-    """
+    _channel: Channel
+    _: KW_ONLY
+    on_request: OnRequest
+    on_notification: OnNotification
+    on_end: Callable[[], None] | None = None
+    """Called once, before callers learn that there will be no answer."""
+    on_complaint: Callable[[str], None] | None = None
+    """Gets malformed messages, one a second at most, from which `mask` has taken the secrets, as in the log."""
+    mask: Callable[[str], str] = str
+    name: str = "peer"
+    strict: bool = False
 
-    def __init__(
-        self,
-        channel: Channel,
-        *,
-        on_request: OnRequest,
-        on_notification: OnNotification,
-        on_end: Callable[[], None] | None = None,
-        on_complaint: Callable[[str], None] | None = None,
-        mask: Callable[[str], str] = str,
-        name: str = "peer",
-        strict: bool = False,
-    ) -> None:
-        self._channel = channel
-        self._on_request = on_request
-        self._on_notification = on_notification
-        self._on_end = on_end
-        self._on_complaint = on_complaint
-        self._mask = mask
-        self._name = name
-        self._strict = strict
+    def __post_init__(self) -> None:
         self.next_id = count(1).__next__
         """Takes a new id, to be passed to `request` or dropped."""
         self._waiting: dict[RequestId, _PendingRequest] = {}
@@ -191,7 +182,7 @@ class Peer:
         try:
             self._channel.send(message)
         except (ChannelClosed, OutboxFull):
-            log.debug("%s did not get %s", self._name, what)
+            log.debug("%s did not get %s", self.name, what)
 
     # --- listening ----------------------------------------------------------------------------------------------------
 
@@ -223,8 +214,8 @@ class Peer:
 
     def end(self, fault: str = "") -> None:
         """Wake all waiting callers: there will be no answers. No requests can be sent from now on."""
-        if not self.ended and self._on_end is not None:
-            self._on_end()
+        if not self.ended and self.on_end is not None:
+            self.on_end()
         self.ended = True
         waiting, self._waiting = self._waiting, {}
         for waiter in waiting.values():
@@ -237,14 +228,14 @@ class Peer:
             try:
                 data = await self._channel.receive()
             except LineDropped as lost:
-                log.info("%s sent more than there is room for (global_buffer_bytes): a message was dropped", self._name)
+                log.info("%s sent more than there is room for (global_buffer_bytes): a message was dropped", self.name)
                 id = id_at_edges(*lost.edges)
                 if id is not None:
-                    text = f"{self._name} has answered, but the hub holds too much to take it; try again in a moment"
+                    text = f"{self.name} has answered, but the hub holds too much to take it; try again in a moment"
                     self.fail(id, Overloaded(text, executed=Executed.YES))
                 continue
             try:
-                message = decode(data, strict=self._strict)
+                message = decode(data, strict=self.strict)
             except RemoteProtocolError as error:
                 if is_batch(data):
                     await self._handle_batch(data, nursery)
@@ -266,7 +257,7 @@ class Peer:
             return
         for part in parts:
             try:
-                message = decode(part, strict=self._strict)
+                message = decode(part, strict=self.strict)
             except RemoteProtocolError as error:
                 self._drop_malformed(part, error)
                 await self._pace.keep(len(part))
@@ -296,7 +287,7 @@ class Peer:
                 if raw(id) == message.params.get("requestId"):
                     scope.cancel()
         else:
-            self._on_notification(message)
+            self.on_notification(message)
         return False
 
     def _drop_malformed(self, data: bytes, error: RemoteProtocolError) -> None:
@@ -313,10 +304,10 @@ class Peer:
         now = trio.current_time()
         if now - self._complained_at >= COMPLAIN_EVERY_S:
             self._complained_at = now
-            shown = self._mask(data[:MASKED_BYTES].decode(errors="replace"))[:SHOWN_CHARS]
-            log.warning("%s sent what is not a message (%s): %r", self._name, self._mask(str(error)), shown)
-            if self._on_complaint is not None:
-                self._on_complaint(f"sent what is not a message: {shown}")
+            shown = self.mask(data[:MASKED_BYTES].decode(errors="replace"))[:SHOWN_CHARS]
+            log.warning("%s sent what is not a message (%s): %r", self.name, self.mask(str(error)), shown)
+            if self.on_complaint is not None:
+                self.on_complaint(f"sent what is not a message: {shown}")
         if self._bad_in_a_row >= MAX_BAD_MESSAGES:
             raise BadPeer(f"sent {MAX_BAD_MESSAGES} lines that are not messages, and nothing of use between them")
 
@@ -333,7 +324,7 @@ class Peer:
             self._respond(request.id, failure, "a refusal")
         else:
             scope = self._answering[request.id] = trio.CancelScope()
-            nursery.start_soon(self._answer, request, self._on_request(request), scope)
+            nursery.start_soon(self._answer, request, self.on_request(request), scope)
 
     def _ignores_answers(self) -> bool:
         """True if the peer sends requests without reading the answers."""
@@ -352,7 +343,7 @@ class Peer:
             with scope:
                 reply = await answering
         except Exception:  # a fault ends this request alone
-            log.exception("answering %s of %s failed", request.method, self._name)
+            log.exception("answering %s of %s failed", request.method, self.name)
         finally:
             del self._answering[request.id]
         if not scope.cancelled_caught:

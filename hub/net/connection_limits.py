@@ -213,7 +213,7 @@ Handler = Callable[[HttpRequest, HttpResponse], Awaitable[None]]
 Guard = Callable[[HttpRequest], EarlyReply | Undecided | None]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ServerState:
     """State of one server.
 

@@ -7,6 +7,7 @@ differ are told, and no others (the hosts of a profile that stays theirs by `Lis
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import InitVar, dataclass
 from typing import Final
 
 import trio
@@ -36,23 +37,19 @@ Asked = tuple[View, str, str]
 """A host for which it is decided: its place, its label, and the profile that it named."""
 
 
+@dataclass(eq=False, repr=False)
 class ProfileHosts:
     """The attached hosts by profile."""
 
-    def __init__(
-        self,
-        profiles: Mapping[str, Profile],
-        live: LiveCatalog,
-        hosts: Hosts,
-        subscriptions: Subscriptions,
-        modes: SearchModes,
-    ) -> None:
-        self._live = live
-        self._hosts = hosts
-        self._subscriptions = subscriptions
-        self._modes = modes
-        modes.configure(_settings(profiles))
-        hosts.choose_by(ProfileChoice(profiles, modes))
+    profiles: InitVar[Mapping[str, Profile]]
+    _live: LiveCatalog
+    _hosts: Hosts
+    _subscriptions: Subscriptions
+    _modes: SearchModes
+
+    def __post_init__(self, profiles: Mapping[str, Profile]) -> None:
+        self._modes.configure(_settings(profiles))
+        self._hosts.choose_by(ProfileChoice(profiles, self._modes))
 
     @contextmanager
     def moving(self, profiles: Mapping[str, Profile]) -> Iterator[None]:
@@ -131,17 +128,17 @@ def _settings(profiles: Mapping[str, Profile]) -> dict[str, str]:
     return {name: profile.search for name, profile in profiles.items()}
 
 
+@dataclass(eq=False, repr=False)
 class SearchHosts:
     """Decides the `modes` of hosts. `run` does so when it is time."""
 
-    def __init__(
-        self, modes: SearchModes, live: LiveCatalog, hosts: Hosts, profiles: ProfileHosts, memory: Memory
-    ) -> None:
-        self._modes = modes
-        self._live = live
-        self._hosts = hosts
-        self._profiles = profiles
-        self._memory = memory
+    _modes: SearchModes
+    _live: LiveCatalog
+    _hosts: Hosts
+    _profiles: ProfileHosts
+    _memory: Memory
+
+    def __post_init__(self) -> None:
         self._due = trio.Event()
         self._due.set()
         self._all_due = True
@@ -152,8 +149,8 @@ class SearchHosts:
         """Servers that had failed before anybody knew what they offer, when the catalogues were made."""
         self._without: set[Asked] = set()
         """Hosts for which it was decided without some of these."""
-        live.vary(on=modes.in_use)
-        hosts.before_first(self._first_comes)
+        self._live.vary(on=self._modes.in_use)
+        self._hosts.before_first(self._first_comes)
 
     def configuration_changed(self) -> None:
         """Decide anew, once all servers have said what they offer."""

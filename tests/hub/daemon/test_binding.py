@@ -100,7 +100,7 @@ async def test_hosts_are_served_at_both(nursery, usual):
     durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9)
     listener = HttpListener(Hub(config, Memory(None), Sealer(b"k" * 32)), config, usual.taken(), durable, also=also)
     await nursery.start(listener.run, pages())
-    assert (listener.displaced, listener.also) == (None, f"http://127.0.0.1:{also.getsockname()[1]}/mcp")
+    assert (listener.displaced, listener.status().also) == (None, f"http://127.0.0.1:{also.getsockname()[1]}/mcp")
     for port in (usual.port, also.getsockname()[1]):
         client = Client(await trio.open_tcp_stream("127.0.0.1", port))
         lines = ["GET /livez HTTP/1.1", f"Host: localhost:{port}", "", ""]

@@ -35,7 +35,7 @@ async def test_a_reload_names_the_hosts_that_must_be_restarted(autojump_clock):
     fakes = {"files": FakeUpstream(tools=["read", "write"])}
     async with a_house(fakes) as house:
         reloads = Reloads(house)
-        api = DaemonApi(house.hub, reloader=reloads)
+        api = DaemonApi(house.hub, None, reloads)
         codex = await house.host("lines", identity=CODEX)
         cursor = await house.host("lines", identity=CURSOR)
         assert len(await codex.names()) == len(await cursor.names()) == 2
