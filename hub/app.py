@@ -108,7 +108,9 @@ class Hub:
         self.states = RequestStates(
             sealer, wall=WALL, run=run, is_elsewhere=is_elsewhere, boot=boot, remembered=(PARK,)
         )
-        self.bridge = self._make_bridge(self.states, config)
+        parking = ParkedCalls(self.states, ttl_s=config.park_ttl_s, total_s=config.park_total_s, budget=self.budget)
+        tasks = Tasks(self.states, sealer, upstreams, ttl_s=config.park_ttl_s, shows=self.live.shows_tool)
+        self.bridge = EraBridge(self.states, parking, tasks, self.hosts.visits, on_lost=config.on_lost)
         self.subscriptions = Subscriptions(self.live, self.bridge.tasks.handles)
         self.lists = ListUpdates(self.live, (self.subscriptions.list_changed, self.hosts.list_changed))
         shown = self.live, self.lists, self.subscriptions
@@ -153,13 +155,6 @@ class Hub:
             drain_s=config.drain_s,
         )
 
-    def _make_bridge(self, states: RequestStates, config: HubConfig) -> EraBridge:
-        parking = ParkedCalls(states, ttl_s=config.park_ttl_s, total_s=config.park_total_s, budget=self.budget)
-        tasks = Tasks(
-            states, self.sealer, self.supervisor.upstreams, ttl_s=config.park_ttl_s, shows=self.live.shows_tool
-        )
-        return EraBridge(states, parking, tasks, self.hosts.visits, on_lost=config.on_lost)
-
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run upstreams and upkeep until cancelled. Cancellation: upstreams are stopped in order, state is saved."""
         self.started_at = trio.current_time()
@@ -173,7 +168,10 @@ class Hub:
                 nursery.start_soon(keep_going, "Telling hosts of changes", self.lists.run)
                 nursery.start_soon(keep_going, "Keeping log levels", self.levels.run)
                 nursery.start_soon(keep_going, "Deciding on search mode", self.searches.run)
-                self._show_known_lists()
+                if self.supervisor.settled.is_set():
+                    self.lists.settle()
+                else:
+                    self.lists.rebuild()  # before the first host comes: what is known from earlier runs
                 nursery.start_soon(keep_going, "Waiting for the first servers", self._await_first_reports)
                 nursery.start_soon(keep_going, "Releasing progress", self.progress.send_held)
                 nursery.start_soon(keep_going, "Reminding hosts", self.progress.report_running)
@@ -195,13 +193,6 @@ class Hub:
         if grace.cancelled_caught:
             self.supervisor.note_late(self.config.upstreams)
         self.lists.settle()
-
-    def _show_known_lists(self) -> None:
-        """Before the first host comes: show what is known from earlier runs."""
-        if self.supervisor.settled.is_set():
-            self.lists.settle()
-        else:
-            self.lists.rebuild()
 
     def _remember(self) -> None:
         self.supervisor.note_connected()

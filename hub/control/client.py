@@ -8,7 +8,6 @@ import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, TypeVar, cast
 
 from msgspec import ValidationError
@@ -68,9 +67,7 @@ class ControlClient:
     def __enter__(self) -> "ControlClient":
         return self
 
-    def __exit__(
-        self, type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._socket.close()
 
     def request(self, method: Method[Result], **params: object) -> Result:

@@ -13,10 +13,8 @@ import select
 import socket
 import stat
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, suppress
-from functools import partial
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 import trio
@@ -75,19 +73,15 @@ class Acceptor:
 
         Returns when the listener is closed. Cancellation: closes the listener; connections live on in `nursery`.
         """
+
+        async def accept_all() -> None:
+            while (stream := await self.accept(listener)) is not None:
+                nursery.start_soon(self._wall, stream, handler)
+
         try:
-            await keep_going(f"Accepting {self._what}", partial(self._accept_all, listener, handler, nursery))
+            await keep_going(f"Accepting {self._what}", accept_all)
         finally:
             listener.socket.close()
-
-    async def _accept_all(
-        self,
-        listener: trio.SocketListener,
-        handler: Callable[[trio.SocketStream], Awaitable[None]],
-        nursery: trio.Nursery,
-    ) -> None:
-        while (stream := await self.accept(listener)) is not None:
-            nursery.start_soon(self._wall, stream, handler)
 
     async def _wall(self, stream: trio.SocketStream, handler: Callable[[trio.SocketStream], Awaitable[None]]) -> None:
         self.connections += 1
@@ -142,24 +136,9 @@ class AlreadyRunning(Exception):
     """Another daemon of this user holds the lock; the text names it."""
 
 
-class Lock:
-    """A file lock, held while the block runs. The kernel frees it, however the process ends."""
-
-    def __init__(self, path: Path, descriptor: int) -> None:
-        self.path = path
-        self._descriptor = descriptor
-
-    def __enter__(self) -> "Lock":
-        return self
-
-    def __exit__(
-        self, type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        os.close(self._descriptor)
-
-
-def take_lock(path: Path) -> Lock:
-    """Take the daemon's lock; to be done before its sockets are touched.
+@contextmanager
+def take_lock(path: Path) -> Iterator[None]:
+    """Hold the daemon's lock, from before its sockets are touched. The kernel frees it, however the process ends.
 
     Tries for 0.2 s, since a shim that checks whether a daemon is alive holds the lock for a moment.
 
@@ -171,18 +150,20 @@ def take_lock(path: Path) -> Lock:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise ConfigError(f"cannot make the lock {path}: {error.strerror}") from None
-    for _ in range(LOCK_TRIES):
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    try:
+        for _ in range(LOCK_TRIES):
+            with suppress(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
             select.poll().poll(LOCK_PAUSE_MS)
-            continue
+        else:
+            holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+            raise AlreadyRunning(f"a hub is already running (process {holder or 'unknown'}); `hubd stop` ends it")
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
-        return Lock(path, descriptor)
-    holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
-    os.close(descriptor)
-    raise AlreadyRunning(f"a hub is already running (process {holder or 'unknown'}); `hubd stop` ends it")
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def bind_unix(path: Path) -> socket.socket:

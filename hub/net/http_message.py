@@ -5,6 +5,7 @@ Response heads are constants with a few holes: making them with h11 costs as muc
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from http import HTTPStatus
 from typing import Final, NamedTuple, Protocol
 
 import trio
@@ -292,8 +293,8 @@ class HttpResponse:
         self.started = True
 
     def _call_on_gone(self) -> None:
-        callback, self._on_gone = self._on_gone, None
-        if callback is not None:
+        if self._on_gone is not None:
+            callback, self._on_gone = self._on_gone, None
             callback()
 
 
@@ -306,29 +307,8 @@ _STREAM: Final = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
     b"Cache-Control: no-store\r\nX-Accel-Buffering: no\r\n"
 )
-_REASONS: Final = {
-    200: "OK",
-    202: "Accepted",
-    204: "No Content",
-    302: "Found",
-    303: "See Other",
-    400: "Bad Request",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "Not Found",
-    405: "Method Not Allowed",
-    406: "Not Acceptable",
-    408: "Request Timeout",
-    411: "Length Required",
-    413: "Content Too Large",
-    414: "URI Too Long",
-    415: "Unsupported Media Type",
-    417: "Expectation Failed",
-    429: "Too Many Requests",
-    431: "Request Header Fields Too Large",
-    500: "Internal Server Error",
-    503: "Service Unavailable",
-}
+_REASONS: Final = {each.value: each.phrase for each in HTTPStatus} | {413: "Content Too Large", 414: "URI Too Long"}
+"""RFC 9110, for which Python 3.11 is too old."""
 _FIRST: Final[dict[tuple[int, str], bytes]] = {}
 
 

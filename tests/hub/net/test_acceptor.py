@@ -127,8 +127,9 @@ def test_the_second_one_is_told_who_has_the_lock(tmp_path):
     with (
         take_lock(path),
         pytest.raises(AlreadyRunning, match=rf"already running \(process {os.getpid()}\); `hubd stop`"),
+        take_lock(path),
     ):
-        take_lock(path)
+        pass
     assert path.stat().st_mode & 0o777 == 0o600
     with take_lock(path):
         assert path.read_text() == f"{os.getpid()}\n"
@@ -160,7 +161,8 @@ def test_a_dead_holder_s_lock_is_free(tmp_path):
     path = tmp_path / "lock"
     code = "import os, sys; from pathlib import Path; from hub.net.acceptor import take_lock; "
     subprocess.run(
-        [sys.executable, "-I", "-c", code + "take_lock(Path(sys.argv[1])); os._exit(9)", str(path)], check=False
+        [sys.executable, "-I", "-c", code + "take_lock(Path(sys.argv[1])).__enter__(); os._exit(9)", str(path)],
+        check=False,
     )
     with take_lock(path):
         assert path.read_text() == f"{os.getpid()}\n"
@@ -169,7 +171,7 @@ def test_a_dead_holder_s_lock_is_free(tmp_path):
 def test_a_lock_is_not_made_through_a_link(tmp_path):
     (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ConfigError, match="cannot make the lock"):
-        take_lock(tmp_path / "lock")
+        take_lock(tmp_path / "lock").__enter__()
 
 
 @pytest.mark.covers("SEC-04")
