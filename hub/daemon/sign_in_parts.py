@@ -219,16 +219,13 @@ class SignInParts:
         """The settings of an upstream, with the values of references as they were read last; None: there is none.
         "": the company's identity provider, where people sign in as at an upstream."""
         if not name:
-            return self._idp()
+            from upstreams.oauth.model import settings_of
+
+            idp = self._oauth().idp
+            return UpstreamConfig(url=idp.issuer, oauth=settings_of(idp)) if idp.issuer else None
         if (upstream := self.hub.supervisor.upstreams.get(name)) is None:
             return None
         return upstream.values.fill(upstream.config) if upstream.values.is_read else upstream.config
-
-    def _idp(self) -> UpstreamConfig | None:
-        from upstreams.oauth.model import settings_of
-
-        idp = self._oauth().idp
-        return UpstreamConfig(url=idp.issuer, oauth=settings_of(idp)) if idp.issuer else None
 
     def _listening(self) -> "Listening | None":
         from hub.sign_in.authorization_url import Listening

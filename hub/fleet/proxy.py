@@ -183,7 +183,10 @@ async def _pass_on(reply: HttpReply, response: HttpResponse) -> None:
         return
     response.open_stream(headers, relayed=True)
     try:
-        await _pass_stream(reply, response)
+        while data := await _receive(reply):
+            response.write(data, vital=True)
+            if response.queued_bytes > CONGESTED_PROXY_BYTES:
+                await response.drained()
     except (HubError, trio.TooSlowError):
         log.info("the hub that answered a host's request has ended in the middle of it")
         response.cut()
@@ -191,12 +194,6 @@ async def _pass_on(reply: HttpReply, response: HttpResponse) -> None:
         response.close_stream()
 
 
-async def _pass_stream(reply: HttpReply, response: HttpResponse) -> None:
-    while True:
-        with trio.fail_after(SILENCE_S):
-            data = await reply.receive()
-        if not data:
-            return
-        response.write(data, vital=True)
-        if response.queued_bytes > CONGESTED_PROXY_BYTES:
-            await response.drained()
+async def _receive(reply: HttpReply) -> bytes:
+    with trio.fail_after(SILENCE_S):
+        return await reply.receive()

@@ -9,6 +9,7 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, Protocol
 
 import trio
@@ -99,6 +100,7 @@ def _ignore() -> None:
     pass
 
 
+@dataclass(eq=False, repr=False)
 class Outbox:
     """Queue of bytes to one peer, in order and never interleaved.
 
@@ -112,25 +114,18 @@ class Outbox:
     Queued bytes beyond `FREE_BYTES` are held on `account`; a large message is refused before any of it is written.
     """
 
-    def __init__(
-        self,
-        stream: trio.abc.SendStream,
-        nursery: trio.Nursery,
-        on_broken: Callable[[], None],
-        *,
-        limit_bytes: int = 16 << 20,
-        stall_s: float = 30.0,
-        account: Account | None = None,
-    ) -> None:
-        self._account = account or Budget(NO_LIMIT).account()
+    _stream: trio.abc.SendStream
+    _nursery: trio.Nursery
+    _on_broken: Callable[[], None]
+    _: KW_ONLY
+    limit_bytes: int = 16 << 20
+    stall_s: float = 30.0
+    account: Account = field(default_factory=lambda: Budget(NO_LIMIT).account())
+
+    def __post_init__(self) -> None:
         self._held = 0
         """Bytes of the queue that are held on the account."""
-        self._stream = stream
-        self._nursery = nursery
-        self._on_broken = on_broken
-        self._limit_bytes = limit_bytes
-        self._stall_s = stall_s
-        self._fd = descriptor(stream)
+        self._fd = descriptor(self._stream)
         self._queue: deque[bytes | memoryview] = deque()
         self._draining = False
         self._drained = trio.Event()
@@ -156,7 +151,7 @@ class Outbox:
             raise ChannelClosed
         size = len(data)
         if self._draining:
-            if self.queued_bytes + size > self._limit_bytes or not self._has_room(size):
+            if self.queued_bytes + size > self.limit_bytes or not self._has_room(size):
                 raise OutboxFull
             self._queue.append(data)
             self.queued_bytes += size
@@ -191,7 +186,7 @@ class Outbox:
         """Hold the queue and `size` more bytes on the account; False: there is no room."""
         more = self.queued_bytes + size - FREE_BYTES - self._held
         if more > 0:
-            if not self._account.take(more, trio.current_time()):
+            if not self.account.take(more, trio.current_time()):
                 return False
             self._held += more
         return True
@@ -201,7 +196,7 @@ class Outbox:
         over = self._held - max(0, self.queued_bytes - FREE_BYTES)
         if over:
             self._held -= over
-            self._account.give(over)
+            self.account.give(over)
 
     def _write(self, data: bytes | memoryview) -> int:
         if self._fd is None:
@@ -215,7 +210,7 @@ class Outbox:
             raise ChannelClosed from None
 
     async def _drain(self) -> None:
-        reads = self._account.reads
+        reads = self.account.reads
         try:
             reads.start_wait(trio.current_time())
             while self._queue:
@@ -236,20 +231,20 @@ class Outbox:
 
     async def _send(self, batch: memoryview) -> None:
         if self._fd is None:
-            with trio.fail_after(self._stall_s):
+            with trio.fail_after(self.stall_s):
                 await self._stream.send_all(batch)
             if not self.broken:
                 self.queued_bytes -= len(batch)
             return
         while batch:
-            with trio.fail_after(self._stall_s):
+            with trio.fail_after(self.stall_s):
                 await wait_writable(self._fd)
             if self.broken:
                 raise ChannelClosed
             sent = self._write(batch)
             self.queued_bytes -= sent
             batch = batch[sent:]
-            self._account.reads.on_moved(sent, trio.current_time())
+            self.account.reads.on_moved(sent, trio.current_time())
 
     def _give_up(self, *, notify: bool = True) -> None:
         if self.broken:

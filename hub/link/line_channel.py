@@ -2,6 +2,7 @@
 
 import os
 import re
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import Final, cast
 
 import trio
@@ -20,6 +21,7 @@ BLANK_PAUSE_S: Final = 0.01
 _BLANK: Final = re.compile(rb"[ \t\r\n]*+")
 
 
+@dataclass(eq=False, repr=False)
 class LineReader:
     """Reads newline-framed messages from one stream, with a limit.
 
@@ -28,23 +30,19 @@ class LineReader:
     `received` was read from the stream before. Bytes of an incomplete line beyond `FREE_BYTES` are held on `account`.
     """
 
-    def __init__(
-        self,
-        stream: trio.abc.ReceiveStream,
-        *,
-        limit_bytes: int = MAX_LINE_BYTES,
-        received: bytes = b"",
-        account: Account | None = None,
-    ) -> None:
-        self._account = account or Budget(NO_LIMIT).account()
+    _stream: trio.abc.ReceiveStream
+    _: KW_ONLY
+    limit_bytes: int = MAX_LINE_BYTES
+    received: InitVar[bytes] = b""
+    account: Account = field(default_factory=lambda: Budget(NO_LIMIT).account())
+
+    def __post_init__(self, received: bytes) -> None:
         self._held = 0
         self._dropping: tuple[bytes, bytes] | None = None
         """First and, so far, last bytes of the line that is being dropped."""
         self._dropped_bytes = 0
         """Length of that line so far."""
-        self._stream = stream
-        self._descriptor = fileno_of(stream)
-        self._limit_bytes = limit_bytes
+        self._descriptor = fileno_of(self._stream)
         self._begun = bytearray()
         """The beginning of a line whose newline has not arrived."""
         self._data = received
@@ -72,7 +70,7 @@ class LineReader:
                 raise self._drop(line)
             if self._begun:
                 line = self._finish(line)
-            if len(line) > self._limit_bytes:
+            if len(line) > self.limit_bytes:
                 raise self._too_long()
             if line and not line.isspace():
                 return line
@@ -86,7 +84,7 @@ class LineReader:
             self._keep(self._data[self._at :])
         self._data, self._at = b"", 0
         size = len(self._begun) if self._dropping is None else self._dropped_bytes
-        if self._is_lost or size > self._limit_bytes:
+        if self._is_lost or size > self.limit_bytes:
             raise self._too_long()
         data = await self._read()
         if not data:
@@ -127,7 +125,7 @@ class LineReader:
 
     def _hold(self) -> None:
         """Hold the incomplete line on the account; drop the line if there is no room."""
-        account, now = self._account, trio.current_time()
+        account, now = self.account, trio.current_time()
         more = max(0, len(self._begun) - FREE_BYTES) - self._held
         if not self._held:
             account.sends.start_wait(now)
@@ -149,7 +147,7 @@ class LineReader:
         assert self._dropping is not None
         begin, end = self._dropping
         self._dropping = None
-        if self._dropped_bytes + len(rest) > self._limit_bytes:
+        if self._dropped_bytes + len(rest) > self.limit_bytes:
             return self._too_long()
         return LineDropped((begin, (end + rest)[-EDGE_BYTES:]))
 

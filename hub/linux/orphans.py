@@ -131,7 +131,7 @@ def kill_orphans() -> int:
     Processes of other hubs that live are left alone. Blocks for some milliseconds, and until they have ended.
     """
     hubs = _Hubs()
-    return _kill_all(lambda mark: hubs.dead_one(mark) is not None)
+    return _kill_all(lambda: [each for each in _find_marked() if hubs.dead_one(each[1]) is not None])
 
 
 def kill_marked(marker: str) -> int:
@@ -139,13 +139,18 @@ def kill_marked(marker: str) -> int:
 
     Blocks for some milliseconds, and until they have ended.
     """
-    return _kill_all(lambda mark: any(f"{each}.".startswith(f"{marker}.") for each in mark.split(",")))
+
+    def has_it(mark: str) -> bool:
+        return any(f"{each}.".startswith(f"{marker}.") for each in mark.split(","))
+
+    return _kill_all(lambda: [each for each in _find_marked() if has_it(each[1])])
 
 
-def _kill_all(ours: Callable[[str], bool]) -> int:
+def _kill_all(find: Callable[[], list[tuple[int, str]]]) -> int:
+    """KILL what is found, with its marks, until nothing is; how many."""
     killed = 0
     for _ in range(KILL_ROUNDS):
-        found = [pidfd for pid, mark in _find_marked() if ours(mark) and (pidfd := _kill(pid, mark)) is not None]
+        found = [pidfd for pid, mark in find() if (pidfd := _kill(pid, mark)) is not None]
         if not found:
             break
         killed += len(found)
@@ -249,20 +254,13 @@ def kill_adopted() -> int:
 
     Another daemon, and what belongs to another hub that lives, is spared. Blocks until they have ended.
     """
-    killed = 0
-    for _ in range(KILL_ROUNDS):
+
+    def find() -> list[tuple[int, str]]:
+        reap_adopted()  # what was killed before
         hubs = _Hubs()
-        found = [
-            pidfd
-            for pid in adoptees()
-            if not _is_of_another(mark := _mark(pid), hubs) and (pidfd := _kill(pid, mark)) is not None
-        ]
-        killed += len(found)
-        _wait_for(found)
-        reap_adopted()
-        if not found:
-            break
-    return killed
+        return [(pid, mark) for pid in adoptees() if not _is_of_another(mark := _mark(pid), hubs)]
+
+    return _kill_all(find)
 
 
 def adoptees() -> list[int]:

@@ -7,11 +7,11 @@ request does not pay for timers; no deadline is set while the handler runs.
 
 import contextlib
 import logging
-import math
 import os
 import secrets
 import socket
 from functools import partial
+from math import inf
 from typing import Final, NamedTuple
 
 import trio
@@ -338,7 +338,7 @@ class Connection(OpenConnection):
 
     async def _handle(self, request: HttpRequest) -> None:
         shared = self.shared
-        self.deadline = math.inf
+        self.deadline = inf
         self.is_arriving = False
         response = self._response = HttpResponse(self, request)
         shared.running += 1
@@ -390,17 +390,9 @@ class Connection(OpenConnection):
         with contextlib.suppress(OSError):
             self._stream.socket.shutdown(socket.SHUT_WR)
         dropped = 0
+        self.deadline, self._scope = inf, trio.CancelScope()  # that of the request may be over
         with trio.move_on_after(self.shared.limits.linger_s):
-            while dropped < LINGER_BYTES:
-                try:
-                    await wait_readable(self.fd)
-                    data = b"" if self.closed else os.read(self.fd, READ_BYTES)
-                except BlockingIOError:
-                    continue
-                except (trio.ClosedResourceError, OSError):
-                    return
-                if not data:
-                    return
+            while dropped < LINGER_BYTES and (data := await self._receive()):
                 dropped += len(data)
 
 

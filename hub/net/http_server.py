@@ -52,7 +52,10 @@ class HttpServer:
     ) -> None:
         limits = limits or HttpLimits()
         self.acceptor = Acceptor("HTTP connections", limits.max_connections)
-        self.state = ServerState(handler, guard, limits, budget or Budget(), crowd_of(limits))
+        most = share_of_descriptors(2)
+        strangers = max(1, min(limits.max_strangers, most // 4))
+        crowd = Crowd(max(1, min(limits.max_connections, most - strangers)), strangers)
+        self.state = ServerState(handler, guard, limits, budget or Budget(), crowd)
         self._scope = trio.CancelScope()
         self._listeners: Sequence[trio.SocketListener] = ()
 
@@ -162,10 +165,3 @@ class HttpServer:
             for response in list(shared.streams):
                 if response.quiet_s >= shared.limits.sse_ping_s and not response.queued_bytes:
                     response.write(KEEP_ALIVE)
-
-
-def crowd_of(limits: HttpLimits) -> Crowd:
-    """Make a crowd with the limits of `limits`, but within half of the descriptors of this process."""
-    most = share_of_descriptors(2)
-    strangers = max(1, min(limits.max_strangers, most // 4))
-    return Crowd(max(1, min(limits.max_connections, most - strangers)), strangers)

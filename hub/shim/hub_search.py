@@ -167,10 +167,8 @@ class HangWatch:
         self._hangs = True
         self._left -= 1
         pid = lock_owner(self._directory).decode(errors="replace").strip()
-        text = (
-            f"the hub (process {pid}) hangs: it does not answer. What was sent to it waits, and may still be carried "
-        )
-        return f"{text}out; `hubd stop --force` ends it, and the next hub goes on" if self._left >= 0 else ""
+        text = f"the hub (process {pid}) hangs: it does not answer. What was sent to it waits, and may still be carried"
+        return f"{text} out; `hubd stop --force` ends it, and the next hub goes on" if self._left >= 0 else ""
 
     def _end_message(self) -> str:
         self._close()

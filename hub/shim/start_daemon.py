@@ -137,22 +137,22 @@ def connect(path: str) -> _socket.socket | None:
         Unavailable: another user listens there.
         BlockingIOError: the listener's backlog is full.
     """
+    connected = None
     hub = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         hub.setblocking(False)
         hub.connect(path)
         hub.setblocking(True)
         refuse_foreign_hub(hub, path)
+        connected = hub
     except (FileNotFoundError, ConnectionRefusedError):
-        hub.close()
-        return None
-    except BlockingIOError:
-        hub.close()
-        raise
+        pass
     except ForeignPeer as error:
-        hub.close()
         raise Unavailable(str(error)) from None
-    return hub
+    finally:
+        if connected is None:
+            hub.close()
+    return connected
 
 
 def _locked(descriptor: int) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from config.hub_paths import lock_path, socket_path
-from hub.net.acceptor import Lock, bind_unix, take_lock
+from hub.net.acceptor import bind_unix, take_lock
 from tests.support import processes
 
 PATIENCE_S = 30
@@ -87,7 +87,7 @@ class Hub:
     _numbers = itertools.count(1)
 
     def __init__(self) -> None:
-        self._lock: Lock = take_lock(lock_path())
+        self._lock = take_lock(lock_path())
         self._lock.__enter__()
         self._connections: list[Connection] = []
         self._be_new()
