@@ -27,7 +27,7 @@ class KnownUpstream(NamedTuple):
     id: str
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class CacheState:
     """The state of the cache. It changes in sync methods only."""
 

@@ -29,7 +29,7 @@ class Released(Exception):
     """The reply belongs to another host alone."""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Waiter:
     """One waiting host."""
 
@@ -44,7 +44,7 @@ class Waiter:
             self.woken.set()
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Flight:
     """A read under way. Satisfies `hub.link.interface.Exchange` towards the upstream."""
 

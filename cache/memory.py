@@ -27,7 +27,7 @@ MAX_FORMS: Final = 8
 FORM_OVERHEAD: Final = 400
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class CachedEntry:
     """An entry in memory, with the forms that were made of it."""
 

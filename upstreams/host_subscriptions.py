@@ -30,7 +30,7 @@ from upstreams.subscriptions.subscription import ResourceSubscriber
 log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class SubscribedHost:
     """The subscriptions of one host, and its session."""
 

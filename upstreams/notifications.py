@@ -25,7 +25,7 @@ LOG_CHARS: Final = 2_000
 TELL_REFUSED_S: Final = 60.0
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class NotificationSink:
     """The `UpstreamEvents` of one upstream; `asked` and `ended` are those of whoever made it."""
 

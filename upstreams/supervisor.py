@@ -55,7 +55,7 @@ class Upstreams(dict[str, ManagedUpstream]):
         raise UpstreamUnavailable(text, upstream=name)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Generation:
     """One upstream with its runner and their task; two live during a replacement. A disabled one has no runner."""
 
@@ -80,7 +80,7 @@ class Generation:
             self.stopped.set()
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Supervisor:
     """Keeps every configured upstream running.
 

@@ -38,7 +38,7 @@ STEADY_S: Final = 10.0
 """After connections that lived so long, pauses begin anew."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class StoreLink:
     """One hub's link to the store, over any number of connections. `run` it once."""
 

@@ -53,7 +53,7 @@ class _Head(Struct, frozen=True, array_like=True):
     late."""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class _Look:
     """A look-up under way."""
 
@@ -86,7 +86,7 @@ class RedisStore:
         self._clock = clock
         self._sealer = ValueSealer(key)
         self._link = StoreLink(address, self._sealer, clock, self, [ValueSealer(other) for other in others])
-        self._listener: StoreListener | None = None
+        self._listener: StoreListener
         self._health = self._link.health
         self._looks: set[_Look] = set()
         self.directory = RedisDirectory(self._link, clock)
@@ -221,10 +221,8 @@ class RedisStore:
 
     def on_stale(self, source: str, uri: str | None) -> None:
         self._spoil(source)
-        if self._listener is not None:
-            self._listener.on_stale(source, uri)
+        self._listener.on_stale(source, uri)
 
     def on_gap(self) -> None:
         self._spoil(None)
-        if self._listener is not None:
-            self._listener.on_gap()
+        self._listener.on_gap()

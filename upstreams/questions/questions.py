@@ -56,7 +56,7 @@ Tell = Callable[[str, dict[str, Raw]], None]
 Answering = Coroutine[Any, Any, Reply]
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class OpenQuestion:
     """A question that is being answered. `running` None: it belongs to no call, but to the host of the session."""
 
@@ -65,7 +65,7 @@ class OpenQuestion:
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Questions:
     """All questions of one session, and the operations they may belong to."""
 

@@ -35,7 +35,7 @@ from upstreams.subscriptions.subscription import Coverage
 log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class PooledSession:
     """A session, unopened, open or over, and its owner."""
 

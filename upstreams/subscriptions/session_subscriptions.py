@@ -41,7 +41,7 @@ MAX_PART_CHARS: Final = 8192
 """Longest URI of a change that is told to hosts, since what is told may have to be kept."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class SessionSubscriptions:
     """All subscriptions over one session."""
 
