@@ -10,15 +10,16 @@ user interfaces, and the tools for signing in lead to their owners, too, where n
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from functools import partial
+from functools import cached_property, partial
 from hashlib import sha256
+from itertools import chain
 
 from msgspec import Raw, Struct
 
 from config.tables.profiles import Profile
 from hub.catalog.entries import NAME_KINDS, NOTHING, Route, UpstreamEntries, VisibleEntry
 from hub.catalog.instructions import ServerWords, instructions, offer_of
-from hub.catalog.list_result import Cursors, ListFreshness, Ttl, freshness_of, list_result
+from hub.catalog.list_result import Cursors, Ttl, freshness_of, list_result
 from hub.catalog.names import Rules, quote_some
 from hub.catalog.profiles.unmatched import ProfileDoubts
 from hub.catalog.rewrite import Change, identity
@@ -79,33 +80,31 @@ class NameTable:
         but for names that were told."""
         routes = self._routes[kind] = {}
         for part in self._parts:
-            taken = frozenset(routes.keys() & part.routes[kind].keys())
-            routes.update((name, route) for name, route in part.routes[kind].items() if name not in taken)
-            if taken:
-                self._hidden[kind, part.name] = taken
-            if (new := taken - self._told.get((kind, part.name), NOTHING)) and kind in NAME_KINDS:
-                yield f"{part.name}: left out, because an earlier upstream has the name: {quote_some(sorted(new))}"
+            if (new := self._add(kind, part, part.routes[kind])) and kind in NAME_KINDS:
+                yield f"{part.name}: left out, because an earlier upstream has the name: {quote_some(new)}"
         for part in self._parts:
             for name, route in part.former(kind).items():
                 routes.setdefault(name, route)
-        if kind is Kind.TOOL:
-            yield from self._lay_out_apps(routes)
-            for part in self._parts:
-                for name, route in part.route_of_sign_in.items():
-                    routes.setdefault(name, route)
-
-    def _lay_out_apps(self, routes: dict[str, Route]) -> Iterator[str]:
-        """Let user interfaces reach their tools by bare names, but for names that are taken."""
-        for part in self._parts:
-            names = {each.visible for each in part.apps}
-            if taken := names & routes.keys():
-                self._hidden[Kind.TOOL, part.name] = self.names_left_out(Kind.TOOL, part.name) | taken
-            if new := taken - self._told.get((Kind.TOOL, part.name), NOTHING):
+        if kind is not Kind.TOOL:
+            return
+        for part in self._parts:  # user interfaces reach their tools by bare names
+            if new := self._add(kind, part, {each.visible: part.route_of(kind, each.visible) for each in part.apps}):
                 yield (
                     f"{part.name}: its user interfaces cannot call these tools here, because another has the name: "
-                    f"{quote_some(sorted(new))}; use the endpoint /mcp/{part.name}"
+                    f"{quote_some(new)}; use the endpoint /mcp/{part.name}"
                 )
-            routes.update((name, part.route_of(Kind.TOOL, name)) for name in names - taken)
+        for part in self._parts:
+            for name, route in part.route_of_sign_in.items():
+                routes.setdefault(name, route)
+
+    def _add(self, kind: Kind, part: UpstreamEntries, mine: Mapping[str, Route]) -> list[str]:
+        """Add routes of an upstream, but for names that are taken; the names among these that were not told."""
+        routes = self._routes[kind]
+        taken = frozenset(routes.keys() & mine.keys())
+        routes.update((name, route) for name, route in mine.items() if name not in taken)
+        if taken:
+            self._hidden[kind, part.name] = self.names_left_out(kind, part.name) | taken
+        return sorted(taken - self._told.get((kind, part.name), NOTHING))
 
 
 class Making(Struct, frozen=True):
@@ -148,9 +147,6 @@ class Catalog:
         self._claims = making.claims
         self._varies = varies
         self._emitters: dict[str, Change] = {}
-        self._instructions: str | None = None
-        self._costs: Mapping[str, TokenCost] | None = None
-        self._shown_cost: ShownCost | None = None
         self._digests: dict[Kind, str] = {}
         self.index: SearchIndex | None = None
         """The index of its tools, once somebody has searched."""
@@ -210,24 +206,21 @@ class Catalog:
         Raises:
             RemoteProtocolError: -32602, when `cursor` is not of this list, or not this principal's.
         """
+        following = None
         if not self.making.rules.page_size and cursor is None:
             hidden = self.names.names_left_out
-            chunks = [part.chunk(kind, host_version, ui=ui, hidden=hidden(kind, part.name)) for part in self.parts]
+            items = [part.chunk(kind, host_version, ui=ui, hidden=hidden(kind, part.name)) for part in self.parts]
             if self._own is not None and kind is Kind.TOOL:
-                chunks.insert(0, self._own.chunk(kind, host_version))
-            return list_result(kind, host_version, chunks, self._fresh(kind, ttl_ms), behind=self.behind)
-        entries = [(part, shown) for part, its in self._entries(kind, ui=ui) for shown in its]
-        cursors = Cursors(self.making.sealer, kind, principal, [shown.visible for _, shown in entries])
-        start = 0 if cursor is None else cursors.offset(cursor)
-        size = self.making.rules.page_size or len(entries)
-        items = [part.encode(kind, host_version, shown, ui=ui) for part, shown in entries[start : start + size]]
-        following = None
-        if start + size < len(entries):
-            following = cursors.cursor(start + size)
-        return list_result(kind, host_version, items, self._fresh(kind, ttl_ms), behind=self.behind, cursor=following)
-
-    def _fresh(self, kind: Kind, ttl_ms: Ttl) -> ListFreshness:
-        return freshness_of(self.parts, kind, ttl_ms, settling=self.making.settling, varies=self._varies)
+                items.insert(0, self._own.chunk(kind, host_version))
+        else:
+            entries = [(part, shown) for part, its in self._entries(kind, ui=ui) for shown in its]
+            cursors = Cursors(self.making.sealer, kind, principal, [shown.visible for _, shown in entries])
+            start = 0 if cursor is None else cursors.offset(cursor)
+            end = start + (self.making.rules.page_size or len(entries))
+            items = [part.encode(kind, host_version, shown, ui=ui) for part, shown in entries[start:end]]
+            following = cursors.cursor(end) if end < len(entries) else None
+        fresh = freshness_of(self.parts, kind, ttl_ms, settling=self.making.settling, varies=self._varies)
+        return list_result(kind, host_version, items, fresh, behind=self.behind, cursor=following)
 
     def differs(self, other: "Catalog", kind: Kind) -> bool:
         """True if hosts see another list than in `other`."""
@@ -235,15 +228,12 @@ class Catalog:
 
     def digest(self, kind: Kind) -> str:
         """Digest of a list as hosts see it, comparable between runs of the hub."""
-        digest = self._digests.get(kind)
-        if digest is None:
+        if kind not in self._digests:
             found = sha256()
-            for name, *shown in self._texts_of(kind):
-                found.update(encode(name))
-                for each in shown:
-                    found.update(encode(each))
-            digest = self._digests[kind] = found.hexdigest()[:32]
-        return digest
+            for each in chain.from_iterable(self._texts_of(kind)):
+                found.update(encode(each))
+            self._digests[kind] = found.hexdigest()[:32]
+        return self._digests[kind]
 
     def _texts_of(self, kind: Kind) -> list[Sequence[object]]:
         return [(part.name, *shown) for part, shown in self._entries(kind, ui=True) if shown]
@@ -256,9 +246,12 @@ class Catalog:
         """The catalogue of `view`: the same, but of its tools those for finding and calling the others are listed, and
         the `always` ones. All can be called."""
         found = copy(self)
-        found.view, found.index, found._own = view, None, HubTools(meta_tools(self.tool_counts(), reads=self._reads()))
+        trusted = (shown for part, shown in self.findable() if part.rule.trusted)
+        reads = any(only_reads(each.fields) for shown in trusted for each in shown)
+        found.view, found.index, found._own = view, None, HubTools(meta_tools(self.tool_counts(), reads=reads))
         found._whole, found._digests, found._varies = self, {}, True
-        found._costs = found._shown_cost = None
+        for counted in ("costs", "shown_cost"):
+            vars(found).pop(counted, None)
         found.names = self.names.without(
             {
                 part.name: frozenset(each.visible for each in shown if each.visible not in always)
@@ -285,11 +278,6 @@ class Catalog:
         """The entries of an upstream."""
         return next((part for part in self.parts if part.name == upstream), None)
 
-    def _reads(self) -> bool:
-        """True if some tool says that it only reads, and is believed."""
-        trusted = (shown for part, shown in self.findable() if part.rule.trusted)
-        return any(only_reads(each.fields) for shown in trusted for each in shown)
-
     @property
     def always(self) -> frozenset[str]:
         """Visible names of the tools that are shown in search mode, too."""
@@ -300,41 +288,34 @@ class Catalog:
         parts = [] if part is None else [part]
         return Catalog(parts, NameTable(parts), self.making, view=view)
 
+    def _sizes(self) -> Iterator[tuple[str, Mapping[str, int]]]:
+        """By upstream, the sizes of its tools that a model is shown; first those of the hub's own."""
+        if self._own is not None:
+            yield self._own.name, self._own.tool_bytes()
+        for part in self.parts:
+            yield part.name, part.tool_bytes(self.names.names_left_out(Kind.TOOL, part.name))
+
+    @cached_property
     def costs(self) -> Mapping[str, TokenCost]:
         """By upstream, the cost of its tools for a model, and that of the hub's own; counted when first asked for."""
-        if self._costs is None:
-            costs = {
-                part.name: cost_of(part.tool_bytes(self.names.names_left_out(Kind.TOOL, part.name)))
-                for part in self.parts
-            }
-            self._costs = costs if self._own is None else {self._own.name: cost_of(self._own.tool_bytes()), **costs}
-        return self._costs
+        return {name: cost_of(sizes) for name, sizes in self._sizes()}
 
     def tool_bytes(self) -> Iterator[tuple[str, int]]:
         """The visible name and the size of each tool that a model is shown."""
-        if self._own is not None:
-            yield from self._own.tool_bytes().items()
-        for part in self.parts:
-            yield from part.tool_bytes(self.names.names_left_out(Kind.TOOL, part.name)).items()
+        return chain.from_iterable(sizes.items() for _, sizes in self._sizes())
 
-    @property
+    @cached_property
     def shown_cost(self) -> ShownCost:
         """The cost of all that a host is shown by it."""
-        if self._shown_cost is None:
-            self._shown_cost = cost_of_view((size for _, size in self.tool_bytes()), self.instructions)
-        return self._shown_cost
+        return cost_of_view((size for _, size in self.tool_bytes()), self.instructions)
 
-    @property
+    @cached_property
     def instructions(self) -> str:
         """Text for the model: what the profile says, a line for each upstream, and what they say, each under its title
         and the prefix of its tools, since they use their own names of tools; of one upstream alone, its very words."""
-        if self._instructions is None:
-            if self.view.server:
-                self._instructions = "".join(part.snapshot.instructions.strip() for part in self.parts)
-            else:
-                own = "" if self.profile is None else self.profile.instructions
-                self._instructions = instructions(own, list(self._words()))
-        return self._instructions
+        if self.view.server:
+            return "".join(part.snapshot.instructions.strip() for part in self.parts)
+        return instructions("" if self.profile is None else self.profile.instructions, list(self._words()))
 
     def _words(self) -> Iterator[ServerWords]:
         """The words about each server that offers or says something; in a profile, if it shows something of it."""

@@ -341,32 +341,33 @@ class UpstreamEntries:
         like, self._like = self._like, None  # it is not kept alive
         known: dict[int, tuple[Mirror, ...]] = {}
         if like is not None:
-            for each in like.shown[Kind.TOOL]:
-                known[id(each.fields.get("inputSchema"))] = like.mirrors.get(each.visible, ())
+            pairs = ((each.fields.get("inputSchema"), each.visible) for each in like.shown[Kind.TOOL])
+            known = {id(schema): like.mirrors.get(name, ()) for schema, name in pairs}
 
         def find(tool: VisibleEntry) -> tuple[Mirror, ...]:
-            mirrors = known.get(id(tool.fields.get("inputSchema")))
-            return mirrors_of_tool(tool) if mirrors is None else mirrors
+            schema = tool.fields.get("inputSchema")
+            if (mirrors := known.get(id(schema))) is not None:
+                return mirrors
+            try:
+                return mirrors_of(EMPTY if schema is None else schema)
+            except InvalidMirror:
+                return ()
 
         tools = self.shown[Kind.TOOL]
         found = yield from map_in_steps(find, tools)
         return {each.visible: mirrors for each, mirrors in zip(tools, found, strict=True) if mirrors}
 
     def _for_views(self) -> tuple[VisibleEntry, ...]:
-        tools = [
-            each
+        tools = {
+            each.original: VisibleEntry(each.original, each.original, each.fields, app_only=True, is_alias=True)
             for each in self.shown[Kind.TOOL]
             if _is_for(_APP, each.fields.get("_meta")) and each.original != each.visible
-        ]
-        if reserved := [each.original for each in tools if each.original.startswith(mcp.HUB_TOOLS)]:
+        }
+        if reserved := [name for name in tools if name.startswith(mcp.HUB_TOOLS)]:
             self.warnings.append(
                 f"{_warn_of_reserved_names(self.name, reserved)}; its user interfaces cannot call them"
             )
-        return tuple(
-            VisibleEntry(each.original, each.original, each.fields, app_only=True, is_alias=True)
-            for each in tools
-            if not each.original.startswith(mcp.HUB_TOOLS)
-        )
+        return tuple(each for name, each in tools.items() if not name.startswith(mcp.HUB_TOOLS))
 
     def _meta(self, meta: Raw) -> Raw:
         """`_meta` of an entry with the visible URI of its user interface; for upstreams without `apps`, none."""
@@ -386,11 +387,3 @@ def _is_for(audience: Raw, meta: Raw | None) -> bool:
 
 def _warn_of_reserved_names(upstream: str, names: Sequence[str]) -> str:
     return f"{upstream}: left out, since names that begin with {mcp.HUB_TOOLS} are the hub's: {quote_some(names)}"
-
-
-def mirrors_of_tool(tool: VisibleEntry) -> tuple[Mirror, ...]:
-    """The arguments of a tool that modern hosts repeat in headers."""
-    try:
-        return mirrors_of(tool.fields.get("inputSchema", EMPTY))
-    except InvalidMirror:
-        return ()

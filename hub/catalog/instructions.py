@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from hub.catalog.token_cost import text_bytes
 from hub.wire.mcp import Kind
 
 MAX_INSTRUCTIONS: Final = 2000
@@ -47,6 +48,12 @@ class ServerWords(Struct, frozen=True):
         """Its subject, on one line; "": nobody knows."""
         return self.title or one_line(_first_sentence(self.text)) or ("" if self.prefix else self.name)
 
+    @property
+    def heading(self) -> str:
+        """The heading of its text: it tells a model whose tools that is about, even if two servers share a title."""
+        title = self.title or self.name
+        return f"{title} (tools: {self.prefix})" if self.prefix else title
+
     def line(self, about: str) -> str:
         """Its line among those of all servers."""
         who, what = (self.prefix, about) if self.prefix else (about or self.name, "")
@@ -56,46 +63,47 @@ class ServerWords(Struct, frozen=True):
 
 def offer_of(counts: Mapping[Kind, int]) -> str:
     """The offer of a server, counted: its tools, or else its prompts or its resources; "": none of these."""
-    kind = next((kind for kind in (Kind.TOOL, Kind.PROMPT, Kind.RESOURCE) if counts[kind]), None)
-    if kind is None:
-        return ""
-    return f"{counts[kind]} {kind.value if counts[kind] != 1 else kind.value.removesuffix('s')}"
+    for kind in (Kind.TOOL, Kind.PROMPT, Kind.RESOURCE):
+        if counts[kind]:
+            return f"{counts[kind]} {kind.value if counts[kind] != 1 else kind.value.removesuffix('s')}"
+    return ""
 
 
 def instructions(own: str, servers: Sequence[ServerWords]) -> str:
     """The instructions of a view, in at most `MAX_INSTRUCTIONS` bytes: `own`, then lines, then texts of the servers."""
     own = cut(own.strip(), MAX_INSTRUCTIONS)
-    room = MAX_INSTRUCTIONS - _size(own) - (_size(_GAP) if own else 0)
+    room = MAX_INSTRUCTIONS - text_bytes(own) - (text_bytes(_GAP) if own else 0)
     lines = index(servers, room)
-    room -= _size(lines) + (_size(_GAP) if lines else 0)
-    sections = [
-        (heading(each.title or each.name, each.prefix), each.text.strip()) for each in servers if each.text.strip()
-    ]
+    room -= text_bytes(lines) + (text_bytes(_GAP) if lines else 0)
+    sections = [(each.heading, text) for each in servers if (text := each.text.strip())]
     return _GAP.join(filter(None, (own, lines, join(sections, room))))
 
 
 def index(servers: Sequence[ServerWords], room: int) -> str:
     """One line for each server, in at most `room` bytes: what each is about shares what is left beside the names."""
-    least = list(accumulate(_size(each.line("")) + 1 for each in servers))
+    least = list(accumulate(text_bytes(each.line("")) + 1 for each in servers))
     room += 1  # no line break after the last
     if not least or least[-1] <= room:
         abouts = [each.about for each in servers]
-        needs = [_size(each.line(about)) - _size(each.line("")) for each, about in zip(servers, abouts, strict=True)]
+        needs = [
+            text_bytes(each.line(about)) - text_bytes(each.line(""))
+            for each, about in zip(servers, abouts, strict=True)
+        ]
         rooms = shares(needs, room - (least[-1] if least else 0))
         found = [
-            each.line(_shorten(about, _size(about) - (need - most)))
+            each.line(_shorten(about, text_bytes(about) - (need - most)))
             for each, about, need, most in zip(servers, abouts, needs, rooms, strict=True)
         ]
         return "\n".join(found)
-    shown = sum(size + _size(_FURTHER.format(len(servers))) <= room for size in least)
+    shown = sum(size + text_bytes(_FURTHER.format(len(servers))) <= room for size in least)
     found = [each.line("") for each in servers[:shown]]
     further = _FURTHER.format(len(servers) - shown)
-    return "\n".join([*found, further] if shown or _size(further) < room else found)
+    return "\n".join([*found, further] if shown or text_bytes(further) < room else found)
 
 
 def _shorten(about: str, room: int) -> str:
     """`about` in so many bytes; "" if that says too little."""
-    if _size(about) <= room:
+    if text_bytes(about) <= room:
         return about
     return cut(about, room) if room >= LEAST_ABOUT else ""
 
@@ -104,18 +112,6 @@ def _first_sentence(text: str) -> str:
     text = text.lstrip("# \t\n")[:_MAX_SENTENCE]
     end = _END.search(text)
     return (text if end is None else text[: end.end()]).rstrip(" .:\n")
-
-
-def _size(text: str) -> int:
-    return len(text.encode(errors="replace"))
-
-
-def heading(title: str, prefix: str) -> str:
-    """A heading that tells a model which tools a text is about, even if two servers share a title.
-
-    `prefix`: the beginning of the names of its tools; "": they have their own names.
-    """
-    return f"{title} (tools: {prefix})" if prefix else title
 
 
 def one_line(title: str) -> str:

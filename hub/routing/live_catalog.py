@@ -124,7 +124,7 @@ class LiveCatalog:
     def cost_of(self, upstream: str) -> TokenCost | None:
         """The cost of an upstream's tools for the model of a host that sees it; None: its lists are in no view yet."""
         _, home = home_of(upstream)
-        return self.of(home).costs().get(upstream)
+        return self.of(home).costs.get(upstream)
 
     async def wait(self, view: View) -> None:
         """Wait until the lists of `view` can be shown."""

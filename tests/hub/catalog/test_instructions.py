@@ -199,21 +199,21 @@ def test_a_catalogue_counts_what_its_models_are_shown():
     files = snapshot("files", ["read", "delete", entry(Kind.TOOL, "draw", **ui)])
     other = snapshot("other", ["read"])
     catalog = merged(files, other, rule=rules(UpstreamRule("files", tools=("!delete",), apps=True), "other"))
-    assert {name: (cost.tools, cost.largest) for name, cost in catalog.costs().items()} == {
+    assert {name: (cost.tools, cost.largest) for name, cost in catalog.costs.items()} == {
         "files": (1, "files__read"),
         "other": (1, "other__read"),
     }
     exact = compact({"name": "files__read", "inputSchema": {"type": "object"}})
-    assert catalog.costs()["files"].bytes == exact
-    assert alone_in(catalog, "files").costs()["files"].bytes == exact - len("files__")
-    assert catalog.costs() is catalog.costs(), "counted once"
-    assert merged(snapshot("none")).costs() == {"none": TokenCost()}
+    assert catalog.costs["files"].bytes == exact
+    assert alone_in(catalog, "files").costs["files"].bytes == exact - len("files__")
+    assert catalog.costs is catalog.costs, "counted once"
+    assert merged(snapshot("none")).costs == {"none": TokenCost()}
 
 
 def test_a_tool_that_an_earlier_server_hides_costs_nothing():
     hidden = snapshot("b", ["a__x", "y"])
     catalog = merged(snapshot("a", ["x"]), hidden, rule=rules("a", UpstreamRule("b", prefix="")))
-    assert {name: cost.tools for name, cost in catalog.costs().items()} == {"a": 1, "b": 1}
+    assert {name: cost.tools for name, cost in catalog.costs.items()} == {"a": 1, "b": 1}
 
 
 @pytest.mark.covers("ET-1")
@@ -223,8 +223,8 @@ def test_nothing_is_counted_before_it_is_asked_for(monkeypatch):
     first = merged(snapshot("a", ["x", "y"]), snapshot("b", ["z"]))
     first.page(Kind.TOOL, "2025-11-25", None)
     assert calls == []
-    first.costs()
+    assert first.costs
     snapshots = [part.snapshot for part in first.parts]
     second = merged(*snapshots, claims=first._claims, previous=first)
-    second.costs()
+    assert second.costs
     assert len(calls) == 3, "what is known of a server that did not change is kept"

@@ -79,4 +79,4 @@ def test_the_list_is_private_and_another_one():
 def test_the_cost_is_of_what_is_listed():
     catalog = whole().in_search_mode(SEARCH, {"git__log"})
     assert [name for name, _ in catalog.tool_bytes()] == ["hub__find_tools", "hub__call_tool", "git__log"]
-    assert {name: cost.tools for name, cost in catalog.costs().items()} == {"hub": 2, "files": 0, "git": 1}
+    assert {name: cost.tools for name, cost in catalog.costs.items()} == {"hub": 2, "files": 0, "git": 1}
