@@ -130,7 +130,7 @@ def _values(slot: Slot, template: str, text: str) -> dict[str, str] | None:
     """The value of each variable in a text that was made of the template, read from the left; None: it does not fit."""
     fixed = {name: Piece(value) for name, value in slot.fixed}
     parts = literal_parts(template, {asked.variable for asked in slot.asked})
-    (begin, name), *behind = [(as_setting(fill_template(literal, fixed.get)), name) for literal, name in parts]
+    (begin, name), *behind = [(as_setting(fill_template(literal, fixed)), name) for literal, name in parts]
     if not text.startswith(begin):
         return None
     values: dict[str, str] = {}

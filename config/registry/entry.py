@@ -157,4 +157,4 @@ def _pieces(slot: Slot, answers: Answers) -> Iterator[list[Piece]]:
     fixed = {name: Piece(value) for name, value in slot.fixed}
     for turn in range(turns):
         pieces = {asked.variable: answers[asked.key][: turn + 1][-1] for asked in slot.asked}  # or the last there is
-        yield fill_template(slot.template, {**fixed, **pieces}.get)
+        yield fill_template(slot.template, fixed | pieces)

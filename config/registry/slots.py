@@ -6,14 +6,14 @@ publisher's text and an answer meet, is plain text.
 """
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
 from config.registry.packages import NotRunnable
-from config.registry.server_json import Argument, ArgumentTemplate, Input, KeyValue, Transport
+from config.registry.server_json import Argument, ArgumentTemplate, Input
 
 _NAME = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
 
@@ -31,16 +31,10 @@ def names_in(template: str, known: Mapping[str, object]) -> list[str]:
     return list(dict.fromkeys(name for name in _NAME.findall(template) if name in known))
 
 
-def fill_template(template: str, piece_of: Callable[[str], Piece | None]) -> list[Piece]:
-    """The pieces of a template. What is in braces stays if `piece_of` knows nothing of it."""
-    pieces, end = [], 0
-    for found in _NAME.finditer(template):
-        piece = piece_of(found[1])
-        if piece is None:
-            continue
-        pieces += [Piece(template[end : found.start()]), piece]
-        end = found.end()
-    return [*pieces, Piece(template[end:])]
+def fill_template(template: str, pieces: Mapping[str, Piece]) -> list[Piece]:
+    """The pieces of a template. What is in braces stays if none of `pieces` is called so."""
+    parts = literal_parts(template, pieces)
+    return [each for text, name in parts for each in (Piece(text), *([pieces[name]] if name else []))]
 
 
 def as_setting(pieces: Sequence[Piece]) -> str:
@@ -110,38 +104,22 @@ class Slot(Struct, frozen=True, kw_only=True):
         return self.place == "argument" and (self.name.startswith("--") or self.name.endswith("="))
 
 
-def slots_of(
-    mounts: Sequence[Argument], arguments: Sequence[Argument], variables: Sequence[KeyValue]
-) -> tuple[Slot, ...]:
-    """The slots of a package. `mounts`: arguments of the runner that were found harmless.
+def slots_of(templates: Iterable[tuple[Place, Sequence[ArgumentTemplate]]]) -> tuple[Slot, ...]:
+    """The slots of templates in their places, with keys that differ.
 
     Raises:
         NotRunnable: more would be asked than anybody answers.
     """
-    return _slots([("mount", mounts), ("argument", arguments), ("variable", variables)])
-
-
-def slots_of_remote(remote: Transport) -> tuple[Slot, ...]:
-    """The slots of a server that runs elsewhere: its address, and its headers.
-
-    Raises:
-        NotRunnable: more would be asked than anybody answers.
-    """
-    address = ArgumentTemplate(value=remote.url, variables=dict(remote.variables), is_required=True)
-    return _slots([("address", [address]), ("header", remote.headers)])
-
-
-def all_asked(slots: Sequence[Slot]) -> Iterator[tuple[Slot, Asked]]:
-    """The questions, each with its slot, in order."""
-    return ((slot, asked) for slot in slots for asked in slot.asked)
-
-
-def _slots(templates: Iterable[tuple[Place, Sequence[ArgumentTemplate]]]) -> tuple[Slot, ...]:
     keys: set[str] = set()
     slots = tuple(_slot(place, each, keys) for place, group in templates for each in group)
     if sum(len(slot.asked) for slot in slots) > MAX_ASKED:
         raise NotRunnable(f"it would ask for more than {MAX_ASKED} values")
     return slots
+
+
+def all_asked(slots: Sequence[Slot]) -> Iterator[tuple[Slot, Asked]]:
+    """The questions, each with its slot, in order."""
+    return ((slot, asked) for slot in slots for asked in slot.asked)
 
 
 def _slot(place: Place, template: ArgumentTemplate, keys: set[str]) -> Slot:

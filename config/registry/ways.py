@@ -30,7 +30,7 @@ from config.registry.server_json import (
     Transport,
     one_line,
 )
-from config.registry.slots import Place, Slot, names_in, slots_of, slots_of_remote
+from config.registry.slots import Place, Slot, names_in, slots_of
 
 KINDS: Final = ("npm", "pypi", "oci", "mcpb")
 """Values of `--package`."""
@@ -109,7 +109,7 @@ def _of_package(package: Package, engine: str) -> Way:
         refuse_variable(each.name, fixed=any(part.value is not None or part.default is not None for part in parts))
     if len({each.name for each in variables}) < len(variables):
         raise NotRunnable("it sets a variable twice")
-    slots = slots_of(mounts, package.package_arguments, variables)
+    slots = slots_of([("mount", mounts), ("argument", package.package_arguments), ("variable", variables)])
     if kind == "npm":
         for word in _words(package.runtime_arguments, "npx"):
             if word not in ("-y", "--yes"):
@@ -130,8 +130,9 @@ def _of_remote(remote: Transport) -> Way:
         refuse_header(header.name)
     if len({header.name.lower() for header in remote.headers}) < len(remote.headers):
         raise NotRunnable("it sets a header twice")
-    transport = "sse" if remote.type == "sse" else ""
-    return Way(kind="remote", transport=transport, slots=slots_of_remote(remote))
+    address = ArgumentTemplate(value=remote.url, variables=dict(remote.variables), is_required=True)
+    slots = slots_of([("address", [address]), ("header", remote.headers)])
+    return Way(kind="remote", transport="sse" if remote.type == "sse" else "", slots=slots)
 
 
 def _refuse_unseen_texts(templates: Sequence[ArgumentTemplate]) -> None:

@@ -81,21 +81,17 @@ def instructions(own: str, servers: Sequence[ServerWords]) -> str:
 
 def index(servers: Sequence[ServerWords], room: int) -> str:
     """One line for each server, in at most `room` bytes: what each is about shares what is left beside the names."""
-    least = list(accumulate(text_bytes(each.line("")) + 1 for each in servers))
+    bare = [text_bytes(each.line("")) for each in servers]
     room += 1  # no line break after the last
-    if not least or least[-1] <= room:
+    left = room - sum(bare) - len(bare)
+    if left >= 0:
         abouts = [each.about for each in servers]
-        needs = [
-            text_bytes(each.line(about)) - text_bytes(each.line(""))
-            for each, about in zip(servers, abouts, strict=True)
-        ]
-        rooms = shares(needs, room - (least[-1] if least else 0))
-        found = [
-            each.line(_shorten(about, text_bytes(about) - (need - most)))
-            for each, about, need, most in zip(servers, abouts, needs, rooms, strict=True)
-        ]
-        return "\n".join(found)
-    shown = sum(size + text_bytes(_FURTHER.format(len(servers))) <= room for size in least)
+        needs = [text_bytes(each.line(about)) - size for each, about, size in zip(servers, abouts, bare, strict=True)]
+        missing = [need - most for need, most in zip(needs, shares(needs, left), strict=True)]
+        shorter = [_shorten(about, text_bytes(about) - less) for about, less in zip(abouts, missing, strict=True)]
+        return "\n".join(each.line(about) for each, about in zip(servers, shorter, strict=True))
+    most = room - text_bytes(_FURTHER.format(len(servers)))
+    shown = sum(size <= most for size in accumulate(size + 1 for size in bare))
     found = [each.line("") for each in servers[:shown]]
     further = _FURTHER.format(len(servers) - shown)
     return "\n".join([*found, further] if shown or text_bytes(further) < room else found)

@@ -64,9 +64,8 @@ def merge_in_steps(
             part.doubts = yield from doubts_of_upstream(part)
         merged.append(part)
     names = NameTable(merged)
-    warnings: list[str] = []
-    for part in merged:
-        warnings += [*part.warnings, *(part.doubts or () if part.name in heard else ())]
+    doubts = {part.name: part.doubts or () for part in merged if part.name in heard}
+    warnings = [text for part in merged for text in (*part.warnings, *doubts.get(part.name, ()))]
     return Catalog(
         merged,
         names,

@@ -196,8 +196,7 @@ class ProfileRules:
 
     def new_name(self, names: Collection[str]) -> str | None:
         """The name that it is given; None: it keeps its own."""
-        renamed = self.profile.rename
-        return next((renamed[name] for name in names if name in renamed), None) if renamed else None
+        return next((new for name in names if (new := self.profile.rename.get(name)) is not None), None)
 
 
 MAX_REASON: Final = 300

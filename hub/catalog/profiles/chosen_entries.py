@@ -173,14 +173,12 @@ class ToolChoice:
     @property
     def warnings(self) -> list[str]:
         """Sentences for the operator."""
-        told = {
-            "left out, since an argument of theirs cannot be fixed": self._hidden,
-            "left out, since a fixed argument of theirs has no value": self._unread,
-            "calls will probably be refused, since a fixed argument does not fit": self._misfits,
-        }
-        return [
-            f"profile {self._rules.name}: {what}: {join_some(each, MAX_TOLD)}" for what, each in told.items() if each
-        ]
+        told = (
+            ("left out, since an argument of theirs cannot be fixed", self._hidden),
+            ("left out, since a fixed argument of theirs has no value", self._unread),
+            ("calls will probably be refused, since a fixed argument does not fit", self._misfits),
+        )
+        return [f"profile {self._rules.name}: {what}: {join_some(each, MAX_TOLD)}" for what, each in told if each]
 
     def take(self, tool: VisibleEntry, own: Sequence[str], meant: Sequence[str], sign_in: SignInTool) -> None:
         """Look at one tool, which has the names `own`; `meant` are those that the configuration gives it. While its
@@ -229,21 +227,15 @@ def rename_parts(
     before renaming."""
     if not rules.profile.rename:
         return list(parts), []
-    used: set[str] = set()
-    for part in parts:
-        used.update(each.visible for each in part.choice.tools)
+    used = {each.visible for part in parts for each in part.choice.tools}
     wanted = {old: new for part in parts for old, new in part.choice.wanted.items()}
     holding = {old: new for old, new in wanted.items() if new not in used}
     ignored = sorted({new for new in wanted.values() if new in used})
-    warnings = []
-    if ignored:
-        warnings.append(
-            f"profile {rules.name}: tools are not renamed, because others have the names: {quote_some(ignored)}"
-        )
     yield STEP
     renamed = []
     for part in parts:
         renamed.append(part.rename(holding))
         if renamed[-1] is not part:
             yield len(part.choice.tools)
-    return renamed, warnings
+    warning = f"profile {rules.name}: tools are not renamed, because others have the names: {quote_some(ignored)}"
+    return renamed, [warning] if ignored else []

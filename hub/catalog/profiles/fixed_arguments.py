@@ -176,15 +176,10 @@ def _members(value: Raw | None) -> dict[str, Raw]:
 def _mentions(value: Raw, words: Collection[str]) -> bool:
     """True if any text or key in `value` is one of `words`, or if it cannot be read."""
     try:
-        found = msgspec.json.decode(value)
+        texts = (text for each in _walk(value) for text in (each if isinstance(each, dict) else (each,)))
+        return any(isinstance(text, str) and text in words for text in texts)
     except READ_ERRORS:
         return True
-    return any(
-        text in words
-        for each in _walk(found)
-        for text in (each if isinstance(each, dict) else (each,))
-        if isinstance(text, str)
-    )
 
 
 def _needs(reference: str, names: Collection[str], *, is_named: bool) -> bool:
@@ -200,17 +195,16 @@ def _needs(reference: str, names: Collection[str], *, is_named: bool) -> bool:
 def _references_in(schema: Raw) -> Iterator[str]:
     """The references in a schema that can be read; in one that cannot, that to the whole of it."""
     try:
-        found = msgspec.json.decode(schema)
+        for each in _walk(schema):
+            if isinstance(each, dict):
+                yield from (text for key in _REFERENCES if isinstance(text := each.get(key), str))
     except READ_ERRORS:
         yield "#"
-        return
-    for each in _walk(found):
-        if isinstance(each, dict):
-            yield from (text for key in _REFERENCES if isinstance(text := each.get(key), str))
 
 
-def _walk(value: Any) -> Iterator[Any]:
-    left = [value]
+def _walk(value: Raw) -> Iterator[Any]:
+    """All values within JSON."""
+    left = [msgspec.json.decode(value)]
     while left:
         each = left.pop()
         yield each

@@ -64,19 +64,20 @@ def doubts_of_profile(
     met = frozenset[str]().union(*(part.choice.met for part in chosen))
     hints = _Hints(rules, chosen, known.parts)
     sentences: list[str] = []
+
+    def means_nothing(entry: str, name: str) -> bool:
+        """True if no tool is called so, and no server that is away may have one; entries of no server are told where
+        the configuration is read."""
+        is_of_a_server = "__" not in literal_start(entry.removeprefix("!")) or all_servers.fit(entry)
+        return name != "*" and name not in met and not waiting.fit(entry) and is_of_a_server
+
     for setting, what in _WHAT.items():
-        lost = [
-            each
-            for each in getattr(rules.profile, setting)
-            if (meant := each.removeprefix("!") if setting in _GLOBS else each) != "*"
-            and meant not in met
-            and not waiting.fit(each)
-            and ("__" not in literal_start(each.removeprefix("!")) or all_servers.fit(each))  # else it is of nobody
-        ]
-        yield len(getattr(rules.profile, setting))
+        entries = dict.fromkeys(getattr(rules.profile, setting))
+        lost = [each for each in entries if means_nothing(each, each.removeprefix("!") if setting in _GLOBS else each)]
+        yield len(entries)
         if lost:
             yield from hints.read()
-            sentences += yield from _sentence_about(what, list(dict.fromkeys(lost)), hints.of)
+            sentences += yield from _sentence_about(what, lost, hints.of)
     if not any(part.entries(Kind.TOOL, ui=False) for part in chosen):
         sentences[:0] = _why_nothing(rules, known, chosen, met, is_any_away=bool(away))
     return ProfileDoubts(rules, known, tuple(f"profile {rules.name}: {sentence}" for sentence in sentences))
@@ -164,19 +165,16 @@ class _Hints:
 
     def _server_out_of_view(self, name: str) -> str:
         choice = NameChoice((name,))
-        for part in self._others:
-            fits = starts_of([part.rule], [part.budget]).fit(name)
-            if fits and any(each.visible in choice for each in part.shown[Kind.TOOL]):
-                return part.name
-        return ""
+        fitting = (part for part in self._others if starts_of([part.rule], [part.budget]).fit(name))
+        return next(
+            (part.name for part in fitting if any(each.visible in choice for each in part.shown[Kind.TOOL])), ""
+        )
 
     def _of_glob(self, glob: str) -> str:
         """The same glob behind the id of a server, if it means names as that server itself has them."""
         choice = NameChoice((glob,))
-        for part in self._sources:
-            if any(each.original in choice for each in part.shown[Kind.TOOL]):
-                return f"{part.sid}__{glob}"
-        return ""
+        meant = (part.sid for part in self._sources if any(each.original in choice for each in part.shown[Kind.TOOL]))
+        return next((f"{sid}__{glob}" for sid in meant), "")
 
     def _near(self, name: str) -> str:
         """The name most like it: among those of the server whose id begins it, or else of all."""

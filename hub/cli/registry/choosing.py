@@ -6,10 +6,11 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from config.errors import EditError
 from config.registry.entry import words_without_answers
 from config.registry.server_json import LATEST, one_line
 from config.registry.ways import Way, ways_of
-from hub.cli.desk import EX_FAILED, Desk, UsageError, ask
+from hub.cli.desk import Desk, UsageError, ask
 from hub.cli.registry.client import RegistryFailed
 from hub.cli.registry.lookup import Found
 from hub.wire.printable import printable
@@ -17,21 +18,19 @@ from hub.wire.printable import printable
 MAX_ASKED: Final = 5
 
 
-class NotAdded(Exception):
+class NotAdded(EditError):
     """The server is not added, and nothing was written. The text says why."""
 
 
 def report_failures(command: Callable[..., int], *, advises: bool = False) -> Callable[..., int]:
-    """The same command, whose failures to reach a registry, and refusals, are exit codes. `advises`: it says how a
-    server is added without one."""
+    """The same command, whose failures to reach a registry are exit codes. `advises`: it says how a server is added
+    without one."""
 
     def run(options: Desk, *given: Any) -> int:
         try:
             return command(options, *given)
         except RegistryFailed as error:
             return options.output.fail(error.code, f"{error}{error.advice if advises else ''}")
-        except NotAdded as error:
-            return options.output.fail(EX_FAILED, str(error))
 
     return run
 

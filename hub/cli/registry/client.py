@@ -78,16 +78,6 @@ class Registry(Struct, frozen=True, repr_omit_defaults=True):
         return RegistryFailed(f"cannot reach registry {self.name}: {why}", why=why, registry=self.name)
 
 
-class Matches(Struct, frozen=True):
-    """The result of a search."""
-
-    servers: list[Listed]
-    more: bool
-    """True if there are more than were asked for."""
-    unreadable: int
-    """Entries that could not be read."""
-
-
 def run(ask: Callable[["Client"], Awaitable[T]], screen: Screen | None = None) -> T:
     """The result of `ask`, with a client of its own. `screen`: where it is shown what is waited for.
 
@@ -155,8 +145,8 @@ class Client:
         self.asked: list[str] = []
         """The registries whose answers are waited for."""
 
-    async def search(self, registry: Registry, text: str) -> Matches:
-        """The servers whose names hold `text`, in their newest versions.
+    async def search(self, registry: Registry, text: str) -> RegistryPage:
+        """The first pages, as one, of servers whose names hold `text`, in their newest versions.
 
         Raises:
             RegistryFailed: it does not say.
@@ -167,10 +157,10 @@ class Client:
             page = await self._page(registry, text, cursor)
             found += page.servers
             unreadable += page.unreadable
-            if not page.next_cursor or page.next_cursor == cursor:
-                return Matches(found, False, unreadable)
-            cursor = page.next_cursor
-        return Matches(found, True, unreadable)
+            cursor = page.next_cursor if page.next_cursor != cursor else ""
+            if not cursor:
+                break
+        return RegistryPage(tuple(found), unreadable, cursor)
 
     async def version(self, registry: Registry, name: str, version: str) -> Listed | None:
         """One version of a server; None: there is none.

@@ -8,7 +8,7 @@ from config.registry.server_json import Listed, one_line
 from config.registry.ways import kinds_of
 from hub.cli.desk import Desk, Output, UsageError
 from hub.cli.registry.choosing import report_failures
-from hub.cli.registry.client import Matches, Registry, RegistryFailed, run_all
+from hub.cli.registry.client import Registry, RegistryFailed, run_all
 from hub.cli.registry.lookup import Known
 from hub.cli.render.blocks import Table
 
@@ -28,9 +28,11 @@ def search(options: Desk) -> int:
         return output.fail(EX_UNAVAILABLE, f"{_together(failed)}{failed[0].advice}")
     for error in failed:
         output.warn(str(error))
-    found = [(each, said) for each, said in zip(registries, answers, strict=True) if isinstance(said, Matches)]
+    found = [
+        (each, said) for each, said in zip(registries, answers, strict=True) if not isinstance(said, RegistryFailed)
+    ]
     rows = [(registry, each) for registry, matches in found for each in matches.servers if _has(each, words)]
-    more = any(matches.more for _, matches in found)
+    more = any(matches.next_cursor for _, matches in found)
     output.set(servers=[_object_of_match(registry, each) for registry, each in rows], more=more)
     _show_found(rows, " ".join(words), several=len(registries) > 1, more=more, output=output)
     for registry, matches in found:

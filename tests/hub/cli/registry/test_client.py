@@ -5,7 +5,8 @@ import json
 import pytest
 import trio
 
-from hub.cli.registry.client import MAX_BODY_BYTES, MAX_PAGES, Client, Matches, Registry, RegistryFailed
+from config.registry.server_json import RegistryPage
+from hub.cli.registry.client import MAX_BODY_BYTES, MAX_PAGES, Client, Registry, RegistryFailed
 from tests.support.http_peer import HttpPeer, http_peer
 from tests.support.registry_entries import EXAMPLES
 from tests.support.registry_server import Answer, RegistryServer, registry_server
@@ -43,18 +44,18 @@ async def test_pages_have_an_end(recorded):
         recorded.add({"name": f"a/files{number}", "version": "1.0.0", "description": ""})
     client, registry = client_of(recorded)
     found = await client.search(registry, "files")
-    assert (len(found.servers), found.more) == (MAX_PAGES, True)
+    assert (len(found.servers), bool(found.next_cursor)) == (MAX_PAGES, True)
     assert len(recorded.asked) == MAX_PAGES
     recorded.page = 3
     found = await client.search(registry, "files")
-    assert (len(found.servers), found.more) == (MAX_PAGES + 3, False)
+    assert (len(found.servers), bool(found.next_cursor)) == (MAX_PAGES + 3, False)
 
 
 async def test_a_cursor_that_does_not_move_is_the_end(recorded):
     page = {"servers": [{"server": {}}], "metadata": {"nextCursor": "x"}}
     recorded.faults["/v0.1/servers"] = Answer(body=json.dumps(page).encode())
     client, registry = client_of(recorded)
-    assert await client.search(registry, "files") == Matches([], False, 2)
+    assert await client.search(registry, "files") == RegistryPage((), 2, "")
     assert len(recorded.asked) == 2
 
 
