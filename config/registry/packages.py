@@ -32,7 +32,7 @@ class NotRunnable(ValueError):
 
 
 def refuse_variable(name: str, *, fixed: bool) -> None:
-    """Refuse what is no variable, and one that decides which code runs if its value is `fixed` by the publisher.
+    """Refuse what is no variable, and one whose value, `fixed` by the publisher, decides which code runs.
 
     Raises:
         NotRunnable: it is refused.
@@ -44,11 +44,7 @@ def refuse_variable(name: str, *, fixed: bool) -> None:
 
 
 def refuse_header(name: str) -> None:
-    """Refuse what is no header, and those that belong to the connection.
-
-    Raises:
-        NotRunnable: it is refused.
-    """
+    """Refuse what is no header, and those that belong to the connection. Raises: NotRunnable."""
     if not _HEADER.fullmatch(name) or len(name) > 128:
         raise NotRunnable("a header has a name that no header can have")
     if _OF_THE_CONNECTION.fullmatch(name):
@@ -56,11 +52,7 @@ def refuse_header(name: str) -> None:
 
 
 def refuse_unseen(text: str | None, what: str) -> None:
-    """Refuse a fixed text with characters that nobody sees, since a person judges it by its looks.
-
-    Raises:
-        NotRunnable: it has some.
-    """
+    """Refuse a fixed text with characters that nobody sees: a person judges by looks. Raises: NotRunnable."""
     if text is not None and not text.isprintable():
         raise NotRunnable(f"{what} holds characters that cannot be printed")
 

@@ -202,11 +202,7 @@ class PublishedServer(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def read_server(value: Any) -> PublishedServer:
-    """The server that an object describes.
-
-    Raises:
-        Unreadable: it is not a server.json, or holds more than any needs.
-    """
+    """The server that an object describes. Raises: Unreadable."""
     try:
         server = msgspec.convert(without_nulls(value), PublishedServer)
     except (msgspec.ValidationError, RecursionError) as error:
@@ -275,11 +271,7 @@ def versions_path(name: str) -> str:
 
 
 def read_listed(value: Any) -> Listed:
-    """One server of an answer.
-
-    Raises:
-        Unreadable: it is none.
-    """
+    """One server of an answer. Raises: Unreadable."""
     if not isinstance(value, dict):
         raise Unreadable("it is no entry of a registry")
     said = _object(_object(value.get("_meta")).get(OFFICIAL_META))
@@ -293,11 +285,7 @@ def read_listed(value: Any) -> Listed:
 
 
 def read_page(value: Mapping[str, Any]) -> RegistryPage:
-    """A page of servers, without those that cannot be read.
-
-    Raises:
-        Unreadable: it is none.
-    """
+    """A page of servers, without those that cannot be read. Raises: Unreadable."""
     if "servers" not in value:
         raise Unreadable("it has no servers")
     entries = [] if value["servers"] is None else value["servers"]  # null is an empty list, as some write it

@@ -151,11 +151,7 @@ def _refuse_unseen_texts(templates: Sequence[ArgumentTemplate]) -> None:
 
 
 def _words(arguments: Sequence[Argument], runner: str) -> list[str]:
-    """Fixed arguments as words.
-
-    Raises:
-        NotRunnable: one is not fixed.
-    """
+    """Fixed arguments as words. Raises: NotRunnable."""
     found: list[str] = []
     for each in arguments:
         if each.variables or (each.value is None and (each.type == "positional" or each.default or each.is_required)):
@@ -211,11 +207,7 @@ def _variable(argument: Argument, value: str) -> KeyValue:
 
 
 def _refuse_mount(argument: Argument, template: str) -> None:
-    """Refuse a mount unless it binds one folder that the user types.
-
-    Raises:
-        NotRunnable: it is refused.
-    """
+    """Refuse a mount unless it binds one folder that the user types. Raises: NotRunnable."""
     parts = [part.partition("=") for part in template.split(",")]
     options = {_MOUNT_ALIASES.get(key, key): value for key, _, value in parts}
     source = options.get("source", "")

@@ -62,10 +62,7 @@ class VisibleEntry(Struct, frozen=True):
 
 class UpstreamEntries:
     """The entries of one upstream under the names of the common endpoint or of its own (`/mcp/<name>`), once they were
-    `read`.
-
-    `common`: the entries of the common endpoint, of which these are its own.
-    """
+    `read`. `common`: the entries of the common endpoint, of which these are its own."""
 
     def __init__(
         self,

@@ -117,10 +117,8 @@ def one_line(title: str) -> str:
 
 
 def join(sections: Sequence[tuple[str, str]], room: int = MAX_INSTRUCTIONS) -> str:
-    """Instructions of several servers, each text below its heading, in at most `room` bytes.
-
-    They share these fairly: a short text stays whole, and what it leaves is for those that are longer.
-    """
+    """Instructions of several servers, each text below its heading, in at most `room` bytes. They share these fairly: a
+    short text stays whole, and what it leaves is for those that are longer."""
     heads = [f"# {heading}{_GAP}" for heading, _ in sections]
     fixed = [len((head + _GAP).encode()) for head in heads]
     needs = [len(text.encode()) for _, text in sections]

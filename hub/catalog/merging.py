@@ -83,10 +83,8 @@ def merge(snapshots: Iterable[Snapshot], rules: Rules, claims: UriClaims, **opti
 
 def choose(base: Catalog, view: View, rules: ProfileRules, previous: Catalog | None) -> Generator[int, None, Catalog]:
     """The catalogue of `view`, whose profile chooses from `base`; `previous` saves work. Pauses between tools, and
-    yields the number of those it has looked at.
-
-    Its warnings are about the profile; those of `base` are not repeated.
-    """
+    yields the number of those it has looked at. Its warnings are about the profile; those of `base` are not
+    repeated."""
     making = base.making
     known = {} if previous is None else {part.name: part for part in previous.parts}
     budget = rules.profile.name_budget or making.rules.budget

@@ -149,10 +149,8 @@ class UriClaims:
     # --- configuration ---
 
     def configure(self, names: Sequence[str], *, aliases: Mapping[str, str], bare: str | None) -> None:
-        """Take the upstreams in configuration order. Claims of others are released, or move with a rename.
-
-        `aliases` maps former names to present ones. `bare` is the upstream with prefix "", whose URIs are its own.
-        """
+        """Take the upstreams in configuration order. Claims of others are released, or move with a rename. `aliases`
+        maps former names to present ones. `bare` is the upstream with prefix "", whose URIs are its own."""
         for old in [name for name in self._holdings if name not in names]:
             new = aliases.get(old)
             self._move(old, new if new in names and new not in self._holdings else None)
@@ -269,10 +267,8 @@ class UriClaims:
     # --- resolving ---
 
     def owner(self, uri: str) -> str | None:
-        """The upstream that owns `uri`: by exact claim, else by a claimed template that may expand to it.
-
-        No two upstreams hold templates whose literal prefixes overlap, so the first that matches is the only one.
-        """
+        """The upstream that owns `uri`: by exact claim, else by a claimed template that may expand to it. No two
+        upstreams hold templates whose literal prefixes overlap, so the first that matches is the only one."""
         owner = self._owners.get(uri)
         scheme = scheme_of(uri)
         if owner is None and _exclusive(scheme):
@@ -287,10 +283,8 @@ class UriClaims:
         return match[1] if match is not None and match[0] == upstream else text
 
     def resolve(self, uri: str) -> list[tuple[str, str]]:
-        """The upstreams that answer for `uri`, with their own form of it, best first.
-
-        Several only where several share it (`file`, `http`): the next is asked when one does not have it.
-        """
+        """The upstreams that answer for `uri`, with their own form of it, best first. Several only where several share
+        it (`file`, `http`): the next is asked when one does not have it."""
         if (match := untag(uri, self._known)) is not None:
             return [match]
         if (owner := self.owner(uri)) is not None:

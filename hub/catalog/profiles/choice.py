@@ -125,10 +125,8 @@ class ProfileChoice:
         self._by_label = {label: name for name, profile in self.profiles.items() for label in profile.hosts}
 
     def choose(self, place: View, label: str, named: str = "") -> View:
-        """The view of a host with this label at `place`; `named`: the profile that its token or its user names.
-
-        A profile that was named and is no more shows nothing.
-        """
+        """The view of a host with this label at `place`; `named`: the profile that its token or its user names. A
+        profile that was named and is no more shows nothing."""
         return self._modes.view_for(self.choose_whole(place, label, named), label)
 
     def choose_whole(self, place: View, label: str, named: str = "") -> View:

@@ -174,10 +174,8 @@ _FIRST: Final = 1e6
 
 
 def near_names(name: str, known: Iterable[str], most: int = 3) -> list[str]:
-    """The names among `known` that are most like `name`, which nobody has: a slip of the pen; [], if all are unlike.
-
-    By the letters and the pairs of letters that both have: some 10 us for each.
-    """
+    """The names among `known` that are most like `name`, which nobody has: a slip of the pen; [], if all are unlike. By
+    the letters and the pairs of letters that both have: some 10 us for each."""
     parts = _grams(name) | {*name[:MAX_NAME_CHARS].lower()}
     ranked = []
     for each in known:

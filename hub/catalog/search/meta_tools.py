@@ -141,11 +141,7 @@ class BadMetaCall(Exception):
 
 
 def read_meta_call(given: Raw | None) -> MetaCall:
-    """The call that a meta call with the arguments `given` is.
-
-    Raises:
-        BadMetaCall: it is none.
-    """
+    """The call that a meta call with the arguments `given` is. Raises: BadMetaCall."""
     members = peek_object(given)
     name = peek_str(members.get("name"))
     if not name:

@@ -42,10 +42,8 @@ def words(text: str) -> Iterator[str]:
 
 
 def query_words(text: str, known: Container[str]) -> dict[str, float]:
-    """The words by which a query is answered, and how much each counts: no fillers, unless there is nothing else.
-
-    Of `GitHub` the parts count only if the whole is not `known`.
-    """
+    """The words by which a query is answered, and how much each counts: no fillers, unless there is nothing else. Of
+    `GitHub` the parts count only if the whole is not `known`."""
     found: dict[str, float] = {}
     fillers: dict[str, float] = {}
     for whole, parts in _groups(text):
@@ -76,10 +74,8 @@ def _groups(text: str) -> Iterator[tuple[str, Sequence[str]]]:
 
 @lru_cache(maxsize=MAX_STEMS)
 def stem(word: str) -> str:
-    """`word`, in lower case, without an English ending: "creates", "creating" and "creation" are "creat".
-
-    Wrong stems do no harm as long as forms of one word meet, and words that differ rarely do.
-    """
+    """`word`, in lower case, without an English ending: "creates", "creating" and "creation" are "creat". Wrong stems
+    do no harm as long as forms of one word meet, and words that differ rarely do."""
     if len(word) <= _SHORTEST_STEM:
         return word
     if word.endswith("ies") and len(word) > len("ties"):

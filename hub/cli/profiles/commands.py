@@ -134,12 +134,7 @@ def _print(output: Output, name: str, settings: dict[str, Any], said: Sequence[s
 
 
 def _remove(options: Desk) -> int:
-    """Remove it, and say what its hosts are shown; the exit code.
-
-    Raises:
-        UsageError: there is no such profile.
-        EditError: it cannot be edited for certain.
-    """
+    """Remove it, and say what its hosts are shown; the exit code. Raises: UsageError, EditError."""
     output = options.output
     name = options.name
     profiles = options.loaded.config.profiles

@@ -176,11 +176,7 @@ class Evidence(Struct, frozen=True):
         return [label for label in found if label != OWN_LABEL]
 
     def refuse_unknown(self, label: str) -> None:
-        """Raise, if no host has this label.
-
-        Raises:
-            UsageError: so it is.
-        """
+        """Refuse a label that no host has. Raises: UsageError."""
         known = self.labels()
         if label in known:
             return

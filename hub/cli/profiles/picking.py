@@ -134,11 +134,7 @@ def _in_editor(options: Desk, evidence: Evidence, listed: ListToPick, editor: li
 
 
 def _write(options: Desk, evidence: Evidence, listed: ListToPick, found: Picked) -> int:
-    """Write what was chosen, or say why nothing is written; the exit code.
-
-    Raises:
-        EditError: hubd.toml cannot be edited for certain.
-    """
+    """Write what was chosen, or say why nothing is written; the exit code. Raises: EditError."""
     output = options.output
     name, hosts, tools = listed.name, listed.hosts, listed.tools
     output.set(profile=name, hosts=list(hosts))
@@ -200,11 +196,7 @@ def _profile(evidence: Evidence, name: str, output: Output) -> tuple[str, Sequen
 
 
 def _is_new(name: str, near: str, output: Output) -> bool:
-    """Ask whether a name that is like another one is meant.
-
-    Raises:
-        UsageError: there is nobody to ask.
-    """
+    """Ask whether a name that is like another one is meant. Raises: UsageError."""
     text = f'there is neither a profile nor a host {name}; did you mean "{near}"?'
     if output.is_attended():
         return agreed(f"{text} Make a new profile {name}?", default=False)

@@ -67,11 +67,7 @@ def _profiles_of_hub() -> Mapping[str, Profile]:
 
 
 def _profile_of(options: Desk, name: str, refused: "CallRefused") -> str:
-    """The profile of the hosts with the label `name`.
-
-    Raises:
-        ControlFailed: there is none.
-    """
+    """The profile of the hosts with the label `name`. Raises: ControlFailed."""
     say_refused_file(options.output)
     try:
         profiles = options.loaded.config.profiles

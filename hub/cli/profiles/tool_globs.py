@@ -188,9 +188,7 @@ def say_left_out(options: Desk, name: str, values: Mapping[str, Any]) -> None:
 
 def profiles_without(profiles: Mapping[str, Profile], name: str, prefix: str) -> Iterator[tuple[str, str]]:
     """The profiles that cannot show a tool of the server `name`, each with what to add to `{whose}` settings. Pure.
-
-    `prefix`: what the visible names of its tools begin with; "": nothing, so that nobody knows them yet.
-    """
+    `prefix`: what the visible names of its tools begin with; "": nothing, so that nobody knows them yet."""
     for each, profile in profiles.items():
         wanted = []
         if profile.servers and name not in profile.servers:

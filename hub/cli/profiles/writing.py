@@ -42,12 +42,8 @@ def leave_unchanged(output: Output, why: str = "nothing was changed") -> int:
     return EX_OK
 
 
-def may_change(options: Desk, name: str, before: "Profile", settings: Mapping[str, Any]) -> bool:
-    """Show what becomes of a profile that is there, and ask whether it may, unless `--yes` says so.
-
-    Raises:
-        UsageError: there is nobody to ask.
-    """
+def may_change(options: Desk, name: str, before: Profile, settings: Mapping[str, Any]) -> bool:
+    """Show what becomes of a profile that is there, and ask whether it may without `--yes`. Raises: UsageError."""
     output = options.output
     if not output.json:
         output.show(f"the profile {name} is there already, and changes so:", *changes(name, before, settings))

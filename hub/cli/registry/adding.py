@@ -74,11 +74,7 @@ def add_listed(options: Desk, own: Mapping[str, Any]) -> int:
 
 
 def settings_of(found: Found, way: Way, got: Answers, source: RegistrySource) -> dict[str, Any]:
-    """The settings, if its address may be reached.
-
-    Raises:
-        NotAdded, RegistryFailed: it may not.
-    """
+    """The settings, if its address may be reached. Raises: NotAdded, RegistryFailed."""
     try:
         settings = entry(way, got, source)
     except NotRunnable as error:
@@ -92,12 +88,7 @@ def settings_of(found: Found, way: Way, got: Answers, source: RegistrySource) ->
 
 
 def _judge_address(found: Found, way: Way, got: Answers, url: str) -> None:
-    """Raise unless a server may be reached at `url`: the user said where it is, or its registry may say so.
-
-    Raises:
-        RegistryFailed: it may not.
-        ValueError: that is no URL.
-    """
+    """Refuse an address unless the user said it, or its registry may say it. Raises: RegistryFailed, ValueError."""
     if _is_typed(way, got, url):
         return
     parts = urlsplit(url)
@@ -116,11 +107,7 @@ def _is_typed(way: Way, got: Answers, url: str) -> bool:
 
 
 def is_agreed(question: str, options: Desk, *, default: bool = True) -> bool:
-    """True if somebody says yes, or need not: with `--yes` or `--dry-run` nobody is asked.
-
-    Raises:
-        UsageError: there is nobody to ask.
-    """
+    """True if somebody says yes, or need not: with `--yes` or `--dry-run` nobody is asked. Raises: UsageError."""
     if options.yes or options.dry_run:
         return True
     if not options.output.is_attended():
@@ -129,11 +116,7 @@ def is_agreed(question: str, options: Desk, *, default: bool = True) -> bool:
 
 
 def refuse_deleted(found: Found) -> None:
-    """Refuse a version that its registry has no more for anybody.
-
-    Raises:
-        NotAdded: it is such a one.
-    """
+    """Refuse a version that its registry has no more for anybody. Raises: NotAdded."""
     if found.listed.status == "deleted":
         server = found.listed.server
         raise NotAdded(

@@ -25,11 +25,7 @@ def absolute(path: str) -> str:
 
 
 def read_inputs(pairs: Sequence[str], way: Way) -> dict[str, list[str]]:
-    """The values of `--input`, checked.
-
-    Raises:
-        UsageError: one is for nothing, or will not do.
-    """
+    """The values of `--input`, checked. Raises: UsageError."""
     known = {asked.key: (slot, asked) for slot, asked in all_asked(way.slots)}
     found: dict[str, list[str]] = {}
     for pair in pairs:

@@ -79,11 +79,8 @@ class Registry(Struct, frozen=True, repr_omit_defaults=True):
 
 
 def run(ask: Callable[["Client"], Awaitable[T]], screen: Screen | None = None) -> T:
-    """The result of `ask`, with a client of its own. `screen`: where it is shown what is waited for.
-
-    Raises:
-        RegistryFailed: as `ask` does.
-    """
+    """The result of `ask`, with a client of its own. `screen`: where it is shown what is waited for. Raises:
+    RegistryFailed."""
 
     async def ask_and_say() -> T:
         client = Client(Fetcher(os.environ, timeout_s=TIMEOUT_S, max_body_bytes=MAX_BODY_BYTES))
@@ -146,11 +143,8 @@ class Client:
         """The registries whose answers are waited for."""
 
     async def search(self, registry: Registry, text: str) -> RegistryPage:
-        """The first pages, as one, of servers whose names hold `text`, in their newest versions.
-
-        Raises:
-            RegistryFailed: it does not say.
-        """
+        """The first pages, as one, of servers whose names hold `text`, in their newest versions. Raises:
+        RegistryFailed."""
         found: list[Listed] = []
         unreadable, cursor = 0, ""
         for _ in range(MAX_PAGES):
@@ -183,11 +177,7 @@ class Client:
         return found
 
     async def versions(self, registry: Registry, name: str) -> list[Listed]:
-        """All versions of a server that can be read, deleted ones as well.
-
-        Raises:
-            RegistryFailed: it does not say.
-        """
+        """All versions of a server that can be read, deleted ones as well. Raises: RegistryFailed."""
         answer = await self._get(registry, versions_path(name))
         if answer is None:
             await self._page(registry, name)  # it is no registry, if it has no list
@@ -195,11 +185,7 @@ class Client:
         return [each for each in _read_page(registry, answer).servers if each.server.name == name]
 
     async def judge(self, registry: Registry, url: str) -> None:
-        """Raise unless a server may be reached at `url`, which the registry said.
-
-        Raises:
-            RegistryFailed: it may not.
-        """
+        """Raise unless a server may be reached at `url`, which the registry said. Raises: RegistryFailed."""
         try:
             await self._fetcher.judge(url, registry.allowed)
         except FetchFailed as error:

@@ -28,18 +28,15 @@ def search(options: Desk) -> int:
         return output.fail(EX_UNAVAILABLE, f"{_together(failed)}{failed[0].advice}")
     for error in failed:
         output.warn(str(error))
-    found = [
-        (each, said) for each, said in zip(registries, answers, strict=True) if not isinstance(said, RegistryFailed)
-    ]
-    rows = [(registry, each) for registry, matches in found for each in matches.servers if _has(each, words)]
-    more = any(matches.next_cursor for _, matches in found)
+    pairs = zip(registries, answers, strict=True)
+    found = [(registry, page) for registry, page in pairs if not isinstance(page, RegistryFailed)]
+    rows = [(registry, each) for registry, page in found for each in page.servers if _has(each, words)]
+    more = any(page.next_cursor for _, page in found)
     output.set(servers=[_object_of_match(registry, each) for registry, each in rows], more=more)
     _show_found(rows, " ".join(words), several=len(registries) > 1, more=more, output=output)
-    for registry, matches in found:
-        if matches.unreadable:
-            output.note(
-                f"{matches.unreadable} of what registry {registry.name} answered cannot be read, and is not shown"
-            )
+    for registry, page in found:
+        if page.unreadable:
+            output.note(f"{page.unreadable} of what registry {registry.name} answered cannot be read, and is not shown")
     return EX_OK
 
 

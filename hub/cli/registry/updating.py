@@ -35,11 +35,7 @@ _VERSION = re.compile(r"(?<=.)(?:@|==).*|:[^/]*$")
 
 @report_failures
 def update(options: Desk) -> int:
-    """Update one server.
-
-    Raises:
-        NotAdded, RegistryFailed, UsageError, EditError: it stays as it is.
-    """
+    """Update one server. Raises: NotAdded, RegistryFailed, UsageError, EditError."""
     output = options.output
     known = Known(options.loaded)
     settings = Draft(options.config, os.environ).settings_of(options.name)
