@@ -157,10 +157,6 @@ class Catalog:
         self.behind = join_chains(read_chain(part.snapshot.capabilities.get(EXPERIMENTAL)) for part in parts)
         """Hubs among the upstreams, and the hubs behind these."""
 
-    def __repr__(self) -> str:
-        counts = ", ".join(f"{sum(len(part.shown[kind]) for part in self.parts)} {kind.value}" for kind in Kind)
-        return f"<Catalog {self.view.name or 'of ' + str(len(self.parts))}: {counts}>"
-
     def route(self, kind: Kind, visible: str) -> Route | None:
         """The upstream whose entry is listed as `visible`, or was under a former name of the upstream."""
         return self.names.route(kind, visible)

@@ -57,9 +57,6 @@ class _UpstreamClaims(Struct):
     ordered: list[str] | None = None
     """All exact URIs in order, made when needed."""
 
-    def has(self, uri: str) -> bool:
-        return uri in self.listed or uri in self.recent
-
     def has_template_of(self, uri: str, scheme: str) -> bool:
         group = self.groups.get(scheme)
         return group is not None and group.matches(uri)
@@ -293,7 +290,7 @@ class UriClaims:
         emitters = [(name, its) for name, its in self._holdings.items() if scheme in its.schemes]
         if scheme == "file":
             emitters = [(name, its) for name, its in emitters if its.shares_files]
-        exact = [name for name, its in emitters if its.has(uri)]
+        exact = [name for name, its in emitters if uri in its.listed or uri in its.recent]
         offering = [name for name, its in emitters if name not in exact and its.has_template_of(uri, scheme)]
         names = [*exact, *offering]
         if scheme == "ui":

@@ -179,7 +179,7 @@ def _doubts_of_labels(loaded: Loaded) -> list[Diagnostic]:
     if not loaded.files or not any(profile.hosts for profile in config.profiles.values()):
         return []
 
-    doubts = doubts_about_labels(config.profiles, {each.label for each in tokens(config.access.tokens)})
+    doubts = doubts_about_labels(config.profiles, {each.host for each in tokens(config.access.tokens)})
     return [Diagnostic(loaded.files[0], None, ("profiles", name, "hosts"), text) for name, text in doubts]
 
 

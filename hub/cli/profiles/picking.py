@@ -191,16 +191,13 @@ def _profile(evidence: Evidence, name: str, output: Output) -> tuple[str, Sequen
     if not PROFILE_NAME.fullmatch(name):
         raise UsageError(f"{name!r} cannot be the name of a profile: {PROFILE_NAME_RULE}")
     near = get_close_matches(name, [*evidence.profiles, *labels, DEFAULT_PROFILE], 1, LIKE)
-    is_like = bool(near) and near[0] != name and not name.startswith(near[0])
-    return None if is_like and not _is_new(name, near[0], output) else (name, ())
-
-
-def _is_new(name: str, near: str, output: Output) -> bool:
-    """Ask whether a name that is like another one is meant. Raises: UsageError."""
-    text = f'there is neither a profile nor a host {name}; did you mean "{near}"?'
-    if output.is_attended():
-        return agreed(f"{text} Make a new profile {name}?", default=False)
-    raise UsageError(f"{text} Nothing was changed; for a new profile take a name that is less like it")
+    if near and near[0] != name and not name.startswith(near[0]):
+        text = f'there is neither a profile nor a host {name}; did you mean "{near[0]}"?'
+        if not output.is_attended():
+            raise UsageError(f"{text} Nothing was changed; for a new profile take a name that is less like it")
+        if not agreed(f"{text} Make a new profile {name}?", default=False):
+            return None
+    return name, ()
 
 
 def _before(evidence: Evidence, name: str, hosts: Sequence[str]) -> set[str]:

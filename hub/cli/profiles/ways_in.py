@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
@@ -44,21 +44,13 @@ class WrittenEntry(Struct, frozen=True):
     opens_url: bool = False
 
 
-class TokenWay(Struct, frozen=True):
-    """A token of a single host."""
-
-    name: str
-    label: str
-    profile: str
-    """The profile that it opens, and nothing else; "": it chooses none."""
-
-
 class HostWays(Struct, frozen=True):
     """All that is written down."""
 
     entries: dict[str, tuple[WrittenEntry, ...]] = {}
     """By the host whose file it is."""
-    tokens: tuple[TokenWay, ...] = ()
+    tokens: tuple[AccessToken, ...] = ()
+    """Tokens of single hosts, each with its label."""
 
 
 def ways_in(options: Desk, hosts: list[str]) -> HostWays:
@@ -111,13 +103,13 @@ def _say(words: list[str], option: str) -> str:
     return found
 
 
-def tokens(configured: Sequence[AccessToken]) -> Iterator[TokenWay]:
+def tokens(configured: Sequence[AccessToken]) -> Iterator[AccessToken]:
     """The tokens of `hubd token new`, as far as they can be read, and those of the configuration."""
     with suppress(StateUnreadable):
         for name, kept in TOKENS.read(tokens_path()).items():
-            yield TokenWay(name, kept.host or name, kept.profile)
+            yield AccessToken(name=name, host=kept.host or name, profile=kept.profile)
     for each in configured:
-        yield TokenWay(each.name, each.host or each.name, each.profile)
+        yield structs.replace(each, host=each.host or each.name)
 
 
 MAX_SAID: Final = 6
@@ -195,7 +187,7 @@ def _when_detached(name: str, label: str, title: str, status: Status, ways: Host
                 f"install {label}` writes it), `--profile {name}`, or the URL /mcp/~{name}"
             )
             return
-    tokens = [each for each in ways.tokens if each.label == label]
+    tokens = [each for each in ways.tokens if each.host == label]
     entries = ways.entries.get(label, ())
     said = [_when_entry_starts(name, label, title, each) for each in entries]
     for token in tokens:

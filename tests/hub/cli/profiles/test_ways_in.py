@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from config.hosts.facts import all_hosts
-from hub.cli.profiles.ways_in import MAX_SAID, HostWays, TokenWay, WrittenEntry, arrivals, entry_of
+from config.tables.access import AccessToken
+from hub.cli.profiles.ways_in import MAX_SAID, HostWays, WrittenEntry, arrivals, entry_of
 from hub.control.answers import HostRow, Status
 
 pytestmark = pytest.mark.covers("EP-10")
@@ -87,9 +88,9 @@ def test_a_host_without_the_hub_and_one_that_nobody_knows():
 
 
 def test_tokens_come_before_labels():
-    (found,) = said("agent", tokens=[TokenWay("laptop", "agent", "other")])
+    (found,) = said("agent", tokens=[AccessToken(name="laptop", host="agent", profile="other")])
     assert "the token laptop opens the profile other and nothing else" in found
-    (found,) = said("agent", tokens=[TokenWay("laptop", "agent", "")])
+    (found,) = said("agent", tokens=[AccessToken(name="laptop", host="agent")])
     assert "with its token laptop it will be shown the profile mine when it comes" in found
 
 
