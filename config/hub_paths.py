@@ -2,7 +2,7 @@
 
 import logging
 import os
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +11,7 @@ from config.directories import NotPrivate
 from config.errors import ConfigError
 
 log = logging.getLogger("hubd.config")
+_warn_once = cache(log.warning)
 SECRETS_FILE: Final = "secrets.json"
 """Its name in the state directory."""
 MAX_SOCKET_BYTES: Final = 107
@@ -46,94 +47,8 @@ def state_dir() -> Path:
     except NotPrivate as error:
         if os.path.lexists(path):
             raise ConfigError(str(error)) from None
-        _warn_once(str(error))
+        _warn_once("%s; nothing will be remembered", str(error))
         return Path(path)
-
-
-@cache
-def _warn_once(why: str) -> None:
-    """Say that there is no state directory, at the first of many looks."""
-    log.warning("%s; nothing will be remembered", why)
-
-
-def socket_path() -> Path:
-    """The unix socket that speaks MCP."""
-    return _socket("hubd.sock")
-
-
-def control_path() -> Path:
-    """The unix socket of `hubd status` and its like."""
-    return _socket("control.sock")
-
-
-def lock_path() -> Path:
-    """Locked by the daemon for as long as it lives."""
-    return runtime_dir() / "hubd.lock"
-
-
-def token_path() -> Path:
-    """The bearer token of the HTTP listener."""
-    return state_dir() / "token"
-
-
-def tokens_path() -> Path:
-    """The tokens of single hosts, as hashes (`hub.downstream.access.host_tokens`)."""
-    return state_dir() / "tokens.json"
-
-
-def key_path() -> Path:
-    """The keys that seal cursors."""
-    return state_dir() / "keys"
-
-
-def state_path() -> Path:
-    """The file of `config.saved_state.Memory`."""
-    return state_dir() / "memory.json"
-
-
-def usage_path() -> Path:
-    """The record of which tools are called (`hub.link.tool_usage`)."""
-    return state_dir() / "usage.json"
-
-
-def catalogue_dir() -> Path:
-    """The directory of upstreams' last known lists (`upstreams.inventory.last_known`)."""
-    return state_dir() / "catalogue"
-
-
-def sessions_path() -> Path:
-    """The file of what legacy sessions over HTTP have set, beyond what their ids say."""
-    return state_dir() / "sessions.json"
-
-
-def backup_dir() -> Path:
-    """Files as they were before hubd edited them."""
-    return state_dir() / "backups"
-
-
-def install_records_path() -> Path:
-    """The records of what `config.hosts.install` put into files of hosts."""
-    return state_dir() / "installed.json"
-
-
-def originals_path() -> Path:
-    """The records of what `config.hosts.originals` turned off or took out in files of hosts."""
-    return state_dir() / "originals.json"
-
-
-def had_before_path() -> Path:
-    """The servers that hosts had before an import, with their own choices of tools (`config.hosts.remembered`)."""
-    return state_dir() / "had_before.json"
-
-
-def trust_path() -> Path:
-    """The project files that the user allowed."""
-    return state_dir() / "trust.json"
-
-
-def secrets_path() -> Path:
-    """The secrets of `hubd secret` (`config.secrets.store`)."""
-    return state_dir() / SECRETS_FILE
 
 
 def _socket(name: str) -> Path:
@@ -144,3 +59,44 @@ def _socket(name: str) -> Path:
             "name a shorter directory in HUBD_RUNTIME_DIR"
         )
     return path
+
+
+def _in_state(name: str) -> Path:
+    return state_dir() / name
+
+
+def lock_path() -> Path:
+    """Locked by the daemon for as long as it lives."""
+    return runtime_dir() / "hubd.lock"
+
+
+socket_path = partial(_socket, "hubd.sock")
+"""The unix socket that speaks MCP."""
+control_path = partial(_socket, "control.sock")
+"""The unix socket of `hubd status` and its like."""
+token_path = partial(_in_state, "token")
+"""The bearer token of the HTTP listener."""
+tokens_path = partial(_in_state, "tokens.json")
+"""The tokens of single hosts, as hashes (`hub.downstream.access.host_tokens`)."""
+key_path = partial(_in_state, "keys")
+"""The keys that seal cursors."""
+state_path = partial(_in_state, "memory.json")
+"""The file of `config.saved_state.Memory`."""
+usage_path = partial(_in_state, "usage.json")
+"""The record of which tools are called (`hub.link.tool_usage`)."""
+catalogue_dir = partial(_in_state, "catalogue")
+"""The directory of upstreams' last known lists (`upstreams.inventory.last_known`)."""
+sessions_path = partial(_in_state, "sessions.json")
+"""The file of what legacy sessions over HTTP have set, beyond what their ids say."""
+backup_dir = partial(_in_state, "backups")
+"""Files as they were before hubd edited them."""
+install_records_path = partial(_in_state, "installed.json")
+"""The records of what `config.hosts.install` put into files of hosts."""
+originals_path = partial(_in_state, "originals.json")
+"""The records of what `config.hosts.originals` turned off or took out in files of hosts."""
+had_before_path = partial(_in_state, "had_before.json")
+"""The servers that hosts had before an import, with their own choices of tools (`config.hosts.remembered`)."""
+trust_path = partial(_in_state, "trust.json")
+"""The project files that the user allowed."""
+secrets_path = partial(_in_state, SECRETS_FILE)
+"""The secrets of `hubd secret` (`config.secrets.store`)."""

@@ -49,7 +49,7 @@ def passing_place(path: str) -> tuple[str, str] | None:
 def find_installed() -> str | None:
     """The path of a `hubd` that stays, where this program itself may not; None: there is none."""
     for path in (_on_path(), os.path.expanduser("~/.local/bin/hubd")):
-        if path is not None and _is_executable(path) and passing_place(path) is None:
+        if path is not None and is_executable(path) and passing_place(path) is None:
             return path
     return None
 
@@ -90,12 +90,13 @@ def _on_path() -> str | None:
     """The first `hubd` in an absolute directory of PATH. (`shutil` would cost the shim a third of its time.)"""
     for directory in os.environ.get("PATH", "").split(os.pathsep):
         path = f"{directory}/hubd"
-        if os.path.isabs(path) and _is_executable(path):
+        if os.path.isabs(path) and is_executable(path):
             return path
     return None
 
 
-def _is_executable(path: str) -> bool:
+def is_executable(path: str) -> bool:
+    """True if there is a file at `path` that this user may execute."""
     return os.path.isfile(path) and os.access(path, os.X_OK)
 
 

@@ -24,7 +24,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from config.environment.own_file import line_for
-from config.own_program import passing_place
+from config.own_program import is_executable, passing_place
 from config.references import texts_in
 from config.secrets.detection import looks_secret
 
@@ -47,8 +47,7 @@ RUNTIMES: Final = (
 )
 """Roots of version managers, and where package runners find packages and keep them."""
 CONTAINERS: Final = (
-    *("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"),
-    "CONTAINER_HOST",
+    *("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "CONTAINER_HOST"),
 )
 PASSED: Final = (*ALWAYS, "LANGUAGE", *CERTIFICATES, *PROXIES, *DESKTOP, *CONTAINERS, *RUNTIMES)
 """The built-in patterns."""
@@ -174,9 +173,8 @@ def recording(
             left_out[name] = "its value cannot be written on one line that both hubd and systemd read alike"
         else:
             kept[name] = value
-    return Recording(
-        kept, {name: why for name, why in left_out.items() if name not in kept and not _OF_A_LOGIN.fullmatch(name)}
-    )
+    names = (name for name in left_out if name not in kept and not _OF_A_LOGIN.fullmatch(name))
+    return Recording(kept, {name: left_out[name] for name in names})
 
 
 def _lasting(path: str, environ: Mapping[str, str], commands: tuple[str, ...], left_out: dict[str, str]) -> list[str]:
@@ -220,8 +218,7 @@ def _of_projects(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _has(directory: str, command: str) -> bool:
-    path = f"{directory}/{command}"
-    return os.path.isfile(path) and os.access(path, os.X_OK)
+    return is_executable(f"{directory}/{command}")
 
 
 # --- of this shell only -----------------------------------------------------------------------------------------------

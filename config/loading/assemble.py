@@ -10,21 +10,7 @@ from typing import Any
 import msgspec
 
 from config.errors import ConfigError, Diagnostic
-from config.loading.check import (
-    problems_of_hub,
-    problems_of_oauth_in_fleet,
-    problems_of_upstream,
-    warnings_of_hub,
-    warnings_of_upstream,
-)
-from config.loading.check_profiles import (
-    problems_of_names,
-    problems_of_new_names,
-    problems_of_reserved_names,
-    warnings_of_names,
-    warnings_of_profiles,
-    warnings_of_unread,
-)
+from config.loading import check, check_profiles
 from config.loading.convert import UPSTREAM, convert, convert_known, nearest
 from config.loading.gather import ConfigFiles, Gathered, gather
 from config.loading.one_file import resolve_settings, resolve_table
@@ -118,20 +104,20 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
     if main is not None:
         values, config = convert_known(resolve_settings(main), HubConfig, main.findings, tuple)
         config = msgspec.structs.replace(config, profiles=with_given(config.profiles, main.given, main.unread))
-        for problem in problems_of_hub(config):
+        for problem in check.problems_of_hub(config):
             main.findings.wrong(problem.keys, str(problem))
-        for warning in () if main.findings.problems else warnings_of_hub(config):
+        for warning in () if main.findings.problems else check.warnings_of_hub(config):
             main.findings.warn(warning.keys, str(warning))
         origins = {keys: Origin(main.path, main.findings.line(keys), main.layer) for keys in _keys(values)}
     found = stacks(gathered.sources)
     upstreams = {name: upstream_of(stack) for name, stack in found.items()}
     check_names(found, upstreams, config.name_budget)
-    for name, problem in problems_of_oauth_in_fleet(config.replica, upstreams):
+    for name, problem in check.problems_of_oauth_in_fleet(config.replica, upstreams):
         found[name].wrong(problem.keys, str(problem))
     for name, stack in found.items():
         origins |= origins_of(name, stack)
     if main is not None:
-        for warning in (*warnings_of_profiles(config.profiles, upstreams), *warnings_of_unread(config.profiles)):
+        for warning in check_profiles.warnings_of_profiles(config.profiles, upstreams):
             main.findings.warn(warning.keys, str(warning))
     if main is not None and not upstreams and not main.findings.problems:
         main.findings.warn((), "names no upstreams; add [upstreams.NAME] with `command` or `url`")
@@ -171,13 +157,13 @@ def upstream_of(
     if len(stack.used) > 1 or below is not None or lowest:
         upstream = convert(merged, UpstreamConfig)
     mistaken = None if upstream.command or upstream.url else _mistaken(stack)
-    for problem in problems_of_upstream(upstream):
+    for problem in check.problems_of_upstream(upstream):
         if stack.is_unresolved(problem.keys):
             continue  # the value is not known yet
         if mistaken and not problem.keys:
             problem = Problem((mistaken[0],), f'{problem}; is this meant to be "{mistaken[1]}"?')
         stack.wrong(problem.keys, str(problem))
-    for warning in warnings_of_upstream(upstream):
+    for warning in check.warnings_of_upstream(upstream):
         stack.warn(warning.keys, str(warning))
     return upstream
 
@@ -223,13 +209,10 @@ def _on_defaults(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any
 def check_names(found: Mapping[str, Stack], upstreams: Mapping[str, UpstreamConfig], budget: int) -> None:
     """Add problems and warnings about names among all upstreams to the findings of those in `found`. Visible names have
     `budget` characters."""
-    for name, problem in (*problems_of_names(upstreams), *problems_of_new_names(upstreams, budget)):
+    for name, problem in check_profiles.problems_of_names(upstreams, budget):
         if name in found:
-            found[name].wrong(problem.keys, str(problem))
-    for name, problem in problems_of_reserved_names(upstreams):
-        if name in found:
-            found[name].wrong(problem.keys, str(problem), unresolved=name)
-    for name, problem in warnings_of_names(upstreams):
+            found[name].wrong(problem.keys, str(problem), unresolved=problem.unresolved)
+    for name, problem in check_profiles.warnings_of_names(upstreams):
         if name in found:
             found[name].warn(problem.keys, str(problem))
 

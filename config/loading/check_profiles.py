@@ -75,6 +75,7 @@ def warnings_of_profiles(profiles: Mapping[str, Profile], servers: Mapping[str, 
             if lost:
                 text = "no server here has tools of such names, unless a project has one that does"
                 yield Problem(("profiles", name, setting), f"{text}: {_quote_entries(lost, ids)}")
+    yield from warnings_of_unread(profiles)
 
 
 def warnings_of_unread(profiles: Mapping[str, Profile]) -> Iterator[Problem]:
@@ -201,9 +202,8 @@ def problems_of_renames(upstream: UpstreamConfig) -> Iterator[Problem]:
             yield Problem(keys, text)
 
 
-def problems_of_new_names(upstreams: Mapping[str, UpstreamConfig], budget: int) -> Iterator[tuple[str, Problem]]:
-    """Problems of `rename` beside what all upstreams are called, in visible names of `budget` characters; each with the
-    name of the upstream."""
+def _problems_of_new_names(upstreams: Mapping[str, UpstreamConfig], budget: int) -> Iterator[tuple[str, Problem]]:
+    """Problems of `rename` beside what all upstreams are called."""
     ids = {id: name for name, each in upstreams.items() for id in (name, each.prefix or name, *each.aliases)}
     for name, upstream in upstreams.items():
         prefix = name if upstream.prefix is None else upstream.prefix
@@ -218,8 +218,9 @@ def problems_of_new_names(upstreams: Mapping[str, UpstreamConfig], budget: int) 
                 yield name, Problem(keys, f"{text}; choose another name")
 
 
-def problems_of_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple[str, Problem]]:
-    """Problems of names, prefixes and aliases among all upstreams, each with the name of the upstream."""
+def problems_of_names(upstreams: Mapping[str, UpstreamConfig], budget: int) -> Iterator[tuple[str, Problem]]:
+    """Problems of names, prefixes, aliases and renamed tools among all upstreams, each with the name of the upstream.
+    Visible names have `budget` characters; an upstream with a name of the hub's own is left out."""
     taken: dict[str, str] = {}
     bare: str | None = None
     for name, upstream in upstreams.items():
@@ -236,14 +237,11 @@ def problems_of_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple
                 text = f'only one upstream can have bare names, and "{bare}" has them; leave prefix out here'
                 yield name, Problem(("prefix",), text)
             bare = bare or name
-
-
-def problems_of_reserved_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple[str, Problem]]:
-    """Names of upstreams that are the hub's own; these upstreams are left out, each with the name of the upstream."""
+    yield from _problems_of_new_names(upstreams, budget)
     for name, id, where in _claims(upstreams):
         if is_reserved(id):
             text = f'"{id}" is the name of the hub itself, so this server is left out; give it another name'
-            yield name, Problem(where, text)
+            yield name, Problem(where, text, unresolved=name)
 
 
 def warnings_of_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple[str, Problem]]:

@@ -96,11 +96,11 @@ def convert(values: dict[str, Any], type: type[T]) -> T:
 
 
 def _secret(type: type, value: Any) -> Any:
-    if type is Secret and isinstance(value, str):
-        return Secret(value)
-    if type is Secret:
+    if type is not Secret:
+        raise NotImplementedError(f"no conversion to {type.__name__}")
+    if not isinstance(value, str):
         raise TypeError("expected text in quotes")
-    raise NotImplementedError(f"no conversion to {type.__name__}")
+    return Secret(value)
 
 
 def _select_known(values: dict[str, Any], type: type[Struct], findings: Findings, place: Place) -> dict[str, Any]:
@@ -155,10 +155,8 @@ def nearest(key: str, type: type[Struct]) -> list[str]:
 _EXPECTED = re.compile(r"Expected `(?P<wanted>[^`]+)`(?: \| null)?, got `(?P<got>[^`]+)`")
 _PATH = re.compile(r" - at `\$(?P<path>[^`]*)`$")
 _WORDS: Final = {
-    "str": "text in quotes",
-    "str | null": "text in quotes",
-    "int": "a whole number",
-    "int | null": "a whole number",
+    **dict.fromkeys(("str", "str | null"), "text in quotes"),
+    **dict.fromkeys(("int", "int | null"), "a whole number"),
     "float": "a number",
     "bool": "true or false",
     "array": "a list",
@@ -172,13 +170,12 @@ def _explain(message: str, type: type[Struct]) -> tuple[Keys, str]:
     found = _PATH.search(message)
     path = re.findall(r"[A-Za-z_]\w*", found["path"]) if found else []
     message = _PATH.sub("", message)
-    if expected := _EXPECTED.match(message):
+    expected = _EXPECTED.match(message)
+    if message.startswith("Invalid enum value") or (expected and expected["wanted"] == "str | array"):
+        message = f"must be {choices(declarations(type)[path[0]].value_type)}"
+    elif expected:
         wanted, got = (_WORDS.get(word, word) for word in (expected["wanted"], expected["got"]))
         message = f"expected {wanted}, not {got}"
-        if expected["wanted"] == "str | array":
-            message = f"must be {choices(declarations(type)[path[0]].value_type)}"
-    elif message.startswith("Invalid enum value"):
-        message = f"must be {choices(declarations(type)[path[0]].value_type)}"
     return tuple(path), message
 
 

@@ -142,8 +142,8 @@ class HostEntry:
         values.update((key, value) for key, value in entry.items() if key in OUR_SETTINGS)
         values.update((key, _with_our_variables(values[key], self._host)) for key in SPELLINGS if key in values)
         self._mention_what_is_lost()
-        env_file = next((entry[key] for key in ("envFile", "env_file") if isinstance(entry.get(key), str)), None)
-        env_file = env_file and _with_our_variables(env_file, self._host)
+        files = (entry[key] for key in ("envFile", "env_file") if isinstance(entry.get(key), str))
+        env_file = _with_our_variables(next(files, None), self._host)
         env_vars = tuple(self._env_vars())
         if env_file or env_vars:
             self._spelled.setdefault("env", "envFile" if "envFile" in entry else "env_vars")
@@ -188,9 +188,9 @@ class HostEntry:
         """Headers that hosts write elsewhere: Continue below `requestOptions`, Codex by the names of variables."""
         entry = self._entry
         added: dict[str, Any] = {}
-        options = entry.get("requestOptions")
-        if isinstance(options, dict) and isinstance(options.get("headers"), dict):
-            added |= options["headers"]
+        match entry.get("requestOptions"):
+            case {"headers": dict(headers)}:
+                added |= headers
         if isinstance(named := entry.get("env_http_headers"), dict):
             added |= {name: f"${{{variable}}}" for name, variable in named.items()}
         if isinstance(variable := entry.get("bearer_token_env_var"), str):

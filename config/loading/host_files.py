@@ -104,7 +104,7 @@ def _entries(tree: Any) -> tuple[Keys, dict[str, tuple[str, Any]]]:
             if key == "mcp" and isinstance(found.get("servers"), dict):  # VS Code's settings.json
                 return (key, "servers"), _by_key(found["servers"])
             return (key,), _by_key(found)
-        if tree and all(_looks_like_entry(value) for value in tree.values()):
+        if tree and all(map(_looks_like_entry, tree.values())):
             return (), _by_key(tree)
     raise Problem((), 'holds no servers: expected {"mcpServers": {"NAME": {"command": ...}}}')
 

@@ -33,10 +33,11 @@ Keys = tuple[str, ...]
 class Problem(Exception):
     """A mistake, and the keys that lead to it. `Findings` adds the file, and the line if it is not given."""
 
-    def __init__(self, keys: Keys, text: str, *, line: int | None = None) -> None:
+    def __init__(self, keys: Keys, text: str, *, line: int | None = None, unresolved: str = "") -> None:
         super().__init__(text)
-        self.keys = keys
-        self.line = line
+        self.keys, self.line = keys, line
+        self.unresolved = unresolved
+        """As `Diagnostic.unresolved`."""
 
     def below(self, *keys: str) -> "Problem":
         """The same problem, where these keys lead to that place."""
