@@ -53,11 +53,8 @@ def make_dirs(path: str) -> None:
 
 
 def refuse_foreign_place(path: str) -> None:
-    """Raise, if `path`, which is not there, would lie in a directory or home directory of another user.
-
-    Raises:
-        OSError: as `refuse_foreign_dir`.
-    """
+    """Raise OSError, as `refuse_foreign_dir`, if `path`, which is not there, would lie in a directory or home directory
+    of another user."""
     above = os.path.dirname(os.path.abspath(path))
     while not os.path.lexists(above):
         above = os.path.dirname(above)
@@ -119,11 +116,7 @@ def private_dir(path: str) -> str:
 
 
 def _close_to_others(path: str, found: os.stat_result) -> None:
-    """Close the directory that was `found` at `path` to other users, and no directory that took its place meanwhile.
-
-    Raises:
-        NotPrivate: that cannot be done.
-    """
+    """Close the directory that was `found` at `path` to others, and none that took its place; else raise NotPrivate."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:

@@ -95,11 +95,7 @@ def read_file(path: Path, *, trusted: bool = False) -> bytes | None:
 
 
 def refuse_place(path: Path) -> None:
-    """Raise, if a file at `path`, which is not there, would lie in a directory of another user.
-
-    Raises:
-        EditError: so it would.
-    """
+    """Raise EditError, if a file at `path`, which is not there, would lie in a directory of another user."""
     try:
         refuse_foreign_place(str(path))
     except OSError as error:
@@ -184,11 +180,8 @@ def _refuse_changed(path: Path, was: bytes | None) -> None:
 
 @contextmanager
 def _directory(path: Path) -> Iterator[int]:
-    """The directory, open: what is done in it is done there, also if another one takes its place meanwhile.
-
-    Raises:
-        OSError: it cannot be opened, or belongs to another user, who could put anything into our files' places.
-    """
+    """The directory, open: what is done in it is done there, also if another one takes its place meanwhile. Raises
+    OSError also if it belongs to another user, who could put anything into our files' places."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         refuse_foreign_dir(str(path), os.fstat(descriptor))
@@ -200,11 +193,7 @@ def _directory(path: Path) -> Iterator[int]:
 @contextmanager
 def _back_up(path: Path, was: bytes | None, now: datetime | None, backups: Path | None) -> Iterator[Path | None]:
     """A copy of the file as `NAME.DATE` while the block changes the file; None: there is nothing to lose. If the block
-    fails the copy goes, or vain tries would push out the good ones; if not, the superfluous older ones go.
-
-    Raises:
-        OSError: the copy cannot be written; nothing of it is left.
-    """
+    fails the copy goes, or vain tries would push out the good ones; if not, the superfluous older ones go."""
     if not was or backups is None:
         yield None
         return

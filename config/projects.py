@@ -4,12 +4,9 @@
     .mcp.json      as Claude Code and others have it; `.hubd.toml` wins where both name an upstream
 
 A file that came with a checkout starts programs, so nothing of it counts until the user allowed exactly its content
-(`Trust`), and a hub does not even look into it before. What a hub does: `find_project` for the root of a host, then
-`Trust.allowed`, which compares bytes before it reads what they mean, and then show that host
-`base.upstreams | project.upstreams`.
-
-The user's decisions (`Trust`) stand in one small JSON file, 0600, replaced as a whole. One that cannot be read allows
-nothing: each project with the content it had when it was allowed; other content counts as never allowed.
+(`Trust`), and a hub does not even look into it before: `Trust.load_allowed` compares bytes before it reads what they
+mean. The user's decisions stand in one small JSON file, 0600, replaced as a whole; one that cannot be read allows
+nothing.
 """
 
 import errno

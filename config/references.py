@@ -67,19 +67,15 @@ def read(inner: str) -> Reference | None:
     if not colon or kind not in KINDS:
         return None
     if kind == "cmd":
-        _refuse_command(inner, text)
+        try:
+            words = shlex.split(text)
+        except ValueError as error:
+            raise Malformed(f"`${{{inner}}}` is no command line: {str(error).lower()}") from None
+        if not words or not words[0]:
+            raise Malformed(f"`${{{inner}}}` names no program: write ${{cmd:PROGRAM ARGUMENT ...}}")
     elif not is_name(text) or text in (".", ".."):
         raise Malformed(f"`${{{inner}}}` names nothing: a name is {NAME_RULE}")
     return Reference(kind, text)
-
-
-def _refuse_command(inner: str, text: str) -> None:
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise Malformed(f"`${{{inner}}}` is no command line: {str(error).lower()}") from None
-    if not words or not words[0]:
-        raise Malformed(f"`${{{inner}}}` names no program: write ${{cmd:PROGRAM ARGUMENT ...}}")
 
 
 def mark_reference(reference: Reference) -> str:

@@ -277,11 +277,7 @@ class Draft:
         raise EditError(f'there is no server "{name}"; {hint}')
 
     def _own_main(self) -> Path:
-        """The main file, which must be ours to be written.
-
-        Raises:
-            EditError: it is a host's.
-        """
+        """The main file, which must be ours to be written. Raises EditError: it is a host's."""
         if self._main_source is not None and not _is_ours(self._main_source):
             raise EditError(f"{self.main} is the file of a host and not a hubd.toml: change it there, or by hand")
         return self.main

@@ -54,7 +54,7 @@ class ConfigFiles(Struct, frozen=True, kw_only=True):
 
 
 class Gathered(ConfigFiles, frozen=True, kw_only=True):
-    """What the files hold, in the order in which their upstreams are listed."""
+    """The content of the files, in the order in which their upstreams are listed."""
 
     main: Source | None
     sources: tuple[Source, ...]

@@ -1,9 +1,8 @@
 """Translation of any host's file of MCP servers to upstream tables with our setting names.
 
-Hosts agree on the idea and on little else: they differ in the root key, the spelling of `type`, whether `command` is a
-list, `env` or `environment`, `url`, `serverUrl` or `httpUrl`, seconds or milliseconds. All of it is read here. What a
-host keeps beside that (`alwaysAllow`, `trust`, ...) is its own business and is passed over; its choice of tools is kept
-(`host_entry`).
+Hosts differ in the root key, the spelling of `type`, whether `command` is a list, `env` or `environment`, `url`,
+`serverUrl` or `httpUrl`, seconds or milliseconds. All of it is read here. What a host keeps beside that (`alwaysAllow`,
+`trust`, ...) is passed over; its choice of tools is kept (`host_entry`).
 
 Variables become ours: `{env:VAR}` of OpenCode, `${{ secrets.VAR }}` of Continue and `$VAR` of Gemini CLI mean `${VAR}`.
 """
@@ -82,11 +81,7 @@ def servers(tree: Any, findings: Findings) -> list[FieldTable]:
 
 
 def refuse_crowd(entries: Sized, root: Keys) -> None:
-    """Refuse a file of more servers than a hub can run.
-
-    Raises:
-        Problem: it is one.
-    """
+    """Raise Problem, if these are more servers than a hub can run."""
     if len(entries) > MAX_SERVERS:
         text = f"names {len(entries)} servers, and one file may name {MAX_SERVERS}; split it, or is it the right file?"
         raise Problem(root, text)

@@ -1,8 +1,8 @@
 """Reading one configuration file: its upstream tables and settings of the hub, still as the file has them.
 
-A file passes through these steps: text (`safe_reading`), a tree with lines (`document`), upstream tables by name (here
-for our TOML, `host_files` for a host's file), values with variables replaced (here). What follows needs all files and
-is the work of `assemble`. Nothing here raises: what is wrong is among the file's findings.
+The steps: text (`safe_reading`), a tree with lines (`document`), upstream tables by name (here for our TOML,
+`host_files` for a host's file), values with variables replaced (here). What follows needs all files and is the work of
+`assemble`. Nothing here raises: what is wrong is among the file's findings.
 """
 
 import os

@@ -129,11 +129,7 @@ def decode_content(path: Path, content: Content) -> str:
 
 
 def refuse_large(path: Path, size: int) -> None:
-    """Raise, if a configuration file of this name may not have so many bytes.
-
-    Raises:
-        Problem: it is larger.
-    """
+    """Raise Problem, if a configuration file of this name may not have so many bytes."""
     if size > (limit := limit_of(path)):
         shown = f"{limit >> 20} MB" if limit >= 1 << 20 else f"{limit >> 10} KB"
         raise Problem((), f"is larger than {shown}; is it the right file?")

@@ -42,11 +42,7 @@ _NUMBER: Final = re.compile(r"[-+0-9][0-9a-fA-Fx:_.]*")
 
 
 def refuse_toml(text: str) -> None:
-    """Refuse a TOML document that is too deep or too large, or has keys of too many parts.
-
-    Raises:
-        Problem: so it is, with the line.
-    """
+    """Raise Problem with the line, if a TOML document is too deep or too large, or has keys of too many parts."""
     depth = dots = entries = 0
     for match in _TOML.finditer(text):
         token = match[0]
@@ -69,11 +65,7 @@ def refuse_toml(text: str) -> None:
 
 
 def refuse_json(text: str) -> None:
-    """Refuse a JSON document, with comments or not, that is too deep or too large.
-
-    Raises:
-        Problem: so it is, with the line.
-    """
+    """Raise Problem with the line, if a JSON document, with comments or not, is too deep or too large."""
     depth = entries = 0
     for match in _JSON.finditer(text):
         token = match[0]
@@ -135,11 +127,7 @@ def refuse_yaml(text: str) -> None:
 
 
 def refuse_deep(tree: Any) -> None:
-    """Refuse a tree that is too deep: short keys of TOML within short keys add up.
-
-    Raises:
-        Problem: so it is.
-    """
+    """Raise Problem, if a tree is too deep: short keys of TOML within short keys add up."""
     level: list[Any] = [tree]
     for _ in range(MAX_DEPTH + 1):
         values = (below for each in level for below in (each.values() if isinstance(each, dict) else each))

@@ -1,12 +1,9 @@
 """`${VAR}`, `${VAR:-default}`, `${env:VAR}`, `${file:path}` in configuration values. `$${` stands for a plain `${`.
 
-In the strings of servers there are also `${secret:NAME}`, `${credential:NAME}` and `${cmd:ARGV}`. They are not replaced
-here, but marked (`config.references`): their values are read when the server starts. So are the first two in arguments
-that a profile fixes, whose values the hub reads with its configuration. A server's `${VAR}` that is not set is the
-secret of that name, if one is kept.
-
-Beside the environment there are the names that editors provide: `${userHome}`, `${/}`, and in files of a project
-`${workspaceFolder}`.
+In the strings of servers `${secret:NAME}`, `${credential:NAME}` and `${cmd:ARGV}` are not replaced here, but marked
+(`config.references`): their values are read when the server starts. So are the first two in arguments that a profile
+fixes. A server's `${VAR}` that is not set is the secret of that name, if one is kept. Editors provide further names:
+`${userHome}`, `${/}`, and in files of a project `${workspaceFolder}`.
 
 An unset variable without a default is an error, never an empty string: a server started with an empty token fails in
 ways that are hard to understand. As in a shell, the default is also used for a variable that is set but empty.
@@ -217,11 +214,7 @@ class Variables:
 
 
 def _reference(match: re.Match[str]) -> Reference | None:
-    """The reference to what is read later; None: it is of another form.
-
-    Raises:
-        Unresolved: its name or its command makes no sense.
-    """
+    """The reference to what is read later; None: it is of another form. Raises Unresolved for one without sense."""
     try:
         return None if match["inner"] is None else read(match["inner"])
     except Malformed as error:

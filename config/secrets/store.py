@@ -127,11 +127,7 @@ class SecretStore:
         return (lambda: None) if value is None else partial(self._give_to_keyring, name, value)
 
     def _note(self, name: str, value: str, stored: Stored) -> KeptSecret | None:
-        """Note in the file where a secret is kept; the note before.
-
-        Raises:
-            EditError: the file cannot be used; it was left as it is.
-        """
+        """Note in the file where a secret is kept; the note before. Raises EditError: the file cannot be used."""
         with lock_edits(self.path.parent):
             known = self._read()
             before = known.get(name)
@@ -187,21 +183,13 @@ class SecretStore:
 
 
 def check_name(name: str) -> None:
-    """Raise if no secret can have this name.
-
-    Raises:
-        EditError: none can.
-    """
+    """Raise EditError, if no secret can have this name."""
     if not is_name(name) or name in (".", ".."):
         raise EditError(f"no secret can have this name: it takes {NAME_RULE}")
 
 
 def _refuse(name: str, value: str) -> None:
-    """Raise if such a secret cannot be kept.
-
-    Raises:
-        EditError: it cannot.
-    """
+    """Raise EditError, if such a secret cannot be kept."""
     check_name(name)
     try:
         size = len(value.encode())

@@ -203,11 +203,7 @@ def _scan(text: str, path: tuple[str, ...]) -> Node | None:
 
 
 def _member(node: Node, key: str) -> Member | None:
-    """The member of that name.
-
-    Raises:
-        EditRefused: there are two.
-    """
+    """The member of that name. Raises EditRefused: there are two."""
     found = [member for member in node.members if member.key == key]
     if len(found) > 1:
         raise EditRefused(f'"{key}" stands there twice, and programs differ in which one counts')
