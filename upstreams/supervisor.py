@@ -12,7 +12,6 @@ of `run`.
 """
 
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -115,8 +114,8 @@ class Supervisor:
     """The generations that serve, by name: those of `upstreams`."""
     _candidates: dict[str, Generation] = field(default_factory=dict)
     """Generations that are to replace another as soon as they can."""
-    _leaving: defaultdict[str, list[Generation]] = field(default_factory=partial(defaultdict, list))
-    """Generations that are being stopped, by name."""
+    _leaving: list[Generation] = field(default_factory=list)
+    """Generations that are being stopped."""
     _nursery: trio.Nursery = field(init=False)
     _news: Bell = field(default_factory=Bell)
 
@@ -291,7 +290,7 @@ class Supervisor:
         name = generation.upstream.name
         self.upstreams[name] = generation.upstream
         self._generations[name] = generation
-        before = [] if at_once else [each.stopped for each in self._leaving.get(name, ())]
+        before = [] if at_once else [each.stopped for each in self._leaving if each.upstream.name == name]
         self._nursery.start_soon(generation.run, *before)
 
     def _replace(self, generation: Generation, *, at_once: bool) -> None:
@@ -350,7 +349,7 @@ class Supervisor:
         self.on_change(upstream.name)
 
     def _see_off(self, generation: Generation) -> None:
-        self._leaving[generation.upstream.name].append(generation)
+        self._leaving.append(generation)
         end = partial(self._end, generation, self.drain_s)
         self._nursery.start_soon(run_isolated, f"Ending {generation.upstream.name}", end)
 
@@ -365,7 +364,7 @@ class Supervisor:
         generation.scope.cancel()
         await generation.stopped.wait()
         upstream.gone()
-        self._leaving[upstream.name].remove(generation)
+        self._leaving.remove(generation)
 
     def _mark_reported(self, name: str = "") -> None:
         self._unsettled.discard(name)

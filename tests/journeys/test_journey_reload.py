@@ -224,7 +224,7 @@ async def test_who_takes_a_bad_change_back_has_lost_nothing(pair, autojump_clock
         assert "isError" not in await host.call("files__echo")
         assert len(old.conversations) == 1
         assert new.conversations == []
-        assert house.hub.supervisor._leaving == {}
+        assert house.hub.supervisor._leaving == []
 
 
 @pytest.mark.covers("F-C-06", "F-C-11")
@@ -458,7 +458,7 @@ async def test_whatever_changes_nothing_is_lost_or_left_behind(seed, autojump_cl
         configs = house.hub.config.upstreams
         supervisor = house.hub.supervisor
         assert [*supervisor.upstreams] == [*configs]
-        assert supervisor._leaving == {}
+        assert supervisor._leaving == []
         assert {kind for name, kind in outcomes if name == "steady"} == {None}
         assert {kind for _, kind in outcomes} <= {None, "Unknown tool", "upstream_unavailable"}
         assert steady.conversations == [steady.conversation]

@@ -86,7 +86,7 @@ class Crowd(World):
     def watch_catalogues(self) -> None:
         """Record all lists that hosts are shown."""
         hub = self.house.hub
-        rebuild, in_slices, moved = hub.live.rebuild, hub.live.rebuild_in_slices, hub.subscriptions.moved
+        rebuild, in_slices, moved = hub.live.rebuild, hub.live.rebuild_in_slices, hub.subscriptions.shown
         self.note_shown()
 
         def rebuilt() -> list[ListChange]:
@@ -99,15 +99,15 @@ class Crowd(World):
             self.note_shown()
             return changes
 
-        def moved_away(tenant: Tenant, view: View) -> None:
+        def moved_away(tenant: Tenant, view: View, kinds: set[Kind]) -> None:
             for person in self.present():
-                if person.host.identity == tenant.identity:
+                if person.host.identity == tenant.identity and kinds == set(Kind):
                     self.allowance[person] += 1
-            moved(tenant, view)
+            moved(tenant, view, kinds)
 
         hub.live.rebuild = rebuilt  # type: ignore[method-assign]
         hub.live.rebuild_in_slices = rebuilt_in_slices  # type: ignore[method-assign]
-        hub.subscriptions.moved = moved_away  # type: ignore[method-assign]
+        hub.subscriptions.shown = moved_away  # type: ignore[method-assign]
 
     def note_shown(self) -> None:
         hub = self.house.hub

@@ -179,7 +179,7 @@ class ChangingWorld(Changes):
         supervisor = self.house.hub.supervisor
         number = len(supervisor.upstreams)
         assert (len(supervisor._generations), len(supervisor.journals)) == (number, number)
-        assert (supervisor._candidates, supervisor._leaving) == ({}, {})
+        assert (supervisor._candidates, supervisor._leaving) == ({}, [])
         for upstream in supervisor.upstreams.values():
             assert upstream.predecessor is None
             assert not upstream.selector.waiting
