@@ -52,15 +52,9 @@ class ControlClient:
         try:
             connect_within(self._socket, path, CONNECT_S if patience_s is None else min(CONNECT_S, patience_s))
             refuse_foreign_hub(self._socket, str(path))
-        except BlockingIOError:
+        except (OSError, ForeignPeer) as error:
             self._socket.close()
-            raise HubHangs(pid_in_lock(path)) from None
-        except OSError as error:
-            self._socket.close()
-            raise self._not_running(error) from None
-        except ForeignPeer as error:
-            self._socket.close()
-            raise HubNotRunning(str(error)) from None
+            raise self._failure(error) from None
         self._received = bytearray()
         self._last_id = 0
 
@@ -167,7 +161,7 @@ class ControlClient:
         except TimeoutError:
             raise ControlFailed(f"the hub did not answer within {patience_s:.0f} s") from None
         except OSError as error:
-            raise self._not_running(error) from None
+            raise self._failure(error) from None
         line = bytes(self._received[:end])
         del self._received[: end + 1]
         return line
@@ -197,7 +191,11 @@ class ControlClient:
             raise TimeoutError
         return left_s
 
-    def _not_running(self, error: OSError) -> HubNotRunning:
+    def _failure(self, error: OSError | ForeignPeer) -> HubNotRunning | HubHangs:
+        if isinstance(error, ForeignPeer):
+            return HubNotRunning(str(error))
+        if isinstance(error, BlockingIOError):  # its backlog is full
+            return HubHangs(pid_in_lock(self._path))
         if isinstance(error, FileNotFoundError | ConnectionRefusedError):
             return NothingListens(f"no hub is running (nothing listens on {self._path}); `hubd start` starts one")
         return HubNotRunning(f"the hub on {self._path} cannot be reached: {error.strerror or error}")

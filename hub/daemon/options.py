@@ -19,7 +19,6 @@ from config.loading.safe_reading import Problem
 from config.references import Reference, references_in_profiles, with_values
 from config.secrets.keyring import PATIENCE_S
 from config.settings import HubConfig, UpstreamConfig
-from config.tables.profiles import profile_problem
 from upstreams.references import read_each
 
 START_PATIENCE_S: Final = 5.0
@@ -109,16 +108,6 @@ def check(config: HubConfig) -> HubConfig:
     except Problem as problem:
         raise ConfigError(f"{'.'.join(problem.keys)}: {problem}") from None
     return config
-
-
-def refuse_profile(name: str, config: HubConfig) -> None:
-    """Refuse a profile of the command line that is not there.
-
-    Raises:
-        ConfigError: it is not; the text names those that are.
-    """
-    if problem := profile_problem(name, config.profiles):
-        raise ConfigError(f"--profile: {problem}")
 
 
 def demo_config() -> HubConfig:

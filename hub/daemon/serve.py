@@ -1,9 +1,7 @@
 """`hubd serve`: prepare the process, take lock and sockets, run the daemon, and say by the exit code how it ended.
 
 0 stopped, 69 cannot listen, 70 a fault of its own, 75 already running, 78 bad configuration (sysexits). With `--stdio`
-there are no sockets (`hub.daemon.serve`).
-
-With `--stdio` it is a hub in the foreground, for the one host on its standard input and output.
+there are no sockets: it is a hub in the foreground, for the one host on its standard input and output.
 """
 
 import logging
@@ -25,6 +23,7 @@ from config.hub_paths import control_path, key_path, lock_path, socket_path, sta
 from config.loading.assemble import Loaded
 from config.projects import Trust
 from config.saved_state import Memory
+from config.tables.profiles import profile_problem
 from hub.app import WALL, Hub
 from hub.catalog.view import EVERYTHING, profile_view
 from hub.daemon import logs, systemd
@@ -34,7 +33,7 @@ from hub.daemon.binding import Bound, CannotListen, bind, spell
 from hub.daemon.daemon import Daemon, obey, receive
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.loop_stalls import LoopWatchdog
-from hub.daemon.options import FixedReferences, ServeOptions, check, configuration, refuse_profile
+from hub.daemon.options import FixedReferences, ServeOptions, check, configuration
 from hub.daemon.reload import Reloader
 from hub.daemon.sign_in_parts import SignInParts
 from hub.downstream.lines.connection import LineHost
@@ -90,8 +89,8 @@ def _run(options: ServeOptions) -> int:
             log.info("no configuration found: serving the demo until %s exists", loaded.files[0])
         serve = partial(serve_daemon, shown=not options.detached, own_log=own_log)
         if options.stdio:
-            if options.profile is not None:
-                refuse_profile(options.profile, loaded.config)
+            if options.profile and (problem := profile_problem(options.profile, loaded.config.profiles)):
+                raise ConfigError(f"--profile: {problem}")
             serve = partial(serve_stdio, profile=options.profile)
         configure = partial(configuration, options, started_with, fixed)
         trio.run(partial(serve, secrets=secrets), loaded, configure, clock=AwakeClock())

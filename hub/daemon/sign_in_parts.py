@@ -55,37 +55,33 @@ def oauth_seal(
 
     directory = environ.get("CREDENTIALS_DIRECTORY", "")
     if directory and (path := Path(directory, CREDENTIAL)).exists():
-        return KeySeal("credential", lambda: _from_file(path))
+        return KeySeal(
+            "credential", lambda: _read_keys("credential", lambda: read_plain(path, MAX_BYTES)[0].decode("ascii"))
+        )
     if config.sealing_key is not None:
         setting = config.sealing_key
         return KeySeal("sealing_key", lambda: keys_from_setting(setting))
     if config.oauth.keyring:
-        return KeySeal("keyring", lambda: _from_keyring(keyring(state)))
+        return KeySeal("keyring", lambda: _read_keys("keyring", lambda: _find_in_keyring(keyring(state))))
     return KeySeal("keys", lambda: keys)
 
 
-def _from_file(path: Path) -> Keys:
+def _read_keys(source: str, read: Callable[[], str]) -> Keys:
     from upstreams.oauth.store.seal import KeyLocked
 
     try:
-        data, _ = read_plain(path, MAX_BYTES)
-        return Keys(*keys_in(data.decode("ascii")))
-    except (OSError, ValueError):
-        raise KeyLocked("credential") from None
+        return Keys(*keys_in(read()))
+    except (NoKeyring, KeyringRefused, OSError, ValueError, ConfigError):
+        raise KeyLocked(source) from None
 
 
-def _from_keyring(keyring: SystemKeyring) -> Keys:
-    from upstreams.oauth.store.seal import KeyLocked
-
-    try:
-        text = keyring.get(CREDENTIAL)
-        if text is None:
-            text = secrets.token_bytes(KEY_BYTES).hex()
-            keyring.set(CREDENTIAL, text)
-            text = keyring.get(CREDENTIAL) or text  # another process may have made one at the same time
-        return Keys(*keys_in(text))
-    except (NoKeyring, KeyringRefused, ValueError, ConfigError):
-        raise KeyLocked("keyring") from None
+def _find_in_keyring(keyring: SystemKeyring) -> str:
+    text = keyring.get(CREDENTIAL)
+    if text is None:
+        text = secrets.token_bytes(KEY_BYTES).hex()
+        keyring.set(CREDENTIAL, text)
+        text = keyring.get(CREDENTIAL) or text  # another process may have made one at the same time
+    return text
 
 
 OF_CREDENTIALS: Final = ("upstreams.fetch.fetcher", "upstreams.oauth.accounts", "upstreams.oauth.store.folder")

@@ -14,7 +14,6 @@ import trio
 from msgspec import structs
 
 from cache.entry import DropCause
-from config.settings import UpstreamConfig
 from hub.app import WALL
 from hub.control.answers import SignInFacts
 from hub.control.server import asker
@@ -164,11 +163,7 @@ class SignInRequests:
         wanted = {(each.upstream, each.principal) for each in known} or ({(name, OWNER)} if name else set())
         done = []
         for upstream, principal in sorted(wanted):
-            config = parts.config_of(upstream)
-            if config is None:
-                continue
-            credential = await self._credential(upstream, config, principal)
-            if credential is None:
+            if (credential := await self._credential(upstream, principal)) is None:
                 continue
             try:
                 out = await credential.logout(forget)
@@ -180,8 +175,10 @@ class SignInRequests:
             done.append(SignedOutAccount(upstream=upstream, principal=principal, **structs.asdict(out)))
         return SignedOut(tuple(done))
 
-    async def _credential(self, upstream: str, config: UpstreamConfig, principal: str) -> "UpstreamCredential | None":
+    async def _credential(self, upstream: str, principal: str) -> "UpstreamCredential | None":
         """The credential of a principal at an upstream; "": at the company's identity provider."""
+        if (config := self._parts.config_of(upstream)) is None:
+            return None
         if not upstream:
             return self._parts.accounts.idp(principal)
         return await self._parts.credential(upstream, config, principal)

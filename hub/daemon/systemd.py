@@ -88,8 +88,7 @@ def listeners() -> list[socket.socket]:
         os.environ.pop(variable, None)
     if not ours or not (count.isascii() and count.isdigit()):
         return []
-    found = (_listener(FIRST_DESCRIPTOR + at) for at in range(int(count)))
-    return [listener for listener in found if listener is not None]
+    return [*filter(None, map(_listener, range(FIRST_DESCRIPTOR, FIRST_DESCRIPTOR + int(count))))]
 
 
 def _listener(descriptor: int) -> socket.socket | None:

@@ -266,18 +266,14 @@ class Connection(OpenConnection):
         if len(data) >= length:
             request.body, self._buffer = data[:length], data[length:]
             return
-        self._send_continue(head)
         parts, missing = [data], length - len(data)
-        counted = length > FREE_BYTES
-        if counted:
-            self._begin_body(request, len(data))
-        began = self.shared.now
+        began = self._begin_body(request, head, counted=length > FREE_BYTES)
         while missing > 0:
             self._extend_deadline(began, length - missing)
             data = await self._receive(min(max(READ_BYTES, missing), LARGE_READ_BYTES))
             if not data:
                 raise HttpRefusal(400, "The request body ended before its Content-Length")
-            if counted:
+            if length > FREE_BYTES:
                 self._charge_body(len(data))
             parts.append(data[:missing])
             self._buffer = data[missing:]
@@ -288,10 +284,7 @@ class Connection(OpenConnection):
     async def _read_chunked(self, request: HttpRequest, head: RequestHead) -> None:
         body = ChunkedRequestBody(self.shared.limits.max_request_body)
         done = body.feed(self._buffer) if self._buffer else None
-        if done is None:
-            self._send_continue(head)
-            self._begin_body(request, len(self._buffer))
-        began = self.shared.now
+        began = self._begin_body(request, head) if done is None else 0.0
         while done is None:
             self._extend_deadline(began, body.size)
             data = await self._receive()
@@ -302,11 +295,15 @@ class Connection(OpenConnection):
         self._account.sends.end_wait()
         request.body, self._buffer = done
 
-    def _begin_body(self, request: HttpRequest, received: int) -> None:
-        """Begin to charge a body to the budget, `received` bytes of which are here."""
-        self._account.belongs_to(request.identity.principal if request.identity else "")
-        self._account.sends.start_wait(trio.current_time())
-        self._charge_body(received)
+    def _begin_body(self, request: HttpRequest, head: RequestHead, *, counted: bool = True) -> float:
+        """Begin to wait for the rest of a body, `counted`: and to charge it to the budget; the time now."""
+        if head.expects_continue and not self.offer(b"HTTP/1.1 100 Continue\r\n\r\n"):
+            self.abort()
+        if counted:
+            self._account.belongs_to(request.identity.principal if request.identity else "")
+            self._account.sends.start_wait(trio.current_time())
+            self._charge_body(len(self._buffer))
+        return self.shared.now
 
     def _charge_body(self, received: int) -> None:
         """Charge `received` more bytes of a body to the budget.
@@ -325,10 +322,6 @@ class Connection(OpenConnection):
         self._account.sends.end_wait()
         self._account.give(self._body_bytes)
         self._body_bytes = 0
-
-    def _send_continue(self, head: RequestHead) -> None:
-        if head.expects_continue and not self.offer(b"HTTP/1.1 100 Continue\r\n\r\n"):
-            self.abort()
 
     def _extend_deadline(self, began: float, received: int) -> None:
         limits = self.shared.limits
