@@ -167,12 +167,7 @@ class ControlClient:
         return line
 
     def _received_more(self, until: float | None) -> bool:
-        """Wait for more bytes and keep them; False: the hub has ended the connection.
-
-        Raises:
-            TimeoutError: nothing came until then.
-            OSError: the connection is lost.
-        """
+        """Wait for more bytes and keep them; False: the hub has ended the connection. TimeoutError: nothing came."""
         if not readable([self._socket.fileno()], self._limit(until)):
             raise TimeoutError
         data = self._socket.recv(PIECE_BYTES)
@@ -180,12 +175,8 @@ class ControlClient:
         return bool(data)
 
     def _limit(self, until: float | None) -> float | None:
-        """The seconds that are left for all waits together; a limit for each would be prolonged for ever by a few bytes
-        now and then.
-
-        Raises:
-            TimeoutError: `until` is over.
-        """
+        """The seconds that are left for all waits together: a few bytes now and then would prolong a limit for each for
+        ever. TimeoutError: there are none."""
         left_s = None if until is None else until - now_s()
         if left_s is not None and left_s <= 0:
             raise TimeoutError

@@ -82,11 +82,7 @@ def _bind_earlier_port(config: HubConfig, memory: Memory) -> socket.socket | Non
 
 
 def _another(taken: str) -> socket.socket:
-    """A listener at a free port, near the one that is taken if possible.
-
-    Raises:
-        CannotListen: there is none.
-    """
+    """A listener at a free port, near the one that is taken if possible. CannotListen: there is none."""
     first = split_listen(taken)[1] + 1
     for port in range(first, min(first + NEAR, 65536)):
         try:

@@ -29,7 +29,6 @@ from hub.daemon.api import DaemonApi
 from hub.daemon.banner import announce
 from hub.daemon.binding import CannotListen
 from hub.daemon.http_listener import HttpListener
-from hub.daemon.http_routes import pages
 from hub.daemon.loop_stalls import LoopWatchdog
 from hub.daemon.memory import calm_collector, keep_trim
 from hub.daemon.reload import Reloader
@@ -115,7 +114,7 @@ class Daemon:
                     nursery.start_soon(keep_going, "Sharing with other hubs", share)
                 nursery.start_soon(keep_going, "Signing in at servers", self._sign_ins.run)
                 await nursery.start(self._hub.run)
-                await nursery.start(self._listener.run, pages(), self._sign_ins.handle)
+                await nursery.start(self._listener.run, self._sign_ins.handle)
                 await nursery.start(self._lines.serve, lines)
                 await nursery.start(serve_control, control, self._api, self._requests)
                 self._announce()
@@ -137,11 +136,7 @@ class Daemon:
             nursery.cancel_scope.cancel()
 
     async def _apply(self, loaded: Loaded, found: Difference) -> None:
-        """Apply `loaded` to the hub and its listener.
-
-        Raises:
-            ConfigError: a part of it cannot be applied; nothing is changed.
-        """
+        """Apply `loaded` to the hub and its listener. ConfigError: a part cannot be applied; nothing is changed."""
         config = loaded.config
         try:
             tcp = self._listener.prepare(config)

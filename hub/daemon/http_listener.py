@@ -18,7 +18,7 @@ from config.settings import HubConfig
 from hub.app import WALL, Hub
 from hub.control.answers import ListenStatus
 from hub.daemon.binding import CannotListen, listen_tcp, spell
-from hub.daemon.http_routes import Pages, public_reply, route
+from hub.daemon.http_routes import public_reply, route
 from hub.downstream.access.access import Access, Credentials, ProxiedPersons
 from hub.downstream.access.host_tokens import check_token, read_or_make_token
 from hub.downstream.access.named_tokens import NamedTokens
@@ -92,7 +92,6 @@ class HttpListener:
         self.endpoint = Endpoint(self._access(self._site), hub.router, hub.hosts, durable)
         homes = partial(runs_of, states=hub.states, handles=hub.bridge.tasks.handles)
         self._gate = None if fleet is None else FleetGate(self.endpoint, fleet, durable, homes)
-        self._pages: Pages = {}
         self._stopping = False
         self._signs_in = False
         self._handler: Handler
@@ -132,15 +131,10 @@ class HttpListener:
         return ("listen",) if self._config.listen != self._listen else ()
 
     async def run(
-        self,
-        pages: Pages,
-        sign_in: Handler | None = None,
-        *,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+        self, sign_in: Handler | None = None, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Serve MCP, `pages` and, without a token, those of `sign_in` until cancelled."""
-        self._pages = pages
-        self._handler = route(pages, self.endpoint.handle if self._gate is None else self._gate.handle, sign_in)
+        """Serve MCP, pages and, without a token, those of `sign_in` until cancelled."""
+        self._handler = route(self.endpoint.handle if self._gate is None else self._gate.handle, sign_in)
         self._signs_in = sign_in is not None
         async with trio.open_nursery() as self._nursery:
             self._nursery.start_soon(self.endpoint.run)
@@ -265,7 +259,7 @@ class HttpListener:
 
     def _public_reply(self, request: HttpRequest) -> EarlyReply | None:
         metadata = None if self._issued is None else self._issued.metadata
-        return public_reply(request, self._pages, stopping=self._stopping, signs_in=self._signs_in, metadata=metadata)
+        return public_reply(request, stopping=self._stopping, signs_in=self._signs_in, metadata=metadata)
 
     def _own_names(self) -> tuple[str, ...]:
         """The host names by which other hubs reach this one."""

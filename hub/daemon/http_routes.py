@@ -15,21 +15,17 @@
     none, in place of a refusal that they take for the failure of a sign-in. The hub is no authorization server, and has
     no metadata of one
 
-`Host` and `Origin` come first on all. A new page is one more row of `pages`; one that shows something of the hub is
+`Host` and `Origin` come first on all. A new page is one more row of `PAGES`; one that shows something of the hub is
 given `DaemonApi` there.
 """
 
 import re
-from collections.abc import Container, Mapping
 from typing import Final
 
 from hub.downstream.access.access import MCP_PATH
 from hub.downstream.access.resource_metadata import ANYBODY, ResourceMetadata
 from hub.downstream.http.request import NOTHING_HERE
 from hub.net.http_server import EarlyReply, Handler, HttpRequest, HttpResponse
-
-Pages = Mapping[tuple[str, str], Handler]
-"""Pages for those who have the token, by method and path."""
 
 WELCOME: Final = b"""\
 This is hubd, a hub for MCP servers: hosts such as Claude Code, Cursor or VS Code reach all servers of its owner here.
@@ -56,23 +52,22 @@ _SIGN_IN = re.compile(
 PAGE: Final = EarlyReply(200, WELCOME, (("X-Content-Type-Options", "nosniff"),), "text/plain; charset=utf-8")
 
 
-def pages() -> Pages:
-    """The table of pages for those who have the token."""
-    return {("GET", "/healthz"): _healthz}
+async def _healthz(request: HttpRequest, response: HttpResponse) -> None:
+    """Liveness: an answer is all that a balancer asks for."""
+    response.reply(200, b'{"status":"ok"}')
+
+
+PAGES: Final[dict[tuple[str, str], Handler]] = {("GET", "/healthz"): _healthz}
+"""Pages for those who have the token, by method and path."""
 
 
 def public_reply(
-    request: HttpRequest,
-    guarded: Container[tuple[str, str]],
-    *,
-    stopping: bool,
-    signs_in: bool = False,
-    metadata: ResourceMetadata | None = None,
+    request: HttpRequest, *, stopping: bool, signs_in: bool, metadata: ResourceMetadata | None = None
 ) -> EarlyReply | None:
-    """The reply to a request of which no token is asked; None: it is one for `guarded` pages or MCP. `metadata`: those
-    of a hub that takes tokens of authorization servers."""
+    """The reply to a request of which no token is asked; None: it is one for `PAGES` or MCP. `metadata`: those of a hub
+    that takes tokens of authorization servers."""
     path = request.path
-    if path == MCP_PATH or path.startswith(f"{MCP_PATH}/") or (request.method, path) in guarded:
+    if path == MCP_PATH or path.startswith(f"{MCP_PATH}/") or (request.method, path) in PAGES:
         return None
     if request.method in ("GET", "HEAD"):
         if path == "/livez":
@@ -96,7 +91,7 @@ def _is_of_a_sign_in(request: HttpRequest) -> bool:
     return "transfer-encoding" not in headers and headers.get("content-length", "0") == "0"
 
 
-def route(pages: Pages, mcp: Handler, sign_in: Handler | None = None) -> Handler:
+def route(mcp: Handler, sign_in: Handler | None = None) -> Handler:
     """A handler that hands each request to its page, or to that of a `sign_in`; all other paths go to `mcp`, which
     refuses unknown ones."""
 
@@ -104,11 +99,6 @@ def route(pages: Pages, mcp: Handler, sign_in: Handler | None = None) -> Handler
         if sign_in is not None and request.path.startswith(SIGN_IN):
             await sign_in(request, response)
         else:
-            await pages.get((request.method, request.path), mcp)(request, response)
+            await PAGES.get((request.method, request.path), mcp)(request, response)
 
     return handle
-
-
-async def _healthz(request: HttpRequest, response: HttpResponse) -> None:
-    """Liveness: an answer is all that a balancer asks for."""
-    response.reply(200, b'{"status":"ok"}')

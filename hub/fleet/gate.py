@@ -141,11 +141,7 @@ class FleetGate:
 
     async def _forward(self, away: Elsewhere, request: HttpRequest, response: HttpResponse) -> bool:
         """Forward the request; False: this hub must answer, and has claimed the session, if there is one.
-
-        Raises:
-            Refused: no hub can answer, now or at all.
-        Cancellation: as `Forwarder.send`.
-        """
+        RequestRefused: no hub can answer, now or at all. Cancellation: as `Forwarder.send`."""
         await self.membership.ready()
         broken: list[str] = []
         dead: set[str] = set()
@@ -174,10 +170,7 @@ class FleetGate:
 
     async def _find_owner(self, away: Elsewhere, request: HttpRequest, dead: Collection[str]) -> Registration | None:
         """Find the owner, and check that the request can be sent there; None: this hub, or no hub.
-
-        Raises:
-            Refused: the session has ended, or the hub cannot be found or reached from here.
-        """
+        RequestRefused: the session has ended, or the hub cannot be found or reached from here."""
         try:
             peer = await self._ownership.find_owner(away, dead)
         except SessionOver:

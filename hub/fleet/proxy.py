@@ -123,11 +123,7 @@ class Forwarder:
 
 
 async def _ask(client: HttpClient, request: HttpRequest, is_there: Callable[[], Awaitable[bool]]) -> HttpReply:
-    """The answer, when its head has come.
-
-    Raises:
-        HubGone: there will be none.
-    """
+    """The answer, when its head has come. HubGone: there will be none."""
     found: list[HttpReply] = []
     sent = True
     body = request.body if request.method == "POST" else None
@@ -168,11 +164,7 @@ def _fields(request: HttpRequest) -> bytes:
 
 
 async def _pass_on(reply: HttpReply, response: HttpResponse) -> None:
-    """Answer the host with `reply`.
-
-    Raises:
-        HubGone: the reply broke off before the host was sent anything.
-    """
+    """Answer the host with `reply`. HubGone: it broke off before the host was sent anything."""
     headers = [(name, value) for name, value in reply.headers.items() if name not in _OWN]
     if reply.content_type != "text/event-stream" or reply.status != 200:
         try:

@@ -123,11 +123,7 @@ class Signer(_KeyRing):
 
 
 def _key_id_and_body(text: str, keys: Mapping[str, bytes]) -> tuple[str, str]:
-    """Split `v1.<key id>.<body>`.
-
-    Raises:
-        InvalidSeal: the text has another form, or its key is not among `keys`.
-    """
+    """Split `v1.<key id>.<body>`. InvalidSeal: the text has another form, or its key is not among `keys`."""
     version, kid, body = (*text.split("."), "", "")[:3]
     if version != "v1" or kid not in keys or text.count(".") != 2 or not text.isascii():
         raise InvalidSeal("Not sealed or signed by this hub, or with a key that has been replaced")

@@ -1,8 +1,8 @@
-"""One HTTP/1.1 connection of a guest: reads requests one after another, hands each to the handler, writes the response.
+"""One HTTP/1.1 connection of a guest, a task: reads one request after another, has each handled, writes the response.
 
-A connection is one task. It waits in three places only: for bytes of a request, in the handler, and for the peer to
-take the last bytes of a response. `HttpServer` checks the read deadlines of all connections once a second, so that a
-request does not pay for timers; no deadline is set while the handler runs.
+It waits in three places only: for bytes of a request, in the handler, and for the peer to take the last bytes of a
+response. `HttpServer` checks the read deadlines of all connections once a second, so that a request does not pay for
+timers; no deadline is set while the handler runs.
 """
 
 import contextlib
@@ -222,11 +222,8 @@ class Connection(OpenConnection):
         return data[:end]
 
     async def _next(self) -> Arrived | None:
-        """Wait for the next request; None when the guard has replied to it, or the peer is gone.
-
-        Raises:
-            HttpRefusal: it is malformed, or the server drains.
-        """
+        """Wait for the next request; None when the guard has replied to it, or the peer is gone. HttpRefusal: it is
+        malformed, or the server drains."""
         data = await self._read_head()
         if not data:
             return None
@@ -249,11 +246,7 @@ class Connection(OpenConnection):
         return Arrived(request, head, length)
 
     def _check(self, arrived: Arrived) -> None:
-        """Check the size of the body that is to come.
-
-        Raises:
-            HttpRefusal: the body is too large, or its length is missing.
-        """
+        """Refuse a body that is too large, or whose length is missing."""
         request, head, length = arrived
         if length > self.shared.limits.max_request_body:
             raise HttpRefusal(413, f"The request body has more than {self.shared.limits.max_request_body} bytes")
@@ -306,11 +299,7 @@ class Connection(OpenConnection):
         return self.shared.now
 
     def _charge_body(self, received: int) -> None:
-        """Charge `received` more bytes of a body to the budget.
-
-        Raises:
-            Overloaded: the budget is used up.
-        """
+        """Charge `received` more bytes of a body to the budget. Overloaded: it is used up."""
         now = trio.current_time()
         if not self._account.take(received, now):
             raise Overloaded(NO_ROOM, retry_after_ms=1000)

@@ -14,11 +14,11 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import trio
-from msgspec import Struct, field
+from msgspec import Struct
 
 from config.errors import ConfigError
 from config.projects import PROJECT_FILES, Project, Trust, find_project
@@ -195,11 +195,11 @@ HUB_NAME: Final = "hubd"
 """The asker, as questions name it."""
 
 
-class _Asking(Struct, eq=False):
+class _Asking(NamedTuple):
     """A host that is being asked."""
 
-    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
-    over: trio.Event = field(default_factory=trio.Event)
+    scope: trio.CancelScope
+    over: trio.Event
 
 
 class Roots:
@@ -214,7 +214,7 @@ class Roots:
         self._any_allowed = any_allowed
         self._place = place
         self._said: dict[Host, Path | None] = {}
-        """The directories that their shims named; None: none, or the host was not on a shim."""
+        """The directories that shims of hosts named; None: none, or the host was not on a shim."""
         self._asking: dict[Host, _Asking] = {}
         """Hosts that are being asked."""
         self._unasked: set[Host] = set()
@@ -242,12 +242,11 @@ class Roots:
         One that cannot be asked works where its shim said.
         """
         has_roots = host.caller is not None and "roots" in host.caller.capabilities
-        can_be_asked = host.open and host.hears and has_roots
-        if not can_be_asked or host.endpoint.base != EVERYTHING or host.is_bound:
+        if not (host.open and host.hears and has_roots) or host.endpoint.base != EVERYTHING or host.is_bound:
             return
         if host in self._asking:
             self._asking[host].scope.cancel()
-        asking = self._asking[host] = _Asking()
+        asking = self._asking[host] = _Asking(trio.CancelScope(), trio.Event())
         nursery.start_soon(self._ask, host, asking)
 
     async def answered(self, host: Host) -> None:

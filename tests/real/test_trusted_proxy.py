@@ -18,7 +18,6 @@ from config.tables.access import AccessConfig, TrustedProxy
 from hub.app import Hub
 from hub.daemon.binding import listen_tcp
 from hub.daemon.http_listener import HttpListener
-from hub.daemon.http_routes import pages
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.link.sealing import Sealer, Signer
 from hub.sign_in.browser_end import BrowserEnds
@@ -129,7 +128,7 @@ async def test_it_is_known_by_its_user(tmp_path, monkeypatch, nursery):
     hub = Hub(config, Memory(None), Sealer(b"k" * 32))
     durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9, "")
     listener = HttpListener(hub, config, listen_tcp("127.0.0.1:0"), durable)
-    await nursery.start(listener.run, pages())
+    await nursery.start(listener.run)
     direct = listener.address[1]
 
     def people():

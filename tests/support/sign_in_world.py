@@ -306,7 +306,7 @@ async def world(*, lasting: bool = True, **settings) -> AsyncIterator[World]:
         async with serving_http(it.handle, lambda request: guards[0](request)) as it.served:
 
             def public(request):
-                return public_reply(request, (), stopping=False, signs_in=True)
+                return public_reply(request, stopping=False, signs_in=True)
 
             hosts = it.config.allowed_hosts
             guards = [Access(port=it.served.port, hosts=hosts, token="0123456789abcdef", public=public).guard]

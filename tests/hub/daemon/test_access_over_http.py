@@ -12,7 +12,6 @@ from config.tables.access import AccessConfig, AccessIssuer, AccessToken, Intros
 from hub.app import Hub
 from hub.daemon.binding import listen_tcp
 from hub.daemon.http_listener import HttpListener
-from hub.daemon.http_routes import pages
 from hub.downstream.access import issuer_tokens
 from hub.downstream.access.access import ProxiedPersons
 from hub.downstream.access.resource_metadata import NOT_THE_PROXY
@@ -50,7 +49,7 @@ async def start(nursery, monkeypatch, tmp_path):
         hub = Hub(config, Memory(None), Sealer(b"k" * 32))
         durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9, "")
         listener = HttpListener(hub, config, listen_tcp("127.0.0.1:0"), durable)
-        await nursery.start(listener.run, pages())
+        await nursery.start(listener.run)
         return listener
 
     yield start

@@ -13,7 +13,6 @@ from config.settings import HubConfig
 from hub.app import Hub
 from hub.daemon.binding import CannotListen, bind, is_met_at, listen_tcp
 from hub.daemon.http_listener import HttpListener
-from hub.daemon.http_routes import pages
 from hub.daemon.sign_in_parts import SignInParts
 from hub.downstream.access.host_tokens import read_or_make_token
 from hub.downstream.http.durable_sessions import DurableSessions
@@ -99,7 +98,7 @@ async def test_hosts_are_served_at_both(nursery, usual):
     also = listen_tcp("127.0.0.1:0")
     durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9)
     listener = HttpListener(Hub(config, Memory(None), Sealer(b"k" * 32)), config, usual.taken(), durable, also=also)
-    await nursery.start(listener.run, pages())
+    await nursery.start(listener.run)
     assert (listener.displaced, listener.status().also) == (None, f"http://127.0.0.1:{also.getsockname()[1]}/mcp")
     for port in (usual.port, also.getsockname()[1]):
         client = Client(await trio.open_tcp_stream("127.0.0.1", port))

@@ -14,7 +14,6 @@ from config.settings import DEFAULT_LISTEN, HubConfig
 from hub.app import Hub
 from hub.daemon.binding import CannotListen, bind, listen_tcp
 from hub.daemon.http_listener import HttpListener
-from hub.daemon.http_routes import pages
 from hub.downstream.access.host_tokens import read_or_make_token
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.link.sealing import Sealer, Signer
@@ -112,7 +111,7 @@ async def test_nobody_is_let_in_until_the_hub_has_an_address_of_its_own(nursery)
     hub = Hub(config, Memory(None), Sealer(b"k" * 32))
     durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9)
     listener = HttpListener(hub, config, listen_tcp("127.0.0.1:0"), durable, squatted=True)
-    await nursery.start(listener.run, pages())
+    await nursery.start(listener.run)
     token = read_or_make_token(token_path())
     assert await status_of(listener, token) == 401
     same = HubConfig(listen=DEFAULT_LISTEN, allowed_hosts=("hub.example.com",))

@@ -10,7 +10,6 @@ from config.settings import CacheConfig, HubConfig, ReplicaConfig
 from hub.app import Hub
 from hub.daemon.binding import listen_tcp
 from hub.daemon.http_listener import HttpListener, token_of
-from hub.daemon.http_routes import pages
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.fleet.gate import Fleet
 from hub.fleet.membership import Membership, Registration
@@ -86,7 +85,7 @@ REACHED = 400
 async def test_a_hub_answers_to_what_others_call_it(nursery, url, names):
     config = HubConfig(token=Secret(TOKEN), replica=ReplicaConfig(name="a", url=url))
     listener = a_listener(config, Facts())
-    await nursery.start(listener.run, pages())
+    await nursery.start(listener.run)
     assert listener.membership.status().url == url
     for name in names:
         assert await status_of(listener, name) == REACHED
@@ -97,7 +96,7 @@ async def test_a_hub_answers_to_what_others_call_it(nursery, url, names):
 async def test_a_hub_alone_answers_to_no_such_name(nursery):
     config = HubConfig(token=Secret(TOKEN), replica=ReplicaConfig(name="a", url="http://10.0.0.5:8765"))
     listener = a_listener(config)
-    await nursery.start(listener.run, pages())
+    await nursery.start(listener.run)
     assert listener.membership is None
     assert await status_of(listener, "10.0.0.5:8765") == 403
     nursery.cancel_scope.cancel()
@@ -118,7 +117,7 @@ async def test_where_others_reach_it_unless_it_is_said(nursery, caplog):
 async def test_another_token_acts_at_once_and_another_name_at_the_next_start(nursery):
     config = HubConfig(token=Secret(TOKEN), sealing_key=Secret(KEY), replica=ReplicaConfig(name="a"))
     listener = a_listener(config, Facts())
-    await nursery.start(listener.run, pages())
+    await nursery.start(listener.run)
     host = f"localhost:{listener.address[1]}"
     assert await status_of(listener, host) == REACHED
     other = HubConfig(token=Secret(TOKEN[::-1]), sealing_key=Secret(OLD), replica=ReplicaConfig(name="b"))
@@ -133,7 +132,7 @@ async def test_a_hub_that_moves_is_found_where_it_went(nursery):
     config = HubConfig(token=Secret(TOKEN), listen="127.0.0.1:0", cache=CacheConfig())
     facts = Facts()
     listener = a_listener(config, facts)
-    await nursery.start(listener.run, pages())
+    await nursery.start(listener.run)
     moved = HubConfig(token=Secret(TOKEN), listen=f"127.0.0.1:{port}")
     await listener.apply(moved, listener.prepare(moved))
     await listener.membership.renew()

@@ -12,7 +12,7 @@ from config.settings import HubConfig
 from hub.app import Hub
 from hub.daemon.binding import listen_tcp
 from hub.daemon.http_listener import HttpListener
-from hub.daemon.http_routes import WELCOME, pages, route
+from hub.daemon.http_routes import PAGES, WELCOME, route
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.request import NOTHING_HERE
 from hub.link.sealing import Sealer, Signer
@@ -98,7 +98,7 @@ async def listener(nursery, monkeypatch, tmp_path):
     hub = Hub(config, Memory(None), Sealer(b"k" * 32))
     durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9, "")
     listener = HttpListener(hub, config, listen_tcp("127.0.0.1:0"), durable)
-    await nursery.start(listener.run, pages())
+    await nursery.start(listener.run)
     yield listener
     nursery.cancel_scope.cancel()
 
@@ -147,7 +147,7 @@ async def signing_in(nursery, monkeypatch, tmp_path):
     durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9, "")
     hub = Hub(config, Memory(None), Sealer(b"k" * 32))
     listener = HttpListener(hub, config, listen_tcp("127.0.0.1:0"), durable)
-    await nursery.start(listener.run, pages(), sign_in)
+    await nursery.start(listener.run, sign_in)
     yield listener
     nursery.cancel_scope.cancel()
 
@@ -214,14 +214,15 @@ async def test_the_body_of_a_404_is_what_oauth_clients_show():
     assert "hubd token" in said["error_description"]
 
 
-async def test_a_page_is_one_row():
+async def test_a_page_is_one_row(monkeypatch):
     async def mcp(request, response):
         response.reply(418)
 
     async def page(request, response):
         response.reply(200, b"here")
 
-    handler = route({**pages(), ("GET", "/metrics"): page}, mcp)
+    monkeypatch.setitem(PAGES, ("GET", "/metrics"), page)
+    handler = route(mcp)
     for method, path, expected in [
         ("GET", "/metrics", (200, b"here")),
         ("GET", "/healthz", HEALTHY),
