@@ -23,6 +23,7 @@ import msgspec
 import trio
 
 from hub.linux.descriptors import own_path
+from hub.shim import start_daemon
 from hub.wire.printable import printable, printable_json
 from upstreams.journal.journal import Journal
 
@@ -83,12 +84,11 @@ class PlainFormatter(MaskingFormatter):
 
 
 class StderrHandler(logging.Handler):
-    """Writes to descriptor 2 without ever waiting for it. `renewed` is called if that is a file of more than `most`."""
+    """Writes to descriptor 2 without ever waiting for it. If that is the log file of a hub it goes on in a new one when
+    it is large; a file that somebody else has chosen is left alone."""
 
-    def __init__(self, renewed: Callable[[], object] | None = None, most: int = 0) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._renewed = renewed
-        self._most = most
         self._room = 0
         """Bytes that may be written before the size of the file is looked at."""
         self._poll = select.poll()
@@ -101,10 +101,9 @@ class StderrHandler(logging.Handler):
             if not any(events & select.POLLOUT for _, events in self._poll.poll(0)):
                 self.dropped += 1
                 return
-            if self._renewed is not None:
-                self._room -= len(data)
-                if self._room < 0:
-                    self._make_room(self._renewed)
+            self._room -= len(data)
+            if self._room < 0:
+                self._make_room()
             if self.dropped:
                 os.write(2, b"%d log records dropped: stderr was not read\n" % self.dropped)
                 self.dropped = 0
@@ -112,14 +111,14 @@ class StderrHandler(logging.Handler):
         except OSError:  # stderr closed, or its disk full: work goes on without a log
             self.dropped += 1
 
-    def _make_room(self, renewed: Callable[[], object]) -> None:
+    def _make_room(self) -> None:
         """Go on in a new file if this one is large. One that cannot be put aside is asked about again much later."""
         found = os.fstat(2)
-        self._room = self._most
-        if stat.S_ISREG(found.st_mode) and found.st_size <= self._most:
+        self._room = start_daemon.LOG_BYTES
+        if stat.S_ISREG(found.st_mode) and found.st_size <= start_daemon.LOG_BYTES:
             self._room -= found.st_size
         elif stat.S_ISREG(found.st_mode):
-            renewed()
+            reopen(start_daemon.log_path())
 
 
 class FaultCounter(logging.Handler):
@@ -166,22 +165,13 @@ class OwnLog(logging.Handler):
                 self._token.run_sync_soon(add)
 
 
-def configure(
-    level: int = logging.INFO,
-    log_path: Callable[[], str] | None = None,
-    log_bytes: int = 0,
-    mask: Callable[[str], str] = str,
-) -> None:
-    """Send all records of this process to stderr, in the form its reader can use; `mask` takes secrets out of them.
-
-    `log_path` puts the log file of a hub aside if it is larger than `log_bytes`, and says where it is: stderr goes on
-    there while the hub runs, if it is that file. A file that somebody else has chosen is left alone.
-    """
-    handler = StderrHandler(None if log_path is None else lambda: reopen(log_path()), log_bytes)
+def configure(mask: Callable[[str], str] = str) -> None:
+    """Send all records of this process to stderr, in the form its reader can use; `mask` takes secrets out of them."""
+    handler = StderrHandler()
     handler.setFormatter(PlainFormatter(mask) if sys.stderr.isatty() else JsonFormatter(mask))
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(level)
+    root.setLevel(logging.INFO)
     logging.raiseExceptions = False
 
 

@@ -45,7 +45,6 @@ from hub.linux.machine import AwakeClock, boot_clock
 from hub.linux.orphans import MARKER, MAX_DEPTH, THIS_HUB, adopt, depth, kill_adopted, kill_marked
 from hub.net.acceptor import AlreadyRunning, take_lock, unix_listener
 from hub.projects.workplaces import TrustedProjects
-from hub.shim.start_daemon import LOG_BYTES, log_path
 from hub.wire.printable import printable
 from upstreams.journal.redact import CommonSecrets, Mask
 
@@ -64,7 +63,7 @@ def run_serve(options: ServeOptions) -> int:
 def _run(options: ServeOptions) -> int:
     secrets = CommonSecrets()
     mask = Mask(common=secrets)
-    logs.configure(log_path=log_path, log_bytes=LOG_BYTES, mask=mask)
+    logs.configure(mask)
     own_log = logs.OwnLog(WALL, mask)
     logging.getLogger().addHandler(own_log)
     harden()

@@ -33,7 +33,7 @@ LARGE = """
 import logging, os
 from hub.daemon import logs; from hub.shim import start_daemon
 start_daemon.LOG_BYTES = 20000
-logs.configure(log_path=start_daemon.log_path, log_bytes=20000)
+logs.configure()
 for number in range(1000):
     logging.getLogger("hubd.large").info("line %d", number)
 print("done", flush=True)
