@@ -22,17 +22,8 @@ from hub.link.hub_errors import HubError
 from hub.link.line_channel import LineChannel, LineReader
 from hub.linux.descriptors import peer_pid, peer_uid
 from hub.net.acceptor import Acceptor, share_of_descriptors
-from hub.wire.jsonrpc import (
-    EMPTY,
-    Failure,
-    RemoteProtocolError,
-    Request,
-    Result,
-    decode,
-    encode_notification,
-    encode_response,
-    raw,
-)
+from hub.wire import jsonrpc
+from hub.wire.jsonrpc import EMPTY, Failure, RemoteProtocolError, Request, Result, encode_response, raw
 from hub.wire.mcp import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
 
 log = logging.getLogger("hubd.control")
@@ -94,7 +85,7 @@ async def _hang_up(stream: trio.SocketStream, outbox: Outbox) -> None:
 
 async def _answer(line: bytes, channel: LineChannel, apis: tuple[object, ...]) -> None:
     try:
-        request = decode(line)
+        request = jsonrpc.decode(line)
     except RemoteProtocolError as error:
         _send(channel, encode_response(error.id, error.failure))
         return
@@ -132,7 +123,7 @@ async def _carry_out(request: Request, channel: LineChannel, apis: tuple[object,
         await channel.flush()
         async for result in results:
             members = {name: raw(value) for name, value in structs.asdict(result).items()}
-            _send(channel, encode_notification(method.name, members))
+            _send(channel, jsonrpc.encode_notification(method.name, members))
             await channel.flush()
 
 

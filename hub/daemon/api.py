@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import trio
-from msgspec import UNSET, Raw, structs
+from msgspec import UNSET, Raw, convert, structs
 
 from cache.entry import DropCause
 from cache.statistics import CacheStatistics
@@ -99,7 +99,7 @@ class DaemonApi:
             hosts=tuple(self._host(host.view, row) for host, row in zip(hub.hosts, hub.hosts.status(), strict=True)),
             projects=() if hub.projects is None else tuple(hub.projects.status()),
             cache=hub.reads.statistics(),
-            buffer=BufferStatus(**hub.budget.facts()),
+            buffer=convert(hub.budget, BufferStatus, from_attributes=True),
             warnings=(*self._warnings(), *(text for texts in doubts.values() for text in texts)),
             listen=UNSET if listener is None else listener.status(),
             config=ConfigStatus() if self._reloader is None else self._reloader.status(),

@@ -8,6 +8,7 @@ alone: if that place is silent nothing is opened or sealed, and no other key is 
 import os
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -94,19 +95,21 @@ OF_THE_FLOW: Final = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class SignInParts:
     """The parts of one hub, which `serves` it once it is made. `run` has to run beside it."""
 
-    def __init__(self, folder: Path, keys: Keys, environ: Mapping[str, str], clock: Callable[[], float]) -> None:
-        """`folder` is the state directory; `keys` seal what is kept there. `clock` counts while the machine sleeps."""
-        self._folder = folder
-        self._keys = keys
-        self._environ = environ
-        self._clock = clock
-        self.hub: Hub
-        self._listener: HttpListener | None = None
-        self._nursery: trio.Nursery | None = None
-        self._used = trio.Event()
+    _folder: Path
+    """The state directory."""
+    _keys: Keys
+    """They seal what is kept there."""
+    _environ: Mapping[str, str]
+    _clock: Callable[[], float]
+    """It counts while the machine sleeps."""
+    hub: Hub = field(init=False)
+    _listener: HttpListener | None = None
+    _nursery: trio.Nursery | None = None
+    _used: trio.Event = field(default_factory=trio.Event)
 
     def serves(self, hub: Hub, listener: HttpListener) -> None:
         """Note the hub that these are of, and its listener; its hosts send people here to sign in."""

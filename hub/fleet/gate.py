@@ -211,7 +211,4 @@ def _fail(request: HttpRequest) -> bytes | None:
             return None
         id = message.id
     error = HubLost("The hub that worked on this call has ended; whether it was carried out is unknown")
-    reply = failure_from(error, TOOLS_CALL)
-    if id is None:
-        reply = Failure(INTERNAL_ERROR, str(error), raw(error.facts()))
-    return encode_response(id, reply)
+    return encode_response(id, failure_from(error, TOOLS_CALL if id is not None else ""))

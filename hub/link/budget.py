@@ -57,11 +57,6 @@ class Budget:
         """
         return Account(self, principal, give_up)
 
-    def facts(self) -> dict[str, int]:
-        """Numbers for `hubd status`."""
-        names = ("used", "limit", "highest", "refused", "evicted")
-        return {name: getattr(self, name) for name in names}
-
     def has_room(self, asking: "Account", amount: int, now: float) -> bool:
         """True if `amount` fits; evicts late holders if need be."""
         while True:

@@ -284,6 +284,4 @@ def _is_of_another(mark: str, hubs: _Hubs) -> bool:
 
 def _become_subreaper() -> bool:
     """True if what our children leave behind is now given to us, and can be listed."""
-    if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
-        return False
-    return prctl(PR_SET_CHILD_SUBREAPER, 1)
+    return os.path.exists(f"/proc/self/task/{os.getpid()}/children") and prctl(PR_SET_CHILD_SUBREAPER, 1)

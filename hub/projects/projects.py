@@ -16,6 +16,7 @@ together here.
 """
 
 import logging
+from dataclasses import InitVar, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -64,28 +65,23 @@ class _RunningProject:
         return {name + self.view.name: config for name, config in self.project.upstreams.items()}
 
 
+@dataclass(eq=False, repr=False)
 class Projects:
     """All projects with hosts at work in them. Satisfies `hub.downstream.hosts.Workplaces`."""
 
-    def __init__(
-        self,
-        servers: RunningServers,
-        supervisor: Supervisor,
-        live: LiveCatalog,
-        lists: ListUpdates,
-        subscriptions: Subscriptions,
-        read: TrustedProjects,
-        watched: Path | None = None,
-    ) -> None:
-        """`watched`: the file of the projects that the user allows."""
+    _servers: RunningServers
+    _supervisor: Supervisor
+    _live: LiveCatalog
+    _lists: ListUpdates
+    _subscriptions: Subscriptions
+    read: InitVar[TrustedProjects]
+    watched: InitVar[Path | None] = None
+    """The file of the projects that the user allows."""
+
+    def __post_init__(self, read: TrustedProjects, watched: Path | None) -> None:
         self.shown: dict[View, _RunningProject] = {}
         self.changed = DirtyFlag()
         """Files of projects, the user's trust or the user's servers may have changed."""
-        self._servers = servers
-        self._supervisor = supervisor
-        self._live = live
-        self._lists = lists
-        self._subscriptions = subscriptions
         self._trust = read.trust
         self._readings = FolderReadings(read, self.changed.set, watched)
         self._hosts: set[Host] = set()

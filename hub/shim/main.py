@@ -11,12 +11,12 @@ msgspec, no argparse, json, socket, pathlib or typing.
     hub_search  the way to the next hub, whether one hangs | start_daemon: connects, and starts it
 """
 
-import _json
 import os
 import sys
 
 from config import directories
 from config.own_program import find_installed, passing_place
+from hub.shim.mini_jsonrpc import quoted
 from hub.shim.pipes import say
 from hub.shim.pump import Pump
 
@@ -135,17 +135,14 @@ def _fits(path: str) -> bool:
         path.encode()
     except UnicodeEncodeError:  # a name that is not UTF-8
         return False
-    return len(_quoted(path)) <= MAX_PATH_BYTES
-
-
-_quoted = _json.encode_basestring_ascii
+    return len(quoted(path)) <= MAX_PATH_BYTES
 
 
 def preamble(options: dict[str, str], cwd: str = "") -> bytes:
     """The line before the host's own lines. `bye`: this shim understands a hub that says goodbye; `lists`: it compares
     the lists of one hub with those of the next."""
     members = ['"hubd":1', '"bye":true', '"lists":true']
-    members += [f'"{name}":{_quoted(value)}' for name, value in options.items()]
+    members += [f'"{name}":{quoted(value)}' for name, value in options.items()]
     if cwd:
-        members.append(f'"cwd":{_quoted(cwd)}')
+        members.append(f'"cwd":{quoted(cwd)}')
     return ("{" + ",".join(members) + "}\n").encode()

@@ -102,7 +102,7 @@ class Replay:
                 for message in said:
                     self._note(as_object(message), b"")
             else:
-                self._seen.asked_unknown()
+                self._seen.asked(None)
         except Exception:  # noqa: BLE001 - a line that cannot be noted has passed all the same
             pass
 

@@ -40,14 +40,12 @@ class SeenLists:
         """True if announcements wait: what the host has seen is known, and what this hub will show is not."""
         return self._promised and bool(self._before) and not self._now
 
-    def asked(self, method: str) -> None:
-        """The host asks this hub something: perhaps for a list."""
-        if method.endswith("/list") and (flag := FLAGS.get(method.partition("/")[0])):
+    def asked(self, method: str | None) -> None:
+        """The host asks this hub something: perhaps for a list; None: something that cannot be read."""
+        if method is None:
+            self._asked.update(LIST_FLAGS)
+        elif method.endswith("/list") and (flag := FLAGS.get(method.partition("/")[0])):
             self._asked.add(flag)
-
-    def asked_unknown(self) -> None:
-        """The host asks this hub something that cannot be read."""
-        self._asked.update(LIST_FLAGS)
 
     def hub_changed(self, line: bytes) -> bytes | None:
         """The bytes that the host gets now in place of a line of a hub whose announcements wait; None: the line
