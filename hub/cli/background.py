@@ -25,24 +25,17 @@ from hub.shim.start_daemon import DaemonStart, Unavailable, connect, is_alive
 
 
 def start_hub() -> bool:
-    """Start the hub of this user unless one runs; True if it was started. Returns once it listens.
-
-    Raises:
-        HubNotRunning, HubHangs, ConfigError: as `connect_or_start`.
-    """
+    """Start the hub of this user unless one runs; True if it was started. Returns once it listens. Raises
+    HubNotRunning, HubHangs, ConfigError: as `connect_or_start`."""
     connection, started = connect_or_start()
     connection.close()
     return started
 
 
 def connect_or_start() -> tuple[socket.socket, bool]:
-    """A connection to the hub's socket for hosts, and whether the hub was started for it.
-
-    Raises:
-        HubNotRunning: it did not start, or does not listen in time.
-        HubHangs: it runs, and does not answer.
-        ConfigError: its configuration or its directories cannot be used.
-    """
+    """A connection to the hub's socket for hosts, and whether the hub was started for it. Raises HubNotRunning: it did
+    not start, or does not listen in time; HubHangs: it runs, and does not answer; ConfigError: its configuration or its
+    directories cannot be used."""
     attempt = DaemonStart(str(runtime_dir()))
     started = False
     try:
@@ -95,12 +88,8 @@ SIGNALS: Final = (
 
 
 def force_stop(control: Path, output: Output) -> None:
-    """End the process of the hub with this control socket; report what was done.
-
-    Raises:
-        HubNotRunning: none holds its lock.
-        UsageError: it cannot be told which process it is, it may not be ended, or does not end.
-    """
+    """End the process of the hub with this control socket; report what was done. Raises HubNotRunning: none holds its
+    lock; UsageError: it cannot be told which process it is, it may not be ended, or does not end."""
     with _process(control) as (pid, process):
         for number, patience_s in SIGNALS:
             try:
@@ -115,9 +104,10 @@ def force_stop(control: Path, output: Output) -> None:
         else:
             raise UsageError(f"process {pid}, the hub, does not end even by SIGKILL: it waits for the machine")
 
-    left = kill_orphans() if number == signal.SIGKILL else 0
+    is_killed = number == signal.SIGKILL
+    left = kill_orphans() if is_killed else 0
     output.set(stopped=True, pid=pid, signal=number.name, left=left)
-    how = "it was killed, since it did not end by itself" if number == signal.SIGKILL else "it ended in order"
+    how = "it was killed, since it did not end by itself" if is_killed else "it ended in order"
     if left:
         how += f"; {left} {'process' if left == 1 else 'processes'} of its servers that it left were killed, too"
     output.say(f"stopped the hub (process {pid}): {how}")

@@ -10,7 +10,9 @@ import json
 import re
 import socket
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from os import EX_OK
 from typing import Any, Final, cast
@@ -106,14 +108,12 @@ def _join(before: list[str], last: str) -> tuple[list[str], str]:
     """The words as the program will get them: bash cuts them at `=`, and wants what follows it."""
     if last == "=" and before:
         return before, ""
-    if len(before) > 1 and before[-1] == "=":
-        return before[:-1], last
-    return before, last
+    return (before[:-1] if len(before) > 1 and before[-1] == "=" else before), last
 
 
 def _find(parser: Parser, before: Sequence[str], last: str, ask: Ask) -> tuple[Found, str]:
     """The words that may stand behind `before`, and their beginning."""
-    position, option, positionals = 0, None, [""]
+    option, positionals = None, list[str]()
     if "--" in before:
         return (), last
     for word in before:
@@ -121,24 +121,23 @@ def _find(parser: Parser, before: Sequence[str], last: str, ask: Ask) -> tuple[F
             option = None
         elif word.startswith("-") and word != "-":
             option = None if "=" in word else _option(parser, word)
-        elif word == "help" and position == 0 and "help" in _commands(parser):
+        elif word == "help" and not positionals and "help" in _commands(parser):
             continue  # what follows is completed as if it stood there by itself
         elif (chosen := _commands(parser).get(word)) is not None:
-            parser, position, positionals = cast(Parser, chosen), 0, [""]
+            parser, positionals = cast(Parser, chosen), []
         else:
-            position += 1
             positionals.append(word)
     if option is not None:
-        return _values(parser, option, ask), last
+        return _values(option, ask), last
     if last.startswith("-"):
         name, equals, _ = last.partition("=")
         option = _option(parser, name) if equals else None
         if option is None:
             return _options(parser), last
-        return ((f"{name}={value}", text) for value, text in _values(parser, option, ask)), last
+        return ((f"{name}={value}", text) for value, text in _values(option, ask)), last
     if _commands(parser):
         return _command_names(parser), last
-    return _positional(parser, position, positionals, last, ask), last
+    return _positional(parser, positionals, ask), last
 
 
 def _option(parser: Parser, word: str) -> argparse.Action | None:
@@ -148,69 +147,47 @@ def _option(parser: Parser, word: str) -> argparse.Action | None:
 
 def _options(parser: Parser) -> Iterator[tuple[str, str]]:
     for action in parser._actions:
-        if action.help is not argparse.SUPPRESS or action.dest == "color":
-            text = "colours: on a terminal, always, never" if action.help is argparse.SUPPRESS else action.help or ""
+        text = "colours: on a terminal, always, never" if action.dest == "color" else action.help or ""
+        if text is not argparse.SUPPRESS:
             yield from ((name, text) for name in action.option_strings if name.startswith("--"))
 
 
 def _commands(parser: Parser) -> Mapping[str, argparse.ArgumentParser]:
-    found = (each.choices for each in parser._actions if isinstance(each, argparse._SubParsersAction))
-    return next(found, {})
+    return next((each.choices for each in parser._actions if isinstance(each, argparse._SubParsersAction)), {})
 
 
-def _command_names(parser: Parser) -> Iterator[tuple[str, str]]:
+def _command_names(parser: Parser) -> Found:
     """Commands by their main names: other names of one are the same parser."""
-    commands, told = _commands(parser), set[int]()
+    commands = _commands(parser)
     if isinstance(commands, Commands):
-        yield from ((name, f"{text[0].upper()}{text[1:]}.") for name, text in commands.texts.items())
-        return
-    for name, command in commands.items():
-        if id(command) not in told:
-            told.add(id(command))
-            yield name, command.description or ""
+        return [(name, f"{text[0].upper()}{text[1:]}.") for name, text in commands.texts.items()]
+    names = {command: name for name, command in reversed([*commands.items()])}
+    return [(name, command.description or "") for command, name in reversed(names.items())]
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
-def _values(parser: Parser, option: argparse.Action, ask: Ask) -> Found:
+def _values(option: argparse.Action, ask: Ask) -> Found:
     if option.choices is not None:
         return ((str(choice), "") for choice in option.choices)
-    if option.dest in ("upstream", "server"):
-        return _servers(ask)
-    if option.dest == "profile":
-        return _profiles(ask)
-    if option.dest == "pick":
-        return chain(_profiles(ask), _hosts())
-    if option.dest == "registry":
-        return _registries()
-    return ()
+    return NAMES[option.dest](ask) if option.dest in NAMES else ()
 
 
-def _positional(parser: Parser, position: int, before: Sequence[str], last: str, ask: Ask) -> Found:
-    """The values that the positional argument at `position` may have; `before` are those before it."""
+def _positional(parser: Parser, before: Sequence[str], ask: Ask) -> Found:
+    """The values that the positional argument behind those of `before` may have."""
     actions = [action for action in parser._actions if not action.option_strings]
-    if not actions or (position >= len(actions) and actions[-1].nargs not in ("*", "+")):
+    if not actions or (len(before) >= len(actions) and actions[-1].nargs not in ("*", "+")):
         return ()
-    action = actions[min(position, len(actions) - 1)]
+    action = actions[min(len(before), len(actions) - 1)]
     command = parser.prog.partition(" ")[2]
     if action.choices is not None:
         return ((str(choice), "") for choice in action.choices)
     if action.metavar == "HOST":
         return _hosts()
-    if command == "call":
-        return _tools(ask) if position == 0 else _arguments(ask, before[1], before[2:])
-    if command == "tools":
-        return chain(_servers(ask), _tools(ask))
-    if command == "profile remove":
-        return _profiles(ask)
-    if command == "logs":
-        return chain(_servers(ask), [("hub", "the hub's own log")])
-    return _servers(ask) if command in SERVERS else ()
-
-
-SERVERS: Final = frozenset({"restart", "enable", "disable", "remove", "cache clear", "auth", "logout", "update"})
-"""Commands whose argument is a server."""
+    if command == "call" and before:
+        return _arguments(ask, before[0], before[1:])
+    return OF_COMMANDS[command](ask) if command in OF_COMMANDS else ()
 
 
 def _servers(ask: Ask) -> Iterator[tuple[str, str]]:
@@ -240,15 +217,12 @@ def _arguments(ask: Ask, name: str, given: Sequence[str]) -> Iterator[tuple[str,
 
 def _registries() -> Iterator[tuple[str, str]]:
     """The registries of the user's own file, and the official one."""
-    import tomllib
-
     from config.hub_paths import config_file
     from config.settings import OFFICIAL
 
-    try:
+    found = None
+    with suppress(OSError, ValueError):
         found = tomllib.loads(config_file().read_text(encoding="utf-8")).get("registries")
-    except (OSError, ValueError):
-        found = None
     names = [*(found if isinstance(found, dict) else ()), OFFICIAL]
     return ((name, "registry of servers") for name in dict.fromkeys(names))
 
@@ -257,6 +231,24 @@ def _hosts() -> Iterator[tuple[str, str]]:
     from config.hosts.facts import all_hosts
 
     return ((name, host.title) for name, host in all_hosts().items())
+
+
+NAMES: Final[Mapping[str, Callable[[Ask], Found]]] = {
+    "upstream": _servers,
+    "server": _servers,
+    "profile": _profiles,
+    "pick": lambda ask: chain(_profiles(ask), _hosts()),
+    "registry": lambda ask: _registries(),
+}
+"""The values of options."""
+OF_COMMANDS: Final[Mapping[str, Callable[[Ask], Found]]] = {
+    **dict.fromkeys(("restart", "enable", "disable", "remove", "cache clear", "auth", "logout", "update"), _servers),
+    "call": _tools,
+    "tools": lambda ask: chain(_servers(ask), _tools(ask)),
+    "logs": lambda ask: chain(_servers(ask), [("hub", "the hub's own log")]),
+    "profile remove": _profiles,
+}
+"""The values of what commands are about."""
 
 
 def ask(method: str) -> Any:

@@ -4,7 +4,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import cached_property
@@ -151,11 +151,8 @@ class Desk(argparse.Namespace):
 
     @cached_property
     def loaded(self) -> "Loaded":
-        """The configuration as far as it can be used, as it was when the command first asked.
-
-        Raises:
-            ConfigError: nothing of it can be used.
-        """
+        """The configuration as far as it can be used, as it was when the command first asked. Raises ConfigError:
+        nothing of it can be used."""
         from config.loading.assemble import load_all
 
         return load_all(getattr(self, "config", None), os.environ, partly=True)
@@ -169,12 +166,8 @@ class Desk(argparse.Namespace):
 
     @cached_property
     def records(self) -> "Records":
-        """The entries that hubd has put into files of hosts, as the command first found them: to look at, since
-        another command may change them.
-
-        Raises:
-            EditError: they cannot be read.
-        """
+        """The entries that hubd has put into files of hosts, as the command first found them: to look at, since another
+        command may change them. Raises EditError: they cannot be read."""
         from config.hosts.hub_entries import Records
         from config.hub_paths import install_records_path
 
@@ -199,6 +192,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f'did you mean "{found[0]}"?' if found else ""
 
 
+def nearest_or_all(name: str, known: Collection[str]) -> str:
+    """As `nearest`; if none is like it, the names that there are."""
+    return nearest(name, known) or f"there are: {', '.join(known) or 'none'}"
+
+
 def _wrap(text: str) -> str:
     """`text` in lines that fit standard error, without the movements of the cursor that live lines add."""
     screen = Screen.of(sys.stderr, os.environ, "never")
@@ -213,11 +211,8 @@ def ask(question: str) -> str:
 
 
 def ask_text(question: str) -> str:
-    """Ask; the answer as it was typed, without blanks around it.
-
-    Raises:
-        UsageError: there is none, since standard input has ended.
-    """
+    """Ask; the answer as it was typed, without blanks around it. Raises UsageError: there is none, since standard input
+    has ended."""
     print(_wrap(question), end=" ", file=sys.stderr, flush=True)
     try:
         line = read_line(sys.stdin)
@@ -244,11 +239,7 @@ def agreed(question: str, *, default: bool) -> bool:
 
 
 def client() -> "ControlClient":
-    """A connection to the running daemon.
-
-    Raises:
-        HubNotRunning: none runs.
-    """
+    """A connection to the running daemon. Raises HubNotRunning: none runs."""
     from config.hub_paths import control_path
     from hub.control.client import ControlClient
 
@@ -256,11 +247,8 @@ def client() -> "ControlClient":
 
 
 def ask_hub(method: "Method[Result]", **params: object) -> "Result":
-    """The result of one request to the running daemon.
-
-    Raises:
-        HubNotRunning, HubHangs, ControlFailed, NotUnderstood: as `ControlClient`.
-    """
+    """The result of one request to the running daemon. Raises HubNotRunning, HubHangs, ControlFailed, NotUnderstood: as
+    `ControlClient`."""
     with client() as hub:
         return hub.request(method, **params)
 
@@ -281,11 +269,8 @@ def now() -> datetime:
 
 
 def own_command() -> str:
-    """The absolute path by which hosts and service managers start hubd. It outlives updates.
-
-    Raises:
-        UsageError: the command cannot be found, or lies where a package runner keeps it for one run only.
-    """
+    """The absolute path by which hosts and service managers start hubd. It outlives updates. Raises UsageError: the
+    command cannot be found, or lies where a package runner keeps it for one run only."""
     if lasting := lasting_command():
         return lasting
     path = command_path()

@@ -1,6 +1,7 @@
 """`hubd doctor`: what is wrong on this machine, why that matters, and what to do."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -65,10 +66,6 @@ def add_commands(commands: Any) -> None:
     add_config(doctor)
 
 
-def _doctor(options: Desk) -> int:
-    return _machine(options) if options.token is None else _show(findings_on(options.token, options.config), options)
-
-
 def _show(found: list[Finding], options: Desk) -> int:
     objects = [msgspec.to_builtins(finding.as_object()) for finding in found]
     options.output.answer(objects, lambda: findings_blocks(found))
@@ -77,22 +74,24 @@ def _show(found: list[Finding], options: Desk) -> int:
 
 def findings_blocks(found: Sequence[Finding]) -> list[Block]:
     """The findings, then how many there are of each level, and how many `hubd doctor --fix` would mend."""
+    if not found:
+        return [paint(NOTHING, "good")]
     blocks: list[Block] = []
     for finding in sorted(found, key=lambda each: list(LEVELS).index(each.level)):
         level = paint(f"{finding.level}: ", LEVELS[finding.level])
         blocks.append(level + paint(finding.what, "bold") + paint(f"; {finding.why}", "dim"))
         blocks.append(f"    fix: {finding.fix}")
-    counted = {level: sum(each.level == level for each in found) for level in reversed(LEVELS)}
-    counts = [f"{count} {level}{'s' * (count != 1)}" for level, count in counted.items() if count]
-    if counts:
-        worst = next(level for level, count in counted.items() if count)
-        mended = sum(each.repair is not None for each in found)
-        hint = f"; `hubd doctor --fix` mends {mended}" if mended else ""
-        return [*blocks, "", paint(", ".join(counts), LEVELS[worst]) + hint]
-    return [paint(NOTHING, "good")]
+    counted: Counter[str] = Counter(each.level for each in found)
+    levels = [level for level in reversed(LEVELS) if counted[level]]
+    counts = ", ".join(f"{counted[level]} {level}{'s' * (counted[level] != 1)}" for level in levels)
+    mended = sum(each.repair is not None for each in found)
+    hint = f"; `hubd doctor --fix` mends {mended}" if mended else ""
+    return [*blocks, "", paint(counts, LEVELS[levels[0]]) + hint]
 
 
-def _machine(options: Desk) -> int:
+def _doctor(options: Desk) -> int:
+    if options.token is not None:
+        return _show(findings_on(options.token, options.config), options)
     found = findings(_look(options), strict=options.strict)
     if options.fix and repair(found, options):
         options.output.say("")
@@ -170,10 +169,7 @@ def texts_of_unresolved(here: Sequence[Diagnostic], hub: Mapping[str, str]) -> I
 
 def repair(found: Sequence[Finding], options: Desk) -> bool:
     """Do the repairs of these findings; whether there were any. A repair that fails is said, and the next is done.
-
-    Raises:
-        ConfigError: the configuration that is to be changed cannot be read.
-    """
+    Raises ConfigError: the configuration that is to be changed cannot be read."""
     output = Output(json=options.json)  # never ended: programs get the findings alone
     repairs = [finding.repair for finding in found if finding.repair is not None]
     _write_commands([each for each in repairs if isinstance(each, WriteCommand)], options, output)
@@ -275,8 +271,8 @@ def findings(examined: Examined, *, strict: bool = False) -> list[Finding]:
             found.extend(check(examined))
         except OSError as error:  # a file that may not be read; the other checks go on
             found.append(unreadable(error.filename or check.__name__, error.strerror or str(error)))
-    causes = (each for each in found if each.level == "problem" and each.check != "upstream")
-    explained = {name for each in causes for name in each.names}
+    causes = (each.names for each in found if each.level == "problem" and each.check != "upstream")
+    explained = {name for names in causes for name in names}
     found = [rest for each in found if (rest := _without_explained(each, explained)) is not None]
     return sorted(found, key=lambda finding: ("problem", "warning", "note").index(finding.level))
 

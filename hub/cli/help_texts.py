@@ -57,7 +57,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
         "hub.cli.configuration.environment": {
             "env": "the environment that servers get, and where each value comes from"
         },
-        "hub.cli.configuration.files": {
+        "hub.cli.configuration.showing": {
             "config": "what the configuration says, and which file says it",
             "validate": "check the configuration, or one file, and say all that is wrong",
             "schema": "the JSON Schema of hubd.toml, for editors",

@@ -21,33 +21,35 @@ REST_S: Final = 0.05
 
 def read_line(stream: TextIO, limit: int = -1) -> str:
     """The next line of an input, at most `limit` characters of it; "" at its end. A terminal hands over whole lines, so
-    that nothing of the next one is in a buffer of ours.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C.
-    """
+    that nothing of the next one is in a buffer of ours. Raises KeyboardInterrupt: Ctrl-C."""
     if stream.isatty():
         readable([stream.fileno()])
     return stream.readline(limit)
 
 
 @contextmanager
-def keys(terminal: int) -> "Iterator[Callable[[], list[str]]]":
-    """A function that waits a moment for keys of a terminal and returns those that were pressed, as characters or names
-    of `ARROWS`. None is shown meanwhile, and what was typed before counts for nothing.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C, within.
-    """
+def single_characters(terminal: int, *, shown: bool) -> Iterator[None]:
+    """A terminal hands over each character as it is typed. Not `shown`: none is shown, and what was typed before counts
+    for nothing; then it cannot be suspended either, since nobody could give the terminal back."""
     before = termios.tcgetattr(terminal)
     mode = termios.tcgetattr(terminal)
-    mode[3] &= ~(termios.ICANON | termios.ECHO)
-    mode[6][termios.VSUSP] = b"\0"  # nobody could give the terminal back
-    termios.tcsetattr(terminal, termios.TCSAFLUSH, mode)
+    mode[3] &= ~(termios.ICANON if shown else termios.ICANON | termios.ECHO)
+    mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0
+    if not shown:
+        mode[6][termios.VSUSP] = b"\0"
+    termios.tcsetattr(terminal, termios.TCSANOW if shown else termios.TCSAFLUSH, mode)
     try:
-        yield lambda: _read_keys(terminal)
+        yield
     finally:
-        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+        termios.tcsetattr(terminal, termios.TCSANOW if shown else termios.TCSADRAIN, before)
+
+
+@contextmanager
+def keys(terminal: int) -> Iterator[Callable[[], list[str]]]:
+    """A function that waits a moment for keys of a terminal and returns those that were pressed, as characters or names
+    of `ARROWS`. Raises KeyboardInterrupt: Ctrl-C, within."""
+    with single_characters(terminal, shown=False):
+        yield lambda: _read_keys(terminal)
 
 
 def _read_keys(terminal: int) -> list[str]:

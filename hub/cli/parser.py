@@ -49,11 +49,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"there is no command {self.prog} {value}; {meant}")
 
     def refuse(self, words: Sequence[str]) -> NoReturn:
-        """Refuse words that the parser does not take.
-
-        Raises:
-            UsageError: always.
-        """
+        """Refuse words that the parser does not take. Raises UsageError: always."""
         option = next((word for word in words if word.startswith("-")), None)
         if option is None:
             self.error(f"unexpected argument: {words[0]}{self.hint and f'; {self.hint}'}")

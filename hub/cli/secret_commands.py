@@ -54,8 +54,7 @@ def _usage(options: Desk) -> int:
 
 def _keep(options: Desk) -> int:
     check_name(options.name)
-    store = SecretStore.open()
-    output = options.output
+    store, output = SecretStore.open(), options.output
     stored = store.keep(options.name, _ask(options))
     servers = secret_uses(options.config, os.environ).get(options.name, [])
     output.set(name=options.name, kept=stored.place, servers=servers)
@@ -73,11 +72,10 @@ def _keep(options: Desk) -> int:
 
 def say_kept(kept: "Mapping[str, Stored]", output: Output) -> None:
     """Report where secrets are kept that another command has moved."""
+    reason = next((f" ({stored.why})" for stored in kept.values() if stored.why), "")
     for place, where in PLACES.items():
-        names = [name for name, stored in kept.items() if stored.place == place]
-        if names:
-            why = next((f" ({stored.why})" for stored in kept.values() if stored.why), "") if place == "file" else ""
-            output.say(f"kept in {where}{why}: {', '.join(names)}")
+        if names := [name for name, stored in kept.items() if stored.place == place]:
+            output.say(f"kept in {where}{reason if place == 'file' else ''}: {', '.join(names)}")
 
 
 def secrets_of(server: str, config: "Path | None") -> list[str]:
@@ -108,10 +106,9 @@ def _ask(options: Desk) -> str:
 
     data = b"" if sys.stdin is None else sys.stdin.buffer.readline(MAX_VALUE_BYTES + 3)
     try:
-        line = data.decode()
+        line = data.decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:
         raise UsageError("the secret on standard input is no UTF-8 text") from None
-    line = line.removesuffix("\n").removesuffix("\r")
     if not line:
         raise UsageError("there is no terminal, and standard input has no line with the secret")
     return line

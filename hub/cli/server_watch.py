@@ -81,13 +81,11 @@ class ServerOutcome(Struct, frozen=True, kw_only=True):
         if self.works:
             state = self.state if self.state == "connected" else "started by its first call"
             return ", ".join([state, *self.offers])
-        if self.state == "disabled":
-            return self.state
-        if self.state == ABSENT:
-            return "the hub does not have it"
+        if self.state in ("disabled", ABSENT):
+            return self.state if self.state == "disabled" else "the hub does not have it"
         if self.sign_in:
             return f"sign-in needed; sign in: {self.sign_in}"
-        state = {"unauthorized": "sign-in needed"}.get(self.state, self.state)
+        state = "sign-in needed" if self.state == "unauthorized" else self.state
         if self.state not in ENDED:
             doing = "still installing" if self.installing else "waiting for other installs"
             doing = doing if self.installing or self.queued else "not connected" if self.why else "still connecting"
@@ -150,11 +148,8 @@ def watch(
             waited_s = now - began_at
             found = {name: outcome(name, rows.get(name), waited_s) for name in wanted}
             again.look(rows.values(), waited_s)
-            waiting = [
-                name
-                for name in wanted
-                if name not in again.names and not _has_ended(rows.get(name), waited_s, failures)
-            ]
+            hopeful = [name for name in wanted if name not in again.names]
+            waiting = [name for name in hopeful if not _has_ended(rows.get(name), waited_s, failures)]
             if any(found[name].installing or found[name].queued for name in waiting):
                 until = now
             if not waiting or now - until > limit_s or is_enough():
@@ -178,11 +173,11 @@ class _Again:
                 self._first.pop(row.name, None)
                 self.names.discard(row.name)
                 continue
-            before, words = self._first.setdefault(row.name, (failures, last_words(row.last_error)))
-            if failures > before:
-                is_same = last_words(row.last_error) == words
-                (self.names.add if is_same else self.names.discard)(row.name)
-                self._first[row.name] = (failures, last_words(row.last_error))
+            now = failures, last_words(row.last_error)
+            before = self._first.setdefault(row.name, now)
+            if failures > before[0]:
+                (self.names.add if now[1] == before[1] else self.names.discard)(row.name)
+                self._first[row.name] = now
 
 
 def outcome(name: str, row: "UpstreamRow | None", waited_s: float) -> ServerOutcome:

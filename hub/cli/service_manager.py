@@ -122,12 +122,8 @@ def _specify(text: str) -> str:
 
 
 def write(service: Service, now: datetime) -> list[Path]:
-    """Write the units; return those that changed. Earlier ones are kept among the backups.
-
-    Raises:
-        ServiceError: a file of that name was not written by hubd; nothing was changed.
-        EditError: a file cannot be written.
-    """
+    """Write the units; return those that changed. Earlier ones are kept among the backups. Raises ServiceError: a file
+    of that name was not written by hubd; nothing was changed; EditError: a file cannot be written."""
     with lock_edits(state_dir()):
         before = {path: read_file(path) for path in service.files}
         if foreign := [path for path, was in before.items() if was is not None and MARK.encode() not in was]:
@@ -140,11 +136,7 @@ def write(service: Service, now: datetime) -> list[Path]:
 
 
 def remove(service: Service, now: datetime) -> list[Path]:
-    """Remove the units that hubd wrote; return those that were there.
-
-    Raises:
-        EditError: a file cannot be removed.
-    """
+    """Remove the units that hubd wrote; return those that were there. Raises EditError: a file cannot be removed."""
     with lock_edits(state_dir()):
         found = {path: was for path in service.files if (was := read_file(path)) and MARK.encode() in was}
         for path, was in found.items():
@@ -165,11 +157,7 @@ def refusal(service: Service) -> str | None:
 
 
 def call(service: Service, arguments: Call) -> None:
-    """Call the manager.
-
-    Raises:
-        ServiceError: the call fails.
-    """
+    """Call the manager. Raises ServiceError: the call fails."""
     done = run_program((*service.manager, *arguments))
     if done.returncode != 0:
         raise ServiceError(f"`{' '.join(done.args)}` failed: {_say(done)}")

@@ -8,7 +8,7 @@ from msgspec import to_builtins
 
 from hub.cli.client.arguments import arguments, example, signature
 from hub.cli.configuration.main_file import on_main_file
-from hub.cli.desk import Desk, Output, UsageError, as_json, ask_hub, nearest
+from hub.cli.desk import Desk, Output, UsageError, as_json, ask_hub, nearest_or_all
 from hub.cli.parser import add, add_config
 from hub.cli.profiles.evidence import status_and_uses
 from hub.cli.profiles.picking import pick
@@ -74,11 +74,12 @@ def _tools(options: Desk) -> int:
 
 def tool_lines(entries: Iterable[Mapping[str, Any]]) -> list[Block]:
     """A name and the first line of its description per line."""
-    rows = []
-    for entry in entries:
-        description = str(entry.get("description") or entry.get("title") or "").strip()
-        rows.append((paint(str(entry.get("name")), "name"), description.partition("\n")[0]))
+    rows = [(paint(str(each.get("name")), "name"), _describe(each).partition("\n")[0]) for each in entries]
     return [Table((), rows, shorten=(1, 0))] if rows else []
+
+
+def _describe(entry: Mapping[str, Any]) -> str:
+    return str(entry.get("description") or entry.get("title") or "").strip()
 
 
 def _none(profile: str | None) -> str:
@@ -100,7 +101,7 @@ def _note_search(profile: str) -> str:
 
 
 def _refuse_together(options: Desk) -> None:
-    """Raise, if options say what makes no sense together."""
+    """Raises: UsageError: options do not belong together."""
     if options.pick is not None and (options.name is not None or options.profile is not None):
         raise UsageError("--pick stands alone: it opens the tools of all servers", options.parser.format_usage())
     if options.pick is None and (options.empty or options.edit):
@@ -111,35 +112,24 @@ def _refuse_together(options: Desk) -> None:
 
 def _costs(options: Desk) -> int:
     status, uses = status_and_uses(options)
-    if options.json:
-        print(as_json(costs_json(status, uses)))
-    else:
-        options.output.screen.show(*costs(status, uses))
-    return EX_OK
+    return options.output.answer(costs_json(status, uses), lambda: costs(status, uses))
 
 
 def _list_unused(options: Desk) -> int:
     status, uses = status_and_uses(options)
     if options.name is not None and all(each.name != options.name for each in status.upstreams):
         known = [each.name for each in status.upstreams]
-        meant = nearest(options.name, known) or f"there are: {', '.join(known) or 'none'}"
-        raise ControlFailed(f"there is no server {options.name}; {meant}")
-    if options.json:
-        print(as_json(json_of_unused(uses, options.name)))
-    else:
-        options.output.screen.show(*blocks_of_unused(uses, options.name))
-    return EX_OK
+        raise ControlFailed(f"there is no server {options.name}; {nearest_or_all(options.name, known)}")
+    unused = json_of_unused(uses, options.name)
+    return options.output.answer(unused, lambda: blocks_of_unused(uses, options.name))
 
 
 def _costs_of(options: Desk, tools: list[dict[str, Any]], instructions: str) -> int:
     found, output = costs_of(tools, instructions), options.output
-    if options.json:
-        print(as_json(to_builtins(found)))
-    elif not tools:
+    if not tools and not options.json:
         output.note(_none(options.profile))
-    else:
-        output.screen.show(*tool_costs(found))
-    return EX_OK
+        return EX_OK
+    return output.answer(to_builtins(found), lambda: tool_costs(found))
 
 
 def _show(tool: dict[str, Any], output: Output, profile: str | None) -> None:
@@ -153,8 +143,8 @@ def _show(tool: dict[str, Any], output: Output, profile: str | None) -> None:
     ]
     screen = output.screen
     screen.show(paint(signature(name, schema), "bold"))
-    if about := str(tool.get("description") or tool.get("title") or "").strip():
-        screen.show("", about)
+    if description := _describe(tool):
+        screen.show("", description)
     if rows:
         screen.show("", Table(("ARGUMENT", "TYPE", "", "DESCRIPTION"), rows, shorten=("DESCRIPTION", "TYPE")))
     shown = example(name, schema)
@@ -173,12 +163,11 @@ def _tools_of(
             raise ControlFailed(why)
         shown = {str(tool.get("name")).partition("__")[0] for tool in tools}
         known = [each.name for each in upstreams if profile is None or each.name in shown]
-        meant = nearest(name, known) or f"there are: {', '.join(known) or 'none'}"
+        meant = nearest_or_all(name, known)
         raise ControlFailed(f"no tool begins with {name}, and no server has this name; {meant}")
     if not found and row is not None:
-        whole = "`hubd tools` lists all there are"
-        if profile is not None:
-            whole = f"the profile {profile} leaves them out, `hubd tools {name}` shows them"
-        why = (row.last_error or "").partition("\n")[0] or whole
+        why = (row.last_error or "").partition("\n")[0] or "`hubd tools` lists all there are"
+        if profile is not None and not row.last_error:
+            why = f"the profile {profile} leaves them out, `hubd tools {name}` shows them"
         raise ControlFailed(f"no tool begins with {name}, which is {row.state}: {why}")
     return found

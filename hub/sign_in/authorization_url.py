@@ -106,10 +106,10 @@ class Listening(NamedTuple):
     """It is at this port in the next run, too."""
 
     @property
-    def reached_at(self) -> str | None:
-        """The loopback address at which browsers of this machine reach it; None: at none."""
+    def base(self) -> str | None:
+        """The origin at which browsers of this machine reach it; None: at none."""
         host = WILDCARDS.get(self.host, self.host)
-        return host if host in ("127.0.0.1", "::1") else None
+        return base_url(host, self.port) if host in ("127.0.0.1", "::1") else None
 
     @property
     def covers(self) -> frozenset[tuple[str, int]]:

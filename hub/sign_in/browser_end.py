@@ -121,7 +121,7 @@ def why_of_a_host(asker: Process | None, shims: Iterable[Process], daemon: int, 
         return "it cannot be told which process asks"
     if find_process(asker.pid, proc) != asker:
         return f"process {asker.pid}, which asked, has ended"
-    starters = {starter: shim.pid for shim in shims if (starter := _starter(shim, proc)) is not None}
+    starters = {_starter(shim, proc): shim.pid for shim in shims}
     for pid in (asker.pid, *_ancestors(asker.pid, proc)):
         if pid in starters:
             return f"process {asker.pid} is below process {pid}, which attached a host by process {starters[pid]}"

@@ -52,11 +52,6 @@ class Prospect(Struct, frozen=True):
     """The reason why only a person at a terminal may begin it; "": anybody may."""
 
     @property
-    def problem(self) -> str:
-        """The reason why there is none to begin with, for a person."""
-        return "" if self.failure is None else str(self.failure)
-
-    @property
     def retry_after_s(self) -> float:
         """The time after which a server said to ask it again, within bounds; 0: nothing."""
         after = self.failure.retry_after_s if isinstance(self.failure, OAuthUnavailable) else None
@@ -115,18 +110,18 @@ class Prospects:
             return await self._ask(upstream, config, principal)
 
     def _turn(self, upstream: str, principal: str) -> trio.Lock:
-        key = upstream, principal
-        turn = self._turns.get(key)
-        if turn is None:
+        if (turn := self._turns.get((upstream, principal))) is None:
             turn = trio.Lock()
-            self._turns.put(key, turn)
+            self._turns.put((upstream, principal), turn)
         return turn
 
     async def _ask(self, upstream: str, config: UpstreamConfig, principal: str) -> Discovery:
         credential = self._around.accounts.find(upstream, principal)
         wants = Challenge() if credential is None else credential.challenge
+        grant: Grant | None = None
         try:
-            grant = await self._grant(upstream, principal)
+            with suppress(CannotOpen):
+                grant = await self._around.accounts.ask(lambda store: store.find(upstream, principal))
             preferred = () if grant is None else (grant.key.issuer,)
             found = await self._around.servers.discover(upstream, config, wants, preferred)
             unusual = await self._unusual(upstream, config, principal, found.server.issuer, grant)
@@ -145,13 +140,6 @@ class Prospects:
     def _note(self, upstream: str, config: UpstreamConfig, principal: str, **known: Any) -> None:
         self._known.put((upstream, principal), Prospect(self._now(), target_of(config), **known))
 
-    async def _grant(self, upstream: str, principal: str) -> Grant | None:
-        """The grant that is used; None: there is none, or none that can be opened."""
-        try:
-            return await self._around.accounts.ask(lambda store: store.find(upstream, principal))
-        except CannotOpen:
-            return None
-
     async def _unusual(
         self, upstream: str, config: UpstreamConfig, principal: str, issuer: str, grant: Grant | None
     ) -> str:
@@ -166,11 +154,8 @@ class Prospects:
                 f' If you expect that, run "hubd auth {upstream}" in a terminal.'
             )
         for key in await ask(lambda store: store.keys()):
-            if (
-                same_issuer(key.issuer, issuer)
-                and key.upstream != upstream
-                and self._is_elsewhere(key.upstream, config)
-            ):
+            is_another = key.upstream != upstream and same_issuer(key.issuer, issuer)
+            if is_another and self._is_elsewhere(key.upstream, config):
                 return (
                     f"{upstream} names {issuer} as its authorization server, where you are signed in for"
                     f" {key.upstream or IDENTITY_PROVIDER}, which is somewhere else; a token for one may be good for"
@@ -190,7 +175,7 @@ class Prospects:
     def why_not(self, upstream: str, principal: str) -> str | None:
         """The reason why hosts are given no address; "": they are; None: that is not known."""
         known = self.find(upstream, principal)
-        return None if known is None else known.problem or known.unusual
+        return None if known is None else known.unusual if known.failure is None else str(known.failure)
 
 
 def too_slow(upstream: str) -> str:

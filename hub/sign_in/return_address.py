@@ -12,7 +12,9 @@ import re
 import socket
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -61,13 +63,11 @@ class ReturnAddresses:
             is_named = self._around.config().auth == "proxy" and principal.startswith(PROXIED)
             return proxied if is_named else None
         listening = self._around.listening()
-        if listening is not None and listening.reached_at is not None:
-            return base_url(listening.reached_at, listening.port)
+        if listening is not None and listening.base is not None:
+            return listening.base
         return None if redirect is None or not redirect.is_loopback else redirect.text.removesuffix(redirect.path)
 
-    async def choose(
-        self, upstream: str, config: UpstreamConfig, server: AuthorizationServer, for_s: float
-    ) -> RedirectUri:
+    async def choose(self, config: UpstreamConfig, server: AuthorizationServer, for_s: float) -> RedirectUri:
         """The redirect URI for a sign-in at `server`, where the hub listens from now on. Raises OAuthProblem: there is
         none, or another program has its port."""
         configured = config.oauth.redirect_uri or self._around.config().oauth.redirect_uri
@@ -99,25 +99,20 @@ class ReturnAddresses:
 
     async def _pick_port(self) -> int:
         """A port of 127.0.0.1 that is free, which is kept from now on."""
-        try:
-            found = bind("127.0.0.1", 0)
-        except PortTaken:
-            found = None
-        if found is None:
-            raise OAuthProblem(NO_PORT)
-        with found:
-            port = int(found.getsockname()[1])
-        await self._ask(lambda notes: notes.keep_port(port))
-        return port
+        with suppress(PortTaken):
+            if (found := bind("127.0.0.1", 0)) is not None:
+                with found:
+                    port = int(found.getsockname()[1])
+                await self._ask(lambda notes: notes.keep_port(port))
+                return port
+        raise OAuthProblem(NO_PORT)
 
     def _lasting_base(self) -> str | None:
         """The origin at which browsers reach the hub, next time, too; None: there is none."""
         if (proxied := self.proxy_origin()) is not None:
             return proxied
         listening = self._around.listening()
-        if listening is None or not listening.is_lasting or listening.reached_at is None:
-            return None
-        return base_url(listening.reached_at, listening.port)
+        return listening.base if listening is not None and listening.is_lasting else None
 
     async def _claim(self, uri: str, issuer: str) -> None:
         """Let one issuer alone use a redirect URI: none of them says who sends an answer."""
@@ -184,7 +179,7 @@ class PortTaken(Exception):
 
 
 class CallbackListeners:
-    """All of them, by the redirect URI that they are for."""
+    """The listeners of redirect URIs that the hub's own listener does not serve."""
 
     def __init__(self, handler: Handler, spawn: Callable[..., None]) -> None:
         self._handler = handler
@@ -195,27 +190,29 @@ class CallbackListeners:
         """Listen at the `missing` addresses of a redirect URI, or go on doing so, for so long. Raises PortTaken: one of
         them cannot be had; then there is none."""
         until = trio.current_time() + for_s
-        new: list[_Listener] = []
+        new: dict[tuple[str, int], _Listener] = {}
         try:
             for address in missing:
-                known = self._open.get(address)
-                if known is not None and known.scope.cancel_called:
-                    known.socket.close()
-                    known = None
-                if known is None:
-                    found = bind(*address)
-                    if found is None:
-                        continue
-                    known = _Listener(address, found)
-                    new.append(known)
-                known.serves(redirect, until)
-            for listener in new:
-                self._spawn(partial(self._serve, listener))
+                listener = self._find(address)
+                if listener is None and (found := bind(*address)) is not None:
+                    listener = new[address] = _Listener(address, found)
+                if listener is not None:
+                    listener.serve(redirect, until)
+            for listener in new.values():
+                self._spawn(partial(self._run, listener))
         except (PortTaken, RuntimeError):  # RuntimeError: the hub ends
-            for listener in new:
+            for listener in new.values():
                 listener.socket.close()
             raise
-        self._open |= {listener.address: listener for listener in new}
+        self._open |= new
+
+    def _find(self, address: tuple[str, int]) -> "_Listener | None":
+        """The listener at an address; one that is about to end gives it up."""
+        found = self._open.get(address)
+        if found is None or not found.scope.cancel_called:
+            return found
+        found.socket.close()
+        return None
 
     def is_open(self, address: str, port: int) -> bool:
         """True if one of them is open there."""
@@ -227,7 +224,7 @@ class CallbackListeners:
             if (listener := self._open.get(address)) is not None:
                 listener.release(redirect)
 
-    async def _serve(self, listener: "_Listener") -> None:
+    async def _run(self, listener: "_Listener") -> None:
         http = HttpServer(self._handler, listener.guard, LIMITS)
         try:
             with listener.scope:
@@ -238,57 +235,46 @@ class CallbackListeners:
                 del self._open[listener.address]
 
 
+@dataclass(eq=False)
 class _Listener:
-    def __init__(self, address: tuple[str, int], found: socket.socket) -> None:
-        self.address = address
-        self.socket = found
-        self.scope = trio.CancelScope()
-        self._redirects: dict[str, RedirectUri] = {}
+    """A socket at which browsers come back to some redirect URIs, until the deadline of its scope."""
 
-    def serves(self, redirect: RedirectUri, until: float) -> None:
+    address: tuple[str, int]
+    socket: socket.socket
+    scope: trio.CancelScope = field(default_factory=lambda: trio.CancelScope(deadline=-inf))
+    redirects: set[RedirectUri] = field(default_factory=set)
+
+    def serve(self, redirect: RedirectUri, until: float) -> None:
         """Take browsers for this redirect URI, too, until then at least."""
-        self._redirects[redirect.text] = redirect
-        if self.scope.deadline == float("inf"):
-            self.scope.deadline = until
+        self.redirects.add(redirect)
         self.scope.deadline = max(self.scope.deadline, until)
 
     def release(self, redirect: RedirectUri) -> None:
         """Close soon, unless it is for other redirect URIs as well."""
-        self._redirects.pop(redirect.text, None)
-        if not self._redirects:
+        if self.redirects == {redirect}:
             self.scope.deadline = min(self.scope.deadline, trio.current_time() + LINGER_S)
-            self._redirects[redirect.text] = redirect
+        self.redirects -= {redirect} if len(self.redirects) > 1 else set()
 
     def guard(self, request: HttpRequest) -> EarlyReply | None:
         """Host first; then nothing but what a browser asks for in a sign-in."""
-        hosts = {urlsplit(text).netloc.lower() for text in self._redirects}
-        if request.headers.get("host", "").lower() not in hosts or "origin" in request.headers:
+        path, method, headers = request.path, request.method, request.headers
+        hosts = {urlsplit(redirect.text).netloc.lower() for redirect in self.redirects}
+        if headers.get("host", "").lower() not in hosts or "origin" in headers:
             return FORBIDDEN
-        path, headers = request.path, request.headers
-        if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
-            return NOT_FOUND
-        if request.method == "GET" and any(path == redirect.path for redirect in self._redirects.values()):
-            return None
-        if request.method in ("GET", "HEAD") and path.startswith(("/oauth/begin/", "/oauth/done/")):
-            return None
-        return NOT_FOUND
+        has_body = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+        comes_back = method == "GET" and any(path == redirect.path for redirect in self.redirects)
+        is_page = method in ("GET", "HEAD") and path.startswith(("/oauth/begin/", "/oauth/done/"))
+        return None if not has_body and (comes_back or is_page) else NOT_FOUND
 
 
 def bind(host: str, port: int) -> socket.socket | None:
     """A listening socket; None: this machine has no such address. Raises PortTaken: another program has it."""
-    found = None
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if ":" in host:
-            found.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        found.bind((host, port))
-        found.listen(BACKLOG)
-        found.setblocking(False)
-        return found
+        found = socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
-        if found is not None:
-            found.close()
         if error.errno in NO_ADDRESS:
             return None
         raise PortTaken from None
+    found.setblocking(False)
+    return found

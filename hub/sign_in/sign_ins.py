@@ -20,9 +20,9 @@ from hub.control.sign_ins import SignInOutcome, SignInStep, SignInTrial
 from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import OWNER, Caller
 from hub.net.http_server import Handler
+from hub.sign_in.authorization_response import BadResponse, Responses, read_pasted
 from hub.sign_in.authorization_url import WILDCARDS, authorization_url, host_of, new_secrets
 from hub.sign_in.prospects import Prospects, check_scope, join_scopes, too_slow
-from hub.sign_in.responses import BadResponse, Responses, read_pasted
 from hub.sign_in.return_address import ReturnAddresses
 from hub.sign_in.servers import Surroundings
 from hub.sign_in.tickets import RECORD_S, Invitation, SignInRecord, Ticket, Tickets, state_hash, target_of
@@ -78,29 +78,23 @@ class SignIns:
         tells = self.tells_codes(principal)
         if self._around.ends.blind and base.startswith("http:") and not tells:
             return None
-        ticket = self.tickets.find(upstream, principal)
-        if ticket is None:
+        if self.tickets.find(upstream, principal) is None:
             if not self.tickets.may_ask(upstream, principal):
                 return None
             self.tickets.note_asked(upstream, principal)
-            ticket = self.tickets.obtain(upstream, principal)
+        ticket = self.tickets.obtain(upstream, principal)
         invitation = self.tickets.invite(ticket, caller.identity.host)
         code = invitation.shown_code if tells else ""
-        return SignInVisit(
-            f"{base}/oauth/begin/{invitation.id}",
-            ticket.visit,
-            f"{upstream} needs you to sign in at {self._server(upstream, principal)}."
-            + (f" The page asks for this code: {code}" if code else ""),
-            code,
-        )
+        text = f"{upstream} needs you to sign in at {self._server(upstream, principal)}."
+        text += f" The page asks for this code: {code}" if code else ""
+        return SignInVisit(f"{base}/oauth/begin/{invitation.id}", ticket.visit, text, code)
 
     def tells_codes(self, principal: str) -> bool:
         """True if pages ask `principal` for a code, since the hub cannot tell whose browser it is: it is blind, or
         listens at all addresses, as in a container, where browsers are those of another machine. Only the owner is
         asked: whoever else may use the hub could have others sign in in his place by telling them the code."""
         listening = self._around.listening()
-        is_met_from_elsewhere = listening is not None and listening.host in WILDCARDS
-        cannot_tell = self._around.ends.blind or is_met_from_elsewhere
+        cannot_tell = self._around.ends.blind or (listening is not None and listening.host in WILDCARDS)
         return cannot_tell and principal == OWNER and self.addresses.proxy_origin() is None
 
     def advice(self, upstream: str, caller: Caller) -> str:
@@ -108,10 +102,8 @@ class SignIns:
         config, principal = self._account(upstream, caller)
         if config is None or principal is None:
             if config is not None and config.across_principals:
-                return (
-                    f"{upstream} needs a sign-in, and its owner has to sign in:"
-                    " all of this hub use the owner's account."
-                )
+                needed = f"{upstream} needs a sign-in, and its owner has to sign in"
+                return f"{needed}: all of this hub use the owner's account."
             return (
                 f"{upstream} needs a sign-in, and the owner of this hub does not share an account there. In the owner's"
                 f" hubd.toml, below [upstreams.{upstream}], across_principals = true shares it, and oauth.account ="
@@ -127,8 +119,9 @@ class SignIns:
         if visit is None and not why and not self.tickets.may_ask(upstream, principal):
             return _too_many(upstream)
         server = self._server(upstream, principal)
-        at, way = f" at {server}" if server else "", f" or to open {visit.url}" if visit else ""
-        way += f" and type the code {visit.code} there" if visit and visit.code else ""
+        at, way = f" at {server}" if server else "", ""
+        if visit is not None:
+            way = f" or to open {visit.url}{visit.code and f' and type the code {visit.code} there'}"
         return f'{upstream} needs you to sign in{at}. Ask the user to run "hubd auth {upstream}"{way}, then try again.'
 
     def _account(self, upstream: str, caller: Caller) -> tuple[UpstreamConfig | None, str | None]:
@@ -228,9 +221,7 @@ class SignIns:
             raise UpstreamUnavailable(text, upstream=upstream)
         if self._is_one_of_several:
             raise UpstreamUnavailable(_one_of_several(upstream), upstream=upstream)
-        if config.oauth.grant != "authorization_code" or any(
-            name.lower() == "authorization" for name in config.headers
-        ):
+        if config.oauth.grant != "authorization_code" or "authorization" in map(str.lower, config.headers):
             text = f"{upstream} needs nobody to sign in: its configuration says how the hub is let in there"
             raise UpstreamUnavailable(text, upstream=upstream)
         return config
@@ -242,12 +233,12 @@ class SignIns:
 
     async def wait(self, begun: Begun, within_s: float = RECORD_S) -> SignInOutcome:
         """The outcome of a sign-in that was begun. Cancellation: it stands as it is."""
-        assert begun.ticket is not None, "there is one unless a person has to agree"
-        assert begun.told is not None
-        ticket = begun.ticket
+        ticket, told = begun.ticket, begun.told
+        assert ticket is not None, "there is one unless a person has to agree"
+        assert told is not None
         with trio.move_on_after(within_s):
-            await begun.told.wait()
-        if begun.told.is_set() and ticket.outcome is not None:
+            await told.wait()
+        if told.is_set() and ticket.outcome is not None:
             return ticket.outcome
         text = f"Nobody signed in at {begun.issuer} within {within_s / 60:.0f} minutes; nothing was changed"
         return SignInOutcome(
@@ -263,9 +254,8 @@ class SignIns:
             raise UpstreamUnavailable(str(error)) from None
         record = self.tickets.find_record(parameters["state"])
         if record is None or record.redirect.path != path:
-            raise UpstreamUnavailable(
-                "This hub did not begin the sign-in of that address, or it is over; begin it again"
-            )
+            text = "This hub did not begin the sign-in of that address, or it is over; begin it again"
+            raise UpstreamUnavailable(text)
         return await self.responses.use(record, parameters)
 
     # --- the request --------------------------------------------------------------------------------------------------
@@ -273,13 +263,9 @@ class SignIns:
     async def prepare(
         self, ticket: Ticket, invitation: Invitation, *, on_terminal: bool, cookie: str = ""
     ) -> tuple[SignInRecord, str]:
-        """Make an authorization request: its record and its URL.
-
-        Raises:
-            OAuthProblem: it cannot be made, or a person at a terminal has to agree first.
-            OAuthUnavailable: a server cannot be asked now.
-            HubError: no sign-in is made there.
-        """
+        """Make an authorization request: its record and its URL. Raises OAuthProblem: it cannot be made, or a person at
+        a terminal has to agree first; OAuthUnavailable: a server cannot be asked now; HubError: no sign-in is made
+        there."""
         upstream, principal = ticket.upstream, ticket.principal
         config = self._load_configured(upstream)
         async with ticket.lock:
@@ -287,7 +273,7 @@ class SignIns:
             why = self.prospects.unusual(upstream, principal)
             if why and ticket.agreed != discovery.server.issuer:
                 raise OAuthProblem(why)
-            redirect = await self.addresses.choose(upstream, config, discovery.server, RECORD_S)
+            redirect = await self.addresses.choose(config, discovery.server, RECORD_S)
             client = await self._around.servers.client(upstream, config, discovery, redirect.text, ticket.wish)
             ticket.wish = ClientWish()
             if client.redirect_uri and client.redirect_uri != redirect.text:

@@ -160,9 +160,6 @@ class Tickets:
         self._records: BoundedDict[bytes, SignInRecord] = BoundedDict(MAX_RECORDS)
         self._unanswered: BoundedDict[tuple[str, str], bool] = BoundedDict(MAX_TICKETS)
 
-    def __repr__(self) -> str:
-        return f"<Tickets [{len(self._of)} wanted, {len(self._records)} on their way]>"
-
     def __iter__(self) -> Iterator[Ticket]:
         now = self._now()
         return iter([ticket for ticket in self._of.values() if ticket.ends_at > now and not ticket.over])
@@ -176,20 +173,15 @@ class Tickets:
 
     def obtain(self, upstream: str, principal: str) -> Ticket:
         """The ticket that stands, or a new one."""
-        ticket = self.find(upstream, principal)
-        if ticket is None:
-            key = upstream, principal
-            before = self._of.get(key)
-            if before is not None:
-                self._end(before)
-            ticket = Ticket(
-                visit=f"sign-in-{_id()}",
-                upstream=upstream,
-                principal=principal,
-                ends_at=self._now() + TICKET_S,
-                wish=ClientWish(anew=self._unanswered.pop(key, False)),
-            )
-            self._of.put(key, ticket)
+        if (ticket := self.find(upstream, principal)) is not None:
+            return ticket
+        key = upstream, principal
+        if (before := self._of.get(key)) is not None:
+            self._end(before)
+        wish = ClientWish(anew=self._unanswered.pop(key, False))
+        visit, ends_at = f"sign-in-{_id()}", self._now() + TICKET_S
+        ticket = Ticket(visit=visit, upstream=upstream, principal=principal, ends_at=ends_at, wish=wish)
+        self._of.put(key, ticket)
         return ticket
 
     def invite(self, ticket: Ticket, by: str, *, is_told: bool = False) -> Invitation:
@@ -206,11 +198,8 @@ class Tickets:
 
     def by_id(self, id: str) -> tuple[Ticket, Invitation] | None:
         """The ticket of an address that somebody opened, and whose address that is."""
-        for ticket in self:
-            for invitation in ticket.invitations.values():
-                if secrets.compare_digest(invitation.id, id):
-                    return ticket, invitation
-        return None
+        known = ((ticket, each) for ticket in self for each in ticket.invitations.values())
+        return next((found for found in known if secrets.compare_digest(found[1].id, id)), None)
 
     def may_ask(self, upstream: str, principal: str) -> bool:
         """True if hosts may ask for another sign-in of this kind; false after `ASKED_PER_HOUR` in an hour."""

@@ -20,10 +20,10 @@ from hub.control.sign_ins import SignInOutcome
 from hub.link.bounded_dict import BoundedDict
 from hub.link.hub_errors import HubError
 from hub.net.http_server import HttpRequest, HttpResponse
+from hub.sign_in.authorization_response import BadResponse, is_navigation, read_query
 from hub.sign_in.authorization_url import host_of
 from hub.sign_in.browser_end import LOOPBACK_HOST, Who, is_forwarded, is_from_here
 from hub.sign_in.pages import CODE, HEADERS, HTML, begin_page, code_page, page
-from hub.sign_in.responses import BadResponse, is_navigation, read_query
 from hub.sign_in.return_address import PROXIED
 from hub.sign_in.servers import Surroundings
 from hub.sign_in.sign_ins import SignIns
@@ -83,14 +83,10 @@ class Browsers:
         if not is_navigation(request.headers):
             _tell(response, 403, "Not here", "Open this address in a window of its own.")
         elif found is None or found[1].tries >= MAX_TRIES:
-            _tell(
-                response,
-                404,
-                "Over",
-                'This sign-in was never asked for, or it is over. To sign in, run "hubd auth NAME".',
-            )
+            text = 'This sign-in was never asked for, or it is over. To sign in, run "hubd auth NAME".'
+            _tell(response, 404, "Over", text)
         elif not (refusal := await self._refusal(request, found[0])):
-            await self._go_on(request, response, *found)
+            await self._go_on(request, response, *found, is_known=False)
         elif not self._is_for_code(request, found[0], refusal):
             _tell(response, 403, "Not this browser", refusal)
         elif (code := _code(request)) and found[1].admits(code):
@@ -99,19 +95,15 @@ class Browsers:
             _show(response, 200, code_page(found[0].server_name, _ask(found[1]), is_wrong=bool(code)))
 
     def _is_for_code(self, request: HttpRequest, ticket: Ticket, refusal: str) -> bool:
-        """True if whoever is not let go on for this reason may show by the code that the sign-in is theirs."""
-        is_near = LOOPBACK_HOST.fullmatch(request.headers.get("host", "")) and not is_forwarded(request.headers)
-        tells = self._sign_ins.tells_codes(ticket.principal)
-        return bool(is_near and tells) and refusal == _unknown_browser(ticket.server_name)
+        """True if a browser that is refused for this reason may go on by the code: it came to an address of this
+        machine, and all that is wrong is that nobody can tell whose it is."""
+        if refusal != _unknown_browser(ticket.server_name) or is_forwarded(request.headers):
+            return False
+        is_near = LOOPBACK_HOST.fullmatch(request.headers.get("host", "")) is not None
+        return is_near and self._sign_ins.tells_codes(ticket.principal)
 
     async def _go_on(
-        self,
-        request: HttpRequest,
-        response: HttpResponse,
-        ticket: Ticket,
-        invitation: Invitation,
-        *,
-        is_known: bool = False,
+        self, request: HttpRequest, response: HttpResponse, ticket: Ticket, invitation: Invitation, *, is_known: bool
     ) -> None:
         """`is_known`: the browser is known by the code, and no more is asked of it."""
         cookie = "" if is_known or is_from_here(request) else secrets.token_urlsafe()
@@ -172,10 +164,9 @@ class Browsers:
     async def _refusal(self, request: HttpRequest, ticket: Ticket, record: SignInRecord | None = None) -> str:
         """The reason why the browser is not let go on; "": it is that of the person who is to sign in."""
         unknown = _unknown_browser(ticket.server_name)
-        if record is not None and record.cookie:
-            shown = _cookie(request)
-            if not hmac.compare_digest(shown.encode(), record.cookie.encode()):
-                return unknown
+        cookie = record.cookie if record is not None else ""
+        if cookie and not hmac.compare_digest(_cookie(request).encode(), cookie.encode()):
+            return unknown
         if is_from_here(request) and self._sign_ins.addresses.proxy_origin() is None:
             who = await self._around.ends.who(request)
             of_a_server = (
@@ -184,10 +175,8 @@ class Browsers:
                 f' "hubd auth {ticket.server_name} --no-browser" in a terminal.'
             )
             return {Who.OWN: "", Who.SERVER: of_a_server}.get(who, unknown)
-        identity = request.identity
-        if identity is None or not identity.principal.startswith(PROXIED):
-            return unknown
-        return "" if identity.principal == ticket.principal else unknown
+        principal = "" if request.identity is None else request.identity.principal
+        return "" if principal == ticket.principal and principal.startswith(PROXIED) else unknown
 
     # --- the rest -----------------------------------------------------------------------------------------------------
 
@@ -196,13 +185,10 @@ class Browsers:
         if outcome is None or ends_at <= trio.current_time():
             _tell(response, 404, "Over", "There is nothing here any more. You can close this page.")
             return
-        title = (
-            f"Signed in for {outcome.upstream or IDENTITY_PROVIDER}"
-            if outcome.state == "signed_in"
-            else "Not signed in"
-        )
-        last = "You can close this page and go back to your terminal, or to the program that asked."
-        last = last if outcome.state == "signed_in" else "Nothing was changed."
+        title, last = "Not signed in", "Nothing was changed."
+        if outcome.state == "signed_in":
+            title = f"Signed in for {outcome.upstream or IDENTITY_PROVIDER}"
+            last = "You can close this page and go back to your terminal, or to the program that asked."
         _show(response, 200, page(title, (outcome.text, last), (again, "Try again") if again else None))
 
     def _document(self, response: HttpResponse) -> None:
@@ -221,10 +207,8 @@ def _unknown_browser(upstream: str) -> str:
 def _came_to(request: HttpRequest, record: SignInRecord) -> bool:
     """True if the request came to the very address that was named in the authorization request."""
     redirect = record.redirect
-    if request.path != redirect.path:
-        return False
-    netloc = redirect.text.split("/")[2].lower()
-    return not redirect.is_loopback or request.headers.get("host", "").lower() == netloc
+    is_host = request.headers.get("host", "").lower() == redirect.text.split("/")[2].lower()
+    return request.path == redirect.path and (is_host or not redirect.is_loopback)
 
 
 def _ask(invitation: Invitation) -> str:

@@ -4,6 +4,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from config.errors import ConfigError
@@ -15,7 +16,7 @@ from config.settings import UpstreamConfig
 from hub.cli.configuration.editing import MEMBERS, add_server
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.shell_variables import keep_in, settle_of_new
-from hub.cli.desk import Desk, UsageError, agreed, nearest
+from hub.cli.desk import Desk, UsageError, agreed, nearest_or_all
 from hub.cli.parser import Parser, add, add_config, add_no_wait, load_when_run
 
 _EPILOG: Final = """examples:
@@ -52,30 +53,20 @@ def add_commands(commands: Any) -> None:
     )
     new.hint = "the command to run goes behind `--`"
     new.epilog = f"{_EPILOG}\n{new.epilog}"
-    new.add_argument(
-        "name",
-        metavar="NAME",
-        help="lower-case words joined by single dashes; made of the URL if there is only that. With a slash it is a "
-        "name in a registry, as `hubd search` shows it",
+    text = (
+        "lower-case words joined by single dashes; made of the URL if there is only that. With a slash it is a name in "
     )
+    new.add_argument("name", metavar="NAME", help=f"{text}a registry, as `hubd search` shows it")
     new.add_argument("opened", metavar="URL", nargs="?", help="a server to open, in place of a command to run")
     new.add_argument("--url", metavar="URL", help="the same")
     new.add_argument("--env", metavar="KEY=VALUE", action="append", default=[], help="a variable for the command")
     new.add_argument("--header", metavar="KEY=VALUE", action="append", default=[], help="a header for the URL")
     new.add_argument("--cwd", metavar="DIRECTORY", help="where the command runs")
     new.add_argument("--disabled", action="store_true", help="known, not started")
-    new.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="any other setting, as in --set timeouts.call=600",
-    )
-    new.add_argument(
-        "--secrets",
-        choices=("store", "keep"),
-        help="what looks secret: kept as by `hubd secret set`, or written into the file; asked on a terminal",
-    )
+    text = "any other setting, as in --set timeouts.call=600"
+    new.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help=text)
+    text = "what looks secret: kept as by `hubd secret set`, or written into the file; asked on a terminal"
+    new.add_argument("--secrets", choices=("store", "keep"), help=text)
     _add_registry_options(new)
     new.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
     add_no_wait(new)
@@ -106,18 +97,6 @@ def _add_registry_options(parser: Parser) -> None:
     _add_agreement(parser)
 
 
-def _registry_option(options: Desk) -> str:
-    """An option that is for servers of registries alone, and that was given; ""."""
-    given: Mapping[str, Any] = {
-        "--as": options.called,
-        "--registry": options.registry,
-        "--package": options.package,
-        "--remote": options.remote,
-        "--input": options.input,
-    }
-    return next((name for name, value in given.items() if value), "")
-
-
 def _add_registry(parser: Parser) -> None:
     parser.add_argument("--registry", metavar="NAME", help="ask this one only, of [registries.NAME], or official")
 
@@ -134,7 +113,8 @@ def _add_agreement(parser: Parser) -> None:
 def _add(options: Desk) -> int:
     if _is_listed(options):
         return load_when_run("hub.cli.registry.adding:add_listed")(options, _own_settings(options, {}))
-    if option := _registry_option(options):
+    own = {"--as": "called", "--registry": "registry", "--package": "package", "--remote": "remote", "--input": "input"}
+    if option := next((option for option, name in own.items() if getattr(options, name)), ""):
         raise UsageError(f"{option} is for a server of a registry, such as `hubd add io.github.someone/something`")
     options = options.replace(**_name_and_url(options))
     return add_server(options, *_take_out_secrets(options, _settings_of(options)))
@@ -166,10 +146,9 @@ def _name_and_url(options: Desk) -> dict[str, str | None]:
         options.parser.refuse([options.opened])
     if not is_alone:
         return {"name": options.name, "url": next(iter(given), None)}
-    try:
+    taken: Mapping[str, UpstreamConfig] = {}
+    with suppress(ConfigError):  # which is said when it is changed
         taken = options.loaded.config.upstreams
-    except ConfigError:  # which is said when it is changed
-        taken = {}
     try:
         name = id_of_url(options.name, taken)
     except ValueError as error:
@@ -185,13 +164,10 @@ def _settings_of(options: Desk) -> dict[str, Any]:
     """The settings of the new server, in the order in which they are written."""
     if bool(options.words) == (options.url is not None):
         raise UsageError("say either which command to run, after `--`, or which URL to open")
-    found: dict[str, Any] = {}
-    if options.words:
-        found["command"], *arguments = options.words
-        found |= {"args": arguments} if arguments else {}
-    else:
-        found["url"] = options.url
-    return _own_settings(options, found)
+    if not options.words:
+        return _own_settings(options, {"url": options.url})
+    command, *arguments = options.words
+    return _own_settings(options, {"command": command, **({"args": arguments} if arguments else {})})
 
 
 def _own_settings(options: Desk, found: dict[str, Any]) -> dict[str, Any]:
@@ -207,8 +183,7 @@ def _own_settings(options: Desk, found: dict[str, Any]) -> dict[str, Any]:
         path, text = _pair(pair, "set")
         setting, known = path.split(".")[0], declarations(UpstreamConfig)
         if setting not in known:
-            hint = nearest(setting, known) or f"there are: {', '.join(sorted(known))}"
-            raise UsageError(f'--set: there is no setting "{setting}"; {hint}')
+            raise UsageError(f'--set: there is no setting "{setting}"; {nearest_or_all(setting, sorted(known))}')
         _set(found, path, text)
     return found
 
@@ -219,16 +194,16 @@ def _take_out_secrets(options: Desk, values: dict[str, Any]) -> tuple[dict[str, 
     where = ", ".join(f"{setting}.{at}" if at else setting for setting, at in spots)
     chosen = options.secrets
     if chosen is None and spots and not options.dry_run and options.output.is_attended():
-        question = (
-            f"{where} {'looks' if len(spots) == 1 else 'look'} secret. Keep it as `hubd secret` does, out of the file?"
-        )
+        looks = "looks" if len(spots) == 1 else "look"
+        question = f"{where} {looks} secret. Keep it as `hubd secret` does, out of the file?"
         chosen = "store" if agreed(question, default=True) else "keep"
     kept = [] if options.dry_run else settle_of_new(options, values)
-    if not kept and not (spots and chosen == "store"):
+    is_moved = bool(spots) and chosen == "store"
+    if not kept and not is_moved:
         return values, None
     new = NewSecrets(SecretStore.open())
     keep_in(new, kept)
-    return (refer_to_store(values, options.name, spots, new) if spots and chosen == "store" else values), new
+    return (refer_to_store(values, options.name, spots, new) if is_moved else values), new
 
 
 def _pair(text: str, setting: str) -> tuple[str, str]:

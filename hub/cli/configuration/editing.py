@@ -58,10 +58,10 @@ def _remove(options: Desk) -> int:
     lost = hosts_that_lost(options.name, options.config)
 
     def change(draft: Draft) -> tuple[str, str]:
-        beneath = draft.remove(options.name)
-        if beneath is not None:
+        rest = ""
+        if (beneath := draft.remove(options.name)) is not None:
             lost.clear()
-        rest = f"; what {beneath.source.path} says of it holds now" if beneath is not None else ""
+            rest = f"; what {beneath.source.path} says of it holds now"
         return "removed", f"removed {options.name}{rest}"
 
     kept = secrets_of(options.name, options.config)
@@ -76,9 +76,8 @@ def _switch(options: Desk, *, disabled: bool) -> int:
     word = "disabled" if disabled else "enabled"
 
     def change(draft: Draft) -> tuple[str, str]:
-        if draft.switch(options.name, disabled=disabled):
-            return word, f"{word} {options.name}"
-        return "unchanged", f"{options.name} is {word}"
+        is_changed = draft.switch(options.name, disabled=disabled)
+        return (word, f"{word} {options.name}") if is_changed else ("unchanged", f"{options.name} is {word}")
 
     return make_change(options, change, waits=not disabled)
 
@@ -119,9 +118,8 @@ def make_change(
             show(draft, did, output)
             return EX_OK
         saved = save(draft, did, done, output)
-    wait = not getattr(options, "no_wait", False)
-    offer = offer_sign_in if offers else None
-    return reload_hub(saved, output, [options.name] if waits else (), wait=wait, offer=offer)
+    wait, servers = not getattr(options, "no_wait", False), [options.name] if waits else ()
+    return reload_hub(saved, output, servers, wait=wait, offer=offer_sign_in if offers else None)
 
 
 def add_server(options: Desk, values: dict[str, Any], new: NewSecrets | None) -> int:

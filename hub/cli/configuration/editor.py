@@ -70,22 +70,21 @@ def _edit(options: Desk) -> int:
 
 
 def _servers_that_differ(path: Path, before: str, after: str) -> list[str]:
-    tables: list[dict[str, Any]] = []
-    for text in (before, after):
-        try:
-            tables.append(parse(text, path).tree.get("upstreams", {}))
-        except Problem:  # as it was before
-            tables.append({})
-    was, now = tables
+    was, now = _tables_of_servers(path, before), _tables_of_servers(path, after)
     return [name for name, table in now.items() if table != was.get(name) and not table.get("disabled")]
 
 
-def edit_text(editor: list[str], copy: Path, main: Path, output: Output) -> str:
-    """Have the user edit a file, a copy of something for `main`; what was saved.
+def _tables_of_servers(path: Path, text: str) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = parse(text, path).tree.get("upstreams", {})
+    except Problem:  # as it was before
+        return {}
+    return found
 
-    Raises:
-        EditError: the editor failed, or what it saved is no text.
-    """
+
+def edit_text(editor: list[str], copy: Path, main: Path, output: Output) -> str:
+    """Have the user edit a file, a copy of something for `main`; what was saved. Raises EditError: the editor failed,
+    or what it saved is no text."""
     try:
         child_output = sys.stderr.fileno() if output.json else None  # standard output is the object's alone
         code = subprocess.run([*editor, str(copy)], check=False, stdout=child_output).returncode
@@ -102,11 +101,8 @@ def edit_text(editor: list[str], copy: Path, main: Path, output: Output) -> str:
 
 
 def editor_command(output: Output, instead: str) -> list[str]:
-    """The user's editor, and words of its command line. `instead`: what can be done without one, as a clause.
-
-    Raises:
-        UsageError: there is none, or none that anybody could use here.
-    """
+    """The user's editor, and words of its command line. `instead`: what can be done without one, as a clause. Raises
+    UsageError: there is none, or none that anybody could use here."""
     for variable in ("VISUAL", "EDITOR"):
         try:
             if words := shlex.split(os.environ.get(variable, "")):

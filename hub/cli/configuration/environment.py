@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from os import EX_OK
 from pathlib import Path
 from typing import Any, Final
@@ -60,13 +61,6 @@ def _env(options: Desk) -> int:
         return on_main_file(_capture)(options)
     if options.dry_run:
         raise UsageError(f"--dry-run belongs to `hubd env {CAPTURE}`")
-    return _show(options)
-
-
-# --- what servers get -------------------------------------------------------------------------------------------------
-
-
-def _show(options: Desk) -> int:
     output = options.output
     shown = None if options.config else _of_hub(options.name)
     is_of_hub = shown is not None
@@ -149,10 +143,9 @@ def _have_it_read(output: Output) -> None:
 
 def _load_configured(named: Path | None) -> HubConfig:
     """The configuration; what is wrong with it keeps no shell from being recorded."""
-    try:
+    with suppress(ConfigError):
         return load_all(named, os.environ, partly=True).config
-    except ConfigError:
-        return HubConfig()
+    return HubConfig()
 
 
 def _as_object(planned: Capture, did: str) -> dict[str, Any]:
@@ -225,7 +218,7 @@ def record_shell(named: Path | None, output: Output) -> None:
             output.note(f"{why}; `hubd env {CAPTURE}` records it")
         return
     others = [name for name in planned.values if name != "PATH"]
-    rest = f" and {', '.join(others)}" if 0 < len(others) < 4 else f" and {len(others)} variables" if others else ""
+    rest = f" and {', '.join(others) if len(others) < 4 else f'{len(others)} variables'}" if others else ""
     output.set(environment=_as_object(planned, "written"))
     output.say(f"recorded PATH{rest} of this shell for servers, in {planned.path}")
 

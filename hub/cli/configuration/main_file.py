@@ -16,11 +16,15 @@ def on_main_file(command: Command, *, needs_answer: bool = True) -> Command:
 
     def find() -> Path | None:
         try:
-            return _main_file_of_hub()
+            watched = ask_hub(STATUS).config.watched
+        except HubNotRunning:
+            return None
         except (HubHangs, ControlFailed):
             if needs_answer:
                 raise
             return None
+        is_usual = not watched or os.path.realpath(watched[0]) == os.path.realpath(config_file())
+        return None if is_usual else Path(watched[0])
 
     def run(options: Desk) -> int:
         if options.config is None and (used := find()) is not None:
@@ -29,14 +33,3 @@ def on_main_file(command: Command, *, needs_answer: bool = True) -> Command:
         return command(options)
 
     return run
-
-
-def _main_file_of_hub() -> Path | None:
-    """The main file of the running hub; None: none runs, or it uses the usual one."""
-    try:
-        watched = ask_hub(STATUS).config.watched
-    except HubNotRunning:
-        return None
-    if not watched or os.path.realpath(watched[0]) == os.path.realpath(config_file()):
-        return None
-    return Path(watched[0])

@@ -22,12 +22,8 @@ Offer = Callable[[Collection[ServerOutcome], Output], int | None]
 
 def diagnostic_object(diagnostic: Diagnostic) -> dict[str, Any]:
     """A remark about a place in a file, for programs."""
-    return {
-        "file": str(diagnostic.file),
-        "line": diagnostic.line,
-        "key": list(diagnostic.keys),
-        "text": diagnostic.text,
-    }
+    place = {"file": str(diagnostic.file), "line": diagnostic.line, "key": list(diagnostic.keys)}
+    return {**place, "text": diagnostic.text}
 
 
 def say_problems(problems: Sequence[Diagnostic], output: Output) -> None:
@@ -92,8 +88,7 @@ def reload_hub(
             output.set(hub="elsewhere")
             output.say(f"the running hub reads other files: {', '.join(config.files)}")
             return EX_OK
-        reloaded = hub.request(RELOAD)
-        problem = reloaded.problem
+        problem = hub.request(RELOAD).problem
         if problem is None:
             output.set(hub="running")
             output.say("applied by the running hub")
@@ -103,15 +98,11 @@ def reload_hub(
             signed_in = offer(found.values(), output) if offer else None
             return say_outcomes(found.values(), output) if signed_in is None else signed_in
     output.set(hub="refused")
-    own = Path(_read_by(config)[0]).with_name("hubd.env")
+    own = Path((config.watched or config.files)[0]).with_name("hubd.env")
     text = f"saved, but the running hub refuses it and keeps its configuration: {problem}. That hub does not have the"
     return output.fail(EX_CONFIG, f"{text} variables of this shell: write those it needs into {own}")
 
 
-def _read_by(config: ConfigStatus) -> Sequence[str]:
-    return config.watched or config.files
-
-
 def _is_watched(changed: Sequence[Path], config: ConfigStatus) -> bool:
-    watched = [path for path in _read_by(config) if os.path.exists(path)]
+    watched = [path for path in config.watched or config.files if os.path.exists(path)]
     return any(os.path.samefile(place, path) for each in changed for place in (each, each.parent) for path in watched)

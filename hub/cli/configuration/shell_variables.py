@@ -18,41 +18,31 @@ from hub.cli.secret_commands import say_kept
 
 def only_here(servers: Iterable[tuple[str, Mapping[str, Any]]], own: Collection[str]) -> dict[str, list[str]]:
     """The variables that servers need, given with their settings, and only this shell has; each with the names of these
-    servers. `own`: those that `hubd.env` sets.
-
-    Raises:
-        EditError: the store of secrets cannot be read.
-    """
-    found: dict[str, list[str]] = {}
+    servers. `own`: those that `hubd.env` sets. Raises EditError: the store of secrets cannot be read."""
+    found: dict[str, dict[str, None]] = {}
     for name, settings in servers:
         for variable in only_in_shell(settings, os.environ, own):
-            if name not in found.setdefault(variable, []):
-                found[variable].append(name)
+            found.setdefault(variable, {})[name] = None
     kept = SecretStore.open().names() if found else ()  # to open it makes its directory
-    return {variable: names for variable, names in found.items() if variable not in kept}
+    return {variable: list(names) for variable, names in found.items() if variable not in kept}
 
 
 def only_here_of_hub(named: Path | None) -> dict[str, list[str]]:
-    """The same of the servers that the hub has.
-
-    Raises:
-        EditError: as `only_here`.
-    """
+    """The same of the servers that the hub has. Raises EditError: as `only_here`."""
     gathered = gather(named, os.environ)
-    found = stacks(gathered.sources).items()
-    values = [(name, entry.table.values) for name, stack in found for entry in stack.used]
-    off = {name for name, stack in found if stack.value("disabled") is True}
-    return only_here([each for each in values if each[0] not in off], gathered.own_lines)
+    on = {name: stack for name, stack in stacks(gathered.sources).items() if stack.value("disabled") is not True}
+    values = [(name, entry.table.values) for name, stack in on.items() for entry in stack.used]
+    return only_here(values, gathered.own_lines)
 
 
 def ask_what_to_keep(variables: Mapping[str, list[str]]) -> list[str]:
     """Ask of each variable whether it is kept as a secret, Enter is a yes; those that are."""
-    return [name for name, servers in variables.items() if agreed(_question(name, servers), default=True)]
-
-
-def _question(name: str, servers: list[str]) -> str:
-    need = f"{' and '.join(servers)} need{'s' * (len(servers) == 1)}"
-    return f"{name}, which {need}, is set in this shell only: keep it as a secret?"
+    kept = []
+    for name, servers in variables.items():
+        need = f"{' and '.join(servers)} need{'s' * (len(servers) == 1)}"
+        if agreed(f"{name}, which {need}, is set in this shell only: keep it as a secret?", default=True):
+            kept.append(name)
+    return kept
 
 
 def why_not_kept(names: Sequence[str]) -> str:
@@ -79,12 +69,9 @@ def _choose(wanted: Mapping[str, list[str]], options: Desk, *, is_asked: bool) -
 
 
 def settle_of_import(options: Desk, result: Import, own: Collection[str]) -> tuple[list[str], dict[str, str]]:
-    """The variables that an import keeps: all with `--secrets store`, else those that somebody says yes to; and of
-    the servers that lack one then why they must stay with their hosts, which is said. `own`: as of `only_here`.
-
-    Raises:
-        EditError: as `only_here`.
-    """
+    """The variables that an import keeps: all with `--secrets store`, else those that somebody says yes to; and of the
+    servers that lack one then why they must stay with their hosts, which is said. `own`: as of `only_here`. Raises
+    EditError: as `only_here`."""
     wanted = only_here([(name, each.values) for name, each in result.all if not each.off], own)
     is_asked = options.output.is_attended() and not (options.yes or options.dry_run or options.secrets)
     kept = _choose(wanted, options, is_asked=is_asked)
@@ -98,10 +85,7 @@ def settle_of_import(options: Desk, result: Import, own: Collection[str]) -> tup
 
 def settle_of_new(options: Desk, values: Mapping[str, Any]) -> list[str]:
     """The variables that `hubd add` keeps for a server of these settings: as of an import. What is not kept is noted.
-
-    Raises:
-        EditError: as `only_here`.
-    """
+    Raises EditError: as `only_here`."""
     wanted = only_here([(options.name, values)], gather(options.config, os.environ).own_lines)
     is_asked = options.secrets is None and options.output.is_attended()
     kept = _choose(wanted, options, is_asked=is_asked)
@@ -118,11 +102,7 @@ def keep_in(new: NewSecrets, names: Iterable[str]) -> None:
 
 def keep_of_hub(named: Path | None, output: Output) -> None:
     """Ask about the variables that servers of the hub need and only this shell has, and keep them; where nobody can be
-    asked they are noted.
-
-    Raises:
-        EditError: one cannot be kept; those before it are.
-    """
+    asked they are noted. Raises EditError: one cannot be kept; those before it are."""
     wanted = only_here_of_hub(named)
     kept = ask_what_to_keep(wanted) if output.is_attended() else []
     store = SecretStore.open()

@@ -76,11 +76,7 @@ class Screen:
         return max(LEAST_COLUMNS, columns) if columns else USUAL_COLUMNS
 
     def show(self, *blocks: Block) -> None:
-        """Write blocks, each on lines of its own.
-
-        Raises:
-            OSError: the stream cannot be written.
-        """
+        """Write blocks, each on lines of its own. Raises OSError: the stream cannot be written."""
         if self._stream is not None and blocks:
             self._stream.write(self.render(*blocks))
             self._stream.flush()

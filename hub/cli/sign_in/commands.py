@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Collection
+from contextlib import suppress
 from getpass import getpass
 from math import inf
 from os import EX_CONFIG, EX_OK, EX_TEMPFAIL
@@ -147,11 +148,10 @@ def _seconds(text: str) -> float:
 
 def why_no_browser() -> str:
     """The reason why the configuration wants no browser opened; "": it does not say so."""
-    try:
-        config = load_all(None, os.environ, partly=True).config
-    except ConfigError:  # which is for the hub to say
-        return ""
-    return 'open_browser = "never"' if config.oauth.open_browser == "never" else ""
+    with suppress(ConfigError):  # which is for the hub to say
+        if load_all(None, os.environ, partly=True).config.oauth.open_browser == "never":
+            return 'open_browser = "never"'
+    return ""
 
 
 def sign_in(wishes: Wishes, output: Output) -> int:
@@ -201,10 +201,10 @@ def _end(outcome: SignInOutcome, output: Output, *, is_wanted: bool = False) -> 
     if outcome.state != "signed_in":
         return output.fail(EX_FAILED, outcome.text)
     said = f"{title}: {how_long(outcome, now())}."
-    if not outcome.upstream:
-        output.say(said)
-        return EX_OK
-    return _with_server(outcome.upstream, said, output)
+    if outcome.upstream:
+        return _with_server(outcome.upstream, said, output)
+    output.say(said)
+    return EX_OK
 
 
 def _with_server(name: str, said: str, output: Output) -> int:
@@ -212,8 +212,7 @@ def _with_server(name: str, said: str, output: Output) -> int:
         (found,) = watch(hub, [name], output).values()
     output.set(server=found.as_object())
     if found.works or found.state == "disabled":
-        summary = found.summary
-        output.say(f"{said} {printable(summary[:1].upper() + summary[1:])}.")
+        output.say(f"{said} {printable(found.summary[:1].upper() + found.summary[1:])}.")
         if titles := list(dict.fromkeys(place.title for place in hosts_that_start(name))):
             starts = "starts" if len(titles) == 1 else "start"
             output.note(f"{' and '.join(titles)} still {starts} {name} without the hub: `hubd setup` takes it over")

@@ -5,16 +5,16 @@ The hub does all of it; here it is said, a browser is opened, and an address tha
 
 import os
 import sys
-import termios
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from math import inf
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final
 
 from msgspec import Struct
 
 from hub.cli.desk import Output, agreed, client
+from hub.cli.keyboard import single_characters
 from hub.cli.render.words import duration
 from hub.cli.sign_in.browser import open_browser, why_elsewhere
 from hub.control.client import ControlClient
@@ -54,49 +54,33 @@ class Wishes(Struct, frozen=True, kw_only=True):
         return hub.request(SIGN_IN, name=self.name, idp=idp, scope=self.scope, reset=self.reset, yes=yes)
 
 
-class SignInRefused(ControlFailed):
-    """The sign-in was not begun, since nobody agreed to what is unusual about it."""
-
-
 class TokenWanted(ControlFailed):
     """There is no sign-in: the server wants a token, which a person has to have from elsewhere."""
 
 
-class PastedLines:
-    """Lines of standard input, read when it is readable. Used in a `with` block: a terminal is set to hand over
-    characters as they come, since it keeps only 4 KiB of a line otherwise, and is put back."""
+@contextmanager
+def input_lines() -> Iterator["PastedLines"]:
+    """Lines of standard input. A terminal hands over single characters meanwhile: it keeps only 4 KiB of a line."""
+    try:
+        descriptor = None if sys.stdin is None else sys.stdin.fileno()
+    except (OSError, ValueError):  # it has no descriptor
+        descriptor = None
+    if descriptor is None or not os.isatty(descriptor):
+        yield PastedLines(descriptor, is_typed=False)
+        return
+    with single_characters(descriptor, shown=True):
+        yield PastedLines(descriptor, is_typed=True)
 
-    def __init__(self, descriptor: int | None) -> None:
-        """`descriptor`: None: there is no input."""
+
+class PastedLines:
+    """Lines of standard input, read when it is readable."""
+
+    def __init__(self, descriptor: int | None, *, is_typed: bool) -> None:
+        """`is_typed`: single characters come, also those that erase others."""
         self.descriptor = descriptor
         """To be waited for; None: nothing more comes."""
+        self._is_typed = is_typed
         self._received = bytearray()
-        self._terminal: tuple[int, list[Any]] | None = None
-        """Its descriptor, and how it is to be put back."""
-
-    @classmethod
-    def of_stdin(cls) -> Self:
-        """Those of standard input."""
-        try:
-            return cls(None if sys.stdin is None else sys.stdin.fileno())
-        except (OSError, ValueError):  # it has no descriptor
-            return cls(None)
-
-    def __enter__(self) -> Self:
-        if self.descriptor is not None and os.isatty(self.descriptor):
-            self._terminal = self.descriptor, termios.tcgetattr(self.descriptor)
-            mode = termios.tcgetattr(self.descriptor)
-            mode[3] &= ~termios.ICANON
-            mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0
-            termios.tcsetattr(self.descriptor, termios.TCSANOW, mode)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._terminal is not None:
-            descriptor, before = self._terminal
-            termios.tcsetattr(descriptor, termios.TCSANOW, before)
 
     def lines(self) -> list[str]:
         """The lines that are complete now, without empty ones; to be called when `descriptor` is readable. Of one that
@@ -106,7 +90,7 @@ class PastedLines:
             data = os.read(self.descriptor, PIECE_BYTES)
         except OSError:
             data = b""
-        if not data or (self._terminal is not None and data == END):
+        if not data or (self._is_typed and data == END):
             self.descriptor = None
             data = b"\n"
         found: list[str] = []
@@ -118,7 +102,7 @@ class PastedLines:
         return [line for line in found if line]
 
     def _take(self, piece: bytes) -> None:
-        if self._terminal is None:
+        if not self._is_typed:
             self._received += piece[: MAX_LINE_BYTES - len(self._received)]
             return
         for key in piece:
@@ -131,14 +115,9 @@ class PastedLines:
 def converse(
     hub: ControlClient, wishes: Wishes, output: Output, environ: Mapping[str, str] = os.environ
 ) -> SignInOutcome:
-    """Carry out one sign-in. `hub`: a connection for this alone.
-
-    Raises:
-        Refused: nobody agreed to what is unusual about it.
-        TokenWanted: there is no sign-in.
-        HubNotRunning, ControlFailed, NotUnderstood: as `ControlClient`; the hub says why it cannot begin.
-        KeyboardInterrupt: the sign-in stands as it is, and its page still works.
-    """
+    """Carry out one sign-in. `hub`: a connection for this alone. Raises TokenWanted: there is no sign-in;
+    ControlFailed: nobody agreed to what is unusual about it, or the hub says why it cannot begin; HubNotRunning,
+    NotUnderstood: as `ControlClient`; KeyboardInterrupt: the sign-in stands as it is, and its page still works."""
     step = _begin(hub, wishes, output)
     at = f" ({step.server_url})" if step.server_url else ""
     output.say(f"{wishes.name or WHO}{at} asks you to sign in at {step.issuer}")
@@ -156,7 +135,7 @@ def converse(
         _say_address(step, why_not, output)
         return _still_open(wishes, step)
     patience = duration(min(wishes.within_s, step.expires_s))
-    with PastedLines.of_stdin() as pasted:
+    with input_lines() as pasted:
         if why_not:
             _say_elsewhere(step, why_not, patience, output, environ)
         else:
@@ -176,17 +155,16 @@ def _begin(hub: ControlClient, wishes: Wishes, output: Output) -> SignInStep:
         return step
     about, _, advice = step.unusual.partition(" If you ")
     if wishes.yes:  # it was agreed to, and something else is unusual by now
-        raise SignInRefused(step.unusual)
+        raise ControlFailed(step.unusual)
     if not output.is_attended():
-        raise SignInRefused(
-            f"{step.unusual} There is no terminal here; with --yes nothing is asked." if advice else about
-        )
+        without = f"{step.unusual} There is no terminal here; with --yes nothing is asked."
+        raise ControlFailed(without if advice else about)
     output.say(about)
     if not agreed("Sign in there?", default=False):
-        raise SignInRefused("nothing was changed")
+        raise ControlFailed("nothing was changed")
     step = wishes.request(hub, yes=True)
     if step.unusual:
-        raise SignInRefused(step.unusual)
+        raise ControlFailed(step.unusual)
     return step
 
 

@@ -198,16 +198,16 @@ def test_what_nobody_can_come_back_to(uri):
 @pytest.mark.parametrize(
     ("host", "reached", "covers"),
     [
-        ("127.0.0.1", "127.0.0.1", {"127.0.0.1"}),
-        ("::1", "::1", {"::1"}),
-        ("0.0.0.0", "127.0.0.1", {"127.0.0.1"}),
-        ("::", "127.0.0.1", {"127.0.0.1", "::1"}),
+        ("127.0.0.1", "http://127.0.0.1:8765", {"127.0.0.1"}),
+        ("::1", "http://[::1]:8765", {"::1"}),
+        ("0.0.0.0", "http://127.0.0.1:8765", {"127.0.0.1"}),
+        ("::", "http://127.0.0.1:8765", {"127.0.0.1", "::1"}),
         ("10.0.0.5", None, {"10.0.0.5"}),
     ],
 )
 def test_how_the_hub_is_reached(host, reached, covers):
     listening = Listening(host, 8765, True)
-    assert listening.reached_at == reached
+    assert listening.base == reached
     assert listening.covers == {(each, 8765) for each in covers}
 
 

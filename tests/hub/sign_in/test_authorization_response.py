@@ -5,7 +5,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from hub.sign_in.responses import (
+from hub.sign_in.authorization_response import (
     MAX_DESCRIPTION,
     BadResponse,
     RefusedResponse,

@@ -1,7 +1,5 @@
-"""Commands about the configuration in files: show it, check it, describe it, trust that of a project.
-
-None of them needs a running hub.
-"""
+"""Commands that show the configuration in files, check it, describe it, and trust that of a project. None of them needs
+a running hub."""
 
 import os
 import sys
@@ -70,26 +68,23 @@ def _config(options: Desk) -> int:
         gathered = structs.replace(gathered, sources=(*sources, *gathered.sources))
     hub = hub_settings(gathered, defaults=options.effective)
     found = upstreams(gathered, defaults=options.effective)
-    warnings = [*base.warnings, *(() if project is None else project.warnings)]
-    if options.json:
-        shown = {
-            "files": [{"path": str(source.path), "layer": source.layer.value} for source in gathered.sources],
-            "project": None if root is None else {"root": str(root), "allowed": project is not None},
-            "settings": [_setting(setting) for setting in hub],
-            "upstreams": [_upstream(upstream) for upstream in found],
-            "warnings": [diagnostic_object(warning) for warning in warnings],
-        }
-        print(as_json(shown))
-        return EX_OK
+    output, warnings = options.output, [*base.warnings, *(() if project is None else project.warnings)]
+    output.set(
+        files=[{"path": str(source.path), "layer": source.layer.value} for source in gathered.sources],
+        project=None if root is None else {"root": str(root), "allowed": project is not None},
+        settings=[_setting(setting) for setting in hub],
+        upstreams=[_upstream(upstream) for upstream in found],
+    )
     for source in gathered.sources:
-        print(f"# {source.layer.value}: {source.path}")
+        output.say(f"# {source.layer.value}: {source.path}")
     if not gathered.sources:
-        print(f"# no file: {gathered.files[0]} is not there")
+        output.say(f"# no file: {gathered.files[0]} is not there")
     if root is not None and project is None:
-        print(f"# the project {root} is not allowed, so it does not count; see `hubd trust`")
+        output.say(f"# the project {root} is not allowed, so it does not count; see `hubd trust`")
     for line in lines(hub, found):
-        print(line)
-    _say(warnings, options.output)
+        output.say(line)
+    _say(warnings, output)
+    output.set(warnings=[diagnostic_object(warning) for warning in warnings])
     return EX_OK
 
 
@@ -153,22 +148,18 @@ def _validate(options: Desk) -> int:
     hub, words = words_of_hub() if file is None else ({}, [])
     words = [text for text in words if not any(each.text == text for each in warnings)]
     if options.json:
-        found = {
-            "problems": [diagnostic_object(each) for each in problems],
-            "warnings": [diagnostic_object(each) for each in warnings],
-            "unresolved": [diagnostic_object(each) for each in unresolved],
-            "hub": hub,
-            "hub_warnings": words,
-        }
-        print(as_json({"sound": not problems, **found}))
+        parts = {"problems": problems, "warnings": warnings, "unresolved": unresolved}
+        found = {name: [diagnostic_object(each) for each in part] for name, part in parts.items()}
+        print(as_json({"sound": not problems, **found, "hub": hub, "hub_warnings": words}))
     else:
         for problem in problems:
             print(f"hubd: {problem}", file=sys.stderr)
-        _say(warnings, options.output)
-        for text in texts_of_unresolved(unresolved, hub):
+        for text in (
+            *map(str, warnings),
+            *texts_of_unresolved(unresolved, hub),
+            *(f"the running hub: {text}" for text in words),
+        ):
             options.output.warn(text)
-        for text in words:
-            options.output.warn(f"the running hub: {text}")
         if not problems:
             print(f"ok: {len(names)} server{'s' * (len(names) != 1)}")
     return EX_CONFIG if problems else EX_OK
@@ -204,8 +195,7 @@ def _trust(options: Desk) -> int:
         output.say(f"{root} is allowed already, as it is now")
         return EX_OK
     output.say(f"{root} names these servers, which hosts that work there would use:")
-    for line in (*lines((), starts), ""):
-        output.say(line)
+    output.say("\n".join((*lines((), starts), "")))
     _say(project.warnings, output)
     titles, _ = starts_beside_hub(root, options.machine)
     if titles:

@@ -44,12 +44,8 @@ class BadResponse(Exception):
     """A response that says nothing: it belongs to no sign-in of this hub, or cannot be read in one way only."""
 
 
-class RefusedResponse(Exception):
-    """A response that ends the sign-in that it belongs to: one sentence for a person. `code`: the `error` in it."""
-
-    def __init__(self, text: str, *, code: str = "") -> None:
-        super().__init__(text)
-        self.code = code
+class RefusedResponse(OAuthProblem):
+    """A response that ends the sign-in that it belongs to; `code`: the `error` in it."""
 
 
 def is_navigation(headers: Mapping[str, str]) -> bool:
@@ -60,9 +56,8 @@ def is_navigation(headers: Mapping[str, str]) -> bool:
     """
     if headers.keys() & {"origin", "sec-purpose", "purpose", "x-moz", "x-purpose"}:
         return False
-    return headers.get("sec-fetch-mode", "navigate") == "navigate" and (
-        headers.get("sec-fetch-dest", "document") == "document"
-    )
+    mode, place = headers.get("sec-fetch-mode", "navigate"), headers.get("sec-fetch-dest", "document")
+    return (mode, place) == ("navigate", "document")
 
 
 def read_query(query: str) -> dict[str, str]:
@@ -95,30 +90,26 @@ def _text(part: str, *, is_shown: bool = False) -> str:
 def judge(parameters: Mapping[str, str], server: AuthorizationServer) -> str:
     """The code in a response to a request to `server`. Raises RefusedResponse: it has none, or does not come from the
     authorization server that was asked."""
-    issuer = parameters.get("iss")
-    if issuer is None and server.sends_issuer:
-        raise RefusedResponse(
-            f"An answer came that does not say who sent it, though {server.issuer} always does, so it is not trusted"
-        )
-    if issuer is not None and issuer != server.issuer:
-        raise RefusedResponse(
-            f"An answer came from another authorization server than {server.issuer}, so it is not trusted"
-        )
+    issuer, sender = server.issuer, parameters.get("iss")
+    if sender is None and server.sends_issuer:
+        text = f"An answer came that does not say who sent it, though {issuer} always does, so it is not trusted"
+        raise RefusedResponse(text)
+    if sender not in (None, issuer):
+        raise RefusedResponse(f"An answer came from another authorization server than {issuer}, so it is not trusted")
     error = parameters.get("error")
     if error is not None:
-        raise RefusedResponse(_say(server.issuer, error, parameters.get("error_description", "")), code=error)
-    code = parameters.get("code")
-    if not code:
-        raise RefusedResponse(f"{server.issuer} sent the browser back without a code")
-    return code
+        raise RefusedResponse(_say(issuer, error, parameters.get("error_description", "")), code=error)
+    if code := parameters.get("code"):
+        return code
+    raise RefusedResponse(f"{issuer} sent the browser back without a code")
 
 
 def _say(issuer: str, error: str, description: str) -> str:
-    shown = printable(error[:MAX_ERROR])
     if error == "access_denied" and not description:
         return f"{issuer} says that access was denied"
+    shown = printable(error[:MAX_ERROR])[:MAX_ERROR]
     detail = printable(description[:MAX_DESCRIPTION])[:MAX_DESCRIPTION]
-    return f"{issuer} refused: {shown[:MAX_ERROR]}{detail and f' ({detail})'}"
+    return f"{issuer} refused: {shown}{detail and f' ({detail})'}"
 
 
 def read_pasted(line: str) -> tuple[str, dict[str, str]]:
@@ -141,7 +132,7 @@ def read_pasted(line: str) -> tuple[str, dict[str, str]]:
 
 
 class Responses:
-    """Carries on with responses."""
+    """Responses that have come back: what they lead to."""
 
     def __init__(
         self, around: Surroundings, tickets: Tickets, prospects: Prospects, addresses: ReturnAddresses
@@ -180,12 +171,10 @@ class Responses:
             if ticket.agreed == grant.key.issuer:
                 yes = ticket.upstream, ticket.principal, ticket.agreed
                 await self._around.accounts.ask(lambda store: store.notes.agree(*yes))
-        except RefusedResponse as error:
-            self._learn(ticket, error.code)
-            outcome = self._failure(record, str(error), "denied" if error.code == "access_denied" else "failed")
         except OAuthProblem as error:
             self._learn(ticket, error.code)
-            outcome = self._failure(record, str(error))
+            is_denied = isinstance(error, RefusedResponse) and error.code == "access_denied"
+            outcome = self._failure(record, str(error), "denied" if is_denied else "failed")
         except (OAuthUnavailable, HubError) as error:
             outcome = self._failure(record, str(error))
         else:
@@ -214,8 +203,8 @@ class Responses:
         self._prospects.forget(ticket.upstream, ticket.principal)
         self._addresses.listeners.release(record.redirect)
         self._around.signed_in(ticket.upstream, ticket.visit)
-        lacking = set(record.scope.split()) - set(grant.scope.split()) - {"offline_access"}
-        less = f" Not granted: {', '.join(sorted(lacking))}." if lacking else ""
+        lacking = sorted(set(record.scope.split()).difference(grant.scope.split(), ["offline_access"]))
+        less = f" Not granted: {', '.join(lacking)}." if lacking else ""
         return SignInOutcome(
             upstream=ticket.upstream,
             principal=ticket.principal,

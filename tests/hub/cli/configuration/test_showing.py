@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.cli.configuration import files as commands
+from hub.cli.configuration import showing as commands
 from hub.cli.main import main
 from tests.support.processes import own_directories
 
