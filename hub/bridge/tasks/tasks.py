@@ -12,6 +12,7 @@ called in no other way are called as tasks of 2025-11-25; upstreams of the exten
 import logging
 from collections.abc import Callable, Mapping
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import trio
 from msgspec import Raw
@@ -27,7 +28,7 @@ from hub.link.hub_errors import Executed, HubError, UpstreamUnauthorized, with_e
 from hub.link.interface import Interim, Upstream
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Reply, peek_array, peek_object, peek_str, raw
-from hub.wire.mcp import L4, MODERN, TASKS_CANCEL, TOOLS_CALL, Era, Kind, era_of
+from hub.wire.mcp import L4, MODERN, TASKS_CANCEL, TOOLS_CALL, Era, Kind, Snapshot, era_of
 from hub.wire.questions.question import Question
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,21 @@ class Tasks:
             sealer, upstreams, ttl_s=ttl_s, run=states.run, is_elsewhere=states.is_elsewhere, shows=shows
         )
         self._states = states
+        self._task_tools: WeakKeyDictionary[Upstream, tuple[Snapshot, frozenset[str]]] = WeakKeyDictionary()
+        """The tools that can be called only as tasks, and the snapshot that says so."""
+
+    def prepare(self, crossing: Crossing) -> Crossing:
+        """Make the operation a task, if it is a call of a tool that can be called only as a task."""
+        upstream, operation = crossing.upstream, crossing.operation
+        if operation.method != TOOLS_CALL or "tasks" not in upstream.snapshot.capabilities:
+            return crossing
+        snapshot, tools = self._task_tools.get(upstream, (None, frozenset()))
+        if snapshot is not upstream.snapshot:
+            tools = _task_tools(upstream.snapshot)
+            self._task_tools[upstream] = upstream.snapshot, tools
+        if upstream.config.tasks == "off" or peek_str(operation.params.get("name")) not in tools:
+            return crossing
+        return crossing.with_params({"task": raw({"ttl": int(upstream.config.timeouts.call_total * 1000)})})
 
     async def handle_reply(self, reply: Reply, crossing: Crossing) -> Reply:
         """Turn `reply`, the first to an operation, into the reply for its host.
@@ -139,14 +155,7 @@ async def _cancel(client: TaskClient) -> None:
             log.info("a task of %s was not cancelled: %s", client.upstream.name, error)
 
 
-def as_task(crossing: Crossing) -> Crossing:
-    """Make the operation a task, if it is a call of a tool that can be called only as a task."""
-    config, snapshot, operation = crossing.upstream.config, crossing.upstream.snapshot, crossing.operation
-    if "tasks" not in snapshot.capabilities or snapshot.version != L4 or config.tasks == "off":
-        return crossing
-    if operation.method != TOOLS_CALL or not augments_calls(snapshot.capabilities):
-        return crossing
-    name = peek_str(operation.params.get("name"))
-    if not any(tool.key == name and requires_task(tool.fields) for tool in snapshot.lists.get(Kind.TOOL, ())):
-        return crossing
-    return crossing.with_params({"task": raw({"ttl": int(config.timeouts.call_total * 1000)})})
+def _task_tools(snapshot: Snapshot) -> frozenset[str]:
+    if snapshot.version != L4 or not augments_calls(snapshot.capabilities):
+        return frozenset()
+    return frozenset(tool.key for tool in snapshot.lists.get(Kind.TOOL, ()) if requires_task(tool.fields))

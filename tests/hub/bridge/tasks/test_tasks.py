@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 import trio
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from config.settings import Timeouts, UpstreamConfig
 from hub.bridge.input_rounds import Crossing
 from hub.bridge.request_state import RequestStates
-from hub.bridge.tasks.tasks import Tasks, as_task
+from hub.bridge.tasks.tasks import Tasks
 from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import Exchange, Operation
 from hub.link.sealing import Sealer
@@ -93,14 +93,18 @@ def get(status: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.covers("X-14")
 def test_only_what_needs_it_is_called_as_a_task() -> None:
     old = Fake(L4)
-    assert peek_object(as_task(crossing(old, slow())).operation.params["task"]) == {"ttl": Raw(b"100000")}
+    assert peek_object(tasks(old).prepare(crossing(old, slow())).operation.params["task"]) == {"ttl": Raw(b"100000")}
     for operation in (slow("maybe"), slow("other"), Operation("prompts/get", {"name": raw("slow")})):
-        assert as_task(crossing(old, operation)).operation is operation
+        assert tasks(old).prepare(crossing(old, operation)).operation is operation
     for other in (Fake(MODERN), Fake(L3), Fake(L4, capabilities={})):
         operation = slow()
-        assert as_task(crossing(other, operation)).operation is operation
+        assert tasks(other).prepare(crossing(other, operation)).operation is operation
+    mine = tasks(old)
+    assert mine.prepare(crossing(old, operation)).operation is not operation
+    old.snapshot = structs.replace(old.snapshot, lists={})
+    assert mine.prepare(crossing(old, operation)).operation is operation, "another list"
     old.config = UpstreamConfig(command="files", tasks="off")
-    assert as_task(crossing(old, operation)).operation is operation
+    assert tasks(old).prepare(crossing(old, operation)).operation is operation
 
 
 async def test_other_replies_pass_as_they_are() -> None:
