@@ -27,7 +27,7 @@ from config.diff import source_of
 from config.settings import CacheConfig, UpstreamConfig
 from hub.link.hub_errors import DeadlineExceeded, UpstreamLoop, UpstreamLost, UpstreamUnavailable
 from hub.link.interface import Caller, Exchange, Operation, Tenant
-from hub.linux.machine import current_time
+from hub.linux.clocks import current_time
 from hub.wire.jsonrpc import Reply, peek_str
 from hub.wire.mcp import Era
 
@@ -36,7 +36,7 @@ STAND_IN_S: Final = 1.5
 
 
 class CacheListener:
-    """The listener of one upstream. Satisfies `upstreams.invalidation.InvalidationListener`."""
+    """The listener of one upstream. Satisfies `upstreams.invalidation_listener.InvalidationListener`."""
 
     def __init__(self, state: CacheState, name: str, source: str) -> None:
         self._state = state

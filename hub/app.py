@@ -31,7 +31,7 @@ from hub.link.budget import Budget
 from hub.link.fault_isolation import keep_going
 from hub.link.sealing import Sealer
 from hub.link.tool_usage import ToolUsage
-from hub.linux.machine import BootClock
+from hub.linux.clocks import BootClock
 from hub.projects.profile_hosts import ProfileHosts, SearchHosts, load_modes
 from hub.projects.projects import Projects
 from hub.projects.workplaces import TrustedProjects

@@ -6,8 +6,8 @@
     host_subscriptions   subscriptions, moved between sessions       sessions        which session serves which host
     session              the contract of all transports              transports      stdio, Streamable HTTP, HTTP+SSE
     inventory            what it lists                               subscriptions   what a session is subscribed to
-    invalidation         events for the cache                        questions       what it asks, attributed to calls
-    journal              what it said and what became of it          status_facts    what commands show of it
+    questions            what it asks, attributed to calls           journal         what it said, what became of it
+    status_facts         what commands show of it                    invalidation_listener    events for the cache
     references           values of references such as ${secret:NAME}
     oauth                signing in: which authorization server, tokens, renewal    fetch   guarded requests to the web
     cold_start           turns and time for servers that a package runner installs first

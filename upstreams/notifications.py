@@ -12,7 +12,7 @@ from msgspec import Raw
 from hub.link.waiting import Elicitations
 from hub.wire.jsonrpc import peek_str
 from hub.wire.mcp import Kind
-from upstreams.invalidation import InvalidationListener
+from upstreams.invalidation_listener import InvalidationListener
 from upstreams.inventory.refresh import ListRefresh
 from upstreams.journal.history import History
 from upstreams.session import Exit

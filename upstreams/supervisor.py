@@ -27,7 +27,7 @@ from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.waiting import Bell
 from upstreams.cold_start.gate import StartGate
 from upstreams.cold_start.start import StartLimits
-from upstreams.invalidation import InvalidationListener
+from upstreams.invalidation_listener import InvalidationListener
 from upstreams.inventory.last_known import LATE, LastConnected, LastKnown
 from upstreams.journal.journal import Journals
 from upstreams.journal.redact import CommonSecrets

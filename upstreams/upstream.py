@@ -31,7 +31,7 @@ from hub.wire.mcp import Era, Kind, Snapshot, era_of
 from upstreams.availability import Availability
 from upstreams.cold_start.gate import StartGate
 from upstreams.host_subscriptions import HostSubscriptions
-from upstreams.invalidation import InvalidationListener
+from upstreams.invalidation_listener import InvalidationListener
 from upstreams.inventory.offered import Offered, declares_changes, empty_snapshot, is_local
 from upstreams.inventory.refresh import ListRefresh, Reading
 from upstreams.journal.journal import Journal

@@ -4,10 +4,10 @@ Read in this order: `facts` with `hosts.toml` (which hosts there are, and where 
 entry looks in them, which entries are ours, and the text with or without them), `install` (the writing, by programs of
 hosts that change their files themselves, too), `host_servers` (the servers a file holds, and when two of them are one),
 `unwrap` (programs that only pass on a remote server), `import_choice` (servers of hosts become upstreams),
-`secret_literals` (secrets in them, and references in their places), `import_writing` (an import as a whole), `leaving`
-(which servers may leave their hosts then, and why others stay), `originals` (what hosts no longer start, and putting it
-back), `remembered` (what all these remember), `tool_rules` (rules of hosts that name tools), `doubts` (servers that are
-probably the same, labels that are probably mistyped).
+`secret_literals` (secrets in them, and references in their places), `import_writing` (an import as a whole),
+`remove_served` (which servers may leave their hosts then, and why others stay), `originals` (what hosts no longer
+start, and putting it back), `remembered` (what all these remember), `tool_rules` (rules of hosts that name tools),
+`doubts` (servers that are probably the same, labels that are probably mistyped).
 
 What always holds: deciding and writing are apart, so that what would be done can be shown; a file is written only if it
 still is what was read, with a backup; what is not ours keeps every byte. How texts are edited is in

@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 
 from hub.link.interface import Interim
 from hub.link.sealing import InvalidSeal, Sealer
-from hub.linux.machine import BootClock
+from hub.linux.clocks import BootClock
 from hub.wire import jsonrpc
 from hub.wire.jsonrpc import EMPTY, Failure, RemoteProtocolError, Request, raw
 from hub.wire.mcp import HUB_INFO, INPUT_REQUIRED, INVALID_PARAMS, RESULT_TYPE, SERVER_INFO_KEY, UPSTREAM_LOST

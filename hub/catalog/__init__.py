@@ -2,8 +2,8 @@
 
 Read in this order: `view` (what one endpoint shows), `catalog` (a snapshot of one view, swapped as a whole), `merging`
 (how it is made, in `steps`), `entries` (the part of one upstream), `names` (the rules of the configuration, and visible
-names), `uri_claims` (visible URIs, and the way back), `list_result`. Besides: `uris` and `rewrite` (URIs as text and
-inside results and arguments), `instructions` (texts for the model), `token_cost` (what they and the tools cost it),
+names), `uri_claims` (visible URIs, and the way back), `list_result`. Besides: `uris` and `embedded_uris` (URIs as text,
+and inside results and arguments), `instructions` (texts for the model), `token_cost` (what they and the tools cost it),
 `sign_in_tool` (what an upstream shows that says nothing of itself before a person has signed in), `search` (how a model
 finds tools that it is not shown), `profiles` (what some hosts are shown of all).
 

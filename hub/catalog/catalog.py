@@ -17,12 +17,12 @@ from itertools import chain
 from msgspec import Raw, Struct
 
 from config.tables.profiles import Profile
+from hub.catalog.embedded_uris import Change, identity
 from hub.catalog.entries import NAME_KINDS, NOTHING, Route, UpstreamEntries, VisibleEntry
 from hub.catalog.instructions import ServerWords, instructions, offer_of
 from hub.catalog.list_result import Cursors, Ttl, freshness_of, list_result
 from hub.catalog.names import Rules, quote_some
 from hub.catalog.profiles.unmatched import ProfileDoubts
-from hub.catalog.rewrite import Change, identity
 from hub.catalog.search.index import SearchIndex
 from hub.catalog.search.meta_tools import HubTools, meta_tools, only_reads
 from hub.catalog.token_cost import ShownCost, TokenCost, cost_of, cost_of_view

@@ -15,10 +15,10 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from config.name_globs import ALL, NameChoice
+from hub.catalog.embedded_uris import UI_KEYS, localise_meta
 from hub.catalog.instructions import one_line
 from hub.catalog.names import NameKind, UpstreamRule, name_id, quote_some, rename, visible_name
 from hub.catalog.profiles.fixed_arguments import FixedArguments
-from hub.catalog.rewrite import UI_KEYS, localise_meta
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool, sign_in_tool
 from hub.catalog.steps import STEP, map_in_steps
 from hub.catalog.token_cost import tool_bytes

@@ -31,7 +31,7 @@ from hub.cli.checks.evidence import (
     join_few,
     unreadable,
 )
-from hub.cli.checks.shown_token import findings_on
+from hub.cli.checks.judge_token import findings_on
 from hub.cli.configuration.saving import reload_hub, save
 from hub.cli.configuration.shell_variables import keep_of_hub
 from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, ask_hub, now, own_command

@@ -22,7 +22,7 @@ from hub.fleet.membership import Membership, Registration
 from hub.fleet.ownership import PublishedFacts
 from hub.link.sealing import Keys, Signer, derive_keys, keys_from_setting, load_keys
 from hub.linux import orphans
-from hub.linux.machine import current_time
+from hub.linux.clocks import current_time
 from upstreams.inventory.last_known import LastKnown
 
 if TYPE_CHECKING:

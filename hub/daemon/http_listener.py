@@ -30,7 +30,7 @@ from hub.fleet.ownership import runs_of
 from hub.link.fault_isolation import keep_going
 from hub.net.http_message import EarlyReply, HttpRequest
 from hub.net.http_server import Handler, HttpServer
-from upstreams.transports.http.connection import parse_url
+from upstreams.transports.http.tcp_connection import parse_url
 
 if TYPE_CHECKING:
     from hub.downstream.access.issuer_tokens import IssuerTokens

@@ -40,8 +40,8 @@ from hub.downstream.lines.connection import LineHost
 from hub.link.fault_isolation import keep_going
 from hub.link.interface import OWNER, Identity
 from hub.link.sealing import Sealer
+from hub.linux.clocks import AwakeClock, boot_clock
 from hub.linux.limits import harden, raise_fd_limit
-from hub.linux.machine import AwakeClock, boot_clock
 from hub.linux.orphans import MARKER, MAX_DEPTH, THIS_HUB, adopt, depth, kill_adopted, kill_marked
 from hub.net.acceptor import AlreadyRunning, take_lock, unix_listener
 from hub.projects.workplaces import TrustedProjects

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from upstreams.oauth.accounts import Accounts
     from upstreams.oauth.credential import UpstreamCredential
     from upstreams.oauth.store.grant_store import GrantStore
-    from upstreams.oauth.store.seal import KeySeal
+    from upstreams.oauth.store.key_seal import KeySeal
 
 CREDENTIAL: Final = "hubd-oauth-key"
 """Its name among the credentials of the service manager, and in the keyring."""
@@ -52,7 +52,7 @@ def oauth_seal(
     keyring: Callable[[Path], SystemKeyring] = lambda state: SystemKeyring(state, patience_s=KEYRING_S),
 ) -> "KeySeal":
     """The seal of this hub. `keys`: those of the hub, used if nothing else is said; `state`: its state directory."""
-    from upstreams.oauth.store.seal import KeySeal
+    from upstreams.oauth.store.key_seal import KeySeal
 
     directory = environ.get("CREDENTIALS_DIRECTORY", "")
     if directory and (path := Path(directory, CREDENTIAL)).exists():
@@ -68,7 +68,7 @@ def oauth_seal(
 
 
 def _read_keys(source: str, read: Callable[[], str]) -> Keys:
-    from upstreams.oauth.store.seal import KeyLocked
+    from upstreams.oauth.store.key_seal import KeyLocked
 
     try:
         return Keys(*keys_in(read()))

@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from cache.interfaces import Directory, StoreUnreachable
 from hub.bridge.request_state import RequestStates, state_of
-from hub.bridge.tasks.task_handles import MAX_TOLD, TaskHandles
+from hub.bridge.tasks.polled_tasks import MAX_TOLD, TaskHandles
 from hub.fleet.membership import TRIES, Membership, Registration
 from hub.link.bounded_dict import BoundedDict
 from hub.link.fault_isolation import FaultLog, keep_going

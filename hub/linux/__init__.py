@@ -2,6 +2,6 @@
 
 `processes` (`/proc/PID`, pidfds, pipes), `limits` (of children and of the hub itself: prlimit, prctl, memory that glibc
 keeps), `orphans` (what a hub left behind), `descriptors` (who is at the other end of a unix socket, user namespaces),
-`hangups` (of sockets: epoll), `socket_tables` (`/proc/net`), `machine` (clocks that run on during sleep, boots, file
-systems), `inotify` (changes of files).
+`kernel_events` (changes of files, hang-ups of sockets), `socket_tables` (`/proc/net`), `clocks` (that run on during
+sleep, or stand still while the hub is frozen), `machine` (its name, its present run, its file systems).
 """

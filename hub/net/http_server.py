@@ -24,7 +24,7 @@ from trio.lowlevel import checkpoint, wait_readable
 
 from hub.link.budget import Budget
 from hub.link.fault_isolation import keep_going
-from hub.linux.hangups import HangupSet
+from hub.linux.kernel_events import HangupSet
 from hub.net.acceptor import Acceptor, share_of_descriptors, waiting
 from hub.net.connection_limits import Crowd, Guard, Handler, ServerState
 from hub.net.http_message import EarlyReply, HttpLimits, HttpRequest, HttpResponse

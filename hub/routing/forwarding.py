@@ -12,9 +12,9 @@ import trio
 from cache.resource_cache import ResourceCache
 from hub.bridge.era_bridge import EraBridge
 from hub.bridge.input_rounds import Crossing
-from hub.bridge.tasks.task_handles import Viewer
+from hub.bridge.tasks.polled_tasks import Viewer
+from hub.catalog.embedded_uris import LARGE_BYTES, identity, localise, untag_arguments
 from hub.catalog.entries import Route
-from hub.catalog.rewrite import LARGE_BYTES, identity, localise, untag_arguments
 from hub.link.hub_errors import UpstreamProtocolError, failure_from
 from hub.link.interface import Exchange, Interim, Operation
 from hub.link.tool_usage import ToolUsage

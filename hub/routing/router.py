@@ -22,13 +22,13 @@ from hub.link.hub_errors import HubError, failure_from
 from hub.link.interface import NOTHING, Caller, Tenant
 from hub.link.tool_usage import ToolUsage
 from hub.routing import own_tools
+from hub.routing.cached_reads import find_cached, is_plain
 from hub.routing.forwarding import OperationForwarder
 from hub.routing.host_exchange import HostExchange, ProgressUpkeep
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.resolve import Resolver
-from hub.routing.resource_reads import find_cached, is_plain
 from hub.routing.subscriptions import Subscriptions
 from hub.wire import mcp
 from hub.wire.declarations import EXPERIMENTAL, NO_HUBS, HubChain, announcement, negotiate

@@ -11,7 +11,7 @@ from typing import Final
 import trio
 
 from hub.bridge.tasks.model import declares
-from hub.bridge.tasks.task_handles import TaskHandles
+from hub.bridge.tasks.polled_tasks import TaskHandles
 from hub.catalog.view import View
 from hub.link.hub_errors import Overloaded
 from hub.link.interface import NOTHING, Tenant

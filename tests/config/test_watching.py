@@ -11,7 +11,7 @@ from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from config.loading.safe_reading import MAX_PROJECT_BYTES
 from config.watching import POLL_S, STEP_MS, Watcher, inspect
-from hub.linux import inotify
+from hub.linux import kernel_events
 
 
 def test_links_in_a_circle_are_no_trap(tmp_path):
@@ -120,7 +120,7 @@ def watched_by(request, monkeypatch):
     if request.param != "the library watches":
         monkeypatch.setattr("config.watching.QUIET_S", -1.0)
     if request.param == "the kernel has nothing for it":
-        monkeypatch.setattr(inotify, "_library", no_library)
+        monkeypatch.setattr(kernel_events, "_library", no_library)
 
 
 def no_library():

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from hub.bridge.request_state import ELSEWHERE, LOST
-from hub.bridge.tasks.task_handles import PURPOSE as TASK
+from hub.bridge.tasks.polled_tasks import PURPOSE as TASK
 from hub.link.sealing import Keys
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L4, MODERN
 from tests.journeys.test_journey_tasks import EXTENSION, TaskServer, text

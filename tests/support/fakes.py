@@ -30,7 +30,7 @@ from hub.routing.host_exchange import HostExchange
 from hub.wire.jsonrpc import Failure, Raw, raw
 from hub.wire.mcp import L4, MODERN, SUBSCRIPTION_KEY, Era, era_of
 from tests.support.schemas import Invalid, validate
-from upstreams.invalidation import InvalidationListener
+from upstreams.invalidation_listener import InvalidationListener
 from upstreams.session import COMMON, Session, SessionTerms
 from upstreams.sessions.connector import RunSession
 from upstreams.supervisor import Supervisor
@@ -41,7 +41,7 @@ INFO = {"name": "fake", "version": "1"}
 
 
 class NoListener:
-    """Ignores every event. Satisfies `upstreams.invalidation.InvalidationListener`."""
+    """Ignores every event. Satisfies `upstreams.invalidation_listener.InvalidationListener`."""
 
     def resource_changed(self, uri: str) -> None: ...
 

@@ -16,7 +16,7 @@ from upstreams.fetch.model import Allowed, Fetched, FetchFailed
 from upstreams.oauth.accounts import Accounts
 from upstreams.oauth.model import AuthorizationServer, Grant, GrantKey, OAuthClient
 from upstreams.oauth.store.grant_store import GrantStore
-from upstreams.oauth.store.seal import KeySeal
+from upstreams.oauth.store.key_seal import KeySeal
 from upstreams.oauth.token_answers import origin_of
 
 ISSUER = "https://id.example"

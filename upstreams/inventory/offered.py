@@ -17,11 +17,11 @@ from msgspec import Raw, structs
 
 from config.loading.check_http_access import is_loopback
 from config.settings import UpstreamConfig
-from hub.linux.machine import current_time
+from hub.linux.clocks import current_time
 from hub.wire.declarations import ServerFacts, join_chains, with_chain
 from hub.wire.jsonrpc import EMPTY, peek_object
 from hub.wire.mcp import CAPABILITY, Era, Freshness, Kind, Snapshot, era_of
-from upstreams.invalidation import InvalidationListener
+from upstreams.invalidation_listener import InvalidationListener
 from upstreams.inventory.lists import Listing
 
 TOLD_TTL_MS: Final = 60_000

@@ -248,7 +248,7 @@ class UpstreamCredential(CredentialState):
             if now < self._locked_until:
                 raise UpstreamUnresolved(self.problem, upstream=self.account.upstream)
             renewer = await self._load()
-            from upstreams.oauth.store.seal import KeyLocked
+            from upstreams.oauth.store.key_seal import KeyLocked
 
             try:
                 grant, problem = await renewer.find_kept()

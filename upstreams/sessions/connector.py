@@ -21,7 +21,7 @@ from hub.link.interface import OWNER, Caller, Exchange, Tenant
 from upstreams.cold_start.gate import StartGate
 from upstreams.cold_start.npx_cache import BrokenNpxCache, forget_mending, mend
 from upstreams.cold_start.start import GUARD_S, Start
-from upstreams.invalidation import InvalidationListener
+from upstreams.invalidation_listener import InvalidationListener
 from upstreams.references import ReferenceValues
 from upstreams.session import CredentialSource, Session, SessionEvents, SessionTerms, UpstreamEvents
 from upstreams.sessions.pool import Pool

@@ -24,7 +24,7 @@ from hub.wire.jsonrpc import Reply, Result, peek_object, raw
 from hub.wire.mcp import HUB_SESSION
 from upstreams.cold_start.gate import StartGate
 from upstreams.cold_start.start import Start
-from upstreams.invalidation import InvalidationListener
+from upstreams.invalidation_listener import InvalidationListener
 from upstreams.questions.attribution import SUSPECT_S
 from upstreams.session import Session, SessionTerms
 from upstreams.sessions.log_level import LogLevel, takes_level

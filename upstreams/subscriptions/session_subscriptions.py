@@ -20,7 +20,7 @@ from hub.link.waiting import DirtyFlag
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.uri_parents import MAX_URI_CHARS
-from upstreams.invalidation import InvalidationListener
+from upstreams.invalidation_listener import InvalidationListener
 from upstreams.questions.attribution import SEVERAL
 from upstreams.subscriptions.subscription import (
     LINGER_S,

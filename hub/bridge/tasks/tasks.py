@@ -21,7 +21,7 @@ from hub.bridge.input_rounds import Crossing, check_answers, input_requests, kin
 from hub.bridge.request_state import Binding, RequestState, RequestStates, answers_of, input_required
 from hub.bridge.tasks.client import SilentExchange, TaskClient
 from hub.bridge.tasks.model import augments_calls, declares, requires_task, task_in
-from hub.bridge.tasks.task_handles import TaskHandles
+from hub.bridge.tasks.polled_tasks import TaskHandles
 from hub.bridge.tasks.waiting import Show, TaskWait
 from hub.catalog.view import View
 from hub.link.hub_errors import Executed, HubError, UpstreamUnauthorized, with_evidence

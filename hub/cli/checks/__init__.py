@@ -3,5 +3,5 @@
 `evidence` gathers what there is to look at. Each check in `servers`, `environment`, `stores`, `hosts` and `daemons`
 is a small function that looks at that, or at one thing of the machine, and yields findings; `doctor` lists them.
 Nothing is changed, no server is started, and no request is sent: a URL is only connected to. But the store that hubs
-share is logged in to. `shown_token` stands beside: it judges one token, and asks the issuer of that.
+share is logged in to. `judge_token` stands beside: it judges one token, and asks the issuer of that.
 """

@@ -19,7 +19,7 @@ from config.hosts.hub_entries import Records
 from config.hosts.import_choice import Import, say_disabled
 from config.hosts.import_writing import names_in_project
 from config.hosts.install import text_at
-from config.hosts.leaving import has_hub
+from config.hosts.remove_served import has_hub
 from config.secrets.detection import mask_secrets, secrets_in
 from config.settings import HubConfig
 from hub.cli.desk import Desk, Output, UsageError, ask, nearest

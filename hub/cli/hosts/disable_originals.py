@@ -22,9 +22,9 @@ from config.hosts.hub_entries import Records
 from config.hosts.import_choice import Import
 from config.hosts.import_writing import Write, carry_out
 from config.hosts.install import text_at
-from config.hosts.leaving import Leaving, Served, Stays, leaving
 from config.hosts.originals import Originals
 from config.hosts.remembered import HadBefore
+from config.hosts.remove_served import Leaving, Served, Stays, leaving
 from config.hub_paths import config_file, had_before_path, originals_path, state_dir
 from config.settings import HubConfig
 from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, nearest, now

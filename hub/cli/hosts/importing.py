@@ -27,7 +27,7 @@ from config.hosts.import_writing import (
     project_write,
     removals_in,
 )
-from config.hosts.leaving import SIGN_IN, Stays, leave_changed
+from config.hosts.remove_served import SIGN_IN, Stays, leave_changed
 from config.hosts.secret_literals import NewSecrets
 from config.loading.gather import OWN_VARIABLES
 from config.secrets.detection import secrets_in

@@ -19,8 +19,8 @@ from config.hosts.host_servers import Identity, Server, Skipped, identities, sur
 from config.hosts.hub_entries import Records, our_entries
 from config.hosts.import_writing import import_directory, names_by_identity
 from config.hosts.install import text_at
-from config.hosts.leaving import SIGN_IN
 from config.hosts.originals import Originals, restore
+from config.hosts.remove_served import SIGN_IN
 from config.hub_paths import originals_path
 from config.loading.assemble import load_all
 from config.settings import HubConfig

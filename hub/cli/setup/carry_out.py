@@ -19,8 +19,8 @@ from config.hosts.hub_entries import KEY, stdio_entry, variables_to_carry
 from config.hosts.import_choice import Import
 from config.hosts.import_writing import Write
 from config.hosts.install import Plan, carry_out, own_program, plan_entries
-from config.hosts.leaving import Leaving, Served, leaving
 from config.hosts.originals import Original, is_same_file, of_host
+from config.hosts.remove_served import Leaving, Served, leaving
 from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import backup_dir, state_dir
 from config.loading.assemble import load_all

@@ -19,7 +19,7 @@ from config.hosts.import_writing import (
     plan_files,
     removals_in,
 )
-from config.hosts.leaving import leave_changed, leaving
+from config.hosts.remove_served import leave_changed, leaving
 from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import config_file
 from config.loading.gather import OWN_VARIABLES

@@ -11,8 +11,8 @@ from config.hosts.host_servers import Server
 from config.hosts.import_choice import Import
 from config.hosts.import_writing import Write
 from config.hosts.install import Plan
-from config.hosts.leaving import SIGN_IN, Leaving, Stays
 from config.hosts.originals import out_again
+from config.hosts.remove_served import SIGN_IN, Leaving, Stays
 from config.hub_paths import backup_dir
 from hub.cli.hosts.changes import below_home, configuration_diff, host_diff, text_diff
 from hub.cli.render.blocks import Block, Cell, Table, paint

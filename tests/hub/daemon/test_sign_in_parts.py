@@ -11,7 +11,7 @@ from config.settings import HubConfig
 from config.tables.oauth import OAuthConfig
 from hub.daemon.sign_in_parts import SignInParts, oauth_seal
 from hub.link.sealing import Keys
-from upstreams.oauth.store.seal import KeyLocked, NotSealedHere
+from upstreams.oauth.store.key_seal import KeyLocked, NotSealedHere
 
 OWN = Keys(b"o" * 32)
 

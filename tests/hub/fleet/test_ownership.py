@@ -2,7 +2,7 @@
 
 import pytest
 
-from hub.bridge.tasks.task_handles import MAX_TOLD
+from hub.bridge.tasks.polled_tasks import MAX_TOLD
 from hub.fleet.ownership import runs_of
 from hub.wire.jsonrpc import Request, raw
 from hub.wire.mcp import LISTEN

@@ -16,7 +16,7 @@ from hub.link.interface import OWNER
 from tests.support.token_world import ISSUER, KEY, PUBLIC, SERVER, URL, answer, error, running, together, tokens
 from upstreams.oauth.model import OAuthUnavailable, same_issuer
 from upstreams.oauth.store.grant_store import GrantStore
-from upstreams.oauth.store.seal import KeyLocked, KeySeal
+from upstreams.oauth.store.key_seal import KeyLocked, KeySeal
 from upstreams.oauth.token_endpoint import with_settings
 from upstreams.sessions.sharing import terms_of
 

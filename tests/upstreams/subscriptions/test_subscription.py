@@ -1,4 +1,4 @@
-"""Fan-out alone, without sessions. With them it is in `test_session_subscriptions` and `test_invalidation`."""
+"""Fan-out alone, without sessions. With them it is in `test_session_subscriptions` and `test_invalidation_listener`."""
 
 import pytest
 

@@ -2,5 +2,5 @@
 
 `grant_store` (what others use, client ids among it), `sign_in_notes` (small things between sign-ins), `records` (the
 content of a file; pure), `folder` (which folder, private files that are replaced as a whole, locks among processes),
-`seal` (the key, and where it is). All but `GrantStore.keep` and locks block.
+`key_seal` (the key, and where it is). All but `GrantStore.keep` and locks block.
 """

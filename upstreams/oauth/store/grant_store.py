@@ -27,7 +27,7 @@ from upstreams.oauth.model import (
 )
 from upstreams.oauth.store import folder as files
 from upstreams.oauth.store import records
-from upstreams.oauth.store.seal import KeySeal
+from upstreams.oauth.store.key_seal import KeySeal
 from upstreams.oauth.store.sign_in_notes import SignInNotes
 
 log = logging.getLogger(__name__)

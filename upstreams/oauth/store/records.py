@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 
 from config.setting import Secret
 from upstreams.oauth.model import AuthorizationServer, ClientFacts, Grant, GrantKey, OAuthClient
-from upstreams.oauth.store.seal import KeySeal, NotSealedHere
+from upstreams.oauth.store.key_seal import KeySeal, NotSealedHere
 
 VERSION: Final = 1
 

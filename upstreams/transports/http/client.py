@@ -28,15 +28,6 @@ from hub.link.hub_errors import (
 )
 from hub.wire.http.request_head import HeadParser
 from upstreams.session import Credential, RenewedHeaders
-from upstreams.transports.http.connection import (
-    CONNECT_S,
-    RECEIVE_BYTES,
-    CannotConnect,
-    ClientConnection,
-    Died,
-    Url,
-    connect,
-)
 from upstreams.transports.http.request_fields import NOT_LET_IN, RequestFields
 from upstreams.transports.http.response_head import (
     MalformedResponse,
@@ -45,6 +36,15 @@ from upstreams.transports.http.response_head import (
     head_end,
     is_informational,
     read_response,
+)
+from upstreams.transports.http.tcp_connection import (
+    CONNECT_S,
+    RECEIVE_BYTES,
+    CannotConnect,
+    ClientConnection,
+    Died,
+    Url,
+    connect,
 )
 
 KEPT_IDLE_S: Final = 4.0

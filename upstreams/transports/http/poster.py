@@ -25,7 +25,7 @@ from upstreams.fetch.model import retry_after_s
 from upstreams.fetch.network import refusal
 from upstreams.transports.http.answer_stream import AnswerStream, OnMessage, pick, pick_of_batch
 from upstreams.transports.http.client import HttpClient, HttpReply
-from upstreams.transports.http.connection import parse_url
+from upstreams.transports.http.tcp_connection import parse_url
 
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"

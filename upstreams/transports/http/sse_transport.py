@@ -28,8 +28,8 @@ from hub.wire.jsonrpc import RemoteProtocolError, Request, RequestId, decode
 from hub.wire.mcp import L1, L2
 from upstreams.session import COMMON, Session, SessionEvents, SessionTerms
 from upstreams.transports.http.answer_stream import AnswerStream, stream_headers
-from upstreams.transports.http.connection import parse_url
 from upstreams.transports.http.poster import CONTENT, Poster, SessionUnknown
+from upstreams.transports.http.tcp_connection import parse_url
 from upstreams.transports.negotiation import about, initialize
 from upstreams.transports.peer_session import PeerSession
 

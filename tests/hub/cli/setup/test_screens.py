@@ -9,8 +9,8 @@ from config.hosts.facts import Machine, all_hosts, user_places
 from config.hosts.hub_entries import KEY, Records
 from config.hosts.import_writing import Write
 from config.hosts.install import plan_entries
-from config.hosts.leaving import Leaving
 from config.hosts.originals import take_out
+from config.hosts.remove_served import Leaving
 from hub.cli.desk import Output
 from hub.cli.render.screen import Screen
 from hub.cli.setup import questions, screens

@@ -17,7 +17,7 @@ from tests.support.token_world import ISSUER, KEY, PUBLIC, SEALING, START, URL
 from upstreams.oauth.model import Grant
 from upstreams.oauth.store.folder import NotKept, store_folder
 from upstreams.oauth.store.grant_store import CannotOpen, GrantStore, SealedElsewhere
-from upstreams.oauth.store.seal import KeyLocked, KeySeal
+from upstreams.oauth.store.key_seal import KeyLocked, KeySeal
 from upstreams.oauth.token_answers import is_for, origin_of
 
 

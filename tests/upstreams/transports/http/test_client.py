@@ -17,8 +17,8 @@ from tests.support.authority import Authority
 from tests.support.http_peer import Handler, HttpPeer, PeerRequest, Talk, http_peer
 from tests.support.steps import counting
 from upstreams.transports.http.client import PIECE_BYTES, HttpClient
-from upstreams.transports.http.connection import parse_url
 from upstreams.transports.http.response_head import ResponseChunks
+from upstreams.transports.http.tcp_connection import parse_url
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 

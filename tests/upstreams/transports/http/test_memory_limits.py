@@ -15,9 +15,9 @@ from tests.support.http_peer import Handler, HttpPeer, PeerRequest, Script, Talk
 from tests.support.steps import counting
 from upstreams.session import Session
 from upstreams.transports.http.client import HttpClient, HttpReply
-from upstreams.transports.http.connection import parse_url
 from upstreams.transports.http.poster import CONTENT, Poster
 from upstreams.transports.http.sse_transport import SseChannel
+from upstreams.transports.http.tcp_connection import parse_url
 
 LIMIT = 1_000_000
 SENT = 200_000

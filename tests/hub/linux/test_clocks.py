@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.abc import Instrument
 
-from hub.linux.machine import AwakeClock, current_time
+from hub.linux.clocks import AwakeClock, current_time
 
 
 class Machine(Instrument):

@@ -9,7 +9,7 @@ import pytest
 from config.setting import Secret
 from config.settings import HubConfig
 from config.tables.access import AccessConfig, AccessIssuer, AccessToken, Introspection
-from hub.cli.checks.shown_token import Judge
+from hub.cli.checks.judge_token import Judge
 from hub.downstream.access.host_tokens import HostTokens
 from tests.support.commands import run_hubd
 from tests.support.issuer_world import BY_NAME, HUB, KEYS, NOW, OTHER, TOKENS, URL, World
@@ -31,7 +31,7 @@ def _home(tmp_path, monkeypatch):
 @pytest.fixture
 def world(monkeypatch):
     world = World()
-    monkeypatch.setattr("hub.cli.checks.shown_token._wall", world)
+    monkeypatch.setattr("hub.cli.checks.judge_token._wall", world)
     return world
 
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from hub.catalog import rewrite
-from hub.catalog.rewrite import identity, localise, localise_meta, untag_arguments
+from hub.catalog import embedded_uris
+from hub.catalog.embedded_uris import identity, localise, localise_meta, untag_arguments
 from hub.catalog.uris import tag
 from hub.catalog.uris import untag as untagged
 from hub.wire.jsonrpc import RemoteProtocolError
@@ -240,7 +240,7 @@ def test_what_is_around_a_tag_in_arguments_costs_no_calls(arguments):
 
 @pytest.mark.covers("I-3", "SEC-13")
 def test_the_tags_of_one_call_are_bounded(monkeypatch):
-    monkeypatch.setattr(rewrite, "MAX_TAGS", 3)
+    monkeypatch.setattr(embedded_uris, "MAX_TAGS", 3)
     tags = [f"hub.a+x{i}" for i in range(4)]
     assert json.loads(bytes(untag_arguments(Raw(json.dumps(tags[:3]).encode()), untag))) == ["x0", "x1", "x2"]
     with pytest.raises(RemoteProtocolError, match="more than 3 URIs with a tag of the hub") as caught:
@@ -250,8 +250,8 @@ def test_the_tags_of_one_call_are_bounded(monkeypatch):
 
 @pytest.mark.covers("I-3", "SEC-13")
 def test_what_only_looks_like_a_tag_is_bounded_more_generously(monkeypatch):
-    monkeypatch.setattr(rewrite, "MAX_TAGS", 1)
-    monkeypatch.setattr(rewrite, "MAX_LOOKALIKES", 5)
+    monkeypatch.setattr(embedded_uris, "MAX_TAGS", 1)
+    monkeypatch.setattr(embedded_uris, "MAX_LOOKALIKES", 5)
     names = Raw(json.dumps(["hub.docker.com"] * 5).encode())
     assert untag_arguments(names, untag) is names
     with pytest.raises(RemoteProtocolError, match="5 strings that begin as tagged URIs do"):
@@ -260,7 +260,7 @@ def test_what_only_looks_like_a_tag_is_bounded_more_generously(monkeypatch):
 
 @pytest.mark.covers("I-3", "SEC-13")
 def test_tagged_uris_with_escapes_are_bounded_together(monkeypatch):
-    monkeypatch.setattr(rewrite, "MAX_SPELLED_BYTES", 40)
+    monkeypatch.setattr(embedded_uris, "MAX_SPELLED_BYTES", 40)
     assert bytes(untag_arguments(Raw(rb'["hub.a+\n\n\n","hub.a+\t"]'), untag)) == rb'["\n\n\n","\t"]'
     with pytest.raises(RemoteProtocolError, match="40 bytes of tagged URIs that are written with escapes"):
         untag_arguments(Raw(rb'["hub.a+%b","hub.a+%b"]' % (rb"\n" * 8, rb"\n" * 8)), untag)
@@ -284,7 +284,7 @@ def test_lists_of_content_in_lists_are_not_followed():
 
 @pytest.mark.covers("I-3", "SEC-13")
 def test_a_large_result_has_so_many_uris_at_most(monkeypatch):
-    monkeypatch.setattr(rewrite, "MAX_URIS", 3)
+    monkeypatch.setattr(embedded_uris, "MAX_URIS", 3)
     text = {"type": "text", "text": "a" * SMALL_BYTES}
     assert localised({"content": [text, LINK, LINK, LINK]}) == {"content": [text] + [TAGGED_LINK] * 3}
     with pytest.raises(TooManyItems, match="a result has 4 URIs; the hub looks up 3 of them at most"):

@@ -1,11 +1,10 @@
-"""Events of the kernel's inotify as a descriptor that the event loop waits for.
-
-`config.watching` waits with it while files are quiet: the library that watches them otherwise wakes for every
-look.
+"""Events of the kernel, each kind reported by one descriptor that the event loop waits for: changes of files
+(inotify(7)) and hang-ups of any number of sockets (epoll(7)).
 """
 
 import ctypes
 import os
+import select
 import sys
 from collections.abc import Iterable
 from functools import cache
@@ -16,10 +15,13 @@ from trio.lowlevel import notify_closing, wait_readable
 EVENTS: Final = 0xFC6
 """IN_MODIFY, IN_ATTRIB, IN_MOVED_FROM, IN_MOVED_TO, IN_CREATE, IN_DELETE, IN_DELETE_SELF, IN_MOVE_SELF (inotify(7))."""
 READ_BYTES: Final = 1 << 16
+_HANGUPS: Final = select.EPOLLRDHUP | select.EPOLLET
+_BYTES: Final = _HANGUPS | select.EPOLLIN
 
 
 class Inotify:
     """Watches directories, not those below them, until `close`. To be made in a thread: file systems may hang.
+    `config.watching` waits with it while files are quiet: the library that watches them otherwise wakes for every look.
 
     Raises:
         OSError: nothing can be watched: the kernel has no inotify, or the user's instances or watches are used up.
@@ -62,3 +64,23 @@ def _library() -> Any:
     if not hasattr(library, "inotify_init1"):
         raise OSError(f"{sys.platform} has no inotify")
     return library
+
+
+class HangupSet:
+    """Sockets that are watched: hang-ups of all, incoming bytes of some. Each event is reported once."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self.fileno, self.remove, self.close = self._epoll.fileno, self._epoll.unregister, self._epoll.close
+
+    def add(self, descriptor: int) -> None:
+        """Watch a socket for hang-ups and bytes."""
+        self._epoll.register(descriptor, _BYTES)
+
+    def watch(self, descriptor: int, *, bytes: bool) -> None:
+        """Watch a socket that was added for this from now on; what is there already is reported anew."""
+        self._epoll.modify(descriptor, _BYTES if bytes else _HANGUPS)
+
+    def poll(self, most: int) -> list[tuple[int, bool]]:
+        """The sockets with events, each with whether it was hung up, or has only bytes. Never waits."""
+        return [(descriptor, bool(event & ~select.EPOLLIN)) for descriptor, event in self._epoll.poll(0, most)]
