@@ -27,7 +27,7 @@ from hub.wire import mcp
 from hub.wire.http.mcp_headers import InvalidMirror, Mirror, mirrors_of
 from hub.wire.jsonrpc import EMPTY, encode, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import Kind, ListEntry, Snapshot
-from hub.wire.payloads import entry_for_host
+from hub.wire.results_for_hosts import entry_for_host
 
 NAME_KINDS: Final[dict[Kind, NameKind]] = {Kind.TOOL: "tool", Kind.PROMPT: "prompt"}
 NOTHING: Final[frozenset[str]] = frozenset()

@@ -17,7 +17,7 @@ from config.loading.check import split_listen
 from config.settings import HubConfig
 from hub.app import WALL, Hub
 from hub.control.answers import ListenStatus
-from hub.daemon.binding import CannotListen, listen_tcp, spell
+from hub.daemon.http_address import CannotListen, listen_tcp, spell
 from hub.daemon.http_routes import public_reply, route
 from hub.downstream.access.access import Access, Credentials, ProxiedPersons
 from hub.downstream.access.host_tokens import check_token, read_or_make_token
@@ -221,9 +221,9 @@ class HttpListener:
         hosts = (*config.allowed_hosts, *self._own_names())
         proxied = None
         if config.auth == "proxy":
-            from hub.sign_in.browser_end import BrowserEnds
+            from hub.sign_in.connection_owner import ConnectionOwners
 
-            proxied = ProxiedPersons(config.access.proxy, BrowserEnds())
+            proxied = ProxiedPersons(config.access.proxy, ConnectionOwners())
         return Access(  # who holds the address of a squatted hub may know tokens of hosts, too
             port=site.port,
             hosts=hosts,

@@ -29,8 +29,8 @@ from hub.catalog.view import EVERYTHING, profile_view
 from hub.daemon import logs, systemd
 from hub.daemon.banner import ADVICE, ROOT, is_root
 from hub.daemon.before_start import keys_for, kill_orphans, last_known, remove_drafts, sessions_for, store_for
-from hub.daemon.binding import Bound, CannotListen, bind, spell
 from hub.daemon.daemon import Daemon, obey, receive
+from hub.daemon.http_address import Bound, CannotListen, bind, spell
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.loop_stalls import LoopWatchdog
 from hub.daemon.options import FixedReferences, ServeOptions, check, configuration

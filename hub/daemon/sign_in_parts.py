@@ -22,7 +22,7 @@ from config.secrets.keyring import KeyringRefused, NoKeyring, SystemKeyring
 from config.settings import HubConfig, UpstreamConfig
 from config.tables.oauth import OAuthConfig
 from hub.app import WALL, Hub
-from hub.daemon.binding import ANYWHERE, is_met_at
+from hub.daemon.http_address import ANYWHERE, is_met_at
 from hub.daemon.http_listener import HttpListener
 from hub.link.fault_isolation import run_isolated
 from hub.link.module_loading import load
@@ -87,7 +87,7 @@ def _find_in_keyring(keyring: SystemKeyring) -> str:
 
 OF_CREDENTIALS: Final = ("upstreams.fetch.fetcher", "upstreams.oauth.accounts", "upstreams.oauth.store.folder")
 OF_THE_FLOW: Final = (
-    "hub.sign_in.browser_end",
+    "hub.sign_in.connection_owner",
     "hub.sign_in.web",
     "hub.sign_in.servers",
     "upstreams.oauth.renewing",
@@ -184,7 +184,7 @@ class SignInParts:
     @cached_property
     def sign_ins(self) -> "SignIns":
         """The flow."""
-        from hub.sign_in.browser_end import BrowserEnds
+        from hub.sign_in.connection_owner import ConnectionOwners
         from hub.sign_in.servers import Servers, Surroundings
         from hub.sign_in.web import make_sign_ins
 
@@ -195,7 +195,7 @@ class SignInParts:
                 listening=self._listening,
                 accounts=self.accounts,
                 servers=Servers(self.fetch, self._oauth, self.accounts, WALL),
-                ends=BrowserEnds(),
+                ends=ConnectionOwners(),
                 signed_in=self._signed_in,
                 spawn=self._spawn,
                 wall=WALL,

@@ -185,7 +185,7 @@ class SignInRequests:
 
     async def _is_of_a_host(self) -> bool:
         """True if a program of a host or a server asks, or one of which nothing is known."""
-        from hub.sign_in.browser_end import why_of_a_host
+        from hub.sign_in.connection_owner import why_of_a_host
 
         pid, shims = asker.get(), tuple(self._shims())
         why = await trio.to_thread.run_sync(lambda: why_of_a_host(find_process(pid), shims, os.getpid()))

@@ -13,6 +13,8 @@ PROC: Final = Path("/proc")
 PIPE_BYTES: Final = 1 << 20
 """The size of a pipe to or from a child."""
 F_SETPIPE_SZ: Final = 1031
+MAX_DEPTH: Final = 64
+MAX_PROCESSES: Final = 4096
 
 
 class Process(NamedTuple):
@@ -134,3 +136,71 @@ def take_descriptors(popen: subprocess.Popen[bytes]) -> tuple[int, list[int]]:
         with suppress(OSError):  # the user's budget for large pipes is spent
             fcntl.fcntl(descriptor, F_SETPIPE_SZ, PIPE_BYTES)
     return made[0], made[1:]
+
+
+def read_command_line(pid: int, most: int) -> bytes:
+    """The first bytes of the arguments of a process, a zero after each; none: it has ended, or is another user's."""
+    try:
+        with open(PROC / str(pid) / "cmdline", "rb") as file:
+            return file.read(most)
+    except OSError:
+        return b""
+
+
+def is_below(top: int, *, holding: int, proc: Path = PROC) -> bool:
+    """True if a process below `top` holds the socket of this inode, or one of this user that cannot be looked at may.
+    Blocks for some milliseconds.
+
+    The processes below are looked at and no others, so a browser of hundreds of processes costs nothing.
+    """
+    wanted = f"socket:[{holding}]"
+    for pid in _below(top, proc):
+        try:
+            with os.scandir(proc / str(pid) / "fd") as entries:
+                for entry in entries:
+                    try:
+                        if os.readlink(entry.path) == wanted:
+                            return True
+                    except OSError:
+                        continue
+        except FileNotFoundError:
+            continue
+        except OSError:
+            if _uid(pid, proc) in (None, os.geteuid()):
+                return True
+    return False
+
+
+def _uid(pid: int, proc: Path) -> int | None:
+    """The effective uid of a process that hides its files, as programs of other users and some others do."""
+    try:
+        text = (proc / str(pid) / "status").read_text("utf-8", "replace")
+    except OSError:
+        return None
+    line = next((line for line in text.split("\n") if line.startswith("Uid:")), "")
+    return int(line.split()[2]) if len(line.split()) > 2 else None
+
+
+def _below(top: int, proc: Path) -> Iterator[int]:
+    """All processes that descend from `top`, without it."""
+    children: dict[int, list[int]] = {}
+    for pid in pids(proc):
+        found = find_stat(pid, proc)
+        if found is not None:
+            children.setdefault(found.parent, []).append(pid)
+    waiting, seen = [top], 0
+    while waiting and seen < MAX_PROCESSES:
+        for child in children.pop(waiting.pop(), ()):
+            seen += 1
+            waiting.append(child)
+            yield child
+
+
+def ancestors(pid: int, proc: Path = PROC) -> Iterator[int]:
+    """The processes above one, its parent first, at most `MAX_DEPTH`."""
+    for _ in range(MAX_DEPTH):
+        found = find_stat(pid, proc)
+        if found is None or found.parent <= 0:
+            return
+        pid = found.parent
+        yield pid

@@ -18,7 +18,7 @@ from hub.catalog.embedded_uris import localise
 from hub.link.interface import Caller
 from hub.wire.jsonrpc import Request, Result, encode, peek_object
 from hub.wire.mcp import HOP_KEYS, RESOURCES_READ, Era, era_of
-from hub.wire.payloads import UnknownResultType, result_for_host
+from hub.wire.results_for_hosts import UnknownResultType, result_for_host
 from hub.wire.value_limits import TooManyItems
 from upstreams.upstream import ManagedUpstream
 

@@ -22,11 +22,11 @@ from hub.routing.host_exchange import HostExchange
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.own_tools import call_sign_in_tool
-from hub.wire.failures import failure_for_host
+from hub.wire.errors_for_hosts import failure_for_host
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, raw
 from hub.wire.mcp import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCES_READ, Era, Kind
-from hub.wire.payloads import UnknownResultType, result_for_host
 from hub.wire.request_meta import params_for_upstream, split_meta
+from hub.wire.results_for_hosts import UnknownResultType, result_for_host
 from hub.wire.value_limits import TooManyItems
 
 

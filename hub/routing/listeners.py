@@ -17,7 +17,7 @@ from hub.link.interface import Tenant
 from hub.routing.host_exchange import HostExchange, HostSession, keep_untold
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire import jsonrpc, mcp
-from hub.wire.failures import resource_not_found
+from hub.wire.errors_for_hosts import resource_not_found
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, RequestId, Result, raw
 from hub.wire.mcp import Kind
 from hub.wire.request_meta import split_meta

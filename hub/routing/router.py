@@ -32,7 +32,7 @@ from hub.routing.resolve import Resolver
 from hub.routing.subscriptions import Subscriptions
 from hub.wire import mcp
 from hub.wire.declarations import EXPERIMENTAL, NO_HUBS, HubChain, announcement, negotiate
-from hub.wire.failures import resource_not_found
+from hub.wire.errors_for_hosts import resource_not_found
 from hub.wire.http.mcp_headers import Mirror
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, peek_object, peek_str, raw
 from hub.wire.mcp import Era, Kind

@@ -19,7 +19,7 @@ from hub.routing.host_exchange import HostExchange, HostSession
 from hub.routing.listeners import ACK_TIMEOUT_S, LegacySubscription, ListenStream, read_filter
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.declarations import TASKS_NEEDED
-from hub.wire.failures import failure_for_host
+from hub.wire.errors_for_hosts import failure_for_host
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, peek_str
 from hub.wire.mcp import INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY, RESOURCES_READ, Era, Kind
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from config.settings import HubConfig, UpstreamConfig
 from config.tables.oauth import OAuthConfig
 from hub.sign_in.authorization_url import Listening
-from hub.sign_in.browser_end import BrowserEnds
+from hub.sign_in.connection_owner import ConnectionOwners
 from hub.sign_in.tickets import SignInRecord
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.oauth.accounts import Accounts
@@ -94,7 +94,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     accounts: Accounts
     """Credentials of principals, and what is kept of sign-ins."""
     servers: Servers
-    ends: BrowserEnds
+    ends: ConnectionOwners
     signed_in: Callable[[str, str], None]
     """Called with the upstream when a grant for it is there: it is started, and waiting calls go on; and with the id of
     the visit that hosts were sent to."""

@@ -7,7 +7,7 @@ The bottom of the house: imports nothing of ours, and all parsing of peers' byte
 - `jsonrpc`       decode and encode one message; params and results stay raw bytes, opened one level at a time.
 - `value_limits`, `member_limits`  limits on all levels of a value, on one level; `salvage`: ids in what is not JSON.
 - `declarations`, `request_meta`  how hosts, servers and hubs declare themselves before and since 2026-07-28.
-- `questions`, `payloads`, `failures`  questions, results and errors, translated between revisions.
+- `questions`, `results_for_hosts`, `errors_for_hosts`  questions, results and errors, translated between revisions.
 - `http`          heads, server-sent events, headers of MCP.
 - `uri_parents`, `printable`  one small rule each.
 

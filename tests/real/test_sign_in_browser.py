@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from hub.sign_in.browser_end import BrowserEnds
+from hub.sign_in.connection_owner import ConnectionOwners
 from tests.support.oauth.browser import browser_sign_in
 from tests.support.processes import HUBD, free_port, own_directories, running
 from tests.support.signing_hub import signing_hub
 
-IS_BLIND = BrowserEnds().blind
+IS_BLIND = ConnectionOwners().blind
 """Nobody can tell the browsers of such a user from those of others."""
 BROWSER = """#!/bin/sh
 echo "$1" >{fifo}

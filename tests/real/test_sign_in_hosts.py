@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from hub.sign_in.browser_end import BrowserEnds
+from hub.sign_in.connection_owner import ConnectionOwners
 from tests.real.recorded import SERVERS
 from tests.support.everything import everything_but
 from tests.support.oauth.rig import open_page
@@ -32,7 +32,7 @@ def test_a_host_sends_its_user_to_the_page(oauth, tmp_path, sdk, carrier):
         host_env = {**os.environ, **env}
         with running([*argv, json.dumps(plan)], tmp_path / "host.log", env=host_env, cwd=tmp_path) as host:
             visit = host.wait_for(r"^VISIT (\S+) (.*)$")
-            assert (" code: " in visit[2]) == BrowserEnds().blind
+            assert (" code: " in visit[2]) == ConnectionOwners().blind
             open_page(visit[1], visit[2])
             assert "List the tools again" in host.wait_for(r"^RESULT (.*)$")[1]
             assert host.exit_code() == 0

@@ -16,11 +16,11 @@ from config.setting import Secret
 from config.settings import HubConfig
 from config.tables.access import AccessConfig, TrustedProxy
 from hub.app import Hub
-from hub.daemon.binding import listen_tcp
+from hub.daemon.http_address import listen_tcp
 from hub.daemon.http_listener import HttpListener
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.link.sealing import Sealer, Signer
-from hub.sign_in.browser_end import BrowserEnds
+from hub.sign_in.connection_owner import ConnectionOwners
 from tests.real.balancers import wait_for_port
 from tests.support.attached import INITIALIZE
 from tests.support.debian import program
@@ -119,7 +119,7 @@ def test_it_is_known_by_its_secret(tmp_path):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run nginx as another user")
 async def test_it_is_known_by_its_user(tmp_path, monkeypatch, nursery):
     """The hub is this process, which is root's, and would not tell users from one another."""
-    monkeypatch.setattr(BrowserEnds, "_is_blind", lambda ends: False)
+    monkeypatch.setattr(ConnectionOwners, "_is_blind", lambda ends: False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     port = free_port()
     proxy = TrustedProxy(header="X-Person", peer_uid=(NGINX_UID,))

@@ -21,7 +21,7 @@ from hub.daemon.http_routes import public_reply
 from hub.downstream.access.access import Access
 from hub.link.interface import OWNER, Caller, Identity
 from hub.sign_in.authorization_url import Listening
-from hub.sign_in.browser_end import BrowserEnds
+from hub.sign_in.connection_owner import ConnectionOwners
 from hub.sign_in.servers import Surroundings
 from hub.sign_in.tickets import Invitation, SignInRecord, Ticket
 from hub.sign_in.web import make_sign_ins
@@ -205,7 +205,7 @@ class World:
         self.credentials: dict[tuple[str, str], ScriptedCredential] = {}
         self.started: list[str] = []
         self.completed: list[tuple[str, str]] = []
-        self.ends = BrowserEnds(blind=False)
+        self.ends = ConnectionOwners(blind=False)
         self.listening: Listening | None = None
         self.identity: Identity | None = None
         """Who a proxy says makes each request."""

@@ -27,7 +27,7 @@ from config.loading.safe_reading import read_plain
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable
-from hub.linux.processes import PROC, pids
+from hub.linux.processes import pids, read_command_line
 from upstreams.cold_start.gate import command_key
 
 HASH = re.compile(r"[0-9a-f]{16}\Z")
@@ -234,11 +234,5 @@ async def mend(name: str, config: UpstreamConfig, found: BrokenNpxCache, memory:
 def user_of(folder: Path) -> int:
     """The id of a living process whose command line names the folder; 0: there is none that can be seen. Blocks."""
     needle = os.fsencode(f"/{folder.parent.name}/{folder.name}/")
-    for pid in pids()[:MAX_PROCESSES]:
-        try:
-            with open(PROC / str(pid) / "cmdline", "rb") as file:
-                if needle in file.read(MAX_COMMAND_BYTES):
-                    return pid
-        except OSError:  # it has ended, or is another user's
-            continue
-    return 0
+    found = (pid for pid in pids()[:MAX_PROCESSES] if needle in read_command_line(pid, MAX_COMMAND_BYTES))
+    return next(found, 0)

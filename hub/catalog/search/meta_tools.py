@@ -16,7 +16,7 @@ from hub.catalog.token_cost import tool_bytes
 from hub.wire.byte_checks import READ_ERRORS
 from hub.wire.jsonrpc import encode, peek_object, peek_str, raw, read_object
 from hub.wire.mcp import HUB_TOOLS, Kind, ListEntry
-from hub.wire.payloads import entry_for_host
+from hub.wire.results_for_hosts import entry_for_host
 from hub.wire.value_limits import TooManyItems, refuse_too_many_items
 
 FIND_TOOLS: Final = HUB_TOOLS + "find_tools"

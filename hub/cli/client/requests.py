@@ -12,7 +12,7 @@ from typing import Any, Final
 from hub.cli.client.answers import completion, prompt, prompts, result, titles
 from hub.cli.client.arguments import build_arguments, depends_on_schema, split
 from hub.cli.client.connection import CallRefused, HubSession, session
-from hub.cli.client.starting import anyone, once_connected, owns, why_away
+from hub.cli.client.starting_servers import anyone, once_connected, owns, why_away
 from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, as_json, nearest
 from hub.cli.profiles.session_as_profile import profile_that_renames, say_refused_file, session_as, why_refused
 from hub.cli.render.blocks import Table

@@ -7,7 +7,7 @@ from config.errors import ConfigError
 from config.hosts.facts import all_hosts
 from config.tables.profiles import DEFAULT_PROFILE, Profile
 from hub.cli.client.connection import CallRefused, HubSession, session
-from hub.cli.client.starting import config_of_hub
+from hub.cli.client.starting_servers import config_of_hub
 from hub.cli.desk import Desk, Output, ask_hub, nearest
 from hub.cli.profiles.writing import status_now
 from hub.control.errors import ControlFailed

@@ -28,7 +28,7 @@ from hub.cli.desk import EX_FAILED, EX_INTERRUPTED, Desk, Output, UsageError
 from hub.cli.hosts.choices import say_elsewhere, say_shared, settle_near_duplicates
 from hub.cli.hosts.disable_originals import tools_by_server
 from hub.cli.hosts.entries import say_permissions
-from hub.cli.hosts.served import reasons
+from hub.cli.hosts.served_servers import reasons
 from hub.cli.hosts.turn import choose_hosts, in_turn
 from hub.cli.parser import add
 from hub.cli.setup import questions, running_hub, screens

@@ -30,7 +30,7 @@ from hub.net.http_message import EarlyReply, HttpRequest, Undecided
 if TYPE_CHECKING:
     from config.tables.access import TrustedProxy
     from hub.downstream.access.issuer_tokens import IssuerTokens
-    from hub.sign_in.browser_end import BrowserEnds
+    from hub.sign_in.connection_owner import ConnectionOwners
 
 MAX_PERSON: Final = 256
 REPEATED: Final = ", "
@@ -41,7 +41,7 @@ HOST: Final = "proxy"
 class ProxiedPersons:
     """Judges what a proxy says. `ends` tells which user is at the other end of a connection."""
 
-    def __init__(self, settings: "TrustedProxy", ends: "BrowserEnds") -> None:
+    def __init__(self, settings: "TrustedProxy", ends: "ConnectionOwners") -> None:
         self.header = settings.header.lower()
         self._secret = None if settings.secret is None else settings.secret.reveal().encode()
         self._uids = frozenset(settings.peer_uid)

@@ -22,7 +22,7 @@ from hub.link.hub_errors import UpstreamProtocolError, failure_from
 from hub.link.interface import Interim
 from hub.link.sealing import Sealer
 from hub.link.waiting import MAX_ID_CHARS, MAX_KEPT, Elicitations
-from hub.wire.failures import failure_for_host
+from hub.wire.errors_for_hosts import failure_for_host
 from hub.wire.jsonrpc import Failure, Request, Result, encode_response, raw
 from hub.wire.mcp import L1, L2, L3, L4, MODERN
 from hub.wire.questions.question import Question

@@ -9,7 +9,7 @@ import hub.daemon.serve
 from config.hub_paths import control_path, socket_path
 from config.loading.assemble import load_all
 from hub.app import WALL
-from hub.daemon.binding import Bound, CannotListen
+from hub.daemon.http_address import Bound, CannotListen
 from hub.daemon.logs import OwnLog
 from upstreams.journal.redact import CommonSecrets
 

@@ -16,7 +16,7 @@ from config.tables.oauth import OAuthConfig
 from hub.link.hub_errors import HubError
 from hub.link.interface import Identity
 from hub.sign_in.authorization_url import Listening
-from hub.sign_in.browser_end import Who
+from hub.sign_in.connection_owner import Who
 from hub.sign_in.pages import HEADERS
 from hub.sign_in.tickets import MAX_INVITATIONS, MAX_TRIES, RECORD_S, TICKET_S
 from tests.support.http_client import Client
@@ -370,7 +370,7 @@ async def test_no_code_helps_where_it_may_not(monkeypatch):
         it.ends._trusted = own
         blind(it)
         assert (await it.get(with_code, "X-Forwarded-For: 192.0.2.1")).status == 403
-        monkeypatch.setattr("hub.sign_in.browser_end.is_below", lambda *args, **more: True)
+        monkeypatch.setattr("hub.sign_in.connection_owner.is_below", lambda *args, **more: True)
         answer = await it.get(with_code)
         assert answer.status == 403
         assert "started by a server that hubd runs" in answer.body.decode()

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from hub.wire.failures import failure_for_host
+from hub.wire.errors_for_hosts import failure_for_host
 from hub.wire.jsonrpc import Failure, Result, encode_response, raw
 from hub.wire.mcp import ALL_VERSIONS, L1, L2, L3, L4, MODERN, PREFIX, Kind
-from hub.wire.payloads import MAX_BLOCKS, UnknownResultType, entry_for_host, result_for_host
+from hub.wire.results_for_hosts import MAX_BLOCKS, UnknownResultType, entry_for_host, result_for_host
 from hub.wire.value_limits import MAX_ITEMS, TooManyItems
 from tests.support.schemas import validate
 from tests.support.tables import each_row

@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from hub.wire.jsonrpc import Result, encode_response, raw
 from hub.wire.mcp import ALL_VERSIONS, L1, L2, L3, L4, MODERN, Kind
-from hub.wire.payloads import entry_for_host
+from hub.wire.results_for_hosts import entry_for_host
 from tests.support.schemas import validate
 
 CALL, PROMPT, READ, COMPLETE = "tools/call", "prompts/get", "resources/read", "completion/complete"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hub.linux.processes import Process, find_process
-from hub.sign_in.browser_end import is_below, why_of_a_host
+from hub.linux.processes import Process, find_process, is_below
+from hub.sign_in.connection_owner import why_of_a_host
 
 MANAGER, DAEMON, HOST, SHELL, SHIM, SERVER, TERMINAL, ASKER = 1, 10, 20, 21, 22, 30, 40, 50
 

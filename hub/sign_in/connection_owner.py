@@ -14,7 +14,7 @@ Programs that the hub's servers or hosts have started are told by their descent:
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import Final
 import trio
 
 from hub.linux.descriptors import has_all_users
-from hub.linux.processes import PROC, Process, find_process, find_stat, pids
+from hub.linux.processes import PROC, Process, ancestors, find_process, find_stat, is_below
 from hub.linux.socket_tables import find_peer
 from hub.net.http_message import Ends, HttpRequest
 
@@ -42,7 +42,7 @@ class Who(Enum):
     UNKNOWN = "another user, or nobody can tell"
 
 
-class BrowserEnds:
+class ConnectionOwners:
     """Finds out who is at the other end, for a hub of the user `uid`. `proc`: where the kernel's files are."""
 
     def __init__(self, uid: int | None = None, *, proc: Path = PROC, blind: bool | None = None) -> None:
@@ -100,8 +100,6 @@ def is_forwarded(headers: Mapping[str, str]) -> bool:
     return any(name in FORWARDED or name.startswith(("x-forwarded-", "cf-")) for name in headers)
 
 
-MAX_DEPTH: Final = 64
-MAX_PROCESSES: Final = 4096
 SHELLS: Final = re.compile("sh|ash|bash|dash|fish|ksh|mksh|zsh|env|npm|npx|uvx|timeout|nice|setsid")
 """Programs that only start another one."""
 SERVICE_MANAGERS: Final = re.compile(
@@ -122,7 +120,7 @@ def why_of_a_host(asker: Process | None, shims: Iterable[Process], daemon: int, 
     if find_process(asker.pid, proc) != asker:
         return f"process {asker.pid}, which asked, has ended"
     starters = {_starter(shim, proc): shim.pid for shim in shims}
-    for pid in (asker.pid, *_ancestors(asker.pid, proc)):
+    for pid in (asker.pid, *ancestors(asker.pid, proc)):
         if pid in starters:
             return f"process {asker.pid} is below process {pid}, which attached a host by process {starters[pid]}"
         if pid == daemon and pid != 1:
@@ -134,68 +132,10 @@ def _starter(shim: Process, proc: Path) -> int | None:
     """The program that attached a host by `shim`: its parent, or the next above that is no shell."""
     if find_process(shim.pid, proc) != shim:
         return None
-    for pid in _ancestors(shim.pid, proc):
+    for pid in ancestors(shim.pid, proc):
         found = find_stat(pid, proc)
         if found is None or pid == 1 or SERVICE_MANAGERS.fullmatch(found.name):
             return None
         if not SHELLS.fullmatch(found.name):
             return pid
     return None
-
-
-def is_below(top: int, *, holding: int, proc: Path = PROC) -> bool:
-    """True if a process below `top` holds the socket of this inode, or one of this user that cannot be looked at may.
-    Blocks for some milliseconds.
-
-    The processes below are looked at and no others, so a browser of hundreds of processes costs nothing.
-    """
-    wanted = f"socket:[{holding}]"
-    for pid in _below(top, proc):
-        try:
-            with os.scandir(proc / str(pid) / "fd") as entries:
-                for entry in entries:
-                    try:
-                        if os.readlink(entry.path) == wanted:
-                            return True
-                    except OSError:
-                        continue
-        except FileNotFoundError:
-            continue
-        except OSError:
-            if _uid(pid, proc) in (None, os.geteuid()):
-                return True
-    return False
-
-
-def _uid(pid: int, proc: Path) -> int | None:
-    """The effective uid of a process that hides its files, as programs of other users and some others do."""
-    try:
-        text = (proc / str(pid) / "status").read_text("utf-8", "replace")
-    except OSError:
-        return None
-    line = next((line for line in text.split("\n") if line.startswith("Uid:")), "")
-    return int(line.split()[2]) if len(line.split()) > 2 else None
-
-
-def _below(top: int, proc: Path) -> Iterator[int]:
-    """All processes that descend from `top`, without it."""
-    children: dict[int, list[int]] = {}
-    for pid in pids(proc):
-        found = find_stat(pid, proc)
-        if found is not None:
-            children.setdefault(found.parent, []).append(pid)
-    waiting, seen = [top], 0
-    while waiting and seen < MAX_PROCESSES:
-        for child in children.pop(waiting.pop(), ()):
-            seen += 1
-            waiting.append(child)
-            yield child
-
-
-def _ancestors(pid: int, proc: Path) -> Iterator[int]:
-    for _ in range(MAX_DEPTH):
-        found = find_stat(pid, proc)
-        if found is None or found.parent <= 0:
-            return
-        pid = found.parent
-        yield pid

@@ -13,7 +13,7 @@ import trio.testing
 
 from hub.linux.socket_tables import find_peer
 from hub.net.http_message import Ends, HttpRequest
-from hub.sign_in.browser_end import NOBODY, BrowserEnds, Who, is_forwarded, is_from_here
+from hub.sign_in.connection_owner import NOBODY, ConnectionOwners, Who, is_forwarded, is_from_here
 
 HOST = {"host": "127.0.0.1:8765"}
 ENDS = Ends(("127.0.0.1", 8765), ("127.0.0.1", 40000))
@@ -52,14 +52,14 @@ def test_an_own_program(pair):
 
 async def test_who_that_is(pair):
     served, _ = pair
-    own, other = BrowserEnds(blind=False), BrowserEnds(ANOTHER_UID, blind=False)
+    own, other = ConnectionOwners(blind=False), ConnectionOwners(ANOTHER_UID, blind=False)
     assert await own.who(request(ends_of(served))) is Who.OWN
     assert await other.who(request(ends_of(served))) is Who.UNKNOWN
     assert own.uid_of(ends_of(served)) == os.geteuid()
 
 
 async def test_a_crowd_of_browsers_takes_no_thread_of_others(monkeypatch):
-    go, ends, looking = threading.Event(), BrowserEnds(blind=False), []
+    go, ends, looking = threading.Event(), ConnectionOwners(blind=False), []
 
     def look(ends):
         looking.append(ends)
@@ -101,8 +101,8 @@ def test_whoever_does_not_stay_is_nobody(pair, leave):
 
 
 async def test_a_closed_connection_is_nobodys(pair):
-    blind = BrowserEnds(blind=True)
-    assert await BrowserEnds(blind=False).who(HttpRequest("GET", "/", {})) is Who.UNKNOWN
+    blind = ConnectionOwners(blind=True)
+    assert await ConnectionOwners(blind=False).who(HttpRequest("GET", "/", {})) is Who.UNKNOWN
     assert await blind.who(request(ends_of(pair[0]))) is Who.UNKNOWN
     assert blind.uid_of(ends_of(pair[0])) is None
 
@@ -127,9 +127,9 @@ async def test_another_user():
         with served:
             served.recv(1)
             assert find_peer(*ends_of(served))[0] == ANOTHER_UID
-            assert await BrowserEnds(0, blind=False).who(request(ends_of(served))) is Who.UNKNOWN
+            assert await ConnectionOwners(0, blind=False).who(request(ends_of(served))) is Who.UNKNOWN
             # For a hub of that user it is no child, and so the user's own; of this process it is one.
-            assert await BrowserEnds(ANOTHER_UID, blind=False).who(request(ends_of(served))) is Who.SERVER
+            assert await ConnectionOwners(ANOTHER_UID, blind=False).who(request(ends_of(served))) is Who.SERVER
         other.stdin.close()
 
 
@@ -139,7 +139,7 @@ async def test_a_browser_that_a_server_runs():
         served, _ = listener.accept()
         with served:
             served.recv(1)
-            assert await BrowserEnds(blind=False).who(request(ends_of(served))) is Who.SERVER
+            assert await ConnectionOwners(blind=False).who(request(ends_of(served))) is Who.SERVER
         below.stdin.close()
 
 
@@ -205,16 +205,16 @@ def test_a_row_in_both_tables_is_two(tmp_path):
     ],
 )
 def test_who_is_blind(tmp_path, uid, more, blind):
-    assert BrowserEnds(uid, proc=machine(tmp_path, row(), **more)).blind == blind
+    assert ConnectionOwners(uid, proc=machine(tmp_path, row(), **more)).blind == blind
 
 
 def test_without_the_file_a_hub_is_blind(tmp_path):
-    assert BrowserEnds(1000, proc=tmp_path).blind
+    assert ConnectionOwners(1000, proc=tmp_path).blind
 
 
 @pytest.mark.parametrize(("release", "who"), [("6.1", Who.UNKNOWN), ("5.15-microsoft-standard-WSL2", Who.OWN)])
 async def test_root_is_a_relay_of_windows_and_else_anybody(tmp_path, release, who):
-    ends = BrowserEnds(1000, proc=machine(tmp_path, row(uid=0), release=release))
+    ends = ConnectionOwners(1000, proc=machine(tmp_path, row(uid=0), release=release))
     assert await ends.who(request()) is who
 
 
