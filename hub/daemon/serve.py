@@ -88,9 +88,10 @@ def _run(options: ServeOptions) -> int:
             log.info("no configuration found: serving the demo until %s exists", loaded.files[0])
         serve = partial(serve_daemon, shown=not options.detached, own_log=own_log)
         if options.stdio:
-            if options.profile and (problem := profile_problem(options.profile, loaded.config.profiles)):
+            name = options.profile
+            if name is not None and (problem := profile_problem(name, loaded.config.profiles)):
                 raise ConfigError(f"--profile: {problem}")
-            serve = partial(serve_stdio, profile=options.profile)
+            serve = partial(serve_stdio, profile=name)
         configure = partial(configuration, options, started_with, fixed)
         trio.run(partial(serve, secrets=secrets), loaded, configure, clock=AwakeClock())
     except ConfigError as error:

@@ -18,7 +18,7 @@ from upstreams.fetch.guard import FetchTarget
 from upstreams.fetch.model import Fetched, FetchFailed
 from upstreams.fetch.network import Wire
 
-_OWN: Final = {"accept-encoding": "identity", "connection": "close", "user-agent": f"{HUB_NAME}/{HUBD_VERSION}"}
+_OWN: Final = {"user-agent": f"{HUB_NAME}/{HUBD_VERSION}", "accept-encoding": "identity", "connection": "close"}
 
 MAX_FIELDS: Final = 100
 MAX_PIECES: Final = 4096
@@ -42,7 +42,7 @@ async def ask(
     origin = httpcore.URL(target.origin)
     url = httpcore.URL(scheme=origin.scheme, host=origin.host, port=target.port, target=target.target.encode("ascii"))
     try:
-        own = httpx.Request(method, f"{target.origin}/", headers={"accept": "*/*", **_OWN, **headers}, content=body)
+        own = httpx.Request(method, f"{target.origin}/", headers={"accept": "*/*", **headers, **_OWN}, content=body)
         if target.secure:
             await wire.start_tls(tls, target.host)
         connection = httpcore.AsyncHTTP11Connection(url.origin, _Stream(wire))

@@ -274,8 +274,9 @@ def test_the_profile_of_a_hub_on_stdio_is_what_its_command_line_says(tmp_path):
         done = subprocess.run([*serve, *arguments], env=env, input="", capture_output=True, text=True, timeout=60)
         return done.returncode, done.stderr
 
-    code, said = refused("--stdio", "--profile", "nothing")
-    assert (code, said) == (78, "hubd: --profile: there is no profile 'nothing'; there are: reading, writing\n")
+    for name in "nothing", "":
+        code, said = refused("--stdio", "--profile", name)
+        assert (code, said) == (78, f"hubd: --profile: there is no profile '{name}'; there are: reading, writing\n")
     code, said = refused("--profile", "reading")
     assert code == 2
     assert "--profile goes with --stdio" in said

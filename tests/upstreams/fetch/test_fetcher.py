@@ -109,10 +109,11 @@ async def test_over_tls(authority: Authority, server_tls: ssl.SSLContext) -> Non
         "host": f"{NAME}:{peer.port}",
         "accept": "application/json",
         "authorization": "Basic x",
+        "user-agent": peer.requests[0].headers["user-agent"],
         "accept-encoding": "identity",
         "connection": "close",
-        "user-agent": peer.requests[0].headers["user-agent"],
     }
+    assert [*peer.requests[0].headers] == "host accept authorization user-agent accept-encoding connection".split()
     assert peer.requests[0].headers["user-agent"].startswith("hubd/")
 
 
