@@ -96,10 +96,10 @@ def respell(rule: str, names: Mapping[str, Names], visible: Callable[[str, str],
 
 def _split(rule: str, names: Mapping[str, Names]) -> tuple[Names | None, str]:
     """The server that a rule is about, and the tool; "": all. Names of servers may hold two underscores themselves."""
-    text = f"{rule.partition('(')[0].strip()}__"
+    text = rule.partition("(")[0].strip()
     for key in sorted(names, key=len, reverse=True):
-        if text.startswith(f"mcp__{key}__"):
-            return names[key], text.removeprefix(f"mcp__{key}__").removesuffix("__")
+        if text == f"mcp__{key}" or text.startswith(f"mcp__{key}__"):
+            return names[key], text.removeprefix(f"mcp__{key}").removeprefix("__")
     return None, ""
 
 

@@ -143,7 +143,13 @@ def _list(options: Desk) -> int:
         output.say("no host has a token of its own; `hubd token new NAME` makes one")
         return EX_OK
     rows = [
-        row | {"expires": row["expires"] or "never", "in": "hubd.toml" if row["configured"] else ""} for row in rows
+        {
+            **row,
+            "profile": row["profile"] or "",
+            "expires": row["expires"] or "never",
+            "in": "hubd.toml" if row["configured"] else "",
+        }
+        for row in rows
     ]
     columns = ("name", "principal", "host", "profile", "expires", "in")
     cells = [tuple(row[column] for column in columns) for row in sorted(rows, key=lambda row: str(row["name"]))]

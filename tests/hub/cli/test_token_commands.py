@@ -43,7 +43,9 @@ def test_a_token_is_shown_once_and_listed_without_it(home):
     assert (rows["ci"]["principal"], rows["ci"]["host"], rows["ci"]["configured"]) == ("robots", "runner", False)
     assert rows["ci"]["expires"]
     assert (rows["fixed"]["expires"], rows["fixed"]["configured"]) == ("2027-01-01", True)
-    assert "robots" in home.run("list")[0]
+    head, *lines = home.run("list")[0].splitlines()
+    assert "robots" in lines[0]
+    assert [line[head.index("PROFILE")] for line in lines] == ["-", "-"]
     again = json.loads(home.run("rotate", "ci", "--grace", "24h", "--json")[0])
     assert again["token"] != token
     assert json.loads(home.run("list", "--json")[0])["tokens"][0]["former_until"]

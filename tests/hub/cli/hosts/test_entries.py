@@ -22,7 +22,7 @@ def home(tmp_path):
     path.write_text(json.dumps({"mcpServers": servers, "projects": {str(shop): {}}}))
     for file, permissions in (
         (directory / ".claude/settings.json", {
-            "allow": ["Bash(ls)", "mcp__context7__*", "mcp__context7__get-docs", "mcp__elsewhere", 7],
+            "allow": ["Bash(ls)", "mcp__context7__*", "mcp__context7__get-docs", "mcp__context7_", 7],
             "deny": ["mcp__my_notes", "Read(./.env)"],
         }),
         (shop / ".claude/settings.json", {"ask": [f"mcp__context7__{LONG}"], "deny": "mcp__context7"}),
