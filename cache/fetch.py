@@ -95,11 +95,11 @@ class Fetches:
         return entry
 
     def _land(self, flight: Flight, outcome: Reply | Exception) -> None:
-        """Give the outcome to all waiting hosts; to the first one alone, if the session is or may be its own."""
+        """Give the outcome to all waiting hosts; if the session belongs, or may belong, to the first, only to that."""
         self._state.remove_flight(flight)
         pooled = flight.upstream.session_for(flight.caller) or flight.pooled
-        is_known = isinstance(outcome, Exception) if pooled is None else pooled.tenant == flight.key.tenant
-        if not is_known:
+        may_be_shared = isinstance(outcome, Exception) if pooled is None else pooled.tenant == flight.key.tenant
+        if not may_be_shared:
             flight.make_private()
         flight.land(outcome)
 

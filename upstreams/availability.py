@@ -78,7 +78,7 @@ class Availability:
             self._wanted.set()
 
     def refuse_if_hopeless(self) -> None:
-        """Return if the upstream is being started, or will be: an idle one by this, a failed one if an attempt is due.
+        """Return if the upstream is or will be started; this call starts an idle one, and a failed one if that is due.
 
         Raises:
             UpstreamUnavailable: it will not be available soon.

@@ -232,7 +232,7 @@ class Supervisor:
         for name, config in configs.items():
             if name not in self.upstreams:
                 self._take_in(self._make(name, config))
-            elif not self._is_served_by_candidate(name, config):
+            elif not self._adjust_candidate(name, config):
                 self._change(name, config)
         for name in configs:  # in this order
             self.upstreams[name] = self.upstreams.pop(name)
@@ -245,8 +245,8 @@ class Supervisor:
         self._see_off(self._generations.pop(name))
         self._mark_reported(name)
 
-    def _is_served_by_candidate(self, name: str, config: UpstreamConfig) -> bool:
-        """True if a candidate can serve `config`; one that cannot is dropped."""
+    def _adjust_candidate(self, name: str, config: UpstreamConfig) -> bool:
+        """Give `config` to the candidate. False: there is none, or it could not take it and was dropped."""
         if (candidate := self.candidate(name)) is None:
             return False
         if (change := compare(candidate.config, config)) is None:

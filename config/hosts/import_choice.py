@@ -148,28 +148,28 @@ class Import:
                 values = refer_to_store(each.server.values, each.name, each.server.spots(), new)
                 each.server = structs.replace(each.server, values=values)
 
-    def take_out(self, is_out: Callable[[str, Server], bool], why: str = "") -> list[tuple[str, Server]]:
-        """Take out those for which `is_out` is true, by their names; they are skipped for the reason `why`, if there is
-        one. Those that are gone."""
+    def drop_where(self, is_out: Callable[[str, Server], bool], why: str = "") -> list[tuple[str, Server]]:
+        """Drop from the import the servers for which `is_out` is true; with a reason `why` they are listed as skipped.
+        Returns them, with their names."""
         gone = [each for each in self._entries if is_out(each.name, each.server)]
         self._entries = [each for each in self._entries if not is_out(each.name, each.server)]
         for each in gone if why else ():
             self._skip(each.server, why)
         return [(each.name, each.server) for each in gone]
 
-    def refuse(self, name: str, why: str) -> None:
-        """Give back what was taken under that name: the hub could not use it."""
-        self.take_out(lambda each, _: each == name, why)
+    def drop(self, name: str, why: str) -> None:
+        """Drop all entries of that name: the hub could not use them."""
+        self.drop_where(lambda each, _: each == name, why)
 
-    def leave(self, name: str, server: Server, why: str = "") -> list[tuple[str, Server]]:
-        """As `take_out`, for a server that its host has changed since it was read, or that is not to be taken. If it
-        was to be new to the hub it goes with all entries of its name, since nobody knows which of them counts."""
+    def drop_server(self, name: str, server: Server, why: str = "") -> list[tuple[str, Server]]:
+        """As `drop_where`, for a server that its host has changed since it was read, or that wants a sign-in first. One
+        that is new to the hub is dropped with all entries of its name, since nobody knows which of them counts."""
         is_new = name in dict(self.taken)
-        return self.take_out(lambda each, other: each == name and (is_new or other is server), why)
+        return self.drop_where(lambda each, other: each == name and (is_new or other is server), why)
 
     def merge(self, name: str, kept: str) -> None:
         """Let the server `kept` stand for what was taken under `name`: the user says that one of them is enough."""
-        for _, server in self.take_out(lambda each, _: each == name):
+        for _, server in self.drop_where(lambda each, _: each == name):
             self._known[server.identity] = kept
             self._add_known(kept, server)
 

@@ -160,7 +160,7 @@ def _plan_write(
     nobody knows what is wrong."""
     for name, server in servers():
         if why := unfit(name, server):
-            result.refuse(name, why)
+            result.drop(name, why)
     while mine := servers():
         after = compose(mine)
         wrong = find_problems(mine, after)
@@ -174,7 +174,7 @@ def _plan_write(
 
 def _refuse(result: Import, servers: Servers, why: str) -> None:
     for name, _ in servers:
-        result.refuse(name, why)
+        result.drop(name, why)
 
 
 def problems_of(

@@ -112,7 +112,7 @@ def is_same_file(one: Path, other: Path) -> bool:
 # --- out --------------------------------------------------------------------------------------------------------------
 
 
-def take_out(place: Place, text: str, key: str) -> tuple[str, Original]:
+def remove_from_host(place: Place, text: str, key: str) -> tuple[str, Original]:
     """`text` without the server `key`, or with it turned off where the host has a setting for that.
 
     Raises:

@@ -20,12 +20,11 @@ from config.hosts.hub_entries import Records, our_entries
 from config.hosts.import_choice import Import
 from config.hosts.import_writing import Write
 from config.hosts.install import own_program, text_at
-from config.hosts.originals import is_same_file, original_of, take_out
+from config.hosts.originals import is_same_file, original_of, remove_from_host
 from config.settings import HubConfig
 
 Served = Mapping[str, str]
 """Of each upstream the reason why the hub does not serve it; "": it does. One that is missing is not served."""
-
 
 SIGN_IN: Final = "sign-in needed"
 """The reason of servers at which nobody has signed in through the hub."""
@@ -62,7 +61,7 @@ class Stays(Struct, frozen=True):
         return f'{title}: "{self.key}" left enabled: {self.why}{then}'
 
 
-class Leaving(Struct, frozen=True):
+class HostRemovals(Struct, frozen=True):
     """Changes by which hosts stop starting servers that the hub serves."""
 
     writes: list[Write]
@@ -74,7 +73,7 @@ class Leaving(Struct, frozen=True):
         return list(dict.fromkeys(each.sentence for each in self.stays))
 
 
-def leaving(
+def plan_host_removals(
     result: Import,
     config: HubConfig,
     machine: Machine,
@@ -83,13 +82,13 @@ def leaving(
     served: Served,
     forced: Collection[str] = (),
     without_hub: bool = False,
-) -> Leaving:
+) -> HostRemovals:
     """Changes by which hosts stop starting what the hub serves. `config` is the one before the import.
 
     A host that does not have the hub would be left without servers, so it keeps its own; unless `without_hub`. Servers
-    in `forced`, by the hub's names, are taken out whatever the hub makes of them.
+    in `forced`, by the hub's names, are taken out of their hosts whatever the hub makes of them.
     """
-    found = Leaving([], [])
+    found = HostRemovals([], [])
     for name, server in result.all:
         place = server.place
         if server.off:
@@ -102,7 +101,7 @@ def leaving(
             found.stays.append(Stays(place, server.key, name, why, "hub"))
         else:
             try:
-                if not _leave(found, server, machine):
+                if not _add_removal(found, server, machine):
                     found.stays.append(Stays(place, server.key, name, _why_changed(name, server, config), "changed"))
             except (EditRefused, EditError) as reason:
                 why = f"{reason}; turn it off there, hubd has {name}"
@@ -120,14 +119,14 @@ def is_changed(server: Server, text: str) -> bool:
     return bool(serverfile.entries(server.place.kept, text).get(server.key) != server.entry)
 
 
-def leave_changed(result: Import) -> list[Stays]:
-    """Take out of an import, before it is written, what hosts have changed since it was read; what stays for that."""
+def drop_changed(result: Import) -> list[Stays]:
+    """Drop from an import, before it is written, what hosts have changed since it was read; what stays for that."""
     stays: list[Stays] = []
     for name, server in result.all:
         with suppress(EditRefused, EditError):
             if not is_changed(server, text_at(server.place.path)):
                 continue
-        for each, other in result.leave(name, server):
+        for each, other in result.drop_server(name, server):
             what = "" if other is server else f"is {server.key} of {server.place.title}, which "
             why = f"{what}was changed{' meanwhile' * (not what)}, so it was left as it is; run this again"
             stays.append(Stays(other.place, other.key, each, why, "changed"))
@@ -142,11 +141,13 @@ def _why_changed(name: str, server: Server, config: HubConfig) -> str:
     return f"{why}. The hub has it as it was: `hubd remove {name}` takes that out, then {again}"
 
 
-def _leave(found: Leaving, server: Server, machine: Machine) -> bool:
-    """Add the change that takes one server out; False: its entry is another one by now."""
+def _add_removal(found: HostRemovals, server: Server, machine: Machine) -> bool:
+    """Add the change that takes one server out of its host; False: its entry is another one by now."""
     place, key, root = server.place, server.key, server.place.kept.root
     was = next((each for each in found.writes if not each.command and is_same_file(each.path, place.path)), None)
-    if was and (root, key) in ((each.root, each.key) for each in was.originals):  # it has left another host's link
+    if was and (root, key) in (
+        (each.root, each.key) for each in was.originals
+    ):  # another host's link leads to this file
         return True
     text = was.after if was else text_at(place.path)
     if is_changed(server, text):
@@ -155,7 +156,7 @@ def _leave(found: Leaving, server: Server, machine: Machine) -> bool:
         command = (program, "mcp", "remove", "-s", "user", key)
         found.writes.append(Write(place.path, text, text, place, (original_of(place, text, key),), command))
         return True
-    after, original = take_out(place, text, key)
+    after, original = remove_from_host(place, text, key)
     if was is None:
         found.writes.append(Write(place.path, text, after, place, (original,)))
     else:

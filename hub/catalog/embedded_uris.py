@@ -27,13 +27,13 @@ _Rewrite = Callable[[Raw, Change], Raw]
 LARGE_BYTES: Final = 1 << 20
 """To untag more than this takes so long that it is a matter for a thread: 0.2 s for 16 MiB, if there are escapes."""
 MAX_TAGS: Final = 10_000
-"""Tagged URIs in the arguments of one call: 20 ms."""
+"""Most tagged URIs in the arguments of one call. Putting so many right takes 20 ms."""
 MAX_LOOKALIKES: Final = 100_000
-"""Strings that begin with the first letters of one, as the names of machines may: 40 ms."""
+"""Most strings in one call's arguments that begin like a tag but may be none, as host names do. Checks take 40 ms."""
 MAX_SPELLED_BYTES: Final = 1 << 20
-"""Of tagged URIs that are written with escapes, together: their ends have to be looked for step by step."""
+"""Most bytes of tagged URIs with escapes in one call, since their ends are searched step by step."""
 MAX_URIS: Final = 5_000
-"""URIs in one large result, each of which the hub looks up: 40 ms."""
+"""Most URIs in one large result. Looking up so many takes 40 ms."""
 
 # Cheap looks at bytes, about 0.3 us per KB each. Letters of a name or value may be written as escapes.
 _URI = re.compile(rb'"uri"').search

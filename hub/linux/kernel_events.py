@@ -1,6 +1,4 @@
-"""Events of the kernel, each kind reported by one descriptor that the event loop waits for: changes of files
-(inotify(7)) and hang-ups of any number of sockets (epoll(7)).
-"""
+"""Events of the kernel, as descriptors to wait for: changes of files (inotify(7)), hang-ups of sockets (epoll(7))."""
 
 import ctypes
 import os

@@ -22,7 +22,7 @@ from hub.wire.results_for_hosts import UnknownResultType, result_for_host
 from hub.wire.value_limits import TooManyItems
 from upstreams.upstream import ManagedUpstream
 
-_HARMLESS = HARMLESS | HOP_KEYS
+_IGNORED_META_KEYS = HARMLESS | HOP_KEYS
 
 
 class _Form(Struct, frozen=True):
@@ -83,4 +83,4 @@ def is_plain(request: Request) -> bool:
         return "uri" in params
     if params.keys() != {"uri", "_meta"}:
         return False
-    return peek_object(params["_meta"]).keys() <= _HARMLESS
+    return peek_object(params["_meta"]).keys() <= _IGNORED_META_KEYS

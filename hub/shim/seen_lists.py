@@ -1,9 +1,9 @@
 """Lists that a host has seen, by their digests, so that after a restart of the hub it hears only of those that differ.
 
-A hub says digests when it knows which lists the host is to see, and again after each change that it has told of. What
-differs between the last ones of the hub before and those of this hub is announced. While this hub has yet to say them,
-announcements wait, its own too: at first it may show other lists than those of the project that the host works in. One
-who asks for a list meanwhile may have got another one than will be compared, and hears at once that it has changed.
+The hub sends digests once it knows which lists this host is to see, and after each change it has announced. After a
+restart, only lists whose digest differs from the last one of the old hub are announced. Until the new digests arrive,
+announcements are held back, since the hub may at first show lists other than those of the host's project. A list that
+the host fetched in that time may be neither the old nor the final one, so its change is announced at once.
 A hub that does not promise digests has all lists announced.
 """
 

@@ -4,8 +4,9 @@
     a cold start       at most `cold_at_once`, each for as long as the package runner is at work
     the same package   no two cold starts at the same time, until a server has been connected that it was installed for
 
-Cold is the start of a package runner until the server was connected for the first time, also in an earlier run of the
-hub: it installs. Servers that hosts wait for go first, and of those that are not cold as many again beyond the limit.
+A start is cold if it runs a package runner whose server has never been connected, in this run or an earlier one: the
+runner has to install it first. Servers that hosts wait for go first; if they are not cold, up to `at_once` more of them
+may start beyond the limit.
 """
 
 from collections.abc import AsyncIterator, Callable

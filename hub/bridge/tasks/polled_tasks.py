@@ -1,4 +1,4 @@
-"""Task handles: tasks that modern hosts poll themselves, by `tasks/get`, `/update`, `/cancel` and notifications.
+"""Tasks that modern hosts poll themselves, by `tasks/get`, `/update`, `/cancel` and notifications.
 
 A task of the extension is passed on; a task of 2025-11-25 is converted to the extension. The id that a host gets is
 sealed: it cannot be guessed or changed, is valid for one principal, outlives the daemon, and spares the hub a table of

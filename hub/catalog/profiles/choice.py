@@ -6,9 +6,9 @@ the URL), its label, the profile `default`. Never by what a host says of itself,
 shown follows from what its user wrote.
 
 Of search mode a profile says `on` or `off`, or else `auto`: on for hosts that are known to show their models all tools,
-where a view has more than such a host takes. What was decided stays until it is decided again, so that servers which
-come and go change nothing, and is forgotten by the hub only with its memory; between on and off lies a fifth of each
-limit.
+where a view has more than such a host takes. Once on, it goes off only when the view is at or below 80 % of both
+limits (`OFF_AT`). What was decided stays until it is decided again, so that servers which come and go change nothing,
+and is forgotten by the hub only with its memory.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -24,7 +24,7 @@ from hub.catalog.view import PROFILE_MARK, View, home_of, profile_view
 ON, OFF, AUTO = "on", "off", "auto"
 """The values that a profile may say."""
 OFF_AT: Final = 0.8
-"""Share of both limits below which it is off again."""
+"""Share of both limits at or below which it goes off."""
 
 
 class HostLimits(Struct, frozen=True):
@@ -39,9 +39,9 @@ class HostLimits(Struct, frozen=True):
 class SearchModes:
     """The search mode of each host, by its label and what it would be shown.
 
-    `limits_of`: those of a host with some label; None, unless it is known to show its model all tools: then it is never
-    shown search mode, but by its profile. `settings`: what profiles say, by name. `kept`: what was decided before, of
-    `remembered`.
+    `limits_of`: the limits of the host with that label, or None if it is not known to show its model all tools; such a
+    host is in search mode only if its profile says `on`. `settings`: what profiles say, by name. `kept`: what
+    `remembered` returned in the last run.
     """
 
     def __init__(

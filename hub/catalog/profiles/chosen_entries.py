@@ -181,8 +181,9 @@ class ToolChoice:
         return [f"profile {self._rules.name}: {what}: {join_some(each, MAX_TOLD)}" for what, each in told if each]
 
     def take(self, tool: VisibleEntry, own: Sequence[str], meant: Sequence[str], sign_in: SignInTool) -> None:
-        """Look at one tool, which has the names `own`; `meant` are those that the configuration gives it. While its
-        server lists another tool by such a name, it does not have that, and is still what the profile means by it."""
+        """Look at one tool. `own`: its names now; `meant`: those that `rename` in the configuration gives it. Entries
+        of the profile match either, also where the rename has no effect since another tool of the server has the name.
+        """
         rules = self._rules
         if sign_in is SignInTool.LISTED:  # without it nobody would learn that more is to come
             if rules.may_show_tools_of(name.removesuffix(SIGN_IN) for name in own):

@@ -24,7 +24,7 @@ from config.hosts.import_writing import Write, carry_out
 from config.hosts.install import text_at
 from config.hosts.originals import Originals
 from config.hosts.remembered import HadBefore
-from config.hosts.remove_served import Leaving, Served, Stays, leaving
+from config.hosts.remove_served import HostRemovals, Served, Stays, plan_host_removals
 from config.hub_paths import config_file, had_before_path, originals_path, state_dir
 from config.settings import HubConfig
 from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, nearest, now
@@ -115,8 +115,8 @@ class ImportedOriginals(Struct):
         """The main file of the hub."""
         return Path(os.path.abspath((self.options.config or config_file()).expanduser()))
 
-    def _plan(self, served: Served) -> Leaving:
-        plan = leaving(
+    def _plan(self, served: Served) -> HostRemovals:
+        plan = plan_host_removals(
             self.result,
             self.config,
             self.machine,
@@ -152,7 +152,7 @@ class ImportedOriginals(Struct):
         places = ((name, server.place.project) for name, server in self.result.all if name not in others)
         return {name: project for name, project in places if project is not None}
 
-    def _say(self, plan: Leaving) -> int:
+    def _say(self, plan: HostRemovals) -> int:
         """Say which servers stay with their hosts, and why; the exit code."""
         output, code = self.options.output, EX_OK
         for each in plan.stays:

@@ -27,7 +27,7 @@ from config.hosts.import_writing import (
     project_write,
     removals_in,
 )
-from config.hosts.remove_served import SIGN_IN, Stays, leave_changed
+from config.hosts.remove_served import SIGN_IN, Stays, drop_changed
 from config.hosts.secret_literals import NewSecrets
 from config.loading.gather import OWN_VARIABLES
 from config.secrets.detection import secrets_in
@@ -168,7 +168,7 @@ def _import(options: Desk) -> int:
         return max(code, originals.show())
     if not _may_write(options, writes, originals):
         return output.fail(EX_FAILED, "nothing was changed")
-    if stays := leave_changed(result):
+    if stays := drop_changed(result):
         for each in stays:
             code = output.fail(EX_FAILED, each.sentence)
         writes = plan_writes()
@@ -243,7 +243,7 @@ def _leave_for_sign_in(options: Desk, result: Import, directory: Path) -> list[S
     outcomes, stays = probe(asked, options.output, variables=own, head=head), []
     for name, server in asked:
         if outcomes[name].state == "unauthorized":
-            gone = result.leave(name, server, "sign-in needed: stays with its host")
+            gone = result.drop_server(name, server, "sign-in needed: stays with its host")
             stays += [Stays(each.place, each.key, name, SIGN_IN, "sign-in") for _, each in gone]
     return stays
 

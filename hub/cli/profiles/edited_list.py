@@ -25,8 +25,9 @@ MAX_MISTAKES: Final = 5
 MAX_SHOWN: Final = 80
 """Characters of a name that cannot be chosen."""
 LINE_CHARS: Final = 110
-"""A description ends here, but has at least as many characters as:"""
+"""Width at which descriptions are cut."""
 LEAST_CHARS: Final = 30
+"""A description gets at least so many, even if the line grows longer."""
 _NOT_HERE: Final = "not here now; the profile names it"
 _ORDER: Final = re.compile(r"\b(vim?[<=>]?\d*|ex|local variables):", re.IGNORECASE)
 """Texts in which editors would find their settings: descriptions come from servers."""
@@ -44,8 +45,8 @@ class Picked(Struct, frozen=True):
     """The tools that are shown, in the order of the list."""
     away: tuple[str, ...] = ()
     """The words of what is not connected, and shown nevertheless."""
-    left_out: bool = False
-    """True if a line leaves a tool out with `#`: then a list without any tool that is shown is meant."""
+    all_left_out: bool = False
+    """No line is chosen, and some are commented out: an empty choice is meant, not a mistake."""
     mistakes: tuple[str, ...] = ()
     """Lines that name no tool, as sentences."""
 
@@ -126,5 +127,5 @@ def read_list(text: str, tools: Sequence[ToolUse], away: Sequence[Away] = ()) ->
     if len(mistakes) > MAX_MISTAKES:
         mistakes = [*mistakes[:MAX_MISTAKES], f"{len(mistakes) - MAX_MISTAKES} more lines name no tool"]
     names = tuple(each.name for each in tools if each.name in found)
-    left_out = bool(commented) and not found
-    return Picked(names, tuple(each.word for each in away if each.word in found), left_out, tuple(mistakes))
+    all_left_out = bool(commented) and not found
+    return Picked(names, tuple(each.word for each in away if each.word in found), all_left_out, tuple(mistakes))

@@ -116,7 +116,7 @@ def _in_editor(options: Desk, evidence: Evidence, listed: ListToPick, editor: li
             saved = edit_text(editor, copy, main, output)
         if saved == text:
             code = leave_unchanged(output, "the list was closed as it was, so nothing was changed")
-        elif not found.names and not found.away and not found.left_out:
+        elif not found.names and not found.away and not found.all_left_out:
             why = "the list has no line of a tool any more, as if it was given up, so nothing was changed"
             code = leave_unchanged(output, f"{why}; to leave all tools out, put `#` before each")
         else:

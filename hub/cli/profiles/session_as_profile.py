@@ -17,7 +17,7 @@ from hub.wire.vocabulary import INVALID_PARAMS
 
 @contextmanager
 def session_as(options: Desk, name: str | None) -> "Iterator[HubSession]":
-    """A session as a host of the profile `name`, or of the one that hosts with this label have; None: of no profile.
+    """A session as a host sees it. `name` is a profile, or the label of a host that has one; None: without a profile.
 
     Raises:
         HubNotRunning, ControlFailed, NotUnderstood: as `session`; the text says what `name` is, if it is no profile.

@@ -20,7 +20,7 @@ from config.hosts.import_choice import Import
 from config.hosts.import_writing import Write
 from config.hosts.install import Plan, carry_out, own_program, plan_entries
 from config.hosts.originals import Original, is_same_file, of_host
-from config.hosts.remove_served import Leaving, Served, leaving
+from config.hosts.remove_served import HostRemovals, Served, plan_host_removals
 from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import backup_dir, state_dir
 from config.loading.assemble import load_all
@@ -50,14 +50,14 @@ class SetupPlan(Struct, frozen=True):
     """The environment of this shell, recorded for servers."""
     installs: list[Plan]
     """The hub's entry in the file of each host."""
-    leaving: Leaving
+    host_removals: HostRemovals
     """The servers that hosts stop starting, if the hub serves it all."""
     start: Way
 
     @property
     def changes(self) -> bool:
         """True if any file changes."""
-        return bool(self.imported or self.capture or self.leaving.writes or self.added)
+        return bool(self.imported or self.capture or self.host_removals.writes or self.added)
 
     @property
     def added(self) -> list[Plan]:
@@ -71,7 +71,7 @@ class SetupPlan(Struct, frozen=True):
 
     def originals(self, place: Place) -> list[Original]:
         """The servers that leave the file of a host, or are switched off there."""
-        writes = (write for write in self.leaving.writes if is_same_file(write.path, place.path))
+        writes = (write for write in self.host_removals.writes if is_same_file(write.path, place.path))
         return of_host(place, [each for write in writes for each in write.originals])
 
 
@@ -159,7 +159,7 @@ class CarryOut:
 
     def change_hosts(
         self, result: Import, config: HubConfig, places: Sequence[Place], served: Served
-    ) -> tuple[int, Leaving, list[Place]]:
+    ) -> tuple[int, HostRemovals, list[Place]]:
         """Put the hub into hosts, and take out of them what it serves. A failure of one file does not stop the others.
         The exit code; what left, and what stays; the files that were changed.
 
@@ -171,7 +171,7 @@ class CarryOut:
             remember_hosts(result)
             self._reached_hosts, self.aftermath = True, "everything was written"
             code, changed = self._install(places)
-            left = leaving(result, config, self._options.machine, self._options.records, served=served)
+            left = plan_host_removals(result, config, self._options.machine, self._options.records, served=served)
             code = max(code, self._take_out(left, changed))
         for each in left.stays:
             if each.kind == "changed":
@@ -223,7 +223,7 @@ class CarryOut:
                     code = output.fail(EX_FAILED, f"{planned.place.title}: {error}")
         return code, changed
 
-    def _take_out(self, left: Leaving, changed: list[Place]) -> int:
+    def _take_out(self, left: HostRemovals, changed: list[Place]) -> int:
         written, code = write_each(left.writes, self._output)
         for write, backup in written:
             if write.place is not None and not write.command:

@@ -19,7 +19,7 @@ from config.hosts.import_writing import (
     plan_files,
     removals_in,
 )
-from config.hosts.remove_served import leave_changed, leaving
+from config.hosts.remove_served import drop_changed, plan_host_removals
 from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import config_file
 from config.loading.gather import OWN_VARIABLES
@@ -210,29 +210,29 @@ class _Journey:
         served = dict.fromkeys(names, "")
         if (status := running_hub.status()) is not None:
             served |= reasons([name for name in served if name in self._ours], status)
-        leaves = leaving(result, self._config, self._machine, self._options.records, served=served, without_hub=True)
+        host_removals = plan_host_removals(
+            result, self._config, self._machine, self._options.records, served=served, without_hub=True
+        )
         installs = plan_installs(survey.places, self._options)
         capture, why = plan_capture(imported, self._machine)
         for text in [why] if capture is None else screens.omissions(capture, self._machine.environ.get("PATH", "")):
             if text:
                 self._output.note(text)
-        return SetupPlan(imported, new, capture, installs, leaves, way)
+        return SetupPlan(imported, new, capture, installs, host_removals, way)
 
     def _say_rest(self, plan: SetupPlan, result: Import, survey: Survey) -> None:
         """Report what setup leaves to the user: rules of hosts that name tools, and servers of single folders."""
-        config = structs.replace(
-            self._config, upstreams={**self._config.upstreams, **upstreams_in(plan.imported, self._machine)}
-        )
+        upstreams = {**self._config.upstreams, **upstreams_in(plan.imported, self._machine)}
+        config = structs.replace(self._config, upstreams=upstreams)
         taken = {server.identity: name for name, server in result.all}
         say_permissions(survey.places, config, {**self._known, **taken}, self._machine, self._output)
-        options = Desk(hosts=self._options.hosts, project=None)
-        say_elsewhere(options, self._machine, self._known, self._output)
+        say_elsewhere(Desk(hosts=self._options.hosts, project=None), self._machine, self._known, self._output)
 
     # --- doing
 
     def _carry_out(self, plan: SetupPlan, result: Import, survey: Survey, verdicts: Sequence[ServerVerdict]) -> int:
         output, code = self._output, EX_OK
-        if stays := leave_changed(result):
+        if stays := drop_changed(result):
             plan = structs.replace(plan, imported=self._import(result, plan.secrets))
             verdicts = as_left(verdicts, stays)
             output.set(servers=[each.as_object() for each in verdicts])

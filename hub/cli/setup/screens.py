@@ -12,7 +12,7 @@ from config.hosts.import_choice import Import
 from config.hosts.import_writing import Write
 from config.hosts.install import Plan
 from config.hosts.originals import out_again
-from config.hosts.remove_served import SIGN_IN, Leaving, Stays
+from config.hosts.remove_served import SIGN_IN, HostRemovals, Stays
 from config.hub_paths import backup_dir
 from hub.cli.hosts.changes import below_home, configuration_diff, host_diff, text_diff
 from hub.cli.render.blocks import Block, Cell, Table, paint
@@ -144,7 +144,7 @@ def all_changes(plan: SetupPlan, home: Path) -> Iterator[Block]:
     for each in plan.refused:
         where = below_home(each.place.path, home)
         yield paint(f"  {each.place.title}: {where} is left as it is: {each.why}", "warning")
-    for stays in plan.leaving.stays:
+    for stays in plan.host_removals.stays:
         yield f"  {_say_kept(stays)}"
     if plan.start == "service":
         yield "  The hub becomes a service of systemd, and is started now."
@@ -163,7 +163,7 @@ def _say_kept(stays: Stays) -> str:
 
 def undo(plan: SetupPlan) -> str | None:
     """The command that undoes it; None: nothing of it belongs to hosts."""
-    at_hosts = plan.imported or plan.added or plan.leaving.writes
+    at_hosts = plan.imported or plan.added or plan.host_removals.writes
     return UNDO if at_hosts or (plan.secrets is not None and plan.secrets.values) else None
 
 
@@ -199,7 +199,7 @@ def diffs(plan: SetupPlan) -> list[Block]:
     if (capture := plan.capture) is not None:  # which holds nothing that looks like a secret
         before, after = ((each or b"").decode(errors="replace") for each in (capture.before, capture.after))
         found.append(text_diff(capture.path, before, after, ()))
-    writes = {write.path: write for write in plan.leaving.writes if not write.command}
+    writes = {write.path: write for write in plan.host_removals.writes if not write.command}
     for each in plan.added:
         if not each.program:
             after = _without(each, writes.pop(each.place.path, None))
@@ -245,7 +245,7 @@ def last_lines(
     plan: SetupPlan,
     verdicts: Sequence[ServerVerdict],
     served: Mapping[str, str],
-    left: Leaving,
+    left: HostRemovals,
     changed: Sequence[Place],
 ) -> Iterator[Block]:
     """The last lines."""

@@ -158,12 +158,12 @@ def _verdict(
 def keep_what_works(result: Import, ours: Collection[str], outcomes: Mapping[str, ServerOutcome]) -> None:
     """Leave in `result` only what the hub is to have: what works. What stays with its host is not in the hub, too."""
     works = {name for name, tried in outcomes.items() if tried.works}
-    result.take_out(lambda name, server: not (name in ours or (not server.off and name in works)))
+    result.drop_where(lambda name, server: not (name in ours or (not server.off and name in works)))
 
 
 def leave(result: Import, found: Sequence[ServerVerdict], why: Mapping[str, str]) -> list[ServerVerdict]:
     """Take servers out of `result` that do not work for these reasons, by the hub's names; the verdicts then."""
-    result.take_out(lambda name, _: name in why)
+    result.drop_where(lambda name, _: name in why)
     return [
         structs.replace(each, did="does not work", why=why[each.name]) if each.name in why else each for each in found
     ]

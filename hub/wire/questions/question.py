@@ -87,7 +87,7 @@ def check_capabilities(question: Question, capabilities: Mapping[str, Raw]) -> N
 
 
 def with_missing(known: Missing | None, question: Question, capabilities: Mapping[str, Raw]) -> Missing | None:
-    """`known` with the capabilities that `question` needs, too; None: there are none."""
+    """`known`, and the capabilities that a host with `capabilities` lacks for `question`; None: none is missing."""
     more = missing_capabilities(question, capabilities)
     if not more:
         return known

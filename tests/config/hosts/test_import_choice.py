@@ -14,7 +14,7 @@ from config.hosts.hub_entries import KEY, Records, stdio_entry
 from config.hosts.import_choice import Import, block, identities_in
 from config.hosts.import_writing import names_by_identity as known_servers
 from config.hosts.remembered import HadBefore
-from config.hosts.remove_served import leave_changed, leaving
+from config.hosts.remove_served import drop_changed, plan_host_removals
 from config.hosts.unwrap import package_of, unwrap
 from config.loading.assemble import load_all
 from config.loading.variables import Variables
@@ -157,9 +157,11 @@ def test_tools_that_hubd_has_left_out_before_are_said(machine):
     assert result.taken == []
     assert '[upstreams.figma] with tools = ["*"] into hubd.toml' in result.about_tools("figma", server)
     assert result.offers_fewer_tools("figma", server)
-    left = leaving(result, HubConfig(), machine, Records(machine.home / "r"), served={"figma": ""}, without_hub=True)
+    left = plan_host_removals(
+        result, HubConfig(), machine, Records(machine.home / "r"), served={"figma": ""}, without_hub=True
+    )
     assert [each.why for each in left.stays] == [result.about_tools("figma", server)], "it stays with its host"
-    forced = leaving(
+    forced = plan_host_removals(
         result, HubConfig(), machine, Records(machine.home / "r"), served={}, forced=["figma"], without_hub=True
     )
     assert forced.stays == []
@@ -323,7 +325,9 @@ def test_what_the_hub_cannot_read_now_is_neither_taken_twice_nor_taken_out(machi
     result = taken(surveyed(machine, "cursor", SAME % "Bearer abc")[0], known=known, names=["gh"])
     assert result.taken == []
     assert result.doubt(*result.known[0])
-    found = leaving(result, HubConfig(), machine, Records(machine.home / "none"), served={"gh": ""}, without_hub=True)
+    found = plan_host_removals(
+        result, HubConfig(), machine, Records(machine.home / "none"), served={"gh": ""}, without_hub=True
+    )
     why = "the hub has it as gh, but cannot read the values of its variables now, so they may differ"
     assert (found.writes, found.sentences) == ([], [f'Cursor: "gh" left enabled: {why}'])
     other = (SAME % "Bearer abc").replace("github", "gitlab")
@@ -517,7 +521,9 @@ def test_what_the_hub_has_by_url_is_what_a_host_has_behind_mcp_remote(machine):
             {},
             texts={machine.home / "hubd.toml": '[upstreams.mine]\nurl = "https://x/mcp"\n'},
         ).config
-        found = leaving(result, config, machine, Records(machine.home / "none"), served={"mine": why}, without_hub=True)
+        found = plan_host_removals(
+            result, config, machine, Records(machine.home / "none"), served={"mine": why}, without_hub=True
+        )
         return len(found.writes), found.sentences
 
     assert left("") == (1, [])
@@ -578,31 +584,33 @@ def meanwhile(request, machine):
 def test_what_changed_since_it_was_read_does_not_leave_its_host(meanwhile, machine):
     result, path = meanwhile
     hosts = {"machine": machine, "records": Records(machine.home / "none"), "without_hub": True}
-    found = leaving(result, HubConfig(), served={"a": "", "b": ""}, **hosts)
+    found = plan_host_removals(result, HubConfig(), served={"a": "", "b": ""}, **hosts)
     assert {original.key for write in found.writes for original in write.originals} == {"b", "same"}
     (sentence,) = found.sentences
     assert sentence.startswith(
         f'Kiro: "a" in {path} was changed meanwhile, and left as it is. The hub has it as it was'
     )
     assert "`hubd remove a` takes that out, then `hubd import kiro --again` takes it over" in sentence
-    known = leaving(result, HubConfig(upstreams={"a": UpstreamConfig(command="a")}), served={"a": "", "b": ""}, **hosts)
+    known = plan_host_removals(
+        result, HubConfig(upstreams={"a": UpstreamConfig(command="a")}), served={"a": "", "b": ""}, **hosts
+    )
     assert known.sentences[0].endswith("was changed meanwhile, and left as it is; run this again")
 
 
 def test_what_changed_since_it_was_read_is_not_imported(meanwhile):
     result, path = meanwhile
-    stays = leave_changed(result)
+    stays = drop_changed(result)
     assert [name for name, _ in result.all] == ["b"]
     assert [each.sentence for each in stays] == [
         f'Kiro: "a" in {path} was changed meanwhile, so it was left as it is; run this again',
         f'Windsurf: "same" in {stays[1].place.path} is a of Kiro, which was changed, so it was left as it is; '
         "run this again",
     ]
-    assert leave_changed(result) == []
+    assert drop_changed(result) == []
 
 
 def test_what_the_hub_has_already_leaves_the_other_hosts_though_one_has_changed_it(meanwhile):
     result, _ = meanwhile
     again = taken([server for _, server in result.all], known={result.taken[0][1].identity: "a"})
-    leave_changed(again)
+    drop_changed(again)
     assert [(name, server.key) for name, server in again.all] == [("b", "b"), ("a", "same")]

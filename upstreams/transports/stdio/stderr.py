@@ -32,8 +32,7 @@ class StderrLog:
     """Takes what was read by `feed`; then `log_lines` is called until it has nothing more to log.
 
     Empty lines are not lines. The last lines are kept as they came, and masked for who asks for them. `hear` is told
-    each line that is logged; of those for which it returns True, since the last process said them as well, the log at
-    `info` has the number only.
+    each line that is logged. If it returns True, the line repeats one of the last process, and `info` only counts it.
     """
 
     def __init__(

@@ -67,7 +67,7 @@ def test_what_is_chosen(text, names):
     ],
 )
 def test_a_list_without_a_tool_is_meant_where_one_is_left_out_by_its_line(text, left_out):
-    assert read_list(text, TOOLS).left_out is left_out
+    assert read_list(text, TOOLS).all_left_out is left_out
 
 
 def test_whose_the_list_is():
@@ -100,7 +100,7 @@ def test_a_tool_that_cannot_be_named_is_a_comment(name):
     assert read_list(text, tools).names == ("read", "write")
     assert read_list(text, tools).mistakes == ()
     none = read_list(text.replace("\nread", "\n#read").replace("\nwrite", "\n#write"), tools)
-    assert (none.names, none.left_out, none.mistakes) == ((), True, ())
+    assert (none.names, none.all_left_out, none.mistakes) == ((), True, ())
     assert read_list(line, tools) == Picked()
 
 
@@ -116,7 +116,7 @@ def test_what_is_not_connected_has_lines_that_can_be_left_out():
         "old__find  not here now; the profile names it\n"
     )
     assert read_list(text, TOOLS, AWAY) == Picked(("time__now",), ("db__*", "old__find"))
-    assert read_list("#db__*", TOOLS, AWAY) == Picked(left_out=True)
+    assert read_list("#db__*", TOOLS, AWAY) == Picked(all_left_out=True)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def directories(tmp_path, monkeypatch):
 
 def test_ctrl_c_ends_the_wait_for_a_keyring():
     secrets = SlowSecrets()
-    plan = SetupPlan(imported=[], secrets=secrets, capture=None, installs=[], leaving=None, start="background")
+    plan = SetupPlan(imported=[], secrets=secrets, capture=None, installs=[], host_removals=None, start="background")
     work = CarryOut(plan, argparse.Namespace(output=Output(json=False)))
     with pytest.raises(KeyboardInterrupt), work:
         work.serve([], set())

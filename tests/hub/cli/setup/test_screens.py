@@ -9,8 +9,8 @@ from config.hosts.facts import Machine, all_hosts, user_places
 from config.hosts.hub_entries import KEY, Records
 from config.hosts.import_writing import Write
 from config.hosts.install import plan_entries
-from config.hosts.originals import take_out
-from config.hosts.remove_served import Leaving
+from config.hosts.originals import remove_from_host
+from config.hosts.remove_served import HostRemovals
 from hub.cli.desk import Output
 from hub.cli.render.screen import Screen
 from hub.cli.setup import questions, screens
@@ -29,11 +29,11 @@ def make_plan(tmp_path):
         (place,) = user_places(all_hosts()["cursor"], Machine(tmp_path, {}))
         text, originals = path.read_text(), []
         for key in without:
-            text, original = take_out(place, text, key)
+            text, original = remove_from_host(place, text, key)
             originals.append(original)
         write = Write(path, path.read_text(), text, place, tuple(originals))
         installed = plan_entries(place, {KEY: HUB}, Records(tmp_path / "installed.json"))
-        return SetupPlan([], None, capture, [installed], Leaving([write] if without else [], []), "running")
+        return SetupPlan([], None, capture, [installed], HostRemovals([write] if without else [], []), "running")
 
     return plan
 
@@ -72,7 +72,7 @@ def record(tmp_path, before, left_out=()):
 @pytest.mark.parametrize(("before", "undone"), [(None, "rm "), (b"before", "copying ")])
 def test_what_concerns_no_host_is_not_undone_by_leaving_all_of_them(tmp_path, make_plan, before, undone):
     plan = make_plan(servers={"hub": HUB}, without=[], capture=record(tmp_path, before))
-    plan = SetupPlan([], None, plan.capture, [], plan.leaving, "running")
+    plan = SetupPlan([], None, plan.capture, [], plan.host_removals, "running")
     assert screens.undo(plan) is None
     *_, last = screens.all_changes(plan, tmp_path)
     assert last.startswith(f"Undone by: {undone}")
