@@ -149,7 +149,7 @@ async def test_no_step_reads_more_than_a_slice(servers, tools, monkeypatch, auto
                 most[noun], counts[noun] = max(most[noun], counts[noun]), 0
 
     count(hub.catalog.entries, "visible_name", "names")
-    count(hub.catalog.entries, "mirrors_of_tool", "headers")
+    count(hub.catalog.entries, "mirrors_of", "headers")
     count(Catalog, "of_server", "catalogues")
     world.change_all(tools)
     trio.lowlevel.add_instrument(steps := Steps())
