@@ -13,14 +13,8 @@ from typing import Any, Final
 
 from anyio import BrokenResourceError, ClosedResourceError, EndOfStream, connect_tcp, connect_unix
 from anyio.abc import ByteStream
+from coredis import exceptions
 from coredis.connection import BaseConnection, TCPLocation
-from coredis.exceptions import (
-    AuthenticationFailureError,
-    AuthenticationRequiredError,
-    AuthorizationError,
-    ReadOnlyError,
-    WrongTypeError,
-)
 
 from cache.redis.layout import CommandRefused
 from cache.redis.replies import ReplyParser
@@ -35,7 +29,11 @@ STEP_BYTES: Final = 16 << 10
 """Bytes read at a time from the listening connection: messages may be short, and each costs a step."""
 MAX_UNHEARD: Final = 256
 """Unhandled messages above which nothing more is read."""
-_CODES: Final = {ReadOnlyError: "READONLY", AuthorizationError: "NOPERM", WrongTypeError: "WRONGTYPE"}
+_CODES: Final = {
+    exceptions.ReadOnlyError: "READONLY",
+    exceptions.AuthorizationError: "NOPERM",
+    exceptions.WrongTypeError: "WRONGTYPE",
+}
 
 
 class CoredisConnection(BaseConnection):
@@ -121,10 +119,10 @@ def why(error: BaseException) -> str:
         inner = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__
     if isinstance(error, EndOfStream | BrokenResourceError | ClosedResourceError):
         return "the connection ended"
-    if isinstance(error, AuthenticationRequiredError):
+    if isinstance(error, exceptions.AuthenticationRequiredError):
         return "it asks for a password (cache.password)"
     if isinstance(error, ConnectionError) and error.errno:
         return os.strerror(error.errno)  # without the address, which is named beside it
     text = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error) or type(error).__name__
     said = printable(" ".join(str(text)[: REASON_CHARS * 4].split()))[:REASON_CHARS].rstrip(".")
-    return f"{said} (cache.password)" if isinstance(error, AuthenticationFailureError) else said
+    return f"{said} (cache.password)" if isinstance(error, exceptions.AuthenticationFailureError) else said

@@ -169,9 +169,8 @@ class UrlElicitations:
             asked = self.ask(pages, members, crossing, message=reply.message, round=round)
         except QuestionRefusal:
             if caller.era is Era.MODERN:
-                return Failure(
-                    MISSING_CAPABILITY, reply.message, raw({"requiredCapabilities": {"elicitation": {URL: {}}}})
-                )
+                needed = raw({"requiredCapabilities": {"elicitation": {URL: {}}}})
+                return Failure(MISSING_CAPABILITY, reply.message, needed)
             raise VisitNeeded(_in_words(pages, upstream.name), upstream=upstream.name) from None
         upstream.elicitations.forget(page.id for page in pages)
         return asked

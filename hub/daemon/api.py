@@ -24,19 +24,7 @@ from config.tables.profiles import DEFAULT_PROFILE
 from hub.app import OPEN_DOOR, Hub
 from hub.catalog.token_cost import text_bytes, tokens_of
 from hub.catalog.view import View
-from hub.control.answers import (
-    BufferStatus,
-    Cleared,
-    ConfigStatus,
-    HostRow,
-    LargestTool,
-    Logs,
-    Reloaded,
-    Status,
-    ToolUse,
-    ToolUses,
-    UpstreamRow,
-)
+from hub.control import answers
 from hub.control.methods import LOG_LINES
 from hub.daemon.banner import is_root
 from hub.daemon.http_listener import HttpListener
@@ -78,7 +66,7 @@ class DaemonApi:
 
     # --- how it is ----------------------------------------------------------------------------------------------------
 
-    async def status(self) -> Status:
+    async def status(self) -> answers.Status:
         """Everything `hubd status` shows."""
         hub, listener = self._hub, self._listener
         membership = None if listener is None else listener.membership
@@ -88,21 +76,21 @@ class DaemonApi:
             structs.replace(row, warnings=(*row.warnings, *doubts.get(row.name, ())))
             for row in await hub.profiles.status()
         )
-        return Status(
+        return answers.Status(
             version=HUBD_VERSION,
             uptime_s=round(trio.current_time() - hub.started_at, 1),
             settled=hub.router.settled.is_set(),
             upstreams=(
                 *map(self._upstream, hub.supervisor.upstreams.values()),
-                *(UpstreamRow(name=name, state="unresolved", last_error=why) for name, why in left_out.items()),
+                *(answers.UpstreamRow(name=name, state="unresolved", last_error=why) for name, why in left_out.items()),
             ),
             hosts=tuple(self._host(host.view, row) for host, row in zip(hub.hosts, hub.hosts.status(), strict=True)),
             projects=() if hub.projects is None else tuple(hub.projects.status()),
             cache=hub.reads.statistics(),
-            buffer=convert(hub.budget, BufferStatus, from_attributes=True),
+            buffer=convert(hub.budget, answers.BufferStatus, from_attributes=True),
             warnings=(*self._warnings(), *(text for texts in doubts.values() for text in texts)),
             listen=UNSET if listener is None else listener.status(),
-            config=ConfigStatus() if self._reloader is None else self._reloader.status(),
+            config=answers.ConfigStatus() if self._reloader is None else self._reloader.status(),
             root=self._is_root,
             loop=UNSET if self._watch is None else self._watch.status(),
             faults=0 if self._faults is None else self._faults.count,
@@ -113,18 +101,18 @@ class DaemonApi:
             all_tokens=hub.live.everything.shown_cost.tokens,
         )
 
-    def _upstream(self, upstream: ManagedUpstream) -> UpstreamRow:
+    def _upstream(self, upstream: ManagedUpstream) -> answers.UpstreamRow:
         status, cost = upstream.status(), self._hub.live.cost_of(upstream.name)
         if cost is not None and status.counts is not None and upstream.config.tools != ALL:
             status = structs.replace(status, counts=structs.replace(status.counts, tools=cost.tools))
-        return UpstreamRow(
+        return answers.UpstreamRow(
             **structs.asdict(status),
             parked=self._hub.bridge.parking.calls_without_request(upstream.name),
             connected_ago_s=self._since_connection_s(upstream),
             account=None if self._sign_ins is None else self._sign_ins.facts(upstream.name),
             stale_config=self._stale(upstream.name),
             tokens=None if cost is None else cost.tokens,
-            largest=None if cost is None or not cost.tools else LargestTool(cost.largest, cost.largest_tokens),
+            largest=None if cost is None or not cost.tools else answers.LargestTool(cost.largest, cost.largest_tokens),
         )
 
     def _since_connection_s(self, upstream: ManagedUpstream) -> float | None:
@@ -133,7 +121,7 @@ class DaemonApi:
         ago_s = self._hub.supervisor.last_connected.ago_s(upstream.config)
         return None if ago_s is None else round(ago_s, 1)
 
-    def _host(self, view: View, row: HostRow) -> HostRow:
+    def _host(self, view: View, row: answers.HostRow) -> answers.HostRow:
         """The row with what the host is shown, and what that costs."""
         cost = self._hub.live.of(view).shown_cost
         return structs.replace(row, tools=cost.tools, tokens=cost.tokens)
@@ -181,7 +169,7 @@ class DaemonApi:
 
     async def logs(
         self, name: str | None = None, lines: int = LOG_LINES, follow: bool = False
-    ) -> AsyncGenerator[Logs, None]:
+    ) -> AsyncGenerator[answers.Logs, None]:
         """The last records of an upstream's journal, of the hub's own (`hub`), or of all by time; with `follow` then,
         for ever, new ones.
 
@@ -203,10 +191,10 @@ class DaemonApi:
                 own = own if name == OWN_NAME and name not in upstreams else journals[name]
                 tails = [own.tail(lines)]
             followed.enter_context(own.follow(follower))
-            yield Logs(tuple(merge_tails(tails, lines)))
+            yield answers.Logs(tuple(merge_tails(tails, lines)))
             while follow:
                 records, lost = await follower.next()
-                yield Logs(tuple(records), lost)
+                yield answers.Logs(tuple(records), lost)
 
     async def environment(self, name: str | None = None) -> ShownEnvironment:
         """The environment that an upstream gets when it starts next, secrets masked; without a name, that of one that
@@ -224,7 +212,7 @@ class DaemonApi:
 
     # --- what it does -------------------------------------------------------------------------------------------------
 
-    async def reload(self) -> Reloaded:
+    async def reload(self) -> answers.Reloaded:
         """Read the configuration again; the outcome. Cancellation: it is read all the same."""
         if self._reloader is None:
             raise UpstreamUnavailable("this hub follows no files")
@@ -250,7 +238,7 @@ class DaemonApi:
         reply = await serve(host, self._hub.router, Request(0, LIST_METHOD[Kind.TOOL], {}), exchange)
         return own_items(reply.value, "tools") if isinstance(reply, Result) else []
 
-    async def tool_use(self) -> ToolUses:
+    async def tool_use(self) -> answers.ToolUses:
         """The tools of the common endpoint, and how often each was called."""
         return tool_uses(self._hub.live, self._hub.usage)
 
@@ -266,7 +254,7 @@ class DaemonApi:
             raise self._unknown(name) from None
         log.info("%s restarted by command", name)
 
-    async def cache_clear(self, name: str | None = None) -> Cleared:
+    async def cache_clear(self, name: str | None = None) -> answers.Cleared:
         """Drop the cached resources of an upstream, or of all.
 
         Raises:
@@ -276,7 +264,7 @@ class DaemonApi:
             raise self._unknown(name)
         cleared = self._hub.reads.invalidate(name, DropCause.CLEARED)
         log.info("cache of %s cleared by command: %d resources", name or "all upstreams", cleared)
-        return Cleared(cleared)
+        return answers.Cleared(cleared)
 
     def _unknown(self, name: str) -> UpstreamUnavailable:
         if self._reloader is not None and (reason := self._reloader.reasons_left_out().get(name)):
@@ -302,7 +290,7 @@ def _displacement_warnings(listener: HttpListener) -> Iterator[str]:
         )
 
 
-def tool_uses(live: LiveCatalog, usage: ToolUsage) -> ToolUses:
+def tool_uses(live: LiveCatalog, usage: ToolUsage) -> answers.ToolUses:
     """Every tool that a model is shown, in the order of its list, and its use."""
     catalog, recent = live.everything, usage.recent()
     tools = []
@@ -312,5 +300,7 @@ def tool_uses(live: LiveCatalog, usage: ToolUsage) -> ToolUses:
             continue
         use = recent.get((route.upstream, route.original), RecentUse())
         facts = {"name": name, "server": route.upstream, "tool": route.original}
-        tools.append(ToolUse(**facts, tokens=tokens_of(size), bytes=size, calls=use.calls, last=use.last or None))
-    return ToolUses(tools=tuple(tools), since=usage.since or None, today=usage.today, days=RECENT_DAYS)
+        tools.append(
+            answers.ToolUse(**facts, tokens=tokens_of(size), bytes=size, calls=use.calls, last=use.last or None)
+        )
+    return answers.ToolUses(tools=tuple(tools), since=usage.since or None, today=usage.today, days=RECENT_DAYS)

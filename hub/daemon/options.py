@@ -58,9 +58,8 @@ class FixedReferences:
             for problem in warnings_of_unread(filled)
             if problem.keys not in told
         ]
-        return structs.replace(
-            loaded, config=structs.replace(loaded.config, profiles=filled), warnings=(*loaded.warnings, *warnings)
-        )
+        config = structs.replace(loaded.config, profiles=filled)
+        return structs.replace(loaded, config=config, warnings=(*loaded.warnings, *warnings))
 
 
 def _line(loaded: Loaded, keys: tuple[str, ...]) -> int | None:

@@ -69,10 +69,8 @@ def _run(options: ServeOptions) -> int:
     harden()
     raise_fd_limit()
     if depth(os.environ.get(MARKER, "")) > MAX_DEPTH:
-        return _fail(
-            os.EX_CONFIG,
-            ConfigError("too many hubs have started each other: does the configuration of one start a hub?"),
-        )
+        text = "too many hubs have started each other: does the configuration of one start a hub?"
+        return _fail(os.EX_CONFIG, ConfigError(text))
     started_with = dict(os.environ)
     try:
         fixed = FixedReferences()

@@ -15,18 +15,9 @@ from msgspec import structs
 
 from cache.entry import DropCause
 from hub.app import WALL
+from hub.control import sign_ins
 from hub.control.answers import SignInFacts
 from hub.control.server import asker
-from hub.control.sign_ins import (
-    SignedOut,
-    SignedOutAccount,
-    SignInAccount,
-    SignInAccounts,
-    SignInOutcome,
-    SignInStep,
-    SignInTrial,
-    SignInTrials,
-)
 from hub.daemon.sign_in_parts import SignInParts
 from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import OWNER
@@ -58,7 +49,7 @@ class SignInRequests:
 
     async def sign_in(
         self, *, name: str = "", idp: bool = False, scope: str = "", reset: bool = False, yes: bool = False
-    ) -> AsyncGenerator[SignInStep, None]:
+    ) -> AsyncGenerator[sign_ins.SignInStep, None]:
         """Begin a sign-in at an upstream, or at the company's identity provider; then tell its outcome.
 
         Raises:
@@ -70,11 +61,12 @@ class SignInRequests:
         by_program = await self._is_of_a_host()
         if by_program and (yes or scope):
             raise _only_a_person(f"hubd auth {name or '--idp'} {'--yes' if yes else '--scope'}")
-        sign_ins = self._parts.sign_ins
-        begun = await sign_ins.begin(name, scope=scope, reset=reset, yes=yes, by_program=by_program)
-        yield SignInStep(**{member: getattr(begun, member) for member in SignInStep.__struct_fields__})
+        begun = await self._parts.sign_ins.begin(name, scope=scope, reset=reset, yes=yes, by_program=by_program)
+        yield sign_ins.SignInStep(
+            **{member: getattr(begun, member) for member in sign_ins.SignInStep.__struct_fields__}
+        )
         if not (begun.unusual or begun.wants_token):
-            yield SignInStep(issuer=begun.issuer, outcome=await sign_ins.wait(begun))
+            yield sign_ins.SignInStep(issuer=begun.issuer, outcome=await self._parts.sign_ins.wait(begun))
 
     def facts(self, name: str) -> SignInFacts | None:
         """The sign-in of the hub at an upstream, as far as it is known without asking anybody; None: it does not
@@ -99,7 +91,7 @@ class SignInRequests:
         is_each = config is not None and config.oauth.account == "each" and not config.across_principals
         return is_each and not credential.is_usable
 
-    async def sign_in_finish(self, address: str) -> SignInOutcome:
+    async def sign_in_finish(self, address: str) -> sign_ins.SignInOutcome:
         """Carry on with an address that a person has copied.
 
         Raises:
@@ -110,7 +102,7 @@ class SignInRequests:
             raise _only_a_person("hubd auth --finish")
         return await self._parts.sign_ins.finish(address)
 
-    async def sign_in_trials(self) -> SignInTrials:
+    async def sign_in_trials(self) -> sign_ins.SignInTrials:
         """The prospects of the sign-ins that upstreams wait for, of some of them at least."""
         await self._parts.ready()
         waiting = [
@@ -118,20 +110,20 @@ class SignInRequests:
             for name, upstream in self._parts.hub.supervisor.upstreams.items()
             if upstream.state is State.UNAUTHORIZED and upstream.config.signs_in_by_person
         ]
-        found: dict[str, SignInTrial] = {}
+        found: dict[str, sign_ins.SignInTrial] = {}
 
         async def look(name: str) -> None:
             try:
                 found[name] = await self._parts.sign_ins.trial(name)
             except HubError as error:
-                found[name] = SignInTrial(name, str(error))
+                found[name] = sign_ins.SignInTrial(name, str(error))
 
         async with trio.open_nursery() as nursery:
             for name in waiting[:MAX_TRIALS]:
                 nursery.start_soon(look, name)
-        return SignInTrials(tuple(found[name] for name in sorted(found)))
+        return sign_ins.SignInTrials(tuple(found[name] for name in sorted(found)))
 
-    async def sign_in_status(self, name: str | None = None) -> SignInAccounts:
+    async def sign_in_status(self, name: str | None = None) -> sign_ins.SignInAccounts:
         """The accounts at an upstream, or all."""
         parts = self._parts
         await parts.ready()
@@ -146,10 +138,10 @@ class SignInRequests:
                 upstream, members = parts.hub.supervisor.upstreams.get(row.upstream), structs.asdict(row)
                 ends, account = members.pop("expires_at"), upstream.config.oauth.account if upstream else "shared"
                 expires_s = None if ends is None else round(ends - now, 1)
-                found.append(SignInAccount(**members, account=account, expires_s=expires_s))
-        return SignInAccounts(tuple(found))
+                found.append(sign_ins.SignInAccount(**members, account=account, expires_s=expires_s))
+        return sign_ins.SignInAccounts(tuple(found))
 
-    async def sign_out(self, name: str | None = None, forget: bool = False) -> SignedOut:
+    async def sign_out(self, name: str | None = None, forget: bool = False) -> sign_ins.SignedOut:
         """Sign out of an upstream, or of all.
 
         Raises:
@@ -172,8 +164,8 @@ class SignInRequests:
             if upstream:
                 parts.hub.supervisor.signed_out(upstream)
                 parts.hub.reads.invalidate(upstream, DropCause.CLEARED)
-            done.append(SignedOutAccount(upstream=upstream, principal=principal, **structs.asdict(out)))
-        return SignedOut(tuple(done))
+            done.append(sign_ins.SignedOutAccount(upstream=upstream, principal=principal, **structs.asdict(out)))
+        return sign_ins.SignedOut(tuple(done))
 
     async def _credential(self, upstream: str, principal: str) -> "UpstreamCredential | None":
         """The credential of a principal at an upstream; "": at the company's identity provider."""

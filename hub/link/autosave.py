@@ -17,10 +17,6 @@ LOOK_EVERY_S: Final = 60.0
 """Interval for catching unreported changes."""
 
 
-def _nothing() -> None:
-    pass
-
-
 class SaveBarrier:
     """Lets tasks wait until a change is on disk, for answers that must stay true even if the hub is killed."""
 
@@ -41,7 +37,7 @@ class SaveBarrier:
 
 async def autosave(
     memory: Memory,
-    remember: Callable[[], None] = _nothing,
+    remember: Callable[[], None] = lambda: None,
     barrier: SaveBarrier | None = None,
     beside: Sequence[Memory] = (),
 ) -> NoReturn:

@@ -96,10 +96,6 @@ def watch_peer(sock: trio.socket.SocketType) -> None:
             sock.setsockopt(level, option, value)
 
 
-def _ignore() -> None:
-    pass
-
-
 @dataclass(eq=False, repr=False)
 class Outbox:
     """Queue of bytes to one peer, in order and never interleaved.
@@ -255,6 +251,6 @@ class Outbox:
         self.queued_bytes = 0
         self._give_back()
         self._drained.set()
-        on_broken, self._on_broken = self._on_broken, _ignore  # its owner refers to this outbox: a cycle
+        on_broken, self._on_broken = self._on_broken, lambda: None  # its owner refers to this outbox: a cycle
         if notify:
             on_broken()

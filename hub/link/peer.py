@@ -240,8 +240,7 @@ class Peer:
                 if is_batch(data):
                     await self._handle_batch(data, nursery)
                 else:
-                    self._drop_malformed(data, error)
-                    await self._pace.keep(len(data))
+                    await self._drop_malformed(data, error)
                 continue
             if not self._handle(message, nursery):
                 await self._pace.keep(len(data))
@@ -252,15 +251,13 @@ class Peer:
         try:
             parts = split_batch(data)
         except RemoteProtocolError as error:
-            self._drop_malformed(data, error)
-            await self._pace.keep(len(data))
+            await self._drop_malformed(data, error)
             return
         for part in parts:
             try:
                 message = decode(part, strict=self.strict)
             except RemoteProtocolError as error:
-                self._drop_malformed(part, error)
-                await self._pace.keep(len(part))
+                await self._drop_malformed(part, error)
             else:
                 if self._handle(message, nursery):
                     await self._pace.turn(len(part))
@@ -290,7 +287,7 @@ class Peer:
             self.on_notification(message)
         return False
 
-    def _drop_malformed(self, data: bytes, error: RemoteProtocolError) -> None:
+    async def _drop_malformed(self, data: bytes, error: RemoteProtocolError) -> None:
         """Drop a malformed message: requests in it are refused, callers that wait for an answer in it told at once."""
         self.bad_messages += 1
         self._bad_in_a_row += 1
@@ -310,6 +307,7 @@ class Peer:
                 self.on_complaint(f"sent what is not a message: {shown}")
         if self._bad_in_a_row >= MAX_BAD_MESSAGES:
             raise BadPeer(f"sent {MAX_BAD_MESSAGES} lines that are not messages, and nothing of use between them")
+        await self._pace.keep(len(data))
 
     # --- answering ----------------------------------------------------------------------------------------------------
 

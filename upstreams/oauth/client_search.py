@@ -14,18 +14,10 @@ from config.errors import quote_toml
 from config.tables.oauth import OAuthConfig, UpstreamOAuth
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.model import Fetched, FetchFailed
-from upstreams.oauth import client_metadata
+from upstreams.oauth import client_metadata, model
 from upstreams.oauth.discovery.addresses import show_url
 from upstreams.oauth.discovery.discover import allowance_for, check_available, sentence
 from upstreams.oauth.discovery.metadata import below
-from upstreams.oauth.model import (
-    AuthorizationServer,
-    Discovery,
-    OAuthClient,
-    OAuthProblem,
-    OAuthUnavailable,
-    same_issuer,
-)
 from upstreams.oauth.store.grant_store import Clients
 
 FIRST_USED: Final = ("", "")
@@ -54,13 +46,13 @@ class ClientSearch(Struct, frozen=True):
     there is none before somebody does something; OAuthUnavailable: the authorization server cannot be asked now."""
 
     fetch: Fetcher
-    discovery: Discovery
+    discovery: model.Discovery
     settings: UpstreamOAuth
     hub: OAuthConfig
     redirect_uri: str
     upstream: str
 
-    async def find(self, clients: Clients, now: float, wish: ClientWish) -> OAuthClient:
+    async def find(self, clients: Clients, now: float, wish: ClientWish) -> model.OAuthClient:
         """The client id, one that is registered if need be. Its redirect URI is the one to use, which may have
         `localhost` in place of `127.0.0.1`. `now`: wall time. Cancellation: a registration may have been made, and is
         forgotten."""
@@ -95,19 +87,17 @@ class ClientSearch(Struct, frozen=True):
         self._check_grant()
         if document := self._document_client():
             if flaw := await check_client_document(self.fetch, self.hub, self.redirect_uri):
-                raise OAuthProblem(flaw)
+                raise model.OAuthProblem(flaw)
             return document.kind
         self._method()
         return "registered"
 
     def _check_grant(self) -> None:
         if self.settings.grant != "authorization_code":
-            raise OAuthProblem(
-                f"{self.upstream} has grant = {quote_toml(self.settings.grant)}, for which client_id is needed; "
-                f"set it {below(self.upstream)}."
-            )
+            why = f"{self.upstream} has grant = {quote_toml(self.settings.grant)}, for which client_id is needed;"
+            raise model.OAuthProblem(f"{why} set it {below(self.upstream)}.")
 
-    def _document_client(self, *, is_refused: bool = False) -> OAuthClient | None:
+    def _document_client(self, *, is_refused: bool = False) -> model.OAuthClient | None:
         """The client that a metadata document describes; None: it is not to be used at this server.
 
         A server that has just refused it, perhaps since it cannot read the document, may still register the hub. One
@@ -123,7 +113,7 @@ class ClientSearch(Struct, frozen=True):
             return None
         if not client_metadata.has_redirect_uri(url, self.redirect_uri):
             return None
-        return OAuthClient(issuer=server.issuer, client_id=url, redirect_uri=self.redirect_uri, kind="document")
+        return model.OAuthClient(issuer=server.issuer, client_id=url, redirect_uri=self.redirect_uri, kind="document")
 
     # --- a new registration -------------------------------------------------------------------------------------------
 
@@ -134,13 +124,13 @@ class ClientSearch(Struct, frozen=True):
             raise self._no_stranger()
         method = client_metadata.method_of(server, self.settings.token_auth, refused)
         if method is None:
-            raise OAuthProblem(
+            raise model.OAuthProblem(
                 f"{show_url(server.issuer)} wants clients to prove who they are in a way for which hubd has to be "
                 f"registered by hand. Do that, and set client_id and private_key {below(self.upstream)}."
             )
         return method
 
-    async def _register(self, refused: str, scope: str) -> OAuthClient:
+    async def _register(self, refused: str, scope: str) -> model.OAuthClient:
         """Register, with at most three further tries: by the usual method, without scope, with `localhost`."""
         method, redirect_uri = self._method(refused), self.redirect_uri
         answer = await self._post(redirect_uri, method, scope)
@@ -158,7 +148,7 @@ class ClientSearch(Struct, frozen=True):
         try:
             return client_metadata.read_registration(answer.json_object(), issuer, redirect_uri, method)
         except client_metadata.BadRegistration as bad:
-            raise OAuthProblem(
+            raise model.OAuthProblem(
                 f"{show_url(issuer)} registered hubd for {self.upstream} in a way that cannot be used: it {bad}. "
                 f"Register hubd there by hand and set client_id {below(self.upstream)}."
             ) from None
@@ -170,15 +160,15 @@ class ClientSearch(Struct, frozen=True):
             answer = await self.fetch.post_json(endpoint, body, self.discovery.allowed)
         except FetchFailed as failed:
             if failed.refused:
-                raise OAuthProblem(sentence(f"hubd cannot register for {self.upstream}: {failed.text}")) from None
-            raise OAuthUnavailable(sentence(failed.text), sent=failed.sent) from None
+                raise model.OAuthProblem(sentence(f"hubd cannot register for {self.upstream}: {failed.text}")) from None
+            raise model.OAuthUnavailable(sentence(failed.text), sent=failed.sent) from None
         check_available(answer, endpoint, sent=True)
         return answer
 
-    def _no_stranger(self, answer: str = "", *, code: str = "") -> OAuthProblem:
+    def _no_stranger(self, answer: str = "", *, code: str = "") -> model.OAuthProblem:
         """The hub has to be registered by hand. `answer`: the status of a registration, and its error."""
         why = f" ({answer})" if answer else ""
-        return OAuthProblem(
+        return model.OAuthProblem(
             f"{show_url(self.discovery.server.issuer)} lets no unknown client in{why}. Register hubd there with the "
             f"redirect URI {self.redirect_uri} and set client_id {below(self.upstream)}.",
             code=code,
@@ -194,14 +184,14 @@ def _refusal(answer: Fetched) -> str:
 
 
 def client_of_settings(
-    server: AuthorizationServer, settings: UpstreamOAuth, redirect_uri: str, upstream: str
-) -> OAuthClient:
+    server: model.AuthorizationServer, settings: UpstreamOAuth, redirect_uri: str, upstream: str
+) -> model.OAuthClient:
     """The client that the operator registered. Raises OAuthProblem: a setting is missing without which it is not to be
     used."""
     for setting, value in (("client_secret", settings.client_secret), ("private_key", settings.private_key)):
         if value is not None and not settings.issuer:
             issuer = quote_toml(show_url(server.issuer))
-            raise OAuthProblem(
+            raise model.OAuthProblem(
                 f"{upstream} has a {setting}, which belongs to one authorization server; write that down as "
                 f"issuer = {issuer} {below(upstream)}, if it is the right one. Otherwise whichever {upstream} names "
                 f"would get the {setting}."
@@ -209,8 +199,9 @@ def client_of_settings(
     method = _usual_method(server, settings) if settings.token_auth == "auto" else settings.token_auth
     needed = "client_secret" if method in _SECRET_METHODS else "private_key" if method == "private_key_jwt" else ""
     if needed and getattr(settings, needed) is None:
-        raise OAuthProblem(f"{upstream} has token_auth = {quote_toml(method)}, which needs {needed} {below(upstream)}.")
-    return OAuthClient(
+        text = f"{upstream} has token_auth = {quote_toml(method)}, which needs {needed} {below(upstream)}."
+        raise model.OAuthProblem(text)
+    return model.OAuthClient(
         issuer=server.issuer,
         client_id=settings.client_id,
         secret=settings.client_secret,
@@ -220,7 +211,7 @@ def client_of_settings(
     )
 
 
-def _usual_method(server: AuthorizationServer, settings: UpstreamOAuth) -> str:
+def _usual_method(server: model.AuthorizationServer, settings: UpstreamOAuth) -> str:
     if settings.private_key is not None:
         return "private_key_jwt"
     if settings.client_secret is None:
@@ -230,22 +221,22 @@ def _usual_method(server: AuthorizationServer, settings: UpstreamOAuth) -> str:
     return post if basic not in listed and post in listed else basic
 
 
-def _hold_to_issuer(client: OAuthClient, upstream: str, clients: Clients) -> None:
+def _hold_to_issuer(client: model.OAuthClient, upstream: str, clients: Clients) -> None:
     """Hold a configured client id to the issuer at which it was used first."""
     first = clients.find(*FIRST_USED, upstream)
     if first is None or first.client_id != client.client_id:
         clients.put(*FIRST_USED, upstream, client)
-    elif not same_issuer(first.issuer, client.issuer):
+    elif not model.same_issuer(first.issuer, client.issuer):
         now = show_url(client.issuer)
-        raise OAuthProblem(
+        raise model.OAuthProblem(
             f"The client_id of {upstream} was first used at {show_url(first.issuer)}, and {upstream} now names {now}, "
             f"where it was not tried. If that is right, set issuer = {quote_toml(now)} {below(upstream)}."
         )
 
 
 def _choose_method(
-    client: OAuthClient, server: AuthorizationServer, upstream: str, clients: Clients, is_refused: bool
-) -> OAuthClient:
+    client: model.OAuthClient, server: model.AuthorizationServer, upstream: str, clients: Clients, is_refused: bool
+) -> model.OAuthClient:
     """A configured client with the method of showing its secret that the server takes, as far as that is known: the one
     that is kept, or the next one after that was refused, which is kept then."""
     key = server.issuer, WITH_METHOD, upstream

@@ -14,17 +14,9 @@ import trio
 from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnresolved, without_frames
 from hub.link.module_loading import load
 from hub.link.waiting import Promise
+from upstreams.oauth import model
 from upstreams.oauth.credential_state import HOLD_S, CredentialState, sign_in_of
 from upstreams.oauth.discovery.challenge import parse_challenges
-from upstreams.oauth.model import (
-    AccountRow,
-    Challenge,
-    Grant,
-    OAuthAccount,
-    OAuthProblem,
-    OAuthUnavailable,
-    sign_in_command,
-)
 from upstreams.oauth.parts import Shared
 from upstreams.oauth.token_answers import is_for, lasts
 
@@ -45,10 +37,10 @@ class UpstreamCredential(CredentialState):
     """
 
     def __init__(
-        self, account: OAuthAccount, shared: Shared, on_change: Callable[[str, str], None], *, may_be_kept: bool
+        self, account: model.OAuthAccount, shared: Shared, on_change: Callable[[str, str], None], *, may_be_kept: bool
     ) -> None:
         super().__init__(account, shared.clock, shared.wall, may_be_kept=may_be_kept)
-        self.challenge = Challenge()
+        self.challenge = model.Challenge()
         """The last one of the upstream."""
         self.wanted_scope = ""
         """The scopes that the next sign-in is to ask for; "": what the upstream says."""
@@ -155,10 +147,10 @@ class UpstreamCredential(CredentialState):
         """True if nothing would be lost with it: there is no grant, and none is on its way."""
         return self.grant is None and self._renewal is None and not self.askings
 
-    def row(self, key_source: str) -> AccountRow:
+    def row(self, key_source: str) -> model.AccountRow:
         """The row for people. `key_source`: the place of the key that seals the grant."""
         grant = self.grant
-        return AccountRow(
+        return model.AccountRow(
             upstream=self.account.upstream,
             principal=self.account.principal,
             state=self.state,
@@ -175,7 +167,7 @@ class UpstreamCredential(CredentialState):
         if self.grant is None:
             self.note("refused", text)
 
-    def signed_in(self, grant: Grant) -> None:
+    def signed_in(self, grant: model.Grant) -> None:
         """Use the grant of a new sign-in, which is kept already, if its tokens may be sent to this upstream."""
         if self.account.upstream and not is_for(grant, self.account.url):
             return
@@ -192,7 +184,7 @@ class UpstreamCredential(CredentialState):
             self.release()
             self.end_pause()
 
-    async def current(self) -> Grant:
+    async def current(self) -> model.Grant:
         """The grant, with an ID token that lasts, if it is that of an identity provider. Raises OAuthProblem: nobody
         has signed in there, or it cannot be renewed; OAuthUnavailable: it cannot be renewed now."""
         await self._load()
@@ -200,17 +192,17 @@ class UpstreamCredential(CredentialState):
             await self._look(again=True)
         if self.grant is None or self.grant.id_token is None:
             self.note("refused", self.problem or self.sentence_to_sign_in())
-            raise OAuthProblem(self.problem)
+            raise model.OAuthProblem(self.problem)
         if not lasts(self.grant.id_token, self._wall()):
             if not self.is_renewable:
                 self.note("ended", self.sentence_to_sign_in())
-                raise OAuthProblem(self.problem)
+                raise model.OAuthProblem(self.problem)
             try:
                 await self._renew(refused=self.authorization)
             except UpstreamUnauthorized as error:
                 if error.retry_after_ms is None:
-                    raise OAuthProblem(str(error)) from None
-                raise OAuthUnavailable(str(error), retry_after_s=error.retry_after_ms / 1000) from None
+                    raise model.OAuthProblem(str(error)) from None
+                raise model.OAuthUnavailable(str(error), retry_after_s=error.retry_after_ms / 1000) from None
         return self.grant
 
     async def logout(self, forget: bool = False) -> "LoggedOut":
@@ -277,7 +269,7 @@ class UpstreamCredential(CredentialState):
             if moved_to:
                 text = (
                     f"{upstream} now names {moved_to} as its authorization server; until now it was {issuer}. "
-                    f"If you expect that, run {sign_in_command(upstream)} in a terminal."
+                    f"If you expect that, run {model.sign_in_command(upstream)} in a terminal."
                 )
             else:
                 text = (
@@ -299,7 +291,7 @@ class UpstreamCredential(CredentialState):
             raise without_frames(error)
 
     async def _run_renewal(
-        self, promise: Promise[HubError | None], challenge: Challenge, refused: str, scope: str
+        self, promise: Promise[HubError | None], challenge: model.Challenge, refused: str, scope: str
     ) -> None:
         error: HubError | None = self.failure("The hub ends.", 1.0)
         try:

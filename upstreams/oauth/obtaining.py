@@ -2,21 +2,10 @@
 
 from msgspec.structs import replace
 
+from upstreams.oauth import model
 from upstreams.oauth.client_search import client_of_settings
 from upstreams.oauth.discovery.discover import allowance_for, discover, discover_issuer
 from upstreams.oauth.discovery.metadata import below
-from upstreams.oauth.model import (
-    AuthorizationServer,
-    Challenge,
-    Discovery,
-    Grant,
-    GrantKey,
-    OAuthAccount,
-    OAuthClient,
-    OAuthProblem,
-    TokenAnswer,
-    settings_of,
-)
 from upstreams.oauth.parts import Shared
 from upstreams.oauth.token_answers import TokenRefused, first_grant, next_grant
 from upstreams.oauth.token_endpoint import TokenEndpoint, with_settings
@@ -32,43 +21,43 @@ class Obtaining:
         OAuthUnavailable: it cannot be asked now.
     """
 
-    def __init__(self, account: OAuthAccount, shared: Shared) -> None:
+    def __init__(self, account: model.OAuthAccount, shared: Shared) -> None:
         self._account = account
         self._shared = shared
-        self._found: Discovery | None = None
+        self._found: model.Discovery | None = None
         self._audience = ""
         """Whom signed statements are for, if not the issuer."""
 
-    def endpoint_of(self, grant: Grant) -> TokenEndpoint:
+    def endpoint_of(self, grant: model.Grant) -> TokenEndpoint:
         """The token endpoint that gave the grant, with the client's secret as it is configured now."""
         return self._endpoint(grant.server, with_settings(grant.client, self._account.settings))
 
-    def _endpoint(self, server: AuthorizationServer, client: OAuthClient) -> TokenEndpoint:
+    def _endpoint(self, server: model.AuthorizationServer, client: model.OAuthClient) -> TokenEndpoint:
         url, settings, wall = self._account.url, self._account.settings, self._shared.wall
         allowed = allowance_for(url, settings)
         return TokenEndpoint(self._shared.fetch, server, client, settings, allowed, wall=wall, audience=self._audience)
 
-    async def key(self, challenge: Challenge) -> GrantKey:
+    async def key(self, challenge: model.Challenge) -> model.GrantKey:
         """The key of a grant that is not there yet."""
         account, settings = self._account, self._account.settings
         if account.by_person:
-            raise OAuthProblem("a person has to sign in")
+            raise model.OAuthProblem("a person has to sign in")
         if not (settings.issuer and settings.client_id):
-            raise OAuthProblem(
+            raise model.OAuthProblem(
                 f'grant = "{settings.grant}" needs issuer and client_id; set them {below(account.upstream)}.'
             )
         if self._found is None:
             self._found = await discover(self._shared.fetch, account.url, settings, challenge, (settings.issuer,))
         found = self._found
-        return GrantKey(found.server.issuer, found.resource.resource, account.upstream, account.principal)
+        return model.GrantKey(found.server.issuer, found.resource.resource, account.upstream, account.principal)
 
-    async def next(self, grant: Grant | None, scope: str) -> Grant:
+    async def next(self, grant: model.Grant | None, scope: str) -> model.Grant:
         """Ask for the next generation of `grant`. `scope`: what to ask for, "": as before."""
         if self._account.by_person:
             assert grant is not None
             answer = await self.endpoint_of(grant).refresh(grant)
             return next_grant(grant, answer, self._shared.wall())
-        key = await self.key(Challenge()) if grant is None or self._found is None else grant.key
+        key = await self.key(model.Challenge()) if grant is None or self._found is None else grant.key
         assert self._found is not None
         account, settings, server = self._account, self._account.settings, self._found.server
         wanted = scope or (grant.asked_scope if grant else self._found.scope)
@@ -90,8 +79,8 @@ class Obtaining:
         return replace(first, generation=grant.generation + 1, signed_in_at=grant.signed_in_at)
 
     async def _answer(
-        self, server: AuthorizationServer, client: OAuthClient, scope: str, resource: str | None
-    ) -> TokenAnswer:
+        self, server: model.AuthorizationServer, client: model.OAuthClient, scope: str, resource: str | None
+    ) -> model.TokenAnswer:
         try:
             return await self._ask(server, client, scope, resource)
         except TokenRefused as refused:
@@ -103,8 +92,8 @@ class Obtaining:
             raise
 
     async def _ask(
-        self, server: AuthorizationServer, client: OAuthClient, scope: str, resource: str | None
-    ) -> TokenAnswer:
+        self, server: model.AuthorizationServer, client: model.OAuthClient, scope: str, resource: str | None
+    ) -> model.TokenAnswer:
         endpoint = self._endpoint(server, client)
         if self._account.settings.grant == "client_credentials":
             return await endpoint.client_credentials(scope, resource)
@@ -116,7 +105,7 @@ class Obtaining:
         (RFC 8693), good for minutes. A configured ID token stands in place of that sign-in. Raises OAuthProblem: nobody
         has signed in at the identity provider, or it refuses; OAuthUnavailable: it cannot say now."""
         shared, idp = self._shared, self._shared.idp()
-        settings = settings_of(idp)
+        settings = model.settings_of(idp)
         if idp.id_token is not None:
             server = (await discover_issuer(shared.fetch, replace(settings, grant="id_jag"))).server
             client, id_token = client_of_settings(server, settings, "", ""), idp.id_token
@@ -124,6 +113,6 @@ class Obtaining:
             grant = await shared.idp_grant(self._account.principal)
             assert grant.id_token is not None
             server, client, id_token = grant.server, with_settings(grant.client, settings), grant.id_token
-        at_idp = Obtaining(OAuthAccount("", settings.issuer, self._account.principal, settings), shared)
+        at_idp = Obtaining(model.OAuthAccount("", settings.issuer, self._account.principal, settings), shared)
         endpoint = at_idp._endpoint(server, client)
         return await endpoint.exchange_for_id_jag(id_token.reveal(), audience, scope, resource)

@@ -15,20 +15,10 @@ import trio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from upstreams.oauth import model
 from upstreams.oauth.credential_state import CredentialState, RenewalOutcome, sign_in_needed, time_until_due_s
 from upstreams.oauth.discovery.discover import discover
 from upstreams.oauth.discovery.metadata import below
-from upstreams.oauth.model import (
-    IDENTITY_PROVIDER,
-    Challenge,
-    Grant,
-    GrantKey,
-    OAuthAccount,
-    OAuthProblem,
-    OAuthUnavailable,
-    same_issuer,
-    sign_in_command,
-)
 from upstreams.oauth.obtaining import Obtaining
 from upstreams.oauth.parts import Shared
 from upstreams.oauth.store.folder import NotKept
@@ -47,7 +37,7 @@ Meaning = Literal["grant gone", "client gone", "unclear", "later"]
 """The meaning of a failed renewal."""
 
 
-def judge(problem: OAuthProblem) -> Meaning:
+def judge(problem: model.OAuthProblem) -> Meaning:
     """The meaning of a refusal by the token endpoint."""
     if problem.code == "invalid_grant":
         return "grant gone"
@@ -70,37 +60,37 @@ class LoggedOut(Struct, frozen=True, kw_only=True):
 class Renewer:
     """Reads the grant that is kept for one account, gets the next ones, and ends them."""
 
-    def __init__(self, account: OAuthAccount, shared: Shared) -> None:
+    def __init__(self, account: model.OAuthAccount, shared: Shared) -> None:
         self.account = account
         self.shared = shared
         self.obtaining = Obtaining(account, shared)
 
-    async def find_kept(self) -> tuple[Grant | None, str]:
+    async def find_kept(self) -> tuple[model.Grant | None, str]:
         """The grant that is kept, if it is good for the upstream as it is configured now; and what a person should
         know: why there is one that cannot be used. Raises KeyLocked: the key cannot be had now."""
         account = self.account
         try:
             grant = await trio.to_thread.run_sync(lambda: self.shared.store().find(account.upstream, account.principal))
-        except OAuthProblem as problem:
+        except model.OAuthProblem as problem:
             return None, str(problem)
         if grant is None or (account.upstream and not is_for(grant, account.url)):
             return None, ""
-        if (issuer := account.settings.issuer) and not same_issuer(grant.key.issuer, issuer):
+        if (issuer := account.settings.issuer) and not model.same_issuer(grant.key.issuer, issuer):
             return None, ""  # the operator has moved it to another authorization server since
         return grant, ""
 
-    async def find_new_issuer(self, issuer: str, challenge: Challenge) -> str:
+    async def find_new_issuer(self, issuer: str, challenge: model.Challenge) -> str:
         """The authorization server that the upstream names in place of `issuer`; "": it names the same, or nobody can
         say now."""
         account = self.account
         try:
             found = await discover(self.shared.fetch, account.url, account.settings, challenge, (issuer,))
-        except (OAuthProblem, OAuthUnavailable) as error:
+        except (model.OAuthProblem, model.OAuthUnavailable) as error:
             log.info("%s", error)
             return ""
-        return "" if same_issuer(found.server.issuer, issuer) else found.server.issuer
+        return "" if model.same_issuer(found.server.issuer, issuer) else found.server.issuer
 
-    async def log_out(self, grant: Grant | None, *, forget: bool) -> LoggedOut:
+    async def log_out(self, grant: model.Grant | None, *, forget: bool) -> LoggedOut:
         """End `grant` at the authorization server, as far as it does that, then forget all of the account here.
         `forget`: the hub's client id there, too. Raises NotKept: something cannot be deleted; OAuthUnavailable: another
         process keeps the grant locked."""
@@ -121,7 +111,7 @@ class Renewer:
             await trio.to_thread.run_sync(held.finish)
         return LoggedOut(was_signed_in=True, revoked=revoked, why_not=why_not, forgot_client=forgot)
 
-    async def _revoke(self, grant: Grant) -> tuple[bool | None, str]:
+    async def _revoke(self, grant: model.Grant) -> tuple[bool | None, str]:
         """True if the authorization server has ended the grant, None if it was not asked; and why it has not."""
         issuer = grant.key.issuer
         if not grant.server.revocation_endpoint:
@@ -129,7 +119,7 @@ class Renewer:
         try:
             with trio.fail_after(REVOKE_S):
                 done = await self.obtaining.endpoint_of(grant).revoke(grant)
-        except (OAuthProblem, OAuthUnavailable) as error:
+        except (model.OAuthProblem, model.OAuthUnavailable) as error:
             return False, str(error)
         except trio.TooSlowError:
             return False, f"{issuer} did not answer within {REVOKE_S:g} s"
@@ -144,7 +134,7 @@ class Renewal:
     """
 
     def __init__(
-        self, renewer: Renewer, state: CredentialState, challenge: Challenge, refused: str, scope: str
+        self, renewer: Renewer, state: CredentialState, challenge: model.Challenge, refused: str, scope: str
     ) -> None:
         self._grant, self._is_kept, self._was_unclear = state.grant, state.is_kept, state.was_unclear
         self._challenge, self._refused, self._scope = challenge, refused, scope
@@ -157,12 +147,12 @@ class Renewal:
             self._store = await trio.to_thread.run_sync(self._shared.store)
             async with self._store.lock(key) as self._held:
                 return await self._renew(key)
-        except OAuthUnavailable as away:
+        except model.OAuthUnavailable as away:
             return RenewalOutcome("paused", text=str(away), retry_after_s=away.retry_after_s)
-        except OAuthProblem as problem:
+        except model.OAuthProblem as problem:
             return RenewalOutcome("ended", text=str(problem))
 
-    async def _renew(self, key: GrantKey) -> RenewalOutcome:
+    async def _renew(self, key: model.GrantKey) -> RenewalOutcome:
         grant = self._grant
         kept = await trio.to_thread.run_sync(self._store.load, key)
         if grant is not None and not self._is_kept and (kept is None or _age(kept) <= _age(grant)):
@@ -181,12 +171,12 @@ class Renewal:
             await trio.to_thread.run_sync(self._held.begin, generation)
         except OSError as error:  # what comes now could not be kept either
             text = f"what comes of it cannot be kept ({error.strerror}); see to {self._store.folder}"
-            raise OAuthUnavailable(text) from None
+            raise model.OAuthUnavailable(text) from None
         with trio.CancelScope(shield=True):  # from here on an answer may be on its way, which must not be lost
             outcome = await self._ask(kept, was_begun=was_begun)
         return outcome
 
-    def _is_good(self, kept: Grant) -> bool:
+    def _is_good(self, kept: model.Grant) -> bool:
         """True if a grant that another process has written is what is wanted."""
         if kept.access_token.reveal() == self._refused or kept.sign_in_needed:
             return False
@@ -194,19 +184,19 @@ class Renewal:
             return False
         return time_until_due_s(kept, self._shared.wall()) > 0
 
-    async def _ask(self, grant: Grant | None, *, was_begun: bool) -> RenewalOutcome:
+    async def _ask(self, grant: model.Grant | None, *, was_begun: bool) -> RenewalOutcome:
         """Ask for the next generation. `was_begun`: somebody has, and the answer may be lost."""
         try:
             with trio.fail_after(LAST_S):
                 new = await self._obtaining.next(grant, self._scope)
         except trio.TooSlowError:
-            raise OAuthUnavailable("there was no answer in time") from None
-        except OAuthUnavailable as away:
+            raise model.OAuthUnavailable("there was no answer in time") from None
+        except model.OAuthUnavailable as away:
             if not (away.sent or was_begun):
                 await self._finish()
             self._log(away)
             raise
-        except OAuthProblem as problem:
+        except model.OAuthProblem as problem:
             self._log(problem)
             return await self._judge(grant, problem, was_begun=was_begun)
         is_kept = await self._keep(new)
@@ -214,7 +204,9 @@ class Renewal:
             await self._finish()
         return RenewalOutcome("tokens", new, is_kept=is_kept)
 
-    async def _judge(self, grant: Grant | None, problem: OAuthProblem, *, was_begun: bool) -> RenewalOutcome:
+    async def _judge(
+        self, grant: model.Grant | None, problem: model.OAuthProblem, *, was_begun: bool
+    ) -> RenewalOutcome:
         """Judge a refusal: whether another renewal may help, or a person has to do something."""
         verdict, text = judge(problem), str(problem)
         if grant is None or not self._account.by_person:
@@ -230,7 +222,7 @@ class Renewal:
             return await self._end_client(grant, grant.key.issuer)
         return RenewalOutcome("paused", text=text, unclear=verdict == "unclear")
 
-    async def _end_grant(self, grant: Grant, *, was_begun: bool) -> RenewalOutcome:
+    async def _end_grant(self, grant: model.Grant, *, was_begun: bool) -> RenewalOutcome:
         """The server renews this grant no more, unless another process has done so meanwhile."""
         kept = await trio.to_thread.run_sync(self._store.load, grant.key)
         if kept is not None and kept.generation != grant.generation and self._is_good(kept):
@@ -240,33 +232,34 @@ class Renewal:
         if was_begun:
             text = f"The answer to a renewal was lost on the way from {issuer}, and it takes the old token no more"
         else:
-            text = f"{issuer} no longer renews the sign-in for {upstream or IDENTITY_PROVIDER}"
-        over = replace(grant, refresh_token=None, sign_in_needed=True, note=f"{text}; run {sign_in_command(upstream)}.")
+            text = f"{issuer} no longer renews the sign-in for {upstream or model.IDENTITY_PROVIDER}"
+        note = f"{text}; run {model.sign_in_command(upstream)}."
+        over = replace(grant, refresh_token=None, sign_in_needed=True, note=note)
         await self._keep(over)
         await self._finish()
         return RenewalOutcome("ended", over, over.note)
 
-    async def _end_client(self, grant: Grant | None, issuer: str) -> RenewalOutcome:
+    async def _end_client(self, grant: model.Grant | None, issuer: str) -> RenewalOutcome:
         """The server does not take the hub's client id. `grant`: that of a person who signed in with it."""
         upstream = self._account.upstream
         if grant is None or grant.client.kind == "configured":
             where = below(upstream) if upstream else "below [oauth.idp]"
-            who = f"the client_id or client_secret of {upstream or IDENTITY_PROVIDER}"
+            who = f"the client_id or client_secret of {upstream or model.IDENTITY_PROVIDER}"
             return RenewalOutcome("ended", text=f"{issuer} refuses {who}; correct them {where}.")
         try:
             await trio.to_thread.run_sync(self._store.clients.forget, upstream, grant.client.client_id)
         except NotKept as error:
             log.warning("%s", error)
-        command = sign_in_command(upstream)
+        command = model.sign_in_command(upstream)
         text = f"{issuer} no longer knows this hub, which registers there anew when you run {command}."
         over = replace(grant, sign_in_needed=True, note=text)
         await self._keep(over)
         return RenewalOutcome("ended", over, text)
 
-    async def _keep(self, grant: Grant) -> bool:
+    async def _keep(self, grant: model.Grant) -> bool:
         try:
             await trio.to_thread.run_sync(self._store.save, grant)
-        except (NotKept, OAuthUnavailable) as error:
+        except (NotKept, model.OAuthUnavailable) as error:
             log.error("%s What was renewed is used as long as this hub runs.", error)
             return False
         return True
@@ -278,4 +271,4 @@ class Renewal:
             log.warning("the lock of a sign-in cannot be written: %s", error.strerror)
 
     def _log(self, why: Exception) -> None:
-        log.warning("the sign-in for %s is not renewed: %s", self._account.upstream or IDENTITY_PROVIDER, why)
+        log.warning("the sign-in for %s is not renewed: %s", self._account.upstream or model.IDENTITY_PROVIDER, why)

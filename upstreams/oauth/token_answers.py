@@ -17,16 +17,8 @@ from msgspec.structs import replace
 
 from config.setting import Secret
 from upstreams.fetch.model import Fetched, read_json_object, retry_after_s
+from upstreams.oauth import model
 from upstreams.oauth.discovery.addresses import address_of
-from upstreams.oauth.model import (
-    AuthorizationServer,
-    Grant,
-    GrantKey,
-    OAuthClient,
-    OAuthProblem,
-    OAuthUnavailable,
-    TokenAnswer,
-)
 
 MAX_TOKEN_CHARS: Final = 16 << 10
 MAX_SCOPE_CHARS: Final = 8 << 10
@@ -55,7 +47,7 @@ LEFT_S: Final = 30.0
 SKEW_S: Final = 60.0
 
 
-class TokenRefused(OAuthProblem):
+class TokenRefused(model.OAuthProblem):
     """The token endpoint refused; `code` is its error, "" if it named none that can be read. `status`: of HTTP."""
 
     def __init__(self, text: str, *, code: str, status: int) -> None:
@@ -63,7 +55,7 @@ class TokenRefused(OAuthProblem):
         self.status = status
 
 
-def read_token_answer(answer: Fetched, *, now: float, where: str = "the authorization server") -> TokenAnswer:
+def read_token_answer(answer: Fetched, *, now: float, where: str = "the authorization server") -> model.TokenAnswer:
     """The tokens of an answer. `now` is wall time, `where` names the server in texts.
 
     Raises:
@@ -73,13 +65,13 @@ def read_token_answer(answer: Fetched, *, now: float, where: str = "the authoriz
     members = _accept(answer, now, where)
     access, kind = members.get("access_token"), members.get("token_type")
     if not (isinstance(access, str) and _VISIBLE.fullmatch(access)):
-        raise OAuthUnavailable(f"{where} gave an answer without an access token that can be used", sent=True)
+        raise model.OAuthUnavailable(f"{where} gave an answer without an access token that can be used", sent=True)
     if not (isinstance(kind, str) and kind.lower() == "bearer"):
-        raise OAuthUnavailable(f"{where} gave a token that is no bearer token", sent=True)
+        raise model.OAuthUnavailable(f"{where} gave a token that is no bearer token", sent=True)
     life = _number(members.get("expires_in"))
     if life is None:
         life = life_of(access, now)
-    return TokenAnswer(
+    return model.TokenAnswer(
         access_token=Secret(access),
         refresh_token=_secret(members.get("refresh_token")),
         expires_in_s=None if life is None else min(max(life, 0.0), LONGEST_LIFE_S),
@@ -94,7 +86,7 @@ def read_id_jag(answer: Fetched, *, now: float, where: str) -> str:
     members = _accept(answer, now, where)
     token, kind = members.get("access_token"), members.get("issued_token_type")
     if kind != ID_JAG or not (isinstance(token, str) and _VISIBLE.fullmatch(token)):
-        raise OAuthUnavailable(f"{where} gave no identity assertion for the other server", sent=True)
+        raise model.OAuthUnavailable(f"{where} gave no identity assertion for the other server", sent=True)
     return token
 
 
@@ -112,12 +104,12 @@ def _accept(answer: Fetched, now: float, where: str) -> dict[str, Any]:
     if status == 429 or status >= 500 or error in _LATER:
         text = f"{where} cannot answer now ({error or status})"
         sent = status in (502, 504)
-        raise OAuthUnavailable(text, retry_after_s=retry_after_s(answer.headers, LONGEST_PAUSE_S, now), sent=sent)
+        raise model.OAuthUnavailable(text, retry_after_s=retry_after_s(answer.headers, LONGEST_PAUSE_S, now), sent=sent)
     if error or status == 400:
         raise TokenRefused(f"{where} refuses ({error or status})", code=error or "", status=status)
     if status in (200, 201) and error is None:
         return members
-    raise OAuthUnavailable(f"{where} gave an answer that cannot be used ({status})", sent=status < 300)
+    raise model.OAuthUnavailable(f"{where} gave an answer that cannot be used ({status})", sent=status < 300)
 
 
 def life_of(token: str, now: float) -> float | None:
@@ -182,16 +174,16 @@ def check_id_token(id_token: Secret | None, issuer: str, client_id: str, nonce: 
     """Check that an ID token is the answer to the request with `nonce` (3.1.3.7). Raises OAuthProblem: there is none,
     or it is for somebody else or from another time."""
     if id_token is None:
-        raise OAuthProblem(f"{issuer} gave no ID token; the hub needs one to sign in elsewhere")
+        raise model.OAuthProblem(f"{issuer} gave no ID token; the hub needs one to sign in elsewhere")
     try:
         claims = _claims(id_token.reveal())
         audience = claims.get("aud")
         ends = float(claims["exp"])
     except (ValueError, LookupError, TypeError, OverflowError):
-        raise OAuthProblem(f"{issuer} gave an ID token that cannot be read") from None
+        raise model.OAuthProblem(f"{issuer} gave an ID token that cannot be read") from None
     is_ours = audience == client_id or (isinstance(audience, list) and client_id in audience)
     if claims.get("iss") != issuer or not is_ours or claims.get("nonce") != nonce or not ends + SKEW_S > wall:
-        raise OAuthProblem(f"{issuer} gave an ID token that does not belong to this sign-in, so it is not used")
+        raise model.OAuthProblem(f"{issuer} gave an ID token that does not belong to this sign-in, so it is not used")
 
 
 def _claims(token: str) -> dict[str, Any]:
@@ -216,18 +208,18 @@ def origin_of(url: str) -> str:
 
 
 def first_grant(
-    answer: TokenAnswer,
-    key: GrantKey,
+    answer: model.TokenAnswer,
+    key: model.GrantKey,
     *,
     url: str,
-    server: AuthorizationServer,
-    client: OAuthClient,
+    server: model.AuthorizationServer,
+    client: model.OAuthClient,
     asked_scope: str,
     now: float,
     sends_resource: bool = True,
-) -> Grant:
+) -> model.Grant:
     """The grant of a new sign-in at the upstream `url`; its tokens are sent to no other origin. `now` is wall time."""
-    return Grant(
+    return model.Grant(
         key=key,
         access_token=answer.access_token,
         refresh_token=answer.refresh_token,
@@ -244,7 +236,7 @@ def first_grant(
     )
 
 
-def next_grant(grant: Grant, answer: TokenAnswer, now: float) -> Grant:
+def next_grant(grant: model.Grant, answer: model.TokenAnswer, now: float) -> model.Grant:
     """The next generation: what the answer does not replace stays (RFC 6749 6). `now` is wall time."""
     return replace(
         grant,
@@ -260,6 +252,6 @@ def next_grant(grant: Grant, answer: TokenAnswer, now: float) -> Grant:
     )
 
 
-def is_for(grant: Grant, url: str) -> bool:
+def is_for(grant: model.Grant, url: str) -> bool:
     """True if the tokens of `grant` may be sent to `url`: it is of the origin that they were got for."""
     return origin_of(url) == (grant.origin or origin_of(grant.key.resource or grant.key.issuer)) != ""

@@ -21,15 +21,7 @@ from config.setting import Secret
 from config.tables.oauth import UpstreamOAuth
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed
-from upstreams.oauth.model import (
-    AuthorizationServer,
-    Grant,
-    OAuthClient,
-    OAuthProblem,
-    OAuthUnavailable,
-    TokenAnswer,
-    same_issuer,
-)
+from upstreams.oauth import model
 from upstreams.oauth.token_answers import ID_JAG, read_id_jag, read_token_answer
 
 if TYPE_CHECKING:
@@ -50,8 +42,8 @@ class TokenEndpoint(Struct, frozen=True):
     """
 
     fetch: Fetcher
-    server: AuthorizationServer
-    client: OAuthClient
+    server: model.AuthorizationServer
+    client: model.OAuthClient
     settings: UpstreamOAuth
     allowed: Allowed
     wall: Callable[[], float]
@@ -62,41 +54,37 @@ class TokenEndpoint(Struct, frozen=True):
     def __repr__(self) -> str:
         return f"<TokenEndpoint of {self.server.issuer} for {self.client.client_id}>"
 
-    async def exchange_code(self, code: str, verifier: str, redirect_uri: str, resource: str | None) -> TokenAnswer:
+    async def exchange_code(
+        self, code: str, verifier: str, redirect_uri: str, resource: str | None
+    ) -> model.TokenAnswer:
         """The tokens for an authorization code (RFC 6749 4.1.3, RFC 7636). `resource`: if it is to be sent."""
         return await self._tokens(
             "authorization_code", code=code, redirect_uri=redirect_uri, code_verifier=verifier, resource=resource
         )
 
-    async def refresh(self, grant: Grant) -> TokenAnswer:
+    async def refresh(self, grant: model.Grant) -> model.TokenAnswer:
         """New tokens for a grant that has a refresh token; of the same scopes (RFC 6749 6)."""
         assert grant.refresh_token is not None
         resource = grant.key.resource if grant.sends_resource else None
         return await self._tokens("refresh_token", refresh_token=grant.refresh_token.reveal(), resource=resource)
 
-    async def client_credentials(self, scope: str, resource: str | None) -> TokenAnswer:
+    async def client_credentials(self, scope: str, resource: str | None) -> model.TokenAnswer:
         """A token for the hub itself (RFC 6749 4.4)."""
         return await self._tokens("client_credentials", scope=scope, resource=resource)
 
     async def exchange_for_id_jag(self, id_token: str, audience: str, scope: str, resource: str | None) -> str:
         """A statement of an identity provider, to the server with the issuer `audience`, about who signed in here
         (RFC 8693 2). Good for minutes, and never to be kept."""
-        answered = await self._ask(
-            TOKEN_EXCHANGE,
-            requested_token_type=ID_JAG,
-            audience=audience,
-            subject_token=id_token,
-            subject_token_type=ID_TOKEN,
-            resource=resource,
-            scope=scope,
-        )
+        wanted = {"requested_token_type": ID_JAG, "audience": audience}
+        subject = {"subject_token": id_token, "subject_token_type": ID_TOKEN}
+        answered = await self._ask(TOKEN_EXCHANGE, **wanted, **subject, resource=resource, scope=scope)
         return read_id_jag(answered, now=self.wall(), where=self.server.issuer)
 
-    async def jwt_bearer(self, assertion: str, scope: str, resource: str | None) -> TokenAnswer:
+    async def jwt_bearer(self, assertion: str, scope: str, resource: str | None) -> model.TokenAnswer:
         """Tokens for a statement of an identity provider (RFC 7523 2.1)."""
         return await self._tokens(JWT_BEARER, assertion=assertion, scope=scope, resource=resource)
 
-    async def revoke(self, grant: Grant) -> bool:
+    async def revoke(self, grant: model.Grant) -> bool:
         """End a grant at the server: its refresh token, else its access token (RFC 7009). True: the server did; False:
         it has no place for that, or did not."""
         if not self.server.revocation_endpoint:
@@ -106,7 +94,7 @@ class TokenEndpoint(Struct, frozen=True):
         answered = await self._post(self.server.revocation_endpoint, {"token": token, "token_type_hint": kind})
         return answered.status in (200, 204)
 
-    async def _tokens(self, grant_type: str, **fields: str | None) -> TokenAnswer:
+    async def _tokens(self, grant_type: str, **fields: str | None) -> model.TokenAnswer:
         answered = await self._ask(grant_type, **fields)
         return read_token_answer(answered, now=self.wall(), where=self.server.issuer)
 
@@ -126,8 +114,8 @@ class TokenEndpoint(Struct, frozen=True):
         except FetchFailed as failed:
             text = f"{self.server.issuer} cannot be asked: {failed.text}"
             if failed.refused:
-                raise OAuthProblem(text) from None
-            raise OAuthUnavailable(text, sent=failed.sent) from None
+                raise model.OAuthProblem(text) from None
+            raise model.OAuthUnavailable(text, sent=failed.sent) from None
 
 
 ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -145,7 +133,7 @@ class Proof(Struct, frozen=True):
         return f"<Proof {[name for name, _ in (*self.fields, *self.headers)]}>"
 
 
-def proof_of(client: OAuthClient, settings: UpstreamOAuth, *, audience: str, now: float) -> Proof:
+def proof_of(client: model.OAuthClient, settings: UpstreamOAuth, *, audience: str, now: float) -> Proof:
     """The proof of `client`. `audience` is whom a signed statement is for; `now` wall time. Raises OAuthProblem: the
     secret or the key is missing, or the key cannot be used."""
     method, id = client.token_auth, ("client_id", client.client_id)
@@ -155,12 +143,13 @@ def proof_of(client: OAuthClient, settings: UpstreamOAuth, *, audience: str, now
         signed = client_assertion(client.client_id, audience, settings, now=now)
         return Proof((("client_assertion_type", ASSERTION_TYPE), ("client_assertion", signed)))
     if client.secret is None:
-        raise OAuthProblem(f"there is no client_secret for {method} at {client.issuer}")
+        raise model.OAuthProblem(f"there is no client_secret for {method} at {client.issuer}")
     if method == "client_secret_post":
         return Proof((id, ("client_secret", client.secret.reveal())))
     if method == "client_secret_basic":
         return Proof((id,), (("authorization", basic(client.client_id, client.secret.reveal())),))
-    raise OAuthProblem(f"hubd cannot prove its client_id at {client.issuer}: it knows no token_auth {method[:40]!r}")
+    text = f"hubd cannot prove its client_id at {client.issuer}: it knows no token_auth {method[:40]!r}"
+    raise model.OAuthProblem(text)
 
 
 def basic(client_id: str, secret: str) -> str:
@@ -169,12 +158,12 @@ def basic(client_id: str, secret: str) -> str:
     return f"Basic {b64encode(joined.encode()).decode()}"
 
 
-def with_settings(client: OAuthClient, settings: UpstreamOAuth) -> OAuthClient:
+def with_settings(client: model.OAuthClient, settings: UpstreamOAuth) -> model.OAuthClient:
     """`client` with the secret that the operator has configured for it by now, if it is the operator's. A secret is for
     the issuer that is configured beside it, and is shown to no other one."""
     if client.kind != "configured" or client.client_id != settings.client_id:
         return client
-    if settings.client_secret is not None and not same_issuer(settings.issuer, client.issuer):
+    if settings.client_secret is not None and not model.same_issuer(settings.issuer, client.issuer):
         return client
     method = client.token_auth if settings.token_auth == "auto" else settings.token_auth
     return replace(client, secret=settings.client_secret, token_auth=method)
@@ -184,7 +173,7 @@ def client_assertion(client_id: str, audience: str, settings: UpstreamOAuth, *, 
     """A JWT in which `client_id` says to `audience` who it is, good for a minute from wall time `now`. Raises
     OAuthProblem: there is no private key, or it cannot be used."""
     if settings.private_key is None:
-        raise OAuthProblem("there is no private_key for private_key_jwt; set it beside client_id")
+        raise model.OAuthProblem("there is no private_key for private_key_jwt; set it beside client_id")
     header: dict[str, object] = {"alg": settings.signing_alg, "typ": "JWT"}
     if settings.key_id:
         header["kid"] = settings.key_id
@@ -207,7 +196,7 @@ def _signature(data: bytes, pem: Secret, algorithm: str) -> bytes:
     try:
         return _sign(data, key, algorithm)
     except ValueError:
-        raise OAuthProblem(f'private_key does not fit signing_alg = "{algorithm}"; correct one of them') from None
+        raise model.OAuthProblem(f'private_key does not fit signing_alg = "{algorithm}"; correct one of them') from None
 
 
 def _load_key(pem: Secret) -> "PrivateKeyTypes":
@@ -217,7 +206,7 @@ def _load_key(pem: Secret) -> "PrivateKeyTypes":
     try:
         return load_pem_private_key(pem.reveal().encode(), None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise OAuthProblem("private_key is no private key in PEM form without a password; correct it") from None
+        raise model.OAuthProblem("private_key is no private key in PEM form without a password; correct it") from None
 
 
 def _sign(data: bytes, key: "PrivateKeyTypes", algorithm: str) -> bytes:

@@ -117,9 +117,8 @@ def _check_legacy(offered: tuple[str, ...]) -> None:
     """A server that speaks none of our modern revisions must speak a legacy one."""
     if not set(offered) & set(mcp.LEGACY_VERSIONS):
         shown = ", ".join(version[:20] for version in offered[:8]) or "none that it names"
-        raise UpstreamVersionError(
-            f"no revision in common: it speaks {shown}; hubd speaks {', '.join(mcp.ALL_VERSIONS)}"
-        )
+        text = f"no revision in common: it speaks {shown}; hubd speaks {', '.join(mcp.ALL_VERSIONS)}"
+        raise UpstreamVersionError(text)
 
 
 def versions_in(failure: Failure) -> tuple[str, ...]:

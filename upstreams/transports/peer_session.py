@@ -12,15 +12,8 @@ from typing import Final
 import trio
 from msgspec import Raw
 
+from hub.link import hub_errors
 from hub.link.channel import Channel, ChannelClosed, Outbox, OutboxFull
-from hub.link.hub_errors import (
-    DeadlineExceeded,
-    HubError,
-    Overloaded,
-    UpstreamLost,
-    UpstreamProtocolError,
-    UpstreamUnavailable,
-)
 from hub.link.interface import Exchange, Operation, Program
 from hub.link.peer import BadPeer, Peer
 from hub.wire import mcp
@@ -101,7 +94,7 @@ class PeerSession(SessionFrame):
         the session."""
         try:
             await self.request(mcp.PING, {})
-        except HubError as error:
+        except hub_errors.HubError as error:
             log.debug("%s was not pinged: %s", self.name, error)
 
     def _ended(self) -> None:
@@ -119,7 +112,8 @@ class PeerSession(SessionFrame):
 
     async def call(self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts) -> Reply:
         if len(self.running) >= MAX_IN_FLIGHT:
-            raise Overloaded(f"{self.name} has {MAX_IN_FLIGHT} calls to work off; try again later", upstream=self.name)
+            text = f"{self.name} has {MAX_IN_FLIGHT} calls to work off; try again later"
+            raise hub_errors.Overloaded(text, upstream=self.name)
         peer = self.peer
         id = peer.next_id()
         began, heard = self._now(), peer.messages
@@ -148,9 +142,8 @@ class PeerSession(SessionFrame):
             if not self.terms.exclusive:  # however it ended: the upstream may go on, and speak of it
                 questions.recent_calls.ended(caller.program, self._now())
         self._timed_out(began, heard)
-        raise DeadlineExceeded(
-            f"{self.name} did not answer in time and was told to stop; whether it acted is unknown", upstream=self.name
-        )
+        text = f"{self.name} did not answer in time and was told to stop; whether it acted is unknown"
+        raise hub_errors.DeadlineExceeded(text, upstream=self.name)
 
     async def request(self, method: str, params: dict[str, Raw], *, id: int | None = None) -> Reply:
         mark = self._outbox.accepted_bytes if self._outbox else 0
@@ -172,23 +165,23 @@ class PeerSession(SessionFrame):
         finally:
             del self._listens[id]
 
-    def _failure(self, error: Exception, mark: int) -> HubError:
+    def _failure(self, error: Exception, mark: int) -> hub_errors.HubError:
         """The error of a call, made of `error` of the peer. Returned, not raised: raising an error that a frame holds
         makes a cycle, which keeps the message in memory."""
         name = self.name
         match error:
             case OutboxFull():
-                return Overloaded(f"{name} does not take its input; nothing was sent", upstream=name)
+                return hub_errors.Overloaded(f"{name} does not take its input; nothing was sent", upstream=name)
             case RemoteProtocolError():
-                return UpstreamProtocolError(f"{name} answered with a malformed message: {error}", upstream=name)
+                text = f"{name} answered with a malformed message: {error}"
+                return hub_errors.UpstreamProtocolError(text, upstream=name)
             case _ if self._outbox is not None and self._outbox.delivered_bytes <= mark:
-                return UpstreamUnavailable(f"{name} ended before the call was sent to it", upstream=name)
+                return hub_errors.UpstreamUnavailable(f"{name} ended before the call was sent to it", upstream=name)
             case BadPeer():
-                return UpstreamProtocolError(f"{name} {error} and was stopped", upstream=name)
+                return hub_errors.UpstreamProtocolError(f"{name} {error} and was stopped", upstream=name)
             case _:
-                return UpstreamLost(
-                    f"{name} ended while the call was with it; whether it acted is unknown", upstream=name
-                )
+                text = f"{name} ended while the call was with it; whether it acted is unknown"
+                return hub_errors.UpstreamLost(text, upstream=name)
 
     def _timed_out(self, began: float, heard_before: int) -> None:
         """Count a timeout; after several in which nothing at all was heard, give the upstream up.

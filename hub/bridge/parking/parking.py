@@ -228,10 +228,8 @@ class ParkedCalls:
         state = call.state
         assert call.binding is not None, "it has asked"
         left_s = state.deadline - trio.current_time()
-        return input_required(
-            state.input_requests(),
-            self._states.seal(PARK, call.binding, {"i": call.id, "n": state.round}, ttl_s=left_s, here=True),
-        )
+        sealed = self._states.seal(PARK, call.binding, {"i": call.id, "n": state.round}, ttl_s=left_s, here=True)
+        return input_required(state.input_requests(), sealed)
 
     # --- questions of upstreams ---------------------------------------------------------------------------------------
 

@@ -220,10 +220,8 @@ class TaskWait:
     def _give_up(self) -> TaskGone:
         self.over = True
         name = self._name
-        text = (
-            f"{name} knows nothing any more of the task that this call began: it has expired, or {name} was restarted."
-        )
-        return TaskGone(f"{text} Whether it acted is unknown.", upstream=name)
+        text = f"{name} knows nothing any more of the task that this call began: it has expired"
+        return TaskGone(f"{text}, or {name} was restarted. Whether it acted is unknown.", upstream=name)
 
     def _refuse_cancelled(self, task: Task) -> None:
         if task.status == model.CANCELLED:

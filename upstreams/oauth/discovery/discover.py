@@ -15,19 +15,10 @@ from typing import Any, Final
 from config.tables.oauth import UpstreamOAuth
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed, retry_after_s
+from upstreams.oauth import model
 from upstreams.oauth.discovery import addresses, metadata
 from upstreams.oauth.discovery.challenge import OFFLINE, fits, permit_scopes, readable_scopes
 from upstreams.oauth.discovery.metadata import Terms, below
-from upstreams.oauth.model import (
-    AuthorizationServer,
-    Challenge,
-    Discovery,
-    NoSignIn,
-    OAuthProblem,
-    OAuthUnavailable,
-    ProtectedResource,
-    same_issuer,
-)
 
 OPENID: Final = "openid"
 _ABSENT: Final = frozenset({401, 404, 405, 410})
@@ -48,11 +39,11 @@ async def discover(
     fetch: Fetcher,
     url: str,
     settings: UpstreamOAuth,
-    challenge: Challenge,
+    challenge: model.Challenge,
     preferred_issuers: Collection[str] = (),
     *,
     upstream: str = "",
-) -> Discovery:
+) -> model.Discovery:
     """Find out everything that a sign-in at the upstream at `url` begins with.
 
     `preferred_issuers`: where the hub has a grant or a registration. `upstream`: its name, for texts. Raises
@@ -66,22 +57,23 @@ async def discover(
             await _refuse_absent(fetch, terms, server)
     else:
         server = await _server(fetch, terms, _issuer(terms, resource, preferred_issuers))
-    resource = resource or ProtectedResource(resource=settings.resource)
+    resource = resource or model.ProtectedResource(resource=settings.resource)
     scope = _scope(terms, challenge, resource, server)
-    return Discovery(resource=resource, server=server, scope=scope, allowed=terms.allowed)
+    return model.Discovery(resource=resource, server=server, scope=scope, allowed=terms.allowed)
 
 
-async def discover_issuer(fetch: Fetcher, settings: UpstreamOAuth) -> Discovery:
+async def discover_issuer(fetch: Fetcher, settings: UpstreamOAuth) -> model.Discovery:
     """Find out what a sign-in at the configured issuer itself begins with, which is for who signs in (`openid`), and
     for no resource. Raises as `discover`."""
     url = settings.issuer
     terms = Terms("", url, settings, allowance_for(url, settings))
     server = await _server(fetch, terms, url)
     scope = f"{OPENID} {OFFLINE}" if OFFLINE in server.scopes else OPENID
-    return Discovery(resource=ProtectedResource(resource=""), server=server, scope=scope, allowed=terms.allowed)
+    resource = model.ProtectedResource(resource="")
+    return model.Discovery(resource=resource, server=server, scope=scope, allowed=terms.allowed)
 
 
-async def _resource(fetch: Fetcher, terms: Terms, challenge: Challenge) -> ProtectedResource | None:
+async def _resource(fetch: Fetcher, terms: Terms, challenge: model.Challenge) -> model.ProtectedResource | None:
     """The upstream as its metadata describe it; None: it has none."""
     places = addresses.resource_places(terms.address)
     if terms.sound(challenge.resource_metadata):
@@ -89,7 +81,7 @@ async def _resource(fetch: Fetcher, terms: Terms, challenge: Challenge) -> Prote
     for place in dict.fromkeys(places):
         try:
             document = await _read(fetch, terms, place)
-        except OAuthProblem:
+        except model.OAuthProblem:
             if place != challenge.resource_metadata:  # else the upstream's own places are as good
                 raise
         else:
@@ -98,36 +90,33 @@ async def _resource(fetch: Fetcher, terms: Terms, challenge: Challenge) -> Prote
     return None
 
 
-def _issuer(terms: Terms, resource: ProtectedResource | None, preferred: Collection[str]) -> str:
+def _issuer(terms: Terms, resource: model.ProtectedResource | None, preferred: Collection[str]) -> str:
     if terms.settings.issuer or resource is None:
         return terms.settings.issuer
     servers = resource.authorization_servers
     if not servers:
-        raise OAuthProblem(
-            f"{terms.upstream} names no authorization server that can be used, so nobody knows where to sign in. "
-            f"If you know it, set issuer {below(terms.upstream)}."
-        )
-    known = (server for server in servers if any(same_issuer(server, each) for each in preferred))
+        why = f"{terms.upstream} names no authorization server that can be used, so nobody knows where to sign in."
+        raise model.OAuthProblem(f"{why} If you know it, set issuer {below(terms.upstream)}.")
+    known = (server for server in servers if any(model.same_issuer(server, each) for each in preferred))
     return next(known, servers[0])
 
 
-async def _server(fetch: Fetcher, terms: Terms, issuer: str) -> AuthorizationServer:
+async def _server(fetch: Fetcher, terms: Terms, issuer: str) -> model.AuthorizationServer:
     """The authorization server that is `issuer`, as its metadata describe it."""
     places = addresses.server_places(metadata.check_issuer(issuer, terms))
     written = terms.settings.metadata_url
+    problem = f"The authorization server of {terms.upstream} cannot be used"
     for place in (written,) if written else places:
-        document = await _read(
-            fetch, terms, place, problem=f"The authorization server of {terms.upstream} cannot be used"
-        )
+        document = await _read(fetch, terms, place, problem=problem)
         if document is not None and metadata.is_server_document(document):
             return metadata.read_server(document, issuer, terms, is_promise=not written)
-    raise OAuthProblem(
+    raise model.OAuthProblem(
         f"{addresses.show_url(issuer)}, the authorization server of {terms.upstream}, has no metadata where they "
         f"belong. If you know where they are, set metadata_url {below(terms.upstream)}."
     )
 
 
-async def _legacy_server(fetch: Fetcher, terms: Terms) -> AuthorizationServer:
+async def _legacy_server(fetch: Fetcher, terms: Terms) -> model.AuthorizationServer:
     """The upstream as its own authorization server, as in 2025-03-26."""
     origin = terms.address.origin
     document = await _read(fetch, terms, terms.settings.metadata_url or origin + addresses.SERVER, headers=_LEGACY)
@@ -136,7 +125,7 @@ async def _legacy_server(fetch: Fetcher, terms: Terms) -> AuthorizationServer:
     return metadata.default_server(origin)
 
 
-async def _refuse_absent(fetch: Fetcher, terms: Terms, server: AuthorizationServer) -> None:
+async def _refuse_absent(fetch: Fetcher, terms: Terms, server: model.AuthorizationServer) -> None:
     """Refuse a server that describes nothing, and has no page to sign in on where 2025-03-26 has it. Raises NoSignIn:
     it has none, and nothing that is configured says that it has."""
     settings = terms.settings
@@ -149,10 +138,12 @@ async def _refuse_absent(fetch: Fetcher, terms: Terms, server: AuthorizationServ
     if answer.status in _ABSENT:
         name = terms.upstream
         how = f'run "hubd auth {name}" in a terminal, which asks for the token.'
-        raise NoSignIn(f"{name} wants a token and has no sign-in; {how}")
+        raise model.NoSignIn(f"{name} wants a token and has no sign-in; {how}")
 
 
-def _scope(terms: Terms, challenge: Challenge, resource: ProtectedResource, server: AuthorizationServer) -> str:
+def _scope(
+    terms: Terms, challenge: model.Challenge, resource: model.ProtectedResource, server: model.AuthorizationServer
+) -> str:
     """The scopes to ask for: the operator's, exactly; else those that are wanted, and one for a refresh token."""
     settings = terms.settings
     wanted = settings.scopes or readable_scopes(challenge.scope) or resource.scopes
@@ -161,7 +152,7 @@ def _scope(terms: Terms, challenge: Challenge, resource: ProtectedResource, serv
     scopes = choose_scopes(terms.upstream, wanted, settings)
     if wanted and not scopes:
         some = " ".join(wanted[:8]) + (" ..." if len(wanted) > 8 else "")
-        raise OAuthProblem(
+        raise model.OAuthProblem(
             f"{terms.upstream} wants the scopes {some}, and max_scopes permits none of them. "
             f"Change max_scopes {below(terms.upstream)}, or use {terms.upstream} without them."
         )
@@ -172,10 +163,8 @@ def choose_scopes(upstream: str, wanted: Iterable[str], settings: UpstreamOAuth)
     """The scopes of a request: all of these that `max_scopes` permits. Raises OAuthProblem: they are too many."""
     scopes = permit_scopes(wanted, settings.max_scopes)
     if not fits(scopes):
-        raise OAuthProblem(
-            f"{upstream} names more scopes than can be asked for at once. Write those that you need as scopes "
-            f"{below(upstream)}."
-        )
+        why = f"{upstream} names more scopes than can be asked for at once."
+        raise model.OAuthProblem(f"{why} Write those that you need as scopes {below(upstream)}.")
     return scopes
 
 
@@ -189,10 +178,10 @@ async def _read(
     except FetchFailed as failed:
         if failed.refused:
             problem = problem or f"The metadata of {terms.upstream} cannot be read"
-            raise OAuthProblem(sentence(f"{problem}: {failed.text}")) from None
+            raise model.OAuthProblem(sentence(f"{problem}: {failed.text}")) from None
         if failed.too_large:
             return None  # some page, which no metadata are
-        raise OAuthUnavailable(sentence(failed.text)) from None
+        raise model.OAuthUnavailable(sentence(failed.text)) from None
     check_available(answer, place)
     return answer.json_object() if answer.status == 200 else None
 
@@ -201,11 +190,8 @@ def check_available(answer: Fetched, place: str, *, sent: bool = False) -> None:
     """Raise `OAuthUnavailable` if a server says that it cannot answer now."""
     if answer.status == 429 or answer.status >= 500:
         origin = "/".join(place.split("/")[:3])
-        raise OAuthUnavailable(
-            f"{origin} answers {answer.status} now; trying again later may help.",
-            retry_after_s=retry_after_s(answer.headers, MAX_RETRY_AFTER_S),
-            sent=sent,
-        )
+        text = f"{origin} answers {answer.status} now; trying again later may help."
+        raise model.OAuthUnavailable(text, retry_after_s=retry_after_s(answer.headers, MAX_RETRY_AFTER_S), sent=sent)
 
 
 def sentence(text: str) -> str:

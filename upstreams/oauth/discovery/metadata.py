@@ -39,10 +39,8 @@ class Terms:
         self.settings = settings
         self.allowed = allowed
         if address is None or (address.scheme == "http" and not allowed.loopback_http):
-            raise OAuthProblem(
-                f"{self.upstream} wants you to sign in, but its URL is not https, so everybody between could read "
-                "along. Use its https URL."
-            )
+            why = "its URL is not https, so everybody between could read along"
+            raise OAuthProblem(f"{self.upstream} wants you to sign in, but {why}. Use its https URL.")
         self.address = address
 
     def sound(self, url: object) -> Address | None:
@@ -83,19 +81,15 @@ def _identifier(named: str | None, place: str, terms: Terms) -> tuple[str, bool]
     if named is None or address is None:
         if expected and named == expected:
             return expected, False
-        raise OAuthProblem(
-            f"The metadata of {terms.upstream} name no resource that can be read, so they are not trusted. Its "
-            f"operator has to write {own} there."
-        )
+        why = f"The metadata of {terms.upstream} name no resource that can be read, so they are not trusted."
+        raise OAuthProblem(f"{why} Its operator has to write {own} there.")
     if named == expected or addresses.is_same_resource(address, terms.address):
         return expected or named, False
     if addresses.is_parent(address, terms.address) and addresses.is_place_of(place, address):
         return expected or named, not expected
     other = show_url(mask_url(named))
-    raise OAuthProblem(
-        f"{terms.upstream} says that it is {other}, which is not {own}, so it is not trusted. "
-        f"If you know better, set resource = {quote_toml(other)} {below(terms.upstream)}."
-    )
+    why = f"{terms.upstream} says that it is {other}, which is not {own}, so it is not trusted."
+    raise OAuthProblem(f"{why} If you know better, set resource = {quote_toml(other)} {below(terms.upstream)}.")
 
 
 # --- of the authorization server --------------------------------------------------------------------------------------
@@ -111,10 +105,8 @@ def check_issuer(issuer: str, terms: Terms) -> Address:
     address = terms.sound(issuer)
     if address is None or "?" in issuer:
         subject = show_url(issuer) if address else "The issuer"
-        raise OAuthProblem(
-            f"{subject} cannot be an authorization server: it has to be https, without query and fragment. "
-            f"Correct issuer {below(terms.upstream)}."
-        )
+        why = f"{subject} cannot be an authorization server: it has to be https, without query and fragment."
+        raise OAuthProblem(f"{why} Correct issuer {below(terms.upstream)}.")
     return address
 
 

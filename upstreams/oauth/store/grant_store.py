@@ -16,15 +16,7 @@ import trio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from upstreams.oauth.model import (
-    IDENTITY_PROVIDER,
-    AccountRow,
-    Grant,
-    GrantKey,
-    OAuthClient,
-    OAuthProblem,
-    sign_in_command,
-)
+from upstreams.oauth import model
 from upstreams.oauth.store import folder as files
 from upstreams.oauth.store import records
 from upstreams.oauth.store.key_seal import KeySeal
@@ -39,12 +31,12 @@ PLACES: Final = {
 }
 
 
-class CannotOpen(OAuthProblem):
+class CannotOpen(model.OAuthProblem):
     """A grant was sealed with another key, or is damaged. It was set aside, and a person has to sign in again."""
 
     def __init__(self, upstream: str) -> None:
-        known = f"What hubd knew of your sign-in at {upstream or IDENTITY_PROVIDER}"
-        super().__init__(f"{known} cannot be opened (another key); run {sign_in_command(upstream)}.")
+        known = f"What hubd knew of your sign-in at {upstream or model.IDENTITY_PROVIDER}"
+        super().__init__(f"{known} cannot be opened (another key); run {model.sign_in_command(upstream)}.")
 
 
 class SealedElsewhere(CannotOpen):
@@ -52,11 +44,11 @@ class SealedElsewhere(CannotOpen):
     a person signs in anew."""
 
     def __init__(self, upstream: str, before: str, now: str) -> None:
-        OAuthProblem.__init__(
+        model.OAuthProblem.__init__(
             self,
-            f"What hubd knows of your sign-in at {upstream or IDENTITY_PROVIDER} was sealed with the key "
+            f"What hubd knows of your sign-in at {upstream or model.IDENTITY_PROVIDER} was sealed with the key "
             f"{PLACES.get(before, 'from elsewhere')}; now this hub has its key {PLACES.get(now, 'from elsewhere')}. "
-            f"Start it as before and nothing is lost, or run {sign_in_command(upstream)}.",
+            f"Start it as before and nothing is lost, or run {model.sign_in_command(upstream)}.",
         )
 
 
@@ -67,11 +59,11 @@ class KeptGrant(Struct, frozen=True):
     is_readable: bool = True
     """False: it was set aside, since it could not be opened."""
 
-    def row(self, wall: float) -> AccountRow:
+    def row(self, wall: float) -> model.AccountRow:
         """The row for people."""
         file, is_over = self.file, not self.is_readable or self.file.sign_in_needed
         lasts = file.renewable or file.expires_at is None or file.expires_at > wall
-        return AccountRow(
+        return model.AccountRow(
             upstream=file.upstream,
             principal=file.principal,
             state="good" if lasts and not is_over else "needed",
@@ -103,7 +95,7 @@ class GrantStore:
         self._grants = folder / "grants"
         self._passed_over: set[Path] = set()
 
-    def load(self, key: GrantKey) -> Grant | None:
+    def load(self, key: model.GrantKey) -> model.Grant | None:
         """The grant; None: there is none. Raises CannotOpen: there was one, and it was set aside; SealedElsewhere:
         there is one, which a hub with its key from another place can open."""
         path = self._path(key)
@@ -118,15 +110,14 @@ class GrantStore:
                     raise
                 raise SealedElsewhere(key.upstream, before, self._seal.source) from None
         except records.OtherVersion:
-            raise files.NotKept(
-                f"{path} was written by another version of hubd; use that one, or delete the file."
-            ) from None
+            text = f"{path} was written by another version of hubd; use that one, or delete the file."
+            raise files.NotKept(text) from None
         except records.UnreadableRecord:
             aside = files.move_aside(path)
             log.warning("what is kept of the sign-in at %s cannot be opened; it is now %s", key.upstream, aside)
             raise CannotOpen(key.upstream) from None
 
-    def find(self, upstream: str, principal: str) -> Grant | None:
+    def find(self, upstream: str, principal: str) -> model.Grant | None:
         """The current grant of a principal at an upstream: that of the latest sign-in; None: there is none. Raises
         CannotOpen: as `load`."""
         for suffix in (".json", ".json.unreadable"):
@@ -135,13 +126,13 @@ class GrantStore:
                 return self.load(max(mine, key=lambda file: file.signed_in_at).grant_key)
         return None
 
-    def save(self, grant: Grant) -> None:
+    def save(self, grant: model.Grant) -> None:
         """Keep a grant in place of one that is there; durable when this returns. Renewals hold the lock meanwhile."""
         path = self._path(grant.key)
         files.write_file(path, records.encode_grant(grant, self._seal))
         files.remove_file(files.aside_of(path))
 
-    def delete(self, key: GrantKey) -> None:
+    def delete(self, key: model.GrantKey) -> None:
         """Forget a grant, and what was set aside of it."""
         path = self._path(key)
         files.remove_file(path)
@@ -156,16 +147,16 @@ class GrantStore:
             self.delete(key)
         return bool(mine)
 
-    def lock(self, key: GrantKey) -> AbstractAsyncContextManager[files.HeldLock]:
+    def lock(self, key: model.GrantKey) -> AbstractAsyncContextManager[files.HeldLock]:
         """Hold the lock of a grant, among tasks and processes. Raises NotKept, OAuthUnavailable."""
         return files.hold_lock(self._path(key).with_suffix(".lock"))
 
-    async def keep(self, grant: Grant) -> Grant:
+    async def keep(self, grant: model.Grant) -> model.Grant:
         """Keep the grant of a new sign-in, and return it as it is kept: its generation tells other processes that it is
         new. Durable when this returns. Raises OAuthUnavailable, too: another process has the grant for too long."""
         async with self.lock(grant.key) as held:
 
-            def keep_here() -> Grant:
+            def keep_here() -> model.Grant:
                 new = grant
                 with suppress(CannotOpen):
                     if (before := self.load(grant.key)) is not None:
@@ -181,11 +172,11 @@ class GrantStore:
         kept = [KeptGrant(file) for file in self._files()]
         return kept + [KeptGrant(file, is_readable=False) for file in self._files(".json.unreadable")]
 
-    def keys(self) -> list[GrantKey]:
+    def keys(self) -> list[model.GrantKey]:
         """The keys of all grants that can be opened; needs no key of the seal."""
         return [each.file.grant_key for each in self.grants() if each.is_readable]
 
-    def rows(self, wall: float) -> dict[tuple[str, str], AccountRow]:
+    def rows(self, wall: float) -> dict[tuple[str, str], model.AccountRow]:
         """The latest sign-in of each upstream and principal, for people; needs no key."""
         latest: dict[tuple[str, str], KeptGrant] = {}
         for each in sorted(self.grants(), key=lambda each: (each.is_readable, each.file.signed_in_at)):
@@ -204,7 +195,7 @@ class GrantStore:
             self.clients.forget(upstream)
         return gone
 
-    def _bring_back(self, path: Path) -> Grant | None:
+    def _bring_back(self, path: Path) -> model.Grant | None:
         """The grant that was set aside, if its key is there again; None: there is nothing, or it still cannot be
         opened."""
         try:
@@ -234,7 +225,7 @@ class GrantStore:
                 if suffix == ".json":
                     log.warning("%s is damaged; it is now %s", path, files.move_aside(path))
 
-    def _path(self, key: GrantKey) -> Path:
+    def _path(self, key: model.GrantKey) -> Path:
         return self._grants / f"{records.id_of(key.issuer, key.resource, key.upstream, key.principal)}.json"
 
 
@@ -252,7 +243,7 @@ class Clients:
         self._folder = folder
         self._seal = seal
 
-    def find(self, issuer: str, redirect_uri: str, upstream: str) -> OAuthClient | None:
+    def find(self, issuer: str, redirect_uri: str, upstream: str) -> model.OAuthClient | None:
         """The client that was registered for this key; None: none, or none that can be read any more."""
         path = self._path(issuer, redirect_uri, upstream)
         try:
@@ -264,11 +255,10 @@ class Clients:
             files.move_aside(path)  # another one is registered
             return None
 
-    def put(self, issuer: str, redirect_uri: str, upstream: str, client: OAuthClient) -> None:
+    def put(self, issuer: str, redirect_uri: str, upstream: str, client: model.OAuthClient) -> None:
         """Keep a client in place of one that is there; durable when this returns."""
-        files.write_file(
-            self._path(issuer, redirect_uri, upstream), records.encode_client(upstream, client, self._seal)
-        )
+        content = records.encode_client(upstream, client, self._seal)
+        files.write_file(self._path(issuer, redirect_uri, upstream), content)
 
     def forget(self, upstream: str, client_id: str = "") -> bool:
         """Forget the clients of an upstream, or only that of this id, whatever it is kept by; True if there was one."""

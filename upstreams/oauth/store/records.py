@@ -100,12 +100,8 @@ def id_of(*parts: str) -> str:
 
 def encode_grant(grant: Grant, seal: KeySeal) -> bytes:
     """The content of the file of `grant`. Raises KeyLocked."""
-    plain = GrantFile(
-        **_copy(grant, _GRANT_FACTS),
-        **asdict(grant.key),
-        client=_facts(grant.client),
-        renewable=grant.refresh_token is not None,
-    )
+    client, renewable = _facts(grant.client), grant.refresh_token is not None
+    plain = GrantFile(**_copy(grant, _GRANT_FACTS), **asdict(grant.key), client=client, renewable=renewable)
     secrets = _Sealed(
         of=_digest(plain),
         access_token=grant.access_token.reveal(),

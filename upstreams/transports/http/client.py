@@ -17,15 +17,8 @@ from typing import Final, Self
 import trio
 from trio.lowlevel import checkpoint
 
+from hub.link import hub_errors
 from hub.link.budget import FREE_BYTES, Account
-from hub.link.hub_errors import (
-    Executed,
-    Overloaded,
-    ResultTooLarge,
-    UpstreamLost,
-    UpstreamProtocolError,
-    UpstreamUnavailable,
-)
 from hub.wire.http.request_head import HeadParser
 from upstreams.session import Credential, RenewedHeaders
 from upstreams.transports.http.request_fields import NOT_LET_IN, RequestFields
@@ -159,7 +152,7 @@ class HttpReply:
             self.__exit__()
             log.info("%s sent more than there is room for (global_buffer_bytes): an answer was dropped", name)
             text = f"{name} has answered, but the hub holds too much to take it; try again in a moment"
-            raise Overloaded(text, upstream=name, executed=Executed.YES)
+            raise hub_errors.Overloaded(text, upstream=name, executed=hub_errors.Executed.YES)
         if more < 0:
             account.give(-more)
         self.held += more
@@ -184,7 +177,7 @@ class HttpReply:
                 self._finish()
         return data
 
-    def _more_than_one(self) -> UpstreamProtocolError:
+    def _more_than_one(self) -> hub_errors.UpstreamProtocolError:
         self.discard()
         return self._client.protocol_error("it sent more than one answer to one request")
 
@@ -192,10 +185,10 @@ class HttpReply:
         self._done = True
         self._client.give_back(self._connection)
 
-    def _too_large(self, limit_bytes: int) -> ResultTooLarge:
+    def _too_large(self, limit_bytes: int) -> hub_errors.ResultTooLarge:
         self.discard()
         text = f"The answer of {self._client.name} has more than {limit_bytes} bytes, which is too large; ask for less"
-        return ResultTooLarge(text, upstream=self._client.name)
+        return hub_errors.ResultTooLarge(text, upstream=self._client.name)
 
 
 @dataclass(eq=False, repr=False)
@@ -275,7 +268,7 @@ class HttpClient:
                     if died.sent:
                         raise self.answer_lost() from None
                     text = f"The connection to {self.name} broke; nothing was sent"
-                    raise UpstreamUnavailable(text, upstream=self.name) from None
+                    raise hub_errors.UpstreamUnavailable(text, upstream=self.name) from None
             except MalformedResponse as error:
                 self.drop(connection)
                 raise self.protocol_error(error) from None
@@ -328,12 +321,12 @@ class HttpClient:
         self._active.discard(connection)
         connection.close()
 
-    def protocol_error(self, why: object) -> UpstreamProtocolError:
-        return UpstreamProtocolError(f"The server {self.name} broke HTTP: {why}", upstream=self.name)
+    def protocol_error(self, why: object) -> hub_errors.UpstreamProtocolError:
+        return hub_errors.UpstreamProtocolError(f"The server {self.name} broke HTTP: {why}", upstream=self.name)
 
-    def answer_lost(self) -> UpstreamLost:
+    def answer_lost(self) -> hub_errors.UpstreamLost:
         text = f"The connection to {self.name} ended before its answer was complete; whether it acted is unknown"
-        return UpstreamLost(text, upstream=self.name)
+        return hub_errors.UpstreamLost(text, upstream=self.name)
 
     # --- one exchange -------------------------------------------------------------------------------------------------
 
@@ -393,8 +386,9 @@ class HttpClient:
                 connection = await connect(self.url, self.tls, within_s=self.connect_s)
             except CannotConnect as error:
                 text = f"The server {self.name} cannot be reached at {self.url.origin}: {error}"
-                raise UpstreamUnavailable(text, upstream=self.name) from None
+                raise hub_errors.UpstreamUnavailable(text, upstream=self.name) from None
             if not self._closed:
                 return connection
             connection.close()
-        raise UpstreamUnavailable(f"The connection to {self.name} was closed; nothing was sent", upstream=self.name)
+        why = f"The connection to {self.name} was closed; nothing was sent"
+        raise hub_errors.UpstreamUnavailable(why, upstream=self.name)

@@ -17,14 +17,8 @@ from typing import Final
 from config.diff import config_key
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
+from hub.link import hub_errors
 from hub.link.budget import Budget
-from hub.link.hub_errors import (
-    HubError,
-    ResultTooLarge,
-    UpstreamProtocolError,
-    UpstreamUnavailable,
-    UpstreamVersionError,
-)
 from hub.wire.declarations import ServerFacts
 from hub.wire.jsonrpc import Reply, encode_request
 from hub.wire.mcp import DISCOVER, MODERN, Era
@@ -64,9 +58,9 @@ async def run_http_session(
         renewed, credential = terms.renewed_headers, terms.credential
         client = HttpClient(name, url, headers, account=account, renewed_headers=renewed, credential=credential)
     except ProxyUnusable as error:
-        raise UpstreamUnavailable(f"{name} cannot be reached: {error}", upstream=name) from None
+        raise hub_errors.UpstreamUnavailable(f"{name} cannot be reached: {error}", upstream=name) from None
     except ValueError as error:
-        raise UpstreamUnavailable(f"{name} is configured wrongly: {error}", upstream=name) from None
+        raise hub_errors.UpstreamUnavailable(f"{name} is configured wrongly: {error}", upstream=name) from None
     try:
         session = await find_session(Poster(client), config, events, memory, terms)
     except BaseException:
@@ -94,7 +88,7 @@ async def find_session(
                 raise
             try:
                 return await SseSession.connect(poster, events, terms)
-            except UpstreamProtocolError:
+            except hub_errors.UpstreamProtocolError:
                 raise error from None
 
     if config.transport == "sse":
@@ -104,12 +98,12 @@ async def find_session(
     if config.era == "modern":
         if (modern := await find_as_modern()) is None:
             text = f'{name} does not speak {MODERN}; remove era = "modern" from its configuration'
-            raise UpstreamVersionError(text, upstream=name)
+            raise hub_errors.UpstreamVersionError(text, upstream=name)
         return modern
     if (remembered := memory.era(key)) in (Era.LEGACY.value, SSE):
         try:
             return await (SseSession if remembered == SSE else LegacyHttp).connect(poster, events, terms)
-        except (UpstreamProtocolError, UpstreamVersionError) as error:
+        except (hub_errors.UpstreamProtocolError, hub_errors.UpstreamVersionError) as error:
             log.info("%s no longer speaks what it spoke before (%s); detecting again", name, error)
             memory.remember_era(key, None)
     found: Found = await find_as_modern() or await find_as_legacy()
@@ -132,10 +126,10 @@ async def discover(poster: Poster, terms: SessionTerms = COMMON) -> ServerFacts 
             if 300 <= error.status < 400 or error.status >= 500:
                 raise
             return error.failure
-        except (UpstreamProtocolError, ResultTooLarge):
+        except (hub_errors.UpstreamProtocolError, hub_errors.ResultTooLarge):
             return None  # a body that is no answer at all: what comes of `initialize` will be told
 
     try:
         return await find_modern(ask)
-    except HubError as error:
+    except hub_errors.HubError as error:
         raise about(error, poster.name) from None

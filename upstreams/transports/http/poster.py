@@ -10,15 +10,7 @@ from urllib.parse import urljoin
 
 import trio
 
-from hub.link.hub_errors import (
-    Executed,
-    HubError,
-    Overloaded,
-    UpstreamDenied,
-    UpstreamProtocolError,
-    UpstreamUnauthorized,
-    UpstreamUnavailable,
-)
+from hub.link import hub_errors
 from hub.link.rates import ReadPace
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Response, decode, encode, is_batch, peek_object
 from upstreams.fetch.model import retry_after_s
@@ -37,7 +29,7 @@ LARGE_BYTES: Final = 1 << 20
 """Bytes of an answer beyond which other tasks have their turn before it is passed on."""
 
 
-class StatusError(UpstreamProtocolError):
+class StatusError(hub_errors.UpstreamProtocolError):
     """An answer with a status that is none of MCP's. The body is not shown: it may hold anything."""
 
     def __init__(self, message: str, *, upstream: str, status: int, failure: Failure | None = None) -> None:
@@ -50,7 +42,7 @@ class StatusError(UpstreamProtocolError):
 class SessionUnknown(StatusError):
     """404: the upstream does not know the session (any more). Nothing was executed."""
 
-    executed = Executed.NO
+    executed = hub_errors.Executed.NO
 
 
 class Poster:
@@ -118,10 +110,8 @@ class Poster:
         """The event stream that `reply` must be. Raises UpstreamProtocolError: it is something else, a web page for
         instance."""
         if reply.content_type != EVENTS:
-            raise self.error(
-                f"{self.name} answered status {reply.status} with a body that is neither JSON nor an event stream; "
-                "is its URL the one of an MCP endpoint?"
-            )
+            why = f"{self.name} answered status {reply.status} with a body that is neither JSON nor an event stream;"
+            raise self.error(f"{why} is its URL the one of an MCP endpoint?")
         return AnswerStream(reply, self.name, self.pace)
 
     async def judge_refusal(self, reply: HttpReply, id: int | None) -> Reply:
@@ -139,19 +129,20 @@ class Poster:
         status = reply.status
         if status == 401:
             text = f"{self.name} needs a sign-in (HTTP 401): set `headers.Authorization` in its configuration"
-            raise UpstreamUnauthorized(text, upstream=self.name)
+            raise hub_errors.UpstreamUnauthorized(text, upstream=self.name)
         if status == 403:
-            raise UpstreamDenied(f"{self.name} refuses access with these credentials (403)", upstream=self.name)
+            why = f"{self.name} refuses access with these credentials (403)"
+            raise hub_errors.UpstreamDenied(why, upstream=self.name)
         if status == 407 and (proxy := self.client.url.proxy) is not None:
             text = f"The server {self.name} cannot be reached at {self.client.url.origin}: {refusal(proxy, status)}"
-            raise UpstreamUnavailable(text, upstream=self.name)
+            raise hub_errors.UpstreamUnavailable(text, upstream=self.name)
         if status in (429, 503) and retry_after_s(reply.headers, MAX_RETRY_AFTER_S) is not None:
             raise self._overload()
         failure = await self._failure(reply, id) if 400 <= status < 500 else None
         if failure is not None and failure[0]:
             return failure[1]
         if status in (429, 503):
-            raise self._overload(Executed.UNKNOWN if status == 503 else Executed.NO)
+            raise self._overload(hub_errors.Executed.UNKNOWN if status == 503 else hub_errors.Executed.NO)
         raise self._status_error(reply, None if failure is None else failure[1])
 
     async def _failure(self, reply: HttpReply, id: int | None) -> tuple[bool, Failure] | None:
@@ -164,7 +155,7 @@ class Poster:
             if "id" not in fields:  # an error need not say to which request
                 body = encode({"id": None, **fields})
             message = decode(body, strict=False)
-        except (HubError, RemoteProtocolError):
+        except (hub_errors.HubError, RemoteProtocolError):
             return None
         if isinstance(message, Response) and isinstance(message.reply, Failure):
             return id is not None and message.id == id, message.reply
@@ -207,17 +198,17 @@ class Poster:
             raise self._overload()
         await trio.sleep_until(self._quiet_until)
 
-    def _overload(self, executed: Executed = Executed.NO) -> Overloaded:
+    def _overload(self, executed: hub_errors.Executed = hub_errors.Executed.NO) -> hub_errors.Overloaded:
         wait_s = max(0.0, self._quiet_until - trio.current_time())
         text = f"{self.name} is overloaded" + (f"; try again in {wait_s:.0f} s" if wait_s else "")
         retry_ms = int(wait_s * 1000) if wait_s else None
-        return Overloaded(text, upstream=self.name, executed=executed, retry_after_ms=retry_ms)
+        return hub_errors.Overloaded(text, upstream=self.name, executed=executed, retry_after_ms=retry_ms)
 
-    def no_response(self) -> UpstreamProtocolError:
+    def no_response(self) -> hub_errors.UpstreamProtocolError:
         return self.error(f"The event stream of {self.name} ended without a response")
 
-    def error(self, text: str) -> UpstreamProtocolError:
-        return UpstreamProtocolError(text, upstream=self.name)
+    def error(self, text: str) -> hub_errors.UpstreamProtocolError:
+        return hub_errors.UpstreamProtocolError(text, upstream=self.name)
 
 
 def field_lines(fields: Iterable[tuple[str, bytes]]) -> bytes:

@@ -13,16 +13,9 @@ from urllib.parse import urljoin
 
 import trio
 
+from hub.link import hub_errors
 from hub.link.budget import FREE_BYTES
 from hub.link.channel import ChannelClosed, OutboxFull
-from hub.link.hub_errors import (
-    HubError,
-    UpstreamLost,
-    UpstreamProtocolError,
-    UpstreamUnauthorized,
-    UpstreamUnavailable,
-    without_frames,
-)
 from hub.link.peer import BadPeer
 from hub.wire.jsonrpc import RemoteProtocolError, Request, RequestId, decode
 from hub.wire.mcp import L1, L2
@@ -56,7 +49,7 @@ class SseChannel:
     poster: Poster
     stream: AnswerStream
     target: str
-    on_refused: Callable[[RequestId, HubError], bool] = lambda id, error: False
+    on_refused: Callable[[RequestId, hub_errors.HubError], bool] = lambda id, error: False
 
     def __post_init__(self) -> None:
         self._queue, self._to_post = trio.open_memory_channel[bytes](inf)
@@ -68,7 +61,7 @@ class SseChannel:
         """Set when something has left the inbox that held too much."""
         self._closed = False
         self.headers = CONTENT
-        self.fault: HubError | None = None
+        self.fault: hub_errors.HubError | None = None
         """The reason why it closed, if there is more to say than that it did."""
 
     def send(self, message: bytes) -> None:
@@ -95,8 +88,8 @@ class SseChannel:
             nursery.start_soon(self._post_all)
             try:
                 await self._read()
-            except HubError as error:
-                self.fault = self.fault or without_frames(error)
+            except hub_errors.HubError as error:
+                self.fault = self.fault or hub_errors.without_frames(error)
             finally:
                 self._closed = True
                 self._inbox.close()
@@ -129,12 +122,12 @@ class SseChannel:
     async def _post(self, message: bytes, accepted: trio.Event) -> None:
         try:
             await self.poster.post_unanswered(self.headers, message, target=self.target)
-        except HubError as error:
+        except hub_errors.HubError as error:
             request = decode(message, strict=False)  # whoever waits for the answer is told that there will be none
-            if not isinstance(request, Request) or not self.on_refused(request.id, without_frames(error)):
+            if not isinstance(request, Request) or not self.on_refused(request.id, hub_errors.without_frames(error)):
                 log.info("%s did not take a message: %s", self.poster.name, error)
-            if isinstance(error, UpstreamUnavailable | UpstreamUnauthorized | SessionUnknown):
-                self.fault = self.fault or without_frames(error)
+            if isinstance(error, hub_errors.UpstreamUnavailable | hub_errors.UpstreamUnauthorized | SessionUnknown):
+                self.fault = self.fault or hub_errors.without_frames(error)
                 self.poster.client.close()
         finally:
             accepted.set()
@@ -170,7 +163,7 @@ class SseSession(PeerSession):
 
     async def run(self, started: Callable[[Session], None]) -> None:
         """Shake hands, and serve until the stream ends. As `run_session`."""
-        failed: HubError | None = None
+        failed: hub_errors.HubError | None = None
         try:
             async with trio.open_nursery() as nursery:
                 self._scope = nursery.cancel_scope
@@ -184,29 +177,30 @@ class SseSession(PeerSession):
                 nursery.cancel_scope.cancel()
         finally:
             self._client.close()
-        raise without_frames(failed or self._why())
+        raise hub_errors.without_frames(failed or self._why())
 
     async def _listen_to_end(self) -> None:
         await self._listen()
         self._scope.cancel()
 
-    async def _shake_hands(self) -> HubError | None:
+    async def _shake_hands(self) -> hub_errors.HubError | None:
         try:
             facts = await initialize(self.peer, self.terms.capabilities)
         except (ChannelClosed, OutboxFull, BadPeer):
             return self._why()
         except RemoteProtocolError as error:
-            return UpstreamProtocolError(f"{self.name} answered initialize with nonsense: {error}", upstream=self.name)
-        except HubError as error:
-            return without_frames(about(error, self.name))
+            text = f"{self.name} answered initialize with nonsense: {error}"
+            return hub_errors.UpstreamProtocolError(text, upstream=self.name)
+        except hub_errors.HubError as error:
+            return hub_errors.without_frames(about(error, self.name))
         self._agreed(facts)
         if facts.version not in (L1, L2):
             self._channel.headers = CONTENT + b"MCP-Protocol-Version: %b\r\n" % facts.version.encode("ascii")
         return None
 
-    def _why(self) -> HubError:
+    def _why(self) -> hub_errors.HubError:
         why = self._fault or "ended its event stream, and the session with it"
-        return self._channel.fault or UpstreamLost(f"{self.name} {why}", upstream=self.name)
+        return self._channel.fault or hub_errors.UpstreamLost(f"{self.name} {why}", upstream=self.name)
 
 
 async def _endpoint(poster: Poster, stream: AnswerStream) -> str:

@@ -100,12 +100,8 @@ class StandingStream:
                 if reply.status == 200 and reply.content_type == EVENTS:
                     await self._read_stream(reply)
                     return True
-            if (
-                self._stream is not None
-                and server_session.id is not None
-                and reply.status in range(400, 500)
-                and reply.status not in (405, 429)
-            ):
+            has_forgotten = reply.status in range(400, 500) and reply.status not in (405, 429)
+            if has_forgotten and self._stream is not None and server_session.id is not None:
                 await self.renew(server_session)
                 return True
             return reply.status >= 500 or reply.status == 429

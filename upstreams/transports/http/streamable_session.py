@@ -14,16 +14,7 @@ from typing import Final
 import trio
 from msgspec import Raw
 
-from hub.link.hub_errors import (
-    DeadlineExceeded,
-    HubError,
-    Overloaded,
-    UpstreamLost,
-    UpstreamProtocolError,
-    UpstreamUnauthorized,
-    UpstreamUnavailable,
-    without_frames,
-)
+from hub.link import hub_errors
 from hub.link.interface import Exchange, Operation, Program
 from hub.wire.jsonrpc import Notification, Reply, Request
 from hub.wire.mcp import COMPLETE, DISCOVER, LIST_METHOD, MESSAGE, PING, PROGRESS, PROMPTS_GET, RESOURCES_READ, Kind
@@ -64,7 +55,7 @@ class StreamableSession(SessionFrame):
         """Takes an id never used before in this session; also the progress token of the request."""
         self._nursery: trio.Nursery | None = None
         self._ended = trio.Event()
-        self._end: HubError | None = None
+        self._end: hub_errors.HubError | None = None
         self._faults = 0
         """Calls in a row that were answered with something that is no answer."""
         self._checking = False
@@ -95,13 +86,13 @@ class StreamableSession(SessionFrame):
         except trio.Cancelled:
             self.withdraw(id, "The caller has cancelled")
             raise
-        except UpstreamUnavailable as error:
+        except hub_errors.UpstreamUnavailable as error:
             self.end(error)
             raise
-        except UpstreamUnauthorized as error:
+        except hub_errors.UpstreamUnauthorized as error:
             self._suspect(error)
             raise
-        except UpstreamProtocolError as error:
+        except hub_errors.UpstreamProtocolError as error:
             self._faults += 1
             if self._faults >= MAX_FAULTS:  # later sessions come at growing intervals
                 self.give_up(f"{MAX_FAULTS} calls in a row failed; the last: {error}")
@@ -111,7 +102,8 @@ class StreamableSession(SessionFrame):
         self.withdraw(id, "The time is up")
         if self.silent_s is not None:
             self.give_up("it answers neither pings nor calls")
-        raise DeadlineExceeded(f"{self.name} did not answer in time; whether it acted is unknown", upstream=self.name)
+        text = f"{self.name} did not answer in time; whether it acted is unknown"
+        raise hub_errors.DeadlineExceeded(text, upstream=self.name)
 
     async def request(self, method: str, params: dict[str, Raw]) -> Reply:
         """A request of the hub's own. Deadlines are the caller's. Raises HubError: as `call`. Cancellation: as
@@ -123,15 +115,15 @@ class StreamableSession(SessionFrame):
         except trio.Cancelled:
             self.withdraw(id, "No longer needed")
             raise
-        except UpstreamUnavailable as error:
+        except hub_errors.UpstreamUnavailable as error:
             self.end(error)
             raise
 
-    def _suspect(self, error: UpstreamUnauthorized) -> None:
+    def _suspect(self, error: hub_errors.UpstreamUnauthorized) -> None:
         """A call was refused for its credentials: find out whether all calls are, so that it shows. Access
         that is denied to somebody who is known (403) says nothing of other calls."""
         due = trio.current_time() >= self._suspected_at + SWEEP_S
-        if due and error.kind == UpstreamUnauthorized.kind and self._nursery is not None:
+        if due and error.kind == hub_errors.UpstreamUnauthorized.kind and self._nursery is not None:
             self._suspected_at = trio.current_time()
             self._nursery.start_soon(self.check)
 
@@ -142,7 +134,7 @@ class StreamableSession(SessionFrame):
         self._checking = True
         try:
             await self.probe()
-        except (UpstreamUnavailable, UpstreamUnauthorized) as error:
+        except (hub_errors.UpstreamUnavailable, hub_errors.UpstreamUnauthorized) as error:
             self.end(error)
         finally:
             self._checking = False
@@ -150,12 +142,14 @@ class StreamableSession(SessionFrame):
     async def probe(self) -> None:
         """Ask something that a server of any use answers; end the session if it says that it has none. Raises
         UpstreamUnavailable, UpstreamUnauthorized: there is no way to it."""
-        with suppress(UpstreamProtocolError, UpstreamLost, Overloaded), trio.move_on_after(PROBE_S):
+        harmless = hub_errors.UpstreamProtocolError, hub_errors.UpstreamLost, hub_errors.Overloaded
+        with suppress(*harmless), trio.move_on_after(PROBE_S):
             await self.request(DISCOVER, {})
 
     async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
         """Refuse: a legacy server says all of that on its standing stream."""
-        raise UpstreamUnavailable(f"{self.name} speaks a revision without such subscriptions", upstream=self.name)
+        text = f"{self.name} speaks a revision without such subscriptions"
+        raise hub_errors.UpstreamUnavailable(text, upstream=self.name)
 
     async def send(
         self, id: int, method: str, params: dict[str, Raw], on_message: Callable[[Request | Notification], None]
@@ -212,7 +206,7 @@ class StreamableSession(SessionFrame):
             await self.finish()
             self.poster.client.close(abort=not ended)
         assert self._end is not None, "a session that attends no longer has ended"
-        raise without_frames(self._end)
+        raise hub_errors.without_frames(self._end)
 
     async def prepare(self, nursery: trio.Nursery) -> None:
         """Start what belongs to the session besides calls."""
@@ -220,10 +214,10 @@ class StreamableSession(SessionFrame):
     async def finish(self) -> None:
         """Say goodbye, within `GOODBYE_S`."""
 
-    def end(self, error: HubError) -> None:
+    def end(self, error: hub_errors.HubError) -> None:
         """The session is of no use any more: `run` raises `error`."""
         if self._end is None:
-            self._end = without_frames(error)
+            self._end = hub_errors.without_frames(error)
             self._ended.set()
             self.events.ended()
 
@@ -234,4 +228,4 @@ class StreamableSession(SessionFrame):
 
     def give_up(self, why: str) -> None:
         """End the session: `why` says what happened."""
-        self.end(UpstreamLost(f"The session with {self.name} ended: {why}", upstream=self.name))
+        self.end(hub_errors.UpstreamLost(f"The session with {self.name} ended: {why}", upstream=self.name))
