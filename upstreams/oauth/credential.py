@@ -267,15 +267,11 @@ class UpstreamCredential(CredentialState):
             upstream = self.account.upstream
             moved_to = await (await self._load()).find_new_issuer(issuer, self.challenge)
             if moved_to:
-                text = (
-                    f"{upstream} now names {moved_to} as its authorization server; until now it was {issuer}. "
-                    f"If you expect that, run {model.sign_in_command(upstream)} in a terminal."
-                )
+                text = f"{upstream} now names {moved_to} as its authorization server; until now it was {issuer}."
+                text += f" If you expect that, run {model.sign_in_command(upstream)} in a terminal."
             else:
-                text = (
-                    f"{upstream} refuses (401) the token that {issuer} has just given for it; perhaps it is for "
-                    f"another audience. Nothing is tried for {HOLD_S:g} s."
-                )
+                text = f"{upstream} refuses (401) the token that {issuer} has just given for it;"
+                text += f" perhaps it is for another audience. Nothing is tried for {HOLD_S:g} s."
             self.hold(text, has_moved=bool(moved_to))
 
     async def _renew(self, *, refused: str = "", scope: str = "") -> None:

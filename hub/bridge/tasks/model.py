@@ -202,11 +202,8 @@ def status_and_outcome(reply: Reply) -> tuple[str, dict[str, Any]]:
 def loss_of(id: str, ticket: "TaskTicket") -> dict[str, Any]:
     """The state of a task that ended with its session."""
     text = f"{ticket.upstream} was restarted, and the task ended with it; whether it acted is unknown"
-    error = {
-        "code": mcp.INTERNAL_ERROR,
-        "message": text,
-        "data": {"hub": mcp.UPSTREAM_LOST, "upstream": ticket.upstream},
-    }
+    facts = {"hub": mcp.UPSTREAM_LOST, "upstream": ticket.upstream}
+    error = {"code": mcp.INTERNAL_ERROR, "message": text, "data": facts}
     about = {"createdAt": ticket.created, "lastUpdatedAt": ticket.created, "ttlMs": None}
     return {"taskId": id, "status": FAILED, "statusMessage": text, **about, "error": error}
 
