@@ -145,9 +145,7 @@ def _add_removal(found: HostRemovals, server: Server, machine: Machine) -> bool:
     """Add the change that takes one server out of its host; False: its entry is another one by now."""
     place, key, root = server.place, server.key, server.place.kept.root
     was = next((each for each in found.writes if not each.command and is_same_file(each.path, place.path)), None)
-    if was and (root, key) in (
-        (each.root, each.key) for each in was.originals
-    ):  # another host's link leads to this file
+    if was and (root, key) in ((each.root, each.key) for each in was.originals):  # another host links this file
         return True
     text = was.after if was else text_at(place.path)
     if is_changed(server, text):

@@ -5,7 +5,7 @@
     modern, without the extension   absorbed, as a call that may park       absorbed; questions end the request
     modern, with it                 converted                               relayed
 
-Absorbed tasks are awaited by `waiting`, the others polled by hosts through `task_handles`. Only tools that can be
+Absorbed tasks are awaited by `waiting`, the others polled by hosts through `polled_tasks`. Only tools that can be
 called in no other way are called as tasks of 2025-11-25; upstreams of the extension decide for themselves.
 """
 
