@@ -10,7 +10,6 @@ import json
 import re
 import socket
 import sys
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -217,6 +216,8 @@ def _arguments(ask: Ask, name: str, given: Sequence[str]) -> Iterator[tuple[str,
 
 def _registries() -> Iterator[tuple[str, str]]:
     """The registries of the user's own file, and the official one."""
+    import tomllib
+
     from config.hub_paths import config_file
     from config.settings import OFFICIAL
 
