@@ -21,17 +21,8 @@ from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import EditError
 from config.files import read_file, refuse_place, remove_file, replace_file
+from config.hosts import hub_entries
 from config.hosts.facts import Place
-from config.hosts.hub_entries import (
-    KEY,
-    Record,
-    Records,
-    facts_of_first,
-    our_entries,
-    with_entries,
-    with_facts,
-    without_entries,
-)
 from config.hosts.originals import Original, as_before, of_host, out_again, restore
 
 Did = Literal["added", "updated", "unchanged", "removed", "restored", "absent", "refused"]
@@ -46,7 +37,7 @@ class Plan(Struct, frozen=True):
     before: bytes | None = None
     after: bytes | None = None
     """The new content; None removes the file."""
-    records: Mapping[str, Record | None] = {}
+    records: Mapping[str, hub_entries.Record | None] = {}
     """The records to keep from now on, by entry; None: to forget."""
     foreign: tuple[str, ...] = ()
     """Entries that have a name of ours and are not ours, so they stay."""
@@ -73,7 +64,7 @@ class Plan(Struct, frozen=True):
 def plan_entries(
     place: Place,
     wanted: Mapping[str, dict[str, Any]],
-    records: Records,
+    records: hub_entries.Records,
     program: str | None = None,
     originals: Sequence[Original] = (),
 ) -> Plan:
@@ -84,10 +75,10 @@ def plan_entries(
     try:
         text = place.host.skeleton.lstrip() if before is None else _decode(before)
         existing = serverfile.entries(place.kept, text)
-        ours = our_entries(place, existing, records)
+        ours = hub_entries.our_entries(place, existing, records)
         foreign = tuple(key for key in wanted if key in existing and key not in ours)
-        if KEY in foreign:
-            raise EditRefused(f'it has an entry "{KEY}" that does not start hubd; give it another name')
+        if hub_entries.KEY in foreign:
+            raise EditRefused(f'it has an entry "{hub_entries.KEY}" that does not start hubd; give it another name')
         ins = {key: entry for key, entry in wanted.items() if key not in foreign and existing.get(key) != entry}
         outs = [key for key in ours if key in ins or key not in wanted]
         if not ins and not outs:
@@ -99,14 +90,14 @@ def plan_entries(
             originals = ()
         whole = as_before(text, originals)
         gone = {key: ours[key] for key in outs}
-        base, made = without_entries(place, text if whole is None else whole, gone, ours.values())
+        base, made = hub_entries.without_entries(place, text if whole is None else whole, gone, ours.values())
         if whole is None and (whole := as_before(base, originals)) is not None:  # without our entries it is as it was
             base = whole
         if not ours:
-            made = facts_of_first(place, base, is_new=before is None)
-        base, added = with_entries(place, base, ins, made)
+            made = hub_entries.facts_of_first(place, base, is_new=before is None)
+        base, added = hub_entries.with_entries(place, base, ins, made)
         after, again = out_again(base, () if whole is None else originals)
-        known = {key: with_facts(record, made) for key, record in ours.items() if key not in outs}
+        known = {key: hub_entries.with_facts(record, made) for key, record in ours.items() if key not in outs}
         new = {**dict.fromkeys(outs), **known, **added}
         return structs.replace(plan, after=after.encode(), records=new, originals=tuple(again))
     except EditRefused as refused:
@@ -115,7 +106,7 @@ def plan_entries(
 
 def plan_uninstall(
     place: Place,
-    records: Records,
+    records: hub_entries.Records,
     program: str | None = None,
     originals: Sequence[Original] = (),
     *,
@@ -134,16 +125,16 @@ def plan_uninstall(
     try:
         text = _decode(before)
         existing = serverfile.entries(place.kept, text)
-        ours = our_entries(place, existing, records)
-        if not ours and KEY in existing:
-            raise EditRefused(f'its entry "{KEY}" does not start hubd, so it is left alone')
+        ours = hub_entries.our_entries(place, existing, records)
+        if not ours and hub_entries.KEY in existing:
+            raise EditRefused(f'its entry "{hub_entries.KEY}" does not start hubd, so it is left alone')
         if not ours:
             return plan_restore(place, originals if restore else ())
         plan = Plan(place, "removed", before=before, after=before, records=dict.fromkeys(ours))
         if program is not None and not any(record is not None and record.new for record in ours.values()):
             return _by_program(plan, {}, list(ours), program)
         whole = as_before(text, originals)
-        base, made = without_entries(place, text if whole is None else whole, ours, ours.values())
+        base, made = hub_entries.without_entries(place, text if whole is None else whole, ours, ours.values())
         whole = as_before(base, originals) if whole is None else base
         plan, after = _with_originals(plan, base, whole, originals, of_host(place, originals) if restore else ())
         if made.made_file and after.strip() in ("", "{}", place.host.skeleton.strip()):
@@ -200,7 +191,7 @@ def _by_program(plan: Plan, ins: Mapping[str, dict[str, Any]], outs: Sequence[st
     place = plan.place
     commands: list[tuple[str, ...]] = [(program, "mcp", "remove", "-s", "user", key) for key in outs]
     commands += [(program, "mcp", "add-json", "-s", "user", key, json.dumps(entry)) for key, entry in ins.items()]
-    added = {key: Record(host=place.host.id, entry=entry) for key, entry in ins.items()}
+    added = {key: hub_entries.Record(host=place.host.id, entry=entry) for key, entry in ins.items()}
     return structs.replace(plan, program=tuple(commands), records={**dict.fromkeys(outs), **added})
 
 
@@ -214,7 +205,9 @@ def _decode(data: bytes) -> str:
 # --- deeds ------------------------------------------------------------------------------------------------------------
 
 
-def carry_out(plan: Plan, records: Records, *, now: datetime, backups: Path, environ: Mapping[str, str]) -> Path | None:
+def carry_out(
+    plan: Plan, records: hub_entries.Records, *, now: datetime, backups: Path, environ: Mapping[str, str]
+) -> Path | None:
     """Do what was planned, and remember it; the backup, if one was made.
 
     Raises:

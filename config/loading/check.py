@@ -13,15 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 from msgspec import Struct
 
 from config.environment.passing import mistakes
-from config.loading.check_http_access import (
-    SCOPE,
-    is_loopback,
-    is_plain,
-    problems_of_access,
-    split_plain,
-    split_url,
-    warnings_of_access,
-)
+from config.loading import check_http_access
 from config.loading.check_profiles import problems_of_profiles, problems_of_renames
 from config.loading.check_sharing import problems_of_sharing, warnings_of_sharing
 from config.loading.safe_reading import Problem
@@ -61,7 +53,7 @@ def problems_of_hub(config: HubConfig) -> Iterator[Problem]:
     except Problem as problem:
         yield problem
     else:
-        yield from problems_of_access(config, is_open=not is_loopback(host))
+        yield from check_http_access.problems_of_access(config, is_open=not check_http_access.is_loopback(host))
     yield from problems_of_bounds(config)
     yield from problems_of_oauth_in_hub(config.oauth)
     yield from problems_of_profiles(config.profiles, config.name_budget)
@@ -84,7 +76,7 @@ def problems_of_bounds(values: Struct) -> Iterator[Problem]:
 def warnings_of_hub(config: HubConfig) -> Iterator[Problem]:
     """Warnings about the hub's own settings."""
     yield from warnings_of_sharing(config)
-    yield from warnings_of_access(config)
+    yield from check_http_access.warnings_of_access(config)
 
 
 def split_listen(listen: str) -> tuple[str, int]:
@@ -192,11 +184,11 @@ def _check_url(upstream: UpstreamConfig, url: str) -> Iterator[Problem]:
     problem = Problem(("url",), 'expected an address such as "https://example.com/mcp"')
     begins_later = url.startswith("\0") and references_in(url)  # what it is then is checked when it is known
     url = "https://x/" if begins_later else blank_references(url)
-    parts = split_url(url)
+    parts = check_http_access.split_url(url)
     if parts is None:
         yield problem
         return
-    if parts.scheme not in ("http", "https") or not parts.hostname or not is_plain(url):
+    if parts.scheme not in ("http", "https") or not parts.hostname or not check_http_access.is_plain(url):
         yield problem
     if parts.username is not None or parts.password is not None:
         yield Problem(("url",), "holds a user name or password; send it in `headers` as Authorization")
@@ -220,7 +212,7 @@ def problems_of_oauth(upstream: UpstreamConfig) -> Iterator[Problem]:
     yield from _problems_of_texts(oauth)
     yield from _problems_of_client(oauth)
     for name in ("scopes", "max_scopes"):
-        if not all(map(SCOPE.fullmatch, getattr(oauth, name))):
+        if not all(map(check_http_access.SCOPE.fullmatch, getattr(oauth, name))):
             text = "holds what is no scope: visible ASCII without quotes, backslashes or spaces; write one for each"
             yield Problem(("oauth", name), text)
     if why := problem_of(oauth.max_scopes):
@@ -309,7 +301,7 @@ _ADDRESS: Final = "expected an address such as https://example.com/path, without
 
 def _is_address(url: str) -> bool:
     """True if it is a URL that the hub may use."""
-    parts = split_plain(url)
+    parts = check_http_access.split_plain(url)
     if parts is None or len(url) > MAX_TEXT or "\\" in url or "#" in url:
         return False
     with suppress(ValueError):
@@ -334,7 +326,7 @@ def problems_of_registries(registries: Mapping[str, RegistryConfig]) -> Iterator
 
 def flaw_of_registry(url: str) -> str:
     """The reason why no registry can be asked at `url`; "": one can."""
-    parts = split_plain(url)
+    parts = check_http_access.split_plain(url)
     if parts is None or set(url) & set("\\?#") or parts.scheme not in ("http", "https"):
         return f"expected an address such as {OFFICIAL_URL}, without user name, query or spaces"
     if parts.scheme == "http" and parts.hostname not in LOOPBACK:

@@ -22,15 +22,8 @@ from config.errors import EditError
 from config.files import lock_edits, replace_private
 from config.hub_paths import secrets_path
 from config.references import NAME_RULE, NUL, is_name
+from config.secrets import state_file
 from config.secrets.keyring import KeyringRefused, NoKeyring, SystemKeyring, system_keyring
-from config.secrets.state_file import (
-    MAX_FILE_BYTES,
-    MAX_VALUE_BYTES,
-    SECRETS,
-    KeptSecret,
-    StateUnreadable,
-    read_secrets,
-)
 
 Place = Literal["keyring", "file"]
 
@@ -78,8 +71,8 @@ class SecretStore:
             SecretUnavailable: there is none, or it cannot be read now.
         """
         try:
-            kept = read_secrets(self.path).get(name)
-        except StateUnreadable as error:
+            kept = state_file.read_secrets(self.path).get(name)
+        except state_file.StateUnreadable as error:
             raise SecretUnavailable(str(error)) from None
         if kept is None:
             raise SecretUnavailable(f"there is no secret {name}: run `hubd secret set {name}`")
@@ -126,7 +119,7 @@ class SecretStore:
             value = None
         return (lambda: None) if value is None else partial(self._give_to_keyring, name, value)
 
-    def _note(self, name: str, value: str, stored: Stored) -> KeptSecret | None:
+    def _note(self, name: str, value: str, stored: Stored) -> state_file.KeptSecret | None:
         """Note in the file where a secret is kept; the note before. Raises EditError: the file cannot be used."""
         with lock_edits(self.path.parent):
             known = self._read()
@@ -134,7 +127,9 @@ class SecretStore:
             if stored.place == "file" and before is not None and before.value == value:
                 return before
             in_keyring = stored.place == "keyring"
-            kept = KeptSecret(version=secrets.token_hex(8), value=None if in_keyring else value, keyring=in_keyring)
+            kept = state_file.KeptSecret(
+                version=secrets.token_hex(8), value=None if in_keyring else value, keyring=in_keyring
+            )
             self._write({**known, name: kept})
         return before
 
@@ -166,16 +161,18 @@ class SecretStore:
             return f"the keyring may still have the secret {name}: {error}"
         return ""
 
-    def _read(self) -> dict[str, KeptSecret]:
+    def _read(self) -> dict[str, state_file.KeptSecret]:
         try:
-            return read_secrets(self.path)
-        except StateUnreadable as error:
+            return state_file.read_secrets(self.path)
+        except state_file.StateUnreadable as error:
             raise EditError(str(error)) from None
 
-    def _write(self, known: dict[str, KeptSecret]) -> None:
-        data = SECRETS.encode(known)
-        if len(data) > MAX_FILE_BYTES:
-            raise EditError(f"{self.path}: all secrets together are larger than {MAX_FILE_BYTES >> 20} MB; remove some")
+    def _write(self, known: dict[str, state_file.KeptSecret]) -> None:
+        data = state_file.SECRETS.encode(known)
+        if len(data) > state_file.MAX_FILE_BYTES:
+            raise EditError(
+                f"{self.path}: all secrets together are larger than {state_file.MAX_FILE_BYTES >> 20} MB; remove some"
+            )
         try:
             replace_private(self.path, data)
         except OSError as error:
@@ -199,5 +196,5 @@ def _refuse(name: str, value: str) -> None:
         raise EditError("the secret is empty; nothing was kept")
     if NUL in value:
         raise EditError("the secret holds a NUL character, which no program can be given")
-    if size > MAX_VALUE_BYTES:
-        raise EditError(f"the secret is larger than {MAX_VALUE_BYTES >> 10} KB")
+    if size > state_file.MAX_VALUE_BYTES:
+        raise EditError(f"the secret is larger than {state_file.MAX_VALUE_BYTES >> 10} KB")

@@ -18,19 +18,7 @@ from config.errors import Diagnostic, EditError
 from config.files import lock_edits
 from config.hub_paths import state_dir
 from config.saved_state import Memory
-from hub.cli.checks import daemons, environment, hosts, servers, stores
-from hub.cli.checks.evidence import (
-    Examined,
-    Finding,
-    InstallHub,
-    KeepVariables,
-    RecordShell,
-    Restrict,
-    WriteCommand,
-    examine,
-    join_few,
-    unreadable,
-)
+from hub.cli.checks import daemons, environment, evidence, hosts, servers, stores
 from hub.cli.checks.judge_token import findings_on
 from hub.cli.configuration.saving import reload_hub, save
 from hub.cli.configuration.shell_variables import keep_of_hub
@@ -66,13 +54,13 @@ def add_commands(commands: Any) -> None:
     add_config(doctor)
 
 
-def _show(found: list[Finding], options: Desk) -> int:
+def _show(found: list[evidence.Finding], options: Desk) -> int:
     objects = [msgspec.to_builtins(finding.as_object()) for finding in found]
     options.output.answer(objects, lambda: findings_blocks(found))
     return EX_FAILED if any(finding.level != "note" for finding in found) else EX_OK
 
 
-def findings_blocks(found: Sequence[Finding]) -> list[Block]:
+def findings_blocks(found: Sequence[evidence.Finding]) -> list[Block]:
     """The findings, then how many there are of each level, and how many `hubd doctor --fix` would mend."""
     if not found:
         return [paint(NOTHING, "good")]
@@ -101,13 +89,13 @@ def _doctor(options: Desk) -> int:
     return _show(found, options)
 
 
-def _look(options: Desk) -> Examined:
+def _look(options: Desk) -> evidence.Examined:
     status, hangs = None, ""
     try:
         status = _status()
     except HubHangs as error:
         hangs = str(error)
-    known = Examined(
+    known = evidence.Examined(
         machine=options.machine,
         version=HUBD_VERSION,
         status=status,
@@ -119,7 +107,7 @@ def _look(options: Desk) -> Examined:
     )
     state = Path(directories.state_dir())
     remembered = LastConnected(Memory(state / "memory.json"), lambda: now().timestamp())
-    return examine(known, state, options.config, lambda upstream: remembered.ago_s(upstream) is not None)
+    return evidence.examine(known, state, options.config, lambda upstream: remembered.ago_s(upstream) is not None)
 
 
 def _sign_in_trials() -> Mapping[str, SignInTrial]:
@@ -167,25 +155,25 @@ def texts_of_unresolved(here: Sequence[Diagnostic], hub: Mapping[str, str]) -> I
         yield f"the running hub has {name} unresolved: {why}"
 
 
-def repair(found: Sequence[Finding], options: Desk) -> bool:
+def repair(found: Sequence[evidence.Finding], options: Desk) -> bool:
     """Do the repairs of these findings; whether there were any. A repair that fails is said, and the next is done.
     Raises ConfigError: the configuration that is to be changed cannot be read."""
     output = Output(json=options.json)  # never ended: programs get the findings alone
     repairs = [finding.repair for finding in found if finding.repair is not None]
-    _write_commands([each for each in repairs if isinstance(each, WriteCommand)], options, output)
+    _write_commands([each for each in repairs if isinstance(each, evidence.WriteCommand)], options, output)
     for each in dict.fromkeys(repairs):
-        if isinstance(each, Restrict):
+        if isinstance(each, evidence.Restrict):
             _restrict(each, output)
-        elif isinstance(each, InstallHub):
+        elif isinstance(each, evidence.InstallHub):
             _run(["install", "--yes", *(["--http"] if each.by_url else []), each.host], output)
-        elif isinstance(each, KeepVariables):
+        elif isinstance(each, evidence.KeepVariables):
             keep_of_hub(options.config, output)
-        elif isinstance(each, RecordShell):
+        elif isinstance(each, evidence.RecordShell):
             _run(["env", "capture", *(["--config", str(options.config)] if options.config else [])], output)
     return bool(repairs)
 
 
-def _write_commands(wanted: Sequence[WriteCommand], options: Desk, output: Output) -> None:
+def _write_commands(wanted: Sequence[evidence.WriteCommand], options: Desk, output: Output) -> None:
     changed: dict[Path, None] = {}
     written = []
     for name, command in ((name, each.command) for each in wanted for name in each.servers):
@@ -204,7 +192,7 @@ def _write_commands(wanted: Sequence[WriteCommand], options: Desk, output: Outpu
     reload_hub(list(changed), output, written)
 
 
-def _restrict(wanted: Restrict, output: Output) -> None:
+def _restrict(wanted: evidence.Restrict, output: Output) -> None:
     try:
         os.chmod(wanted.path, wanted.mode)
     except OSError as error:
@@ -229,7 +217,7 @@ def _run(words: Sequence[str], output: Output) -> None:
 
 # --- all checks -------------------------------------------------------------------------------------------------------
 
-CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
+CHECKS: Final[tuple[Callable[[evidence.Examined], Iterator[evidence.Finding]], ...]] = (
     servers.configuration,
     servers.same_server_twice,
     servers.commands,
@@ -260,29 +248,29 @@ CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
 )
 
 
-def findings(examined: Examined, *, strict: bool = False) -> list[Finding]:
+def findings(examined: evidence.Examined, *, strict: bool = False) -> list[evidence.Finding]:
     """The findings of all checks, the worst first. A failed server is left out if another check found the cause.
 
     `strict`: with advice on what works.
     """
-    found: list[Finding] = []
+    found: list[evidence.Finding] = []
     for check in (*CHECKS, *([servers.packages_to_pin] if strict else [])):
         try:
             found.extend(check(examined))
         except OSError as error:  # a file that may not be read; the other checks go on
-            found.append(unreadable(error.filename or check.__name__, error.strerror or str(error)))
+            found.append(evidence.unreadable(error.filename or check.__name__, error.strerror or str(error)))
     causes = (each.names for each in found if each.level == "problem" and each.check != "upstream")
     explained = {name for names in causes for name in names}
     found = [rest for each in found if (rest := _without_explained(each, explained)) is not None]
     return sorted(found, key=lambda finding: ("problem", "warning", "note").index(finding.level))
 
 
-def _without_explained(finding: Finding, explained: set[str]) -> Finding | None:
+def _without_explained(finding: evidence.Finding, explained: set[str]) -> evidence.Finding | None:
     """A finding without the servers whose cause another one tells; None: nothing is left of it."""
     if finding.check != "upstream" or explained.isdisjoint(finding.names):
         return finding
     rest = [name for name in finding.names if name not in explained]
     if not rest:
         return None
-    what = f"{join_few(rest)}: {finding.what.rpartition(': ')[2]}"
+    what = f"{evidence.join_few(rest)}: {finding.what.rpartition(': ')[2]}"
     return structs.replace(finding, what=what, names=tuple(rest))

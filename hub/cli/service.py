@@ -14,23 +14,10 @@ from config.errors import ConfigError
 from config.hub_paths import runtime_dir
 from config.loading.assemble import load_all
 from config.loading.safe_reading import MAX_OWN_BYTES, read_plain
+from hub.cli import service_manager
 from hub.cli.configuration.environment import record_shell
 from hub.cli.desk import EX_FAILED, EX_USAGE, Desk, Output, client, now, own_command
 from hub.cli.parser import add
-from hub.cli.service_manager import (
-    PASSED,
-    RELOAD,
-    Service,
-    ServiceError,
-    call,
-    out_of_reach,
-    refusal,
-    remove,
-    states,
-    system_service,
-    user_service,
-    write,
-)
 from hub.control.errors import HubNotRunning
 
 _MEMBERS: Final = """\
@@ -64,8 +51,12 @@ def _help(options: Desk) -> int:
     return EX_USAGE
 
 
-def _service(options: Desk) -> Service:
-    return system_service(own_command()) if options.system else user_service(own_command(), os.environ)
+def _service(options: Desk) -> service_manager.Service:
+    return (
+        service_manager.system_service(own_command())
+        if options.system
+        else service_manager.user_service(own_command(), os.environ)
+    )
 
 
 # --- install ----------------------------------------------------------------------------------------------------------
@@ -78,9 +69,9 @@ def _install(options: Desk) -> int:
         if options.show:
             _show(service, output)
             return EX_OK
-        if options.system and (reason := out_of_reach(own_command())):
+        if options.system and (reason := service_manager.out_of_reach(own_command())):
             return output.fail(EX_FAILED, f"{reason}; nothing was changed")
-        if reason := refusal(service):
+        if reason := service_manager.refusal(service):
             _show(service, output)
             return output.fail(
                 EX_FAILED,
@@ -88,27 +79,27 @@ def _install(options: Desk) -> int:
                 "that you have, or start `hubd serve` yourself. `hubd connect` starts the hub without any service",
             )
         return _place(service, options)
-    except ServiceError as error:
+    except service_manager.ServiceError as error:
         return output.fail(EX_FAILED, str(error))
 
 
-def _place(service: Service, options: Desk) -> int:
+def _place(service: service_manager.Service, options: Desk) -> int:
     output = options.output
     if not options.system:
         record_shell(None, output)
-    changed = write(service, now())
+    changed = service_manager.write(service, now())
     for path in service.files:
         did = "written" if path in changed else "unchanged"
         output.append("files", {"file": str(path), "did": did})
         output.say(f"{did.ljust(9)} {path}")
-    for arguments in (RELOAD, ("enable", *service.units)):
-        call(service, arguments)
+    for arguments in (service_manager.RELOAD, ("enable", *service.units)):
+        service_manager.call(service, arguments)
     output.set(enabled=True, started=False)
     output.say("enabled: the hub starts " + ("with the machine" if options.system else "when you log in"))
     if options.now:
         with _nobody_starts_a_hub(options.system, output):
             for arguments in service.start:
-                call(service, arguments)
+                service_manager.call(service, arguments)
         output.set(started=True)
         output.say("started: `hubd service status` shows it")
     else:
@@ -147,7 +138,7 @@ def _concern(system: bool) -> str | None:
     path, variables = Path(directory, "hubd.toml"), Path(directory, "hubd.env")
     if system and not path.exists():
         return f"write {path}; without it the service ends with exit code 78"
-    passed = ("HOME", "USER", "LOGNAME", "SHELL", "PATH", *PASSED)
+    passed = ("HOME", "USER", "LOGNAME", "SHELL", "PATH", *service_manager.PASSED)
     known = {name: value for name, value in os.environ.items() if name in passed}
     try:
         load_all(path if system else None, known)
@@ -159,7 +150,7 @@ def _concern(system: bool) -> str | None:
     return None
 
 
-def _show(service: Service, output: Output) -> None:
+def _show(service: service_manager.Service, output: Output) -> None:
     output.set(files=[{"file": str(path), "did": "shown", "text": text} for path, text in service.files.items()])
     output.say("\n".join(f"# --- {path}\n{text}" for path, text in service.files.items()))
 
@@ -175,15 +166,15 @@ def _uninstall(options: Desk) -> int:
         if not any(path.exists() for path in service.files):
             output.say("there is nothing to uninstall")
             return EX_OK
-        reason = refusal(service)
+        reason = service_manager.refusal(service)
         if not reason:
-            call(service, ("disable", "--now", *reversed(service.units)))
-        for path in remove(service, now()):
+            service_manager.call(service, ("disable", "--now", *reversed(service.units)))
+        for path in service_manager.remove(service, now()):
             output.append("files", {"file": str(path), "did": "removed"})
             output.say(f"removed {path}")
         if not reason:
-            call(service, RELOAD)
-    except ServiceError as error:
+            service_manager.call(service, service_manager.RELOAD)
+    except service_manager.ServiceError as error:
         return output.fail(EX_FAILED, str(error))
     if reason:
         output.note(f"{reason}; a service that still runs was not stopped")
@@ -194,9 +185,9 @@ def _uninstall(options: Desk) -> int:
 def _status(options: Desk) -> int:
     output = options.output
     service = _service(options)
-    reason = refusal(service)
+    reason = service_manager.refusal(service)
     files = {str(path): _condition(path, text) for path, text in service.files.items()}
-    units = {} if reason else states(service)
+    units = {} if reason else service_manager.states(service)
     active = [unit for unit, state in units.items() if state.get("ActiveState") in ("active", "reloading")]
     output.set(files=files, units=units, manager=reason or "reachable")
     for name, condition in files.items():

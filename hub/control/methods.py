@@ -11,17 +11,8 @@ from msgspec import Struct, convert
 
 from cache.statistics import CacheStatistics
 from config.show.effective import ShownEnvironment
+from hub.control import sign_ins
 from hub.control.answers import Cleared, Logs, Reloaded, Status, ToolUses
-from hub.control.sign_ins import (
-    SignedOut,
-    SignIn,
-    SignInAccounts,
-    SignInAddress,
-    SignInOutcome,
-    SignInStep,
-    SignInTrials,
-    SignOut,
-)
 
 ANSWER_S: Final = 30.0
 SIGN_IN_S: Final = 90.0
@@ -81,11 +72,11 @@ RELOAD: Final = Method("reload", Nothing, Reloaded, 16 << 20)
 ENVIRONMENT: Final = Method("environment", OneOrAll, ShownEnvironment)
 LOGS: Final = Method("logs", Follow, Logs, 16 << 20)
 STOP: Final = Method("stop", Nothing, Nothing)
-SIGN_IN: Final = Method("sign_in", SignIn, SignInStep, answer_s=SIGN_IN_S)
-SIGN_IN_FINISH: Final = Method("sign_in_finish", SignInAddress, SignInOutcome, answer_s=SIGN_IN_S)
-SIGN_IN_STATUS: Final = Method("sign_in_status", OneOrAll, SignInAccounts)
-SIGN_IN_TRIALS: Final = Method("sign_in_trials", Nothing, SignInTrials)
-SIGN_OUT: Final = Method("sign_out", SignOut, SignedOut, answer_s=SIGN_IN_S)
+SIGN_IN: Final = Method("sign_in", sign_ins.SignIn, sign_ins.SignInStep, answer_s=SIGN_IN_S)
+SIGN_IN_FINISH: Final = Method("sign_in_finish", sign_ins.SignInAddress, sign_ins.SignInOutcome, answer_s=SIGN_IN_S)
+SIGN_IN_STATUS: Final = Method("sign_in_status", OneOrAll, sign_ins.SignInAccounts)
+SIGN_IN_TRIALS: Final = Method("sign_in_trials", Nothing, sign_ins.SignInTrials)
+SIGN_OUT: Final = Method("sign_out", sign_ins.SignOut, sign_ins.SignedOut, answer_s=SIGN_IN_S)
 READ_TOKENS: Final = Method("read_tokens", Nothing, Nothing)
 
 METHODS: Final[Mapping[str, Method[Any]]] = {

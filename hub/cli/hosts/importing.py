@@ -13,20 +13,11 @@ from msgspec import structs
 from config.editing.text.change import EditRefused
 from config.errors import EditError
 from config.files import read_file
+from config.hosts import import_writing
 from config.hosts.facts import Machine, Place, all_hosts, every_user_file, project_files
 from config.hosts.host_servers import Server, Skipped
 from config.hosts.hub_entries import Records
 from config.hosts.import_choice import Import, Secrets
-from config.hosts.import_writing import (
-    Write,
-    import_directory,
-    load_present,
-    names_by_identity,
-    names_in_project,
-    plan_files,
-    project_write,
-    removals_in,
-)
 from config.hosts.remove_served import SIGN_IN, Stays, drop_changed
 from config.hosts.secret_literals import NewSecrets
 from config.loading.gather import OWN_VARIABLES
@@ -36,16 +27,8 @@ from hub.cli.configuration.environment import record_shell
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.shell_variables import keep_in, settle_of_import
 from hub.cli.desk import EX_FAILED, Desk, UsageError, agreed, ask
+from hub.cli.hosts import choices
 from hub.cli.hosts.changes import below_home
-from hub.cli.hosts.choices import (
-    choose_named,
-    say_elsewhere,
-    say_next,
-    say_shared,
-    say_tried,
-    settle_near_duplicates,
-    summarise,
-)
 from hub.cli.hosts.disable_originals import (
     ImportedOriginals,
     carry_out_writes,
@@ -116,17 +99,17 @@ def add_commands(commands: Any) -> None:
 
 def _import(options: Desk) -> int:
     output = options.output
-    machine, directory = options.machine, import_directory(options.config)
-    present = load_present(options.config, os.environ)
+    machine, directory = options.machine, import_writing.import_directory(options.config)
+    present = import_writing.load_present(options.config, os.environ)
     config, environ = present.config, present.environ
     output.set(dry_run=options.dry_run, files=[], commands=[], notes=output.member("notes", []))
     records = options.records
     servers, skipped, code = _survey(options, structs.replace(machine, environ=environ), records)
-    servers, skipped = choose_named(options, servers, skipped)
-    ours = names_by_identity(config, directory, environ)
-    dropped = set() if options.again else removals_in(directory)
+    servers, skipped = choices.choose_named(options, servers, skipped)
+    ours = import_writing.names_by_identity(config, directory, environ)
+    dropped = set() if options.again else import_writing.removals_in(directory)
     project = project_of(options)
-    there, names = ({}, []) if project is None else names_in_project(project, environ)
+    there, names = ({}, []) if project is None else import_writing.names_in_project(project, environ)
 
     own_file = below_home(directory.with_name(OWN_VARIABLES), machine.home)
 
@@ -138,7 +121,7 @@ def _import(options: Desk) -> int:
         return result
 
     result, stores = _decide(options, take, directory)
-    settle_near_duplicates(options, result, config)
+    choices.settle_near_duplicates(options, result, config)
     wanting = _leave_for_sign_in(options, result, directory)
     held = [secret for _, server in result.taken for secret in secrets_in(server.values)]
     variables, unkept = settle_of_import(options, result, present.own_lines)
@@ -148,9 +131,9 @@ def _import(options: Desk) -> int:
     if new is not None and stores:
         result.store_literals(new)
 
-    def plan_writes() -> list[Write]:
-        found = plan_files(result, directory, environ)
-        if project is not None and (write := project_write(result, project, environ)) is not None:
+    def plan_writes() -> list[import_writing.Write]:
+        found = import_writing.plan_files(result, directory, environ)
+        if project is not None and (write := import_writing.project_write(result, project, environ)) is not None:
             found.append(write)
         if new is not None:
             new.forget_unused([write.after for write in found])
@@ -159,8 +142,8 @@ def _import(options: Desk) -> int:
 
     writes = plan_writes()
     originals = ImportedOriginals(options, result, config, machine, records, unkept, wanting)
-    summarise(result, skipped, config, output)
-    say_elsewhere(options, machine, ours, output)
+    choices.summarise(result, skipped, config, output)
+    choices.say_elsewhere(options, machine, ours, output)
     if options.dry_run:
         for name in () if new is None else new.values:
             output.say(f"would be kept as by `hubd secret set`: {name}")
@@ -179,9 +162,9 @@ def _import(options: Desk) -> int:
     remember_hosts(result)
     if not options.disable_originals:
         own = [name for name, server in result.taken if server.place.project is None and not server.off]
-        say_tried(result, outcomes_in_hub(own, output, main=originals.main), output)
+        choices.say_tried(result, outcomes_in_hub(own, output, main=originals.main), output)
     code = max(code, originals.take_out())
-    say_next(options, result, machine, records, output)
+    choices.say_next(options, result, machine, records, output)
     return code
 
 
@@ -195,7 +178,7 @@ def _survey(options: Desk, machine: Machine, records: Records) -> tuple[list[Ser
     code = EX_OK
     places = list(_places(options, machine))
     if options.disable_originals:
-        say_shared(places, options.output)
+        choices.say_shared(places, options.output)
     for place in places:
         try:
             found, not_found = read_servers(place, machine, records)
@@ -290,7 +273,7 @@ def _list_held(result: Import) -> str:
     return "These servers hold what looks like secrets:\n" + "\n".join(lines)
 
 
-def _may_write(options: Desk, writes: list[Write], originals: ImportedOriginals) -> bool:
+def _may_write(options: Desk, writes: list[import_writing.Write], originals: ImportedOriginals) -> bool:
     """Ask whether to write; yes without asking, if nobody can or wants to be asked."""
     if options.yes or not options.output.is_attended():
         return True

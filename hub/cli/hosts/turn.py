@@ -13,28 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from config import hub_paths
 from config.errors import EditError
 from config.files import lock_edits, open_lock, remove_drafts_of
-from config.hosts.facts import (
-    KnownHost,
-    Machine,
-    Place,
-    all_hosts,
-    every_user_file,
-    is_found,
-    project_places,
-    user_places,
-)
+from config.hosts import facts
 from config.hosts.import_writing import import_directory
-from config.hub_paths import (
-    backup_dir,
-    config_file,
-    had_before_path,
-    install_records_path,
-    originals_path,
-    secrets_path,
-    state_dir,
-)
 from config.loading.gather import OWN_VARIABLES
 from hub.cli.desk import Command, Desk, Output, UsageError, nearest, now
 from hub.control.interruptible_wait import now_s
@@ -60,7 +43,7 @@ def in_turn(command: Command) -> Command:
 @contextmanager
 def _turn(command: str, output: Output, main: Path | None) -> Iterator[None]:
     """Have the turn during the block. What killed commands have left beside files is removed first."""
-    descriptor = open_lock(state_dir() / "setup.lock")
+    descriptor = open_lock(hub_paths.state_dir() / "setup.lock")
     try:
         _wait(descriptor, output)
         os.ftruncate(descriptor, 0)
@@ -89,25 +72,34 @@ def _wait(descriptor: int, output: Output) -> None:
 
 def _remove_drafts(main: Path | None) -> None:
     """Remove what killed commands have left in the places where files are replaced: it holds secrets of hosts."""
-    machine, hosts, imported = Machine.this(), all_hosts(), import_directory(main)
-    files = [main or config_file(), imported.with_name(OWN_VARIABLES), *(imported / f"{host}.toml" for host in hosts)]
-    files += [had_before_path(), install_records_path(), originals_path(), secrets_path()]
+    machine, hosts, imported = facts.Machine.this(), facts.all_hosts(), import_directory(main)
+    files = [
+        main or hub_paths.config_file(),
+        imported.with_name(OWN_VARIABLES),
+        *(imported / f"{host}.toml" for host in hosts),
+    ]
+    files += [
+        hub_paths.had_before_path(),
+        hub_paths.install_records_path(),
+        hub_paths.originals_path(),
+        hub_paths.secrets_path(),
+    ]
     for host in hosts.values():
-        files += [place.path for place in (*user_places(host, machine), *every_user_file(host, machine))]
-    with lock_edits(state_dir()):
-        remove_drafts_of(map(str, files), str(backup_dir()), now().timestamp())
+        files += [place.path for place in (*facts.user_places(host, machine), *facts.every_user_file(host, machine))]
+    with lock_edits(hub_paths.state_dir()):
+        remove_drafts_of(map(str, files), str(hub_paths.backup_dir()), now().timestamp())
 
 
-def choose_places(options: Desk, machine: Machine) -> list[Place]:
+def choose_places(options: Desk, machine: facts.Machine) -> list[facts.Place]:
     """The files of the named hosts, or of all hosts that are here; each file once.
 
     Raises:
         UsageError: a named host is not known, or has no file here.
     """
-    places: list[Place] = []
+    places: list[facts.Place] = []
     project = project_of(options)
     for host in choose_hosts(options, machine):
-        found = user_places(host, machine) if project is None else project_places(host, project)
+        found = facts.user_places(host, machine) if project is None else facts.project_places(host, project)
         if not found and options.hosts:
             lacks = "is an extension, and is found in no editor of this machine"
             raise UsageError(f"{host.title} {lacks if project is None else 'has no file for projects'}")
@@ -131,13 +123,13 @@ def project_of(options: Desk) -> Path | None:
     return project
 
 
-def choose_hosts(options: Desk, machine: Machine) -> list[KnownHost]:
+def choose_hosts(options: Desk, machine: facts.Machine) -> list[facts.KnownHost]:
     """The named hosts, else all that are here. Raises: UsageError, if a named host is not known."""
-    known = all_hosts()
+    known = facts.all_hosts()
     for name in options.hosts:
         if name not in known:
             hint = nearest(name, known) or f"known are: {', '.join(known)}"
             raise UsageError(f"there is no host {name}; {hint}")
     if options.hosts:
         return [known[name] for name in dict.fromkeys(options.hosts)]
-    return [host for host in known.values() if is_found(host, machine)]
+    return [host for host in known.values() if facts.is_found(host, machine)]

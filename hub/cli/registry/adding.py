@@ -14,16 +14,8 @@ from config.registry.ways import Way
 from config.secrets.store import SecretStore
 from hub.cli.configuration.editing import add_server
 from hub.cli.desk import EX_FAILED, Desk, UsageError, agreed
+from hub.cli.registry import choosing
 from hub.cli.registry.asking import answers
-from hub.cli.registry.choosing import (
-    NotAdded,
-    as_written,
-    before_answers,
-    choose_registry,
-    choose_way,
-    report_failures,
-    status_of,
-)
 from hub.cli.registry.client import run
 from hub.cli.registry.lookup import Found, Known, find
 
@@ -31,7 +23,7 @@ _REFERRED: Final = re.compile(r"\$\{[^{}]+\}(?::\d{1,5})?")
 """A host that is wholly the user's own reference."""
 
 
-@partial(report_failures, advises=True)
+@partial(choosing.report_failures, advises=True)
 def add_listed(options: Desk, own: Mapping[str, Any]) -> int:
     """Add a server of a registry. `own`: settings that the command line says besides.
 
@@ -44,7 +36,7 @@ def add_listed(options: Desk, own: Mapping[str, Any]) -> int:
         raise UsageError(str(error)) from None
     known, output = Known(options.loaded), options.output
     there = find(known.choose(options.registry), name, version, output.progress)
-    found = choose_registry(there, options, name, version)
+    found = choosing.choose_registry(there, options, name, version)
     server = found.listed.server
     refuse_deleted(found)
     id = options.called or id_of(name, known.upstreams)
@@ -52,11 +44,11 @@ def add_listed(options: Desk, own: Mapping[str, Any]) -> int:
         source = source_of(upstream.source)
         if source is not None and source.name == name:
             todo = f"`hubd update {other}` takes the newest version, and --as NAME adds it once more"
-            raise NotAdded(f'{name} is there already, as "{other}" ({source.version}): {todo}')
-    way = choose_way(found, options)
-    for line in before_answers(found, way):
+            raise choosing.NotAdded(f'{name} is there already, as "{other}" ({source.version}): {todo}')
+    way = choosing.choose_way(found, options)
+    for line in choosing.before_answers(found, way):
         output.say(line)
-    if said := status_of(found):
+    if said := choosing.status_of(found):
         output.warn(f"{name}: {said}")
     new = NewSecrets(SecretStore.open())
     got = answers(way, options, id, new, {})
@@ -64,7 +56,7 @@ def add_listed(options: Desk, own: Mapping[str, Any]) -> int:
     for setting, value in own.items():  # of tables both count
         below = settings.get(setting)
         settings[setting] = below | value if isinstance(below, dict) and isinstance(value, dict) else value
-    for line in as_written(settings) if got else ():
+    for line in choosing.as_written(settings) if got else ():
         output.say(line)
     if not is_agreed(f'Add it as "{id}"?', options, default=not said):
         output.say("nothing was changed")
@@ -78,12 +70,12 @@ def settings_of(found: Found, way: Way, got: Answers, source: RegistrySource) ->
     try:
         settings = entry(way, got, source)
     except NotRunnable as error:
-        raise NotAdded(f"{source.name} {source.version} cannot be added: {error}") from None
+        raise choosing.NotAdded(f"{source.name} {source.version} cannot be added: {error}") from None
     if "url" in settings:
         try:
             _judge_address(found, way, got, settings["url"])
         except ValueError:
-            raise NotAdded(f"{source.name} {source.version} cannot be added: its address is no URL") from None
+            raise choosing.NotAdded(f"{source.name} {source.version} cannot be added: its address is no URL") from None
     return settings
 
 
@@ -119,6 +111,7 @@ def refuse_deleted(found: Found) -> None:
     """Refuse a version that its registry has no more for anybody. Raises: NotAdded."""
     if found.listed.status == "deleted":
         server = found.listed.server
-        raise NotAdded(
-            f"{server.name} {server.version} was taken out of registry {found.registry.name}: {status_of(found)}"
+        raise choosing.NotAdded(
+            f"{server.name} {server.version} was taken out of registry {found.registry.name}:"
+            f" {choosing.status_of(found)}"
         )

@@ -10,16 +10,7 @@ import outcome
 import trio
 from msgspec import Struct
 
-from config.registry.server_json import (
-    Listed,
-    RegistryPage,
-    Unreadable,
-    list_path,
-    read_listed,
-    read_page,
-    version_path,
-    versions_path,
-)
+from config.registry import server_json
 from config.settings import LOOPBACK
 from hub.cli.desk import EX_FAILED
 from hub.cli.render.screen import Screen
@@ -142,10 +133,10 @@ class Client:
         self.asked: list[str] = []
         """The registries whose answers are waited for."""
 
-    async def search(self, registry: Registry, text: str) -> RegistryPage:
+    async def search(self, registry: Registry, text: str) -> server_json.RegistryPage:
         """The first pages, as one, of servers whose names hold `text`, in their newest versions. Raises:
         RegistryFailed."""
-        found: list[Listed] = []
+        found: list[server_json.Listed] = []
         unreadable, cursor = 0, ""
         for _ in range(MAX_PAGES):
             page = await self._page(registry, text, cursor)
@@ -154,21 +145,21 @@ class Client:
             cursor = page.next_cursor if page.next_cursor != cursor else ""
             if not cursor:
                 break
-        return RegistryPage(tuple(found), unreadable, cursor)
+        return server_json.RegistryPage(tuple(found), unreadable, cursor)
 
-    async def version(self, registry: Registry, name: str, version: str) -> Listed | None:
+    async def version(self, registry: Registry, name: str, version: str) -> server_json.Listed | None:
         """One version of a server; None: there is none.
 
         Raises:
             RegistryFailed: it does not say, or speaks of another server.
         """
-        answer = await self._get(registry, version_path(name, version))
+        answer = await self._get(registry, server_json.version_path(name, version))
         if answer is None:
             await self._page(registry, name)  # it is no registry, if it has no list
             return None
         try:
-            found = read_listed(answer)
-        except Unreadable as error:
+            found = server_json.read_listed(answer)
+        except server_json.Unreadable as error:
             text = f"what registry {registry.name} says of {name} cannot be used: {error}"
             raise RegistryFailed(text, EX_FAILED) from None
         if found.server.name != name or version not in ("latest", found.server.version):
@@ -176,9 +167,9 @@ class Client:
             raise RegistryFailed(text, EX_FAILED)
         return found
 
-    async def versions(self, registry: Registry, name: str) -> list[Listed]:
+    async def versions(self, registry: Registry, name: str) -> list[server_json.Listed]:
         """All versions of a server that can be read, deleted ones as well. Raises: RegistryFailed."""
-        answer = await self._get(registry, versions_path(name))
+        answer = await self._get(registry, server_json.versions_path(name))
         if answer is None:
             await self._page(registry, name)  # it is no registry, if it has no list
             return []
@@ -193,8 +184,8 @@ class Client:
             code = EX_FAILED if error.refused else EX_UNAVAILABLE
             raise RegistryFailed(f"{text}; `hubd add NAME URL` adds it by hand", code) from None
 
-    async def _page(self, registry: Registry, text: str, cursor: str = "") -> RegistryPage:
-        answer = await self._get(registry, list_path(text, cursor))
+    async def _page(self, registry: Registry, text: str, cursor: str = "") -> server_json.RegistryPage:
+        answer = await self._get(registry, server_json.list_path(text, cursor))
         if answer is None:
             raise registry.failure(f"there is no registry at its address; is [registries.{registry.name}] url right?")
         return _read_page(registry, answer)
@@ -239,10 +230,10 @@ class Client:
         raise registry.failure("it sends on again and again")
 
 
-def _read_page(registry: Registry, answer: Mapping[str, Any]) -> RegistryPage:
+def _read_page(registry: Registry, answer: Mapping[str, Any]) -> server_json.RegistryPage:
     try:
-        return read_page(answer)
-    except Unreadable as error:
+        return server_json.read_page(answer)
+    except server_json.Unreadable as error:
         raise registry.failure(f"its answer makes no sense: {error}") from None
 
 

@@ -8,17 +8,10 @@ from typing import Any, Final
 from msgspec import structs
 
 from config.files import read_file
+from config.hosts import import_writing
 from config.hosts.facts import every_user_file
 from config.hosts.host_servers import Server
 from config.hosts.import_choice import Import
-from config.hosts.import_writing import (
-    Write,
-    import_directory,
-    load_present,
-    names_by_identity,
-    plan_files,
-    removals_in,
-)
 from config.hosts.remove_served import drop_changed, plan_host_removals
 from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import config_file
@@ -96,13 +89,13 @@ class _Journey:
         self._machine = options.machine
         if any("\ud800" <= each <= "\udfff" for each in str(self._machine.home)):
             raise UsageError("the path of the home directory is not UTF-8, so no file can name it: set HOME to another")
-        self._directory = import_directory(None)
-        present = load_present(None, os.environ)
+        self._directory = import_writing.import_directory(None)
+        present = import_writing.load_present(None, os.environ)
         self._config, self._environ = present.config, present.environ
         self._own_variables = present.own_lines
-        self._known = names_by_identity(self._config, self._directory, self._environ)
+        self._known = import_writing.names_by_identity(self._config, self._directory, self._environ)
         self._ours = frozenset(self._known.values())
-        self._removed = removals_in(self._directory)
+        self._removed = import_writing.removals_in(self._directory)
         self._work: CarryOut | None = None
         refuse_other_hub(config_file())
 
@@ -156,7 +149,7 @@ class _Journey:
         result = Import(self._known, self._config.upstreams, "keep", self._removed, tools_by_server(self._config))
         for server in servers:
             result.add(server)
-        plan_files(result, self._directory, self._environ)
+        import_writing.plan_files(result, self._directory, self._environ)
         return result
 
     def _try(self, result: Import, survey: Survey) -> list[ServerVerdict]:
@@ -171,7 +164,7 @@ class _Journey:
 
     def _variables(self, result: Import) -> bytes:
         """The `hubd.env` that there would be, so that servers are tried with what the hub will give them."""
-        capture, _ = plan_capture(plan_files(result, self._directory, self._environ), self._machine)
+        capture, _ = plan_capture(import_writing.plan_files(result, self._directory, self._environ), self._machine)
         if capture is not None:
             return capture.after
         return read_file(self._directory.with_name(OWN_VARIABLES), trusted=True) or b""
@@ -197,8 +190,8 @@ class _Journey:
         result.store_literals(new)
         return new
 
-    def _import(self, result: Import, new: NewSecrets | None) -> list[Write]:
-        imported = plan_files(result, self._directory, self._environ)
+    def _import(self, result: Import, new: NewSecrets | None) -> list[import_writing.Write]:
+        imported = import_writing.plan_files(result, self._directory, self._environ)
         if new is not None:
             new.forget_unused([write.after for write in imported])
             self._output.set(secrets=sorted(new.values))
