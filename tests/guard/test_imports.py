@@ -13,7 +13,7 @@ import pytest
 
 from tests.guard.count_calls import HttpHost
 from tests.support.oauth.rig import OAuthRig
-from tests.support.processes import Hub, free_port, own_directories, running
+from tests.support.processes import ROOT, Hub, free_port, own_directories, running
 from tests.support.signing_hub import SigningHub
 
 HERE = Path(__file__).parent
@@ -73,6 +73,28 @@ def test_only_commands_that_ask_a_registry_import_a_client_of_the_web(tmp_path: 
         done = subprocess.run([sys.executable, "-c", told, *words], env=env, capture_output=True, text=True, timeout=60)
         said[words[0]] = done.stderr.strip().rpartition("\n")[2]
     assert said == {"add": "False", "outdated": "False", "remove": "False", "search": "True"}
+
+
+def test_a_plain_install_has_all_that_is_imported() -> None:
+    """All but the store in Redis, where neither that extra nor the one for keyrings is installed."""
+    told = (
+        "import importlib, sys\n"
+        "sys.modules.update(dict.fromkeys(('coredis', 'anyio', 'keyring')))\n"
+        "for name in sys.argv[1:]: importlib.import_module(name)"
+    )
+    paths = [
+        path.relative_to(ROOT)
+        for part in ("hub", "config", "upstreams", "cache")
+        for path in (ROOT / part).rglob("*.py")
+    ]
+    programs = {"command.py", "package_command.py", "__main__.py"}
+    names = [
+        ".".join(path.with_suffix("").parts)
+        for path in paths
+        if path.parts[:2] != ("cache", "redis") and path.name not in programs
+    ]
+    done = subprocess.run([sys.executable, "-c", told, *names], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_words_of_commands_are_read_without_what_carries_them_out() -> None:

@@ -11,7 +11,6 @@ from typing import Final
 
 import trio
 
-from cache.redis.connection_pair import ConnectionPair
 from cache.redis.url import address_of, require_client
 from config import directories
 from config.errors import ConfigError
@@ -56,6 +55,7 @@ def store(examined: Examined) -> Iterator[Finding]:
 
 def _reason(cache: CacheConfig) -> str:
     """The reason why the store cannot be used; "": it can."""
+    from cache.redis.connection_pair import ConnectionPair  # it comes with an extra
 
     async def attempt() -> str:
         reached = trio.Event()
