@@ -9,12 +9,12 @@ from config.errors import ConfigError
 from config.loading.assemble import load_all
 from config.loading.check import (
     check_hub,
-    is_loopback,
     problems_of_oauth,
     problems_of_oauth_in_hub,
     problems_of_upstream,
     warnings_of_upstream,
 )
+from config.loading.check_http_access import is_loopback
 from config.loading.safe_reading import Problem
 from config.references import references_of, resolve_references
 from config.setting import Secret
