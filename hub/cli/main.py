@@ -55,11 +55,10 @@ def _run_and_flush(arguments: Sequence[str], words: Sequence[str], output: Outpu
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
-    except BrokenPipeError:  # `hubd tools | head`: nothing more can be said, not even by the interpreter as it exits
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EX_FAILED
     except OSError as error:  # the disk is full, say
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter says it again as it exits
+        if isinstance(error, BrokenPipeError):  # `hubd tools | head`: nobody reads any more
+            return EX_FAILED
         return output.fail(EX_FAILED, f"cannot write to standard output: {error.strerror}")
 
 

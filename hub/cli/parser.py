@@ -48,6 +48,14 @@ class Parser(argparse.ArgumentParser):
         meant = ELSEWHERE.get(value) or meant or f"`{self.prog} --help` lists them"
         raise UsageError(f"there is no command {self.prog} {value}; {meant}")
 
+    def _match_arguments_partial(self, actions: Sequence[argparse.Action], arg_strings_pattern: str) -> list[int]:
+        """The words that each argument takes, as Python 3.13 counts them: one that may be missing is looked for again
+        behind an option."""
+        counts = super()._match_arguments_partial(actions, arg_strings_pattern)
+        while counts and not counts[-1] and arg_strings_pattern.startswith("O", sum(counts)):
+            counts.pop()
+        return counts
+
     def refuse(self, words: Sequence[str]) -> NoReturn:
         """Refuse words that the parser does not take. Raises UsageError: always."""
         option = next((word for word in words if word.startswith("-")), None)
@@ -158,10 +166,7 @@ class Commands(dict[str, Any]):
 
     def get(self, name: str, default: Any = None) -> Any:
         """The parser of a command; `default`: there is no such command."""
-        try:
-            return self[name]
-        except KeyError:
-            return default
+        return self[name] if name in self._modules else default
 
     def add_parser(self, name: str, **settings: Any) -> Parser:
         """As argparse's own; called by `add_commands`."""

@@ -75,20 +75,16 @@ def _seconds(text: str) -> float:
 def _token(options: Desk) -> int:
     configured = token_of(options.config, os.environ)
     token = read_or_make_token(token_path()) if configured is None else check_token(configured)
-    if options.json:
-        options.output.set(token=token)
-    else:
-        print(token)
+    options.output.set(token=token)
+    options.output.say(token)
     return EX_OK
 
 
 def _new(options: Desk) -> int:
     output = options.output
     name = options.name
-    profiles = options.loaded.config.profiles
     meant = AccessToken(name=name, principal=options.principal, host=options.host, profile=options.profile)
-    problem = token_problem(meant, profiles)
-    if problem is not None:
+    if (problem := token_problem(meant, options.loaded.config.profiles)) is not None:
         return output.fail(EX_FAILED, f"{problem.keys[0]}: {problem}; nothing was made")
     if where := _place_of_token(options):
         return output.fail(EX_FAILED, f"{where} has a token {name} already; take another name")
@@ -142,17 +138,10 @@ def _list(options: Desk) -> int:
     if not rows:
         output.say("no host has a token of its own; `hubd token new NAME` makes one")
         return EX_OK
-    rows = [
-        {
-            **row,
-            "profile": row["profile"] or "",
-            "expires": row["expires"] or "never",
-            "in": "hubd.toml" if row["configured"] else "",
-        }
-        for row in rows
-    ]
-    columns = ("name", "principal", "host", "profile", "expires", "in")
-    cells = [tuple(row[column] for column in columns) for row in sorted(rows, key=lambda row: str(row["name"]))]
+    cells = []
+    for row in sorted(rows, key=lambda row: str(row["name"])):
+        whose = (row["name"], row["principal"], row["host"], row["profile"] or "")
+        cells.append((*whose, row["expires"] or "never", "hubd.toml" if row["configured"] else ""))
     output.show(Table(("NAME", "PRINCIPAL", "HOST", "PROFILE", "EXPIRES", "IN"), cells, shorten=("PRINCIPAL",)))
     return EX_OK
 

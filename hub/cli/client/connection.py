@@ -166,10 +166,9 @@ def session(options: Desk, profile: str | None = None) -> Iterator[HubSession]:
         def step(text: str) -> None:
             redraw([text] if text else [])
 
-        quiet = output.json
         person = Terminal(
             attended=output.is_attended() and sys.stderr is not None and sys.stderr.isatty(),
-            show=(lambda text: None) if quiet else show,
+            show=(lambda text: None) if output.json else show,
             live=step,
         )
         with HubSession(stream, person, OWN_LABEL, profile) as hub:

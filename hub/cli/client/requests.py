@@ -12,7 +12,7 @@ from typing import Any, Final
 from hub.cli.client.answers import completion, prompt, prompts, result, titles
 from hub.cli.client.arguments import build_arguments, depends_on_schema, split
 from hub.cli.client.connection import CallRefused, HubSession, session
-from hub.cli.client.starting_servers import anyone, once_connected, owns, why_away
+from hub.cli.client.starting_servers import anyone, once_connected, owns, why_away, why_gone
 from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, as_json, nearest
 from hub.cli.profiles.session_as_profile import profile_that_renames, say_refused_file, session_as, why_refused
 from hub.cli.render.blocks import Table
@@ -37,7 +37,9 @@ def run_call(options: Desk) -> int:
         def act() -> Object:
             nonlocal tool
             tool, arguments = _tool_and_arguments(options, hub)
-            return _call_tool(tool, arguments, hub, quiet=output.json)
+            if not output.json and "logging" in hub.capabilities:
+                hub.request("logging/setLevel", {"level": "info"})
+            return hub.request("tools/call", {"name": tool, "arguments": arguments, "_meta": {"progressToken": "call"}})
 
         try:
             # a profile may have given the tool a name that does not say whose it is
@@ -56,16 +58,11 @@ def run_call(options: Desk) -> int:
     is_error = answer.get("isError") is True
     if options.raw:
         print(as_json(answer))
+    elif is_error and (gone := why_gone(tool, answer)):
+        return output.fail(EX_FAILED, gone)
     else:
         print(result(answer), file=sys.stderr if is_error else sys.stdout)
     return EX_FAILED if is_error else EX_OK
-
-
-def _call_tool(tool: str, arguments: Object, hub: "HubSession", *, quiet: bool) -> Object:
-    """The result of a call. `quiet`: without what servers log meanwhile."""
-    if not quiet and "logging" in hub.capabilities:
-        hub.request("logging/setLevel", {"level": "info"})
-    return hub.request("tools/call", {"name": tool, "arguments": arguments, "_meta": {"progressToken": "call"}})
 
 
 def _tool_and_arguments(options: Desk, hub: "HubSession") -> tuple[str, Object]:
@@ -227,10 +224,8 @@ def run_prompt(options: Desk) -> int:
                 raise ControlFailed(f"{options.name} cannot be filled in: {away}") from refused
             meant = nearest(options.name, known) or "`hubd prompts` lists all"
             raise ControlFailed(f"there is no prompt {options.name}; {meant}") from refused
-    if options.output.json:
-        options.output.set(**result)
-    else:
-        print(prompt(result))
+    options.output.set(**result)
+    options.output.say(prompt(result))
     return EX_OK
 
 
@@ -247,10 +242,9 @@ def run_complete(options: Desk) -> int:
         params["context"] = {"arguments": texts}
     with session(options) as hub:
         result = hub.request("completion/complete", params)
-    if options.output.json:
-        options.output.set(**result)
-    elif shown := completion(result):
-        print(shown)
+    options.output.set(**result)
+    if shown := completion(result):
+        options.output.say(shown)
     return EX_OK
 
 

@@ -19,7 +19,7 @@ from config.hub_paths import state_dir
 from config.secrets.detection import secrets_in
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.saving import reload_hub, save, say_problems, show
-from hub.cli.desk import EX_FAILED, Desk
+from hub.cli.desk import EX_FAILED, EX_INTERRUPTED, Desk
 from hub.cli.hosts.served_servers import hosts_that_lost, say_lost
 from hub.cli.parser import add, add_config, add_no_wait
 from hub.cli.profiles.tool_globs import say_left_out
@@ -131,10 +131,13 @@ def add_server(options: Desk, values: dict[str, Any], new: NewSecrets | None) ->
         return "added", f"added {name}"
 
     waits = values.get("disabled") is not True
-    code = make_change(options, change, _doubts_of(name, values), new=new, waits=waits, offers=True)
+    try:
+        code = make_change(options, change, _doubts_of(name, values), new=new, waits=waits, offers=True)
+    except KeyboardInterrupt:
+        code = EX_INTERRUPTED
     if options.output.member("did") == "added" and not options.dry_run:
         say_left_out(options, name, values)
-        if code == EX_FAILED:
+        if code in (EX_FAILED, EX_INTERRUPTED):
             options.output.note(f"{name} stays in the configuration; `hubd remove {name}` takes it out again")
     return code
 

@@ -17,7 +17,7 @@ from config.loading.safe_reading import MAX_OWN_BYTES, Problem, read_plain
 from hub.cli.configuration.editing import MEMBERS
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.saving import reload_hub, save, say_problems
-from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, agreed
+from hub.cli.desk import EX_FAILED, EX_INTERRUPTED, Desk, Output, UsageError, agreed
 from hub.cli.parser import add, add_config, add_no_wait
 
 EDITORS: Final = ("sensible-editor", "editor", "nano", "vi")
@@ -46,11 +46,12 @@ def _edit(options: Desk) -> int:
             if not (problems := draft.problems_of_main()):
                 break
             say_problems(problems, output)
-            if not edit_again(output):
+            kept = f"{draft.main} was left as it is; your text is in {copy}"
+            if not edit_again(output, kept):
                 if draft.text() == was:
                     shutil.rmtree(folder)
                     return output.fail(EX_CONFIG, f"{draft.main} was left as it is, and has these mistakes")
-                return output.fail(EX_CONFIG, f"{draft.main} was left as it is; your text is in {copy}")
+                return output.fail(EX_CONFIG, kept)
         if draft.text() == was:
             output.set(did="unchanged", dry_run=False, files=[])
             output.say(f"nothing changed in {draft.main}")
@@ -122,6 +123,11 @@ def _is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty()
 
 
-def edit_again(output: Output) -> bool:
-    """Ask whether to go on editing; without a user to ask: no."""
-    return output.is_attended() and agreed("edit it again?", default=True)
+def edit_again(output: Output, kept: str) -> bool:
+    """Ask whether to go on editing; without a user to ask: no. `kept`: where the text is, said on Ctrl-C. Raises
+    KeyboardInterrupt: Ctrl-C."""
+    try:
+        return output.is_attended() and agreed("edit it again?", default=True)
+    except KeyboardInterrupt:
+        output.fail(EX_INTERRUPTED, kept)
+        raise

@@ -17,10 +17,8 @@ def on_main_file(command: Command, *, needs_answer: bool = True) -> Command:
     def find() -> Path | None:
         try:
             watched = ask_hub(STATUS).config.watched
-        except HubNotRunning:
-            return None
-        except (HubHangs, ControlFailed):
-            if needs_answer:
+        except (HubNotRunning, HubHangs, ControlFailed) as error:
+            if needs_answer and not isinstance(error, HubNotRunning):
                 raise
             return None
         is_usual = not watched or os.path.realpath(watched[0]) == os.path.realpath(config_file())

@@ -87,8 +87,7 @@ def settle_of_new(options: Desk, values: Mapping[str, Any]) -> list[str]:
     """The variables that `hubd add` keeps for a server of these settings: as of an import. What is not kept is noted.
     Raises EditError: as `only_here`."""
     wanted = only_here([(options.name, values)], gather(options.config, os.environ).own_lines)
-    is_asked = options.secrets is None and options.output.is_attended()
-    kept = _choose(wanted, options, is_asked=is_asked)
+    kept = _choose(wanted, options, is_asked=options.secrets is None and options.output.is_attended())
     for names in unkept(wanted, kept).values():
         options.output.note(why_not_kept(names))
     return kept

@@ -90,8 +90,7 @@ def _config(options: Desk) -> int:
 
 def _project_of(named: Path | None, base: HubConfig) -> tuple[Path | None, Project | None, tuple[Any, ...]]:
     """The root of a folder's project; with the project and its sources, if the user allowed it."""
-    root = find_project(named or Path.cwd(), Path.home())
-    if root is None:
+    if (root := find_project(named or Path.cwd(), Path.home())) is None:
         if named is not None:
             raise UsageError(f"--project: neither {named} nor a folder above it has a .hubd.toml or .mcp.json")
         return None, None, ()
@@ -228,7 +227,6 @@ def _untrust(options: Desk) -> int:
 
 def _root(named: Path | None) -> Path:
     directory = named or Path.cwd()
-    root = find_project(directory, Path.home())
-    if root is None:
+    if (root := find_project(directory, Path.home())) is None:
         raise UsageError(f"neither {directory} nor a folder above it has a .hubd.toml or .mcp.json of yours")
     return root

@@ -111,8 +111,7 @@ def _suggest(options: Desk) -> int:
     if not options.write:
         return _print(output, name, {"hosts": hosts, **choice.settings()}, said, host)
     output.show(*said)
-    settings = new_settings(evidence, name, [host], choice)
-    if not settings:
+    if not (settings := new_settings(evidence, name, [host], choice)):
         leave_unchanged(output, f"the profile {name} says so already; nothing was changed")
         say_arrivals(options, name, [host], evidence.status, changed=False)
         return EX_OK

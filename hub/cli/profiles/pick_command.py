@@ -107,13 +107,15 @@ def _in_editor(options: Desk, evidence: Evidence, listed: ListToPick, editor: li
     copy.write_text(text, encoding="utf-8")
     main = options.config or config_file()
     try:
-        saved = edit_text(editor, copy, main, output)
-        while (found := read_list(saved, listed.tools, listed.away)).mistakes:
+        while True:
+            saved = edit_text(editor, copy, main, output)
+            if not (found := read_list(saved, listed.tools, listed.away)).mistakes:
+                break
             for mistake in found.mistakes:
                 print(f"hubd: {mistake}", file=sys.stderr)
-            if not edit_again(output):
-                return output.fail(EX_FAILED, f"{main} was left as it is; your list is in {copy}")
-            saved = edit_text(editor, copy, main, output)
+            kept = f"{main} was left as it is; your list is in {copy}"
+            if not edit_again(output, kept):
+                return output.fail(EX_FAILED, kept)
         if saved == text:
             code = leave_unchanged(output, "the list was closed as it was, so nothing was changed")
         elif not found.names and not found.away and not found.all_left_out:

@@ -98,9 +98,7 @@ def why_refused(refused: "CallRefused", tool: str, hub: "HubSession", options: D
     """The answer to a host of the profile whose call is refused; for people also whether the profile is why."""
     if options.raw or refused.error.get("code") != INVALID_PARAMS:
         return str(refused)
-    if any(each.get("name") == tool for each in hub.items("tools/list", "tools")):
-        return str(refused)
-    if not _is_known(tool):
+    if any(each.get("name") == tool for each in hub.items("tools/list", "tools")) or not _is_known(tool):
         return str(refused)
     shows = f"`hubd tools --profile {options.profile}` shows what it has"
     return f"{refused} (the profile {options.profile} leaves it out, or gives it another name: {shows})"

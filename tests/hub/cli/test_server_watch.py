@@ -17,6 +17,7 @@ from hub.cli.server_watch import ServerOutcome, outcome, say_outcomes, watch
 from hub.control.answers import Status, UpstreamRow
 from tests.support.commands import run_hubd
 from tests.support.processes import HUBD, own_directories, running
+from tests.support.terminal import Terminal
 
 CONNECTED = r"connected, 1 tool(, ~13 tokens)?\n"
 """Tokens are counted a moment later, which a busy machine may take longer for than a command waits."""
@@ -110,6 +111,16 @@ def test_add_says_why_a_server_does_not_start_and_fails(home):
     assert told["error"]["code"] == 1
     assert "'no-such-command' was not found" in told["servers"][0]["why"]
     assert told["did"] == "added"
+
+
+def test_ctrl_c_while_a_new_server_is_waited_for_says_that_it_stays(home):
+    with Terminal([HUBD, "add", "x", "--", *good(start=[["hang"]])], home.env, columns=400) as terminal:
+        terminal.wait_for("x: connecting")
+        terminal.type("\x03")
+        code, out = terminal.end()
+    assert code == 130
+    assert "hubd: note: x stays in the configuration; `hubd remove x` takes it out again\n" in out
+    assert "upstreams.x" in home.config.read_text()
 
 
 @pytest.mark.covers("FH-6")

@@ -104,6 +104,18 @@ def test_a_tool_of_a_server_that_is_away_is_said_with_the_reason(tmp_path):
     assert re.match(r"hubd: gone__echo cannot be called: gone is \w+: gone cannot be started: .* was not found", gone)
 
 
+def test_a_call_to_a_server_that_is_disabled_or_removed_says_what_a_person_can_do(tmp_path):
+    with running_hub(tmp_path, DEMO + upstream("other", {})) as hub:
+        call = "call", "demo__add", "a=1", "b=2"
+        assert said(hub, *call)[0] == "1 + 2 = 3\n"
+        said(hub, "disable", "demo", "--config", hub.config)
+        assert said(hub, *call, code=1) == ("", "hubd: demo is disabled: run `hubd enable demo`\n")
+        assert "let the user run" in said(hub, *call, "--raw", code=1)[0]
+        said(hub, "remove", "demo", "--config", hub.config)
+        gone = "hubd: demo was removed from the configuration; `hubd tools` lists what there is\n"
+        assert said(hub, *call, code=1) == ("", gone)
+
+
 SLOW = "startup_grace_s = 0.1\n"  # lists are told without waiting for servers
 
 

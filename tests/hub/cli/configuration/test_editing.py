@@ -550,6 +550,18 @@ def test_edit_names_what_is_passed_over(home, tmp_path):
     assert 'did you mean "drain_s"?' in home.run("edit", EDITOR=editor(tmp_path, f"drian_s = 1\n{DEMO}"))
 
 
+def test_ctrl_c_in_place_of_editing_again_says_where_the_text_is(home, tmp_path):
+    home.write(DEMO)
+    env = home.env | {"EDITOR": editor(tmp_path, "[upstreams")}
+    with Terminal([HUBD, "edit"], env, columns=400) as terminal:
+        terminal.wait_for("edit it again")
+        terminal.type("\x03")
+        code, out = terminal.end()
+    assert code == 130
+    (kept,) = tmp_path.glob("hubd-edit-*/hubd.toml")
+    assert f"{home.file} was left as it is; your text is in {kept}\n" in out
+
+
 def test_a_person_may_edit_again(home, tmp_path):
     home.write(DEMO)
     host, ours = pty.openpty()

@@ -196,6 +196,18 @@ def test_a_broken_list_is_asked_again(hub, tmp_path):
     assert profiles(hub) == {"small": {"tools": ["files__*", "mail__*", "!files__read"]}}
 
 
+def test_ctrl_c_in_place_of_editing_again_says_where_the_list_is(hub, tmp_path):
+    step = "text.replace('files__read', 'files__raed')"
+    env = {**hub.env, "VISUAL": editor(tmp_path, step), "TMPDIR": str(tmp_path)}
+    words = [HUBD, "tools", "--pick", "small", "--edit", "--config", hub.config]
+    with Terminal(words, env, columns=400) as terminal:
+        terminal.wait_for("edit it again")
+        terminal.type("\x03")
+        code, out = terminal.end()
+    (folder,) = left(tmp_path)
+    assert (code, f"your list is in {folder}/small.tools\n" in out) == (130, True)
+
+
 def test_a_choice_that_cannot_be_written_is_kept(hub, tmp_path):
     many = upstream("many", {"tools": [f"t{number}" for number in range(1_700)]})
     hub.config.write_text(f"{SERVERS}\n{many}")

@@ -35,7 +35,9 @@ def hub(home, file):
         yield hub
 
 
-@pytest.mark.parametrize("words", [[REMOTE], ["notes", REMOTE], ["notes", "--url", REMOTE]])
+@pytest.mark.parametrize(
+    "words", [[REMOTE], ["notes", REMOTE], ["notes", "--url", REMOTE], ["notes", "--color", "never", REMOTE]]
+)
 def test_a_server_is_added_by_its_url_and_it_is_said_how_to_sign_in(home, hub, file, words):
     out, err = run(home.env, "add", *words, code=1)
     assert ("its name is notes; for another one: hubd add NAME URL" in out) == (len(words) == 1)
