@@ -39,11 +39,13 @@ def configuration(examined: Examined) -> Iterator[Finding]:
             what = f"{problem.file}{f', line {problem.line}' if problem.line else ''}: {dot_keys(problem.keys)}"
             then = f"the hub starts without {problem.unresolved}" if problem.unresolved else "the hub does not start"
             why = f"{problem.text}; until it is right {then}, or keeps what it had"
-            if problem.unresolved in resolved:
+            if problem.unresolved in resolved and problem.text.startswith("the variable "):
                 why = f"{problem.text}. So it is in this shell; the running hub has it"
                 yield Finding("configuration", "note", what.rstrip(": "), why, "nothing, while that hub runs")
                 continue
-            yield Finding("configuration", "problem", what.rstrip(": "), why, "correct it there, or by `hubd edit`")
+            advice = re.search("run `chmod .*", problem.text)
+            fix = advice[0] if advice else "correct it there, or by `hubd edit`"
+            yield Finding("configuration", "problem", what.rstrip(": "), why, fix)
         if not examined.error.diagnostics:
             yield Finding("configuration", "problem", str(examined.error), "it cannot be used", "correct it")
     for diagnostic in examined.loaded.warnings:

@@ -22,7 +22,7 @@ from hub.cli.checks.evidence import Examined, Finding, readable_by_others, unrea
 TRY_S: Final = 2.0
 MIN_SECRET: Final = 8
 """The least length of a secret that is searched for; shorter values occur by chance."""
-SECRET: Final = ("token", "keys", "installed.json", "originals.json")
+SECRET: Final = ("token", "keys", "secrets.json", "installed.json", "originals.json")
 OWN: Final = (*SECRET, "trust.json", "memory.json", "sessions.json")
 """Files of the state directory that hold secrets."""
 WITHOUT: Final = "the hub works without it, and other hubs cannot find this one"
@@ -108,9 +108,9 @@ def secret_files(examined: Examined) -> Iterator[Finding]:
     own = [Path(directories.state_dir(), name) for name in SECRET]
     for path in dict.fromkeys((*named, *own)):
         with suppress(OSError):
-            mode = stat.S_IMODE(path.stat().st_mode)
-            if mode & 0o044 and (path in own or _holds(path, secrets)):
-                yield readable_by_others(path, mode, "a secret")
+            found = path.stat(follow_symlinks=path not in own).st_mode
+            if stat.S_ISREG(found) and found & 0o044 and (path in own or _holds(path, secrets)):
+                yield readable_by_others(path, stat.S_IMODE(found), "a secret")
 
 
 def unreadable_files(examined: Examined) -> Iterator[Finding]:
@@ -129,20 +129,16 @@ def unreadable_files(examined: Examined) -> Iterator[Finding]:
 def _why_not_ours(directory: Path) -> str:
     try:
         owner = os.lstat(directory).st_uid
-    except FileNotFoundError:
-        return ""
     except OSError as error:
-        return error.strerror or str(error)
+        return "" if error.errno == errno.ENOENT else error.strerror or str(error)
     return "" if owner == os.geteuid() else f"it belongs to another user (uid {owner}), and the hub uses only its own"
 
 
 def _why_unread(path: Path) -> str:
     try:
         read_private(path, 0)
-    except FileNotFoundError:
-        return ""
     except OSError as error:
-        return "" if error.errno == errno.EFBIG else error.strerror or str(error)
+        return "" if error.errno in (errno.ENOENT, errno.EFBIG) else error.strerror or str(error)
     return ""
 
 

@@ -131,6 +131,26 @@ def test_a_configuration_that_cannot_be_used(case):
     assert "/gone/b" in case.one(servers.commands).what, "the others are looked at all the same"
 
 
+def test_secrets_that_others_may_read_are_no_matter_of_this_shell(case):
+    """The running hub has them, and the next one would not."""
+    case.toml('[upstreams.a]\ncommand = "sh"\nenv = { K = "${secret:K}" }\n')
+    case.status = {"version": "1", "upstreams": [{"name": "a", "state": "connected"}]}
+    path = case.home / "state" / "hubd" / "secrets.json"
+    path.parent.mkdir(parents=True, mode=0o700)
+    path.write_text('{"format": 1, "secrets": {}}')
+    path.chmod(0o644)
+    finding = case.one(servers.configuration)
+    assert finding.level == "problem"
+    assert finding.fix == f"run `chmod 600 {path}`, and set anew what others may have read"
+    assert case.one(stores.secret_files).repair == Restrict(str(path), 0o600)
+    path.rename(case.home / "elsewhere")
+    path.symlink_to(case.home / "elsewhere")
+    assert case.found(stores.secret_files) == [], "what a link leads to is not for hubd to change"
+    path.unlink()
+    case.toml('[upstreams.a]\ncommand = "sh"\nenv = { K = "${NOT_SET}" }\n')
+    assert case.one(servers.configuration).level == "note"
+
+
 def test_a_configuration_that_is_doubtful(case):
     case.toml('[upstreams.MyServer]\ncommand = "sh"\n')
     assert case.one(servers.configuration).level == "warning"
