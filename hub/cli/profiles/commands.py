@@ -88,11 +88,13 @@ def _suggest(options: Desk) -> int:
     if not tools:
         return leave_unchanged(output, "no server has any tools; `hubd status` shows how they are")
     limits = evidence.limits(host)
-    suggestion = suggest(host, evidence.uses, had_before(host), limits)
+    had = had_before(host)
+    suggestion = suggest(host, evidence.uses, had, limits)
     taken = [each for each in tools if each.name in set(suggestion.names)]
     name = evidence.profile_of(host)
     kept = evidence.servers_still_starting(name)
-    choice = choice_of(suggestion.names, tools, evidence.without_tools(name), kept)
+    others = evidence.without_tools(name)
+    choice = choice_of(suggestion.names, tools, others, kept)
     before = evidence.profiles.get(name)
     hosts = list(dict.fromkeys([*(() if before is None else before.hosts), host]))
     output.set(profile=name, hosts=hosts, **choice.settings())
@@ -106,6 +108,8 @@ def _suggest(options: Desk) -> int:
         output.note(f"to choose yourself: hubd tools --pick {name}")
         return EX_OK
     said = comments(host, suggestion.why, taken, tools, limits)
+    if added := [each for each in choice.servers if each in others and each not in had]:
+        said.append(f"added, since they have no tools now: {', '.join(added)}")
     if kept:
         said.append(f"not connected now, and shown with all their tools once they are: {', '.join(kept)}")
     if not options.write:

@@ -115,6 +115,16 @@ def test_a_host_that_searches_is_not_warned_of_and_is_said_to_search(hub):
         assert "with instructions, except\nsearch mode: " in said
 
 
+def test_servers_that_a_host_did_not_have_are_said_to_be_added(hub):
+    gone = '[upstreams.{}]\ncommand = "corp"\ndisabled = true\n'
+    hub.config.write_text(f"{SERVERS}\n{gone.format('corp')}{gone.format('own')}")
+    told(hub, "reload")
+    had(hub, "windsurf", files=["*"], own=["*"])
+    printed = hubd(hub, *in_its_file(hub, ("profile", "suggest", "windsurf"))).stdout
+    assert tomllib.loads(printed)["profiles"]["windsurf"]["servers"] == ["files", "corp", "own"]
+    assert "\n# added, since they have no tools now: corp\n" in printed
+
+
 def test_what_is_printed_can_be_pasted(hub):
     had(hub, "windsurf", files=["read"], mail=["*"], big=["tool_1", "tool_2"])
     printed = hubd(hub, *in_its_file(hub, ("profile", "suggest", "windsurf"))).stdout
