@@ -7,6 +7,7 @@ out, and only if it is one of ours. `plan_*` decide and change nothing; `carry_o
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -114,6 +115,7 @@ def plan_uninstall(
 ) -> Plan:
     """Plan to remove our entries and all that came with them; `restore`: and to put back what an import took out.
 
+    A file that cannot be read is no obstacle if neither a record nor a word in it tells of the hub.
     If the host's program takes our entries out, the originals are not put back: `plan_restore` does it then.
 
     Raises:
@@ -141,7 +143,8 @@ def plan_uninstall(
             return structs.replace(plan, after=None, made_directories=made.made_directories)
         return structs.replace(plan, after=after.encode())
     except EditRefused as refused:
-        return Plan(place, "refused", why=str(refused), before=before, after=before)
+        is_touched = records.keys(place.path) or originals or re.search(rb"\bhubd?\b", before)
+        return Plan(place, "refused" if is_touched else "absent", why=str(refused), before=before, after=before)
 
 
 def _with_originals(

@@ -138,7 +138,7 @@ def as_object(planned: Plan, backup: Path | None) -> dict[str, Any]:
         "diff": host_diff(planned.place, planned.before or b"", planned.after or b"") if by_us else None,
         "commands": [_mask_words(command) for command in planned.program],
         "restored": [each.key for each in planned.restored],
-        "note": (planned.changes and planned.place.host.note) or None,
+        "note": planned.why or (planned.changes and planned.place.host.note) or None,
     }
 
 
@@ -167,6 +167,8 @@ def as_sentence(planned: Plan) -> str:
         "absent": "the hub is not in",
     }
     text = f"{place.title}: {words[planned.did]} {place.path}"
+    if planned.why:
+        text += f", which cannot be read and was left as it is: {planned.why}"
     if planned.restored:
         text += f"; back: {', '.join(each.key for each in planned.restored)}"
     return f"{text}; {place.host.note}" if planned.changes and place.host.note else text

@@ -49,6 +49,19 @@ def test_what_is_refused_comes_with_what_to_paste(home):
     assert b"connect" in contents(home)["cursor"]
 
 
+def test_a_file_that_cannot_be_read_and_that_hubd_never_wrote_hinders_no_uninstall(home):
+    path, text = home[0] / HOMES["gemini"].path, '{"mcpServers": {"github": }'
+    hubd(home, "install", "--all")
+    path.write_text(text)
+    assert "which cannot be read" not in hubd(home, "uninstall", "gemini", code=1), "it is recorded"
+    (Path(home[1]["XDG_STATE_HOME"]) / "hubd" / "installed.json").unlink()
+    said = hubd(home, "uninstall", "--all")
+    assert f"the hub is not in {path}, which cannot be read and was left as it is: " in said
+    path.write_text('{"mcpServers": {"hub": }')
+    hubd(home, "uninstall", "--all", code=1)
+    assert path.read_text() == '{"mcpServers": {"hub": }'
+
+
 def test_wrong_usage(home):
     assert 'did you mean "cursor"?' in hubd(home, "install", "curser", code=2)
     assert "name hosts, or write --all" in hubd(home, "uninstall", code=2)
