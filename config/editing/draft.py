@@ -237,10 +237,9 @@ class Draft:
         return [each for each in self._doubts() if each.file == self.main]
 
     def _doubts(self) -> Sequence[Diagnostic]:
-        try:
+        with suppress(ConfigError):
             return load_all(self.main, self._environ, texts=self._texts).warnings
-        except ConfigError:
-            return ()
+        return ()
 
     def changes(self) -> list[FileChange]:
         """The changes that `save` would make, in its order."""

@@ -111,10 +111,9 @@ def _look(options: Desk) -> evidence.Examined:
 
 
 def _sign_in_trials() -> Mapping[str, SignInTrial]:
-    try:
+    with suppress(OSError, HubNotRunning, HubHangs, ControlFailed):  # a hub of before, too
         return {trial.upstream: trial for trial in ask_hub(SIGN_IN_TRIALS).trials}
-    except (OSError, HubNotRunning, HubHangs, ControlFailed):  # a hub of before, too
-        return {}
+    return {}
 
 
 def _status_at(path: Path, patience_s: float | None = None) -> Status | None:
@@ -129,10 +128,9 @@ def _status_at(path: Path, patience_s: float | None = None) -> Status | None:
 def _status() -> Status | None:
     """The status of the running hub; None: none runs, and none is started for this."""
     directory = directories.runtime_dir()
-    try:
+    with suppress(OSError):
         return _status_at(Path(directory, "control.sock")) if is_alive(f"{directory}/hubd.lock") else None
-    except OSError:
-        return None
+    return None
 
 
 def words_of_hub() -> tuple[dict[str, str], list[str]]:

@@ -78,7 +78,8 @@ class Judge:
             return _let_in("whoever shows it, or none, is the hub's owner", 'auth = "none" asks nobody for a token')
         if not _TOKEN.fullmatch(token):
             return _refuse("the file is empty, or holds more than one word", "write the token alone into the file")
-        if (own := _own_token(config)) is not None and hmac.compare_digest(own.encode(), token.encode()):
+        own = own_token(Path(directories.state_dir())) if config.token is None else config.token.reveal()
+        if own is not None and hmac.compare_digest(own.encode(), token.encode()):
             return _let_in("whoever shows it is the hub's owner", "it is the hub's own token")
         if isinstance(named := self._find_host_token(token), Finding):
             return named
@@ -169,11 +170,6 @@ class Judge:
             each.removeprefix(metadata.resource) for each in sorted(audiences) if each.startswith(metadata.resource)
         )
         return next((f"{MCP_PATH}{path}" for path in below if metadata.is_opened_by(audiences, MCP_PATH + path)), None)
-
-
-def _own_token(config: HubConfig) -> str | None:
-    """The hub's own token; None: none was made yet, or it cannot be read."""
-    return own_token(Path(directories.state_dir())) if config.token is None else config.token.reveal()
 
 
 def _who(identity: Identity) -> str:

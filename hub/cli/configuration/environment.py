@@ -77,10 +77,9 @@ def _env(options: Desk) -> int:
 
 def _of_hub(name: str | None) -> ShownEnvironment | None:
     """The answer of the running hub; None: none runs."""
-    try:
+    with suppress(HubNotRunning):
         return ask_hub(ENVIRONMENT, name=name)
-    except HubNotRunning:
-        return None
+    return None
 
 
 def _of_shell(options: Desk) -> ShownEnvironment:

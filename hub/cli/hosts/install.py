@@ -121,10 +121,9 @@ def _uninstall(options: Desk) -> int:
 
     def is_by_program(place: Place) -> bool:
         """True if a program of the host changes the file, so that servers are put back after it."""
-        try:
+        with suppress(EditError):
             return bool(plan(place, options.records).program)
-        except EditError:
-            return False
+        return False
 
     places = choose_places(options, machine)
     changes = HostChanges(options, machine)

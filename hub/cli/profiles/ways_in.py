@@ -142,17 +142,14 @@ def _without_labels(name: str, status: Status) -> str:
     """The way in which a profile without labels gets a host."""
     named = [each for each in status.hosts if each.profile == name]
     if named:
-        return f"it is shown to {_say_attached(len(named))} whose entry or token names it, and lists no label of a host"
+        whose = "the attached host" if len(named) == 1 else f"the {len(named)} attached hosts"
+        return f"it is shown to {whose} whose entry or token names it, and lists no label of a host"
     labels = sorted({each.label for each in status.hosts if each.label not in ("", OWN_LABEL)})
     example = f", such as {labels[0]}" if labels else ""
     return (
         f"no host is shown it yet: list labels of hosts{example} as `hosts` of [profiles.{name}] (`hubd edit`), or "
         f"have the entry of a host name it: `hubd connect --profile {name}`, or the URL /mcp/~{name}"
     )
-
-
-def _say_attached(number: int) -> str:
-    return "the attached host" if number == 1 else f"the {number} attached hosts"
 
 
 def _of_label(name: str, label: str, status: Status, ways: HostWays, hosts: Mapping[str, KnownHost]) -> Iterator[str]:
