@@ -196,7 +196,7 @@ def _count(text: str) -> int:
 
 
 def _stop(options: Desk) -> int:
-    output = options.output
+    output, stopped = options.output, True
     try:
         with client() as hub:
             hub.stop()
@@ -206,11 +206,9 @@ def _stop(options: Desk) -> int:
             return EX_OK
         if not isinstance(error, NothingListens):
             raise
-        output.set(stopped=False)
-        output.say("no hub is running")
-        return EX_OK
-    output.set(stopped=True)
-    output.say("stopped")
+        stopped = False
+    output.set(stopped=stopped)
+    output.say("stopped" if stopped else "no hub is running")
     return EX_OK
 
 
@@ -238,27 +236,29 @@ def _logs(options: Desk) -> int:
                 found = convert(entry, JournalRecord)
                 width = 0 if name else min(MAX_NAME_CELLS, max(width, NAME_CELLS, len(found.name)))
                 options.output.screen.show(record(found, width))
-    except HubNotRunning as error:
+    except (HubNotRunning, HubHangs) as error:
         return _logs_on_disk(options, error)
     if entry is None and lines and not options.json:
         options.output.note(f"no log{f' of {name}' if name else ''} since the hub started")
     return EX_OK
 
 
-def _logs_on_disk(options: Desk, error: HubNotRunning) -> int:
-    """Show what the last hub that ran in the background has left of its own log; the exit code."""
-    output = options.output
-    is_asked = isinstance(error, NothingListens) and options.name in (None, "hub") and not options.follow
+def _logs_on_disk(options: Desk, error: HubNotRunning | HubHangs) -> int:
+    """Show what the last hub that ran in the background, or one that hangs, has left of its own log; the exit code.
+    Raises `error` if that is not what was asked for, or there is nothing."""
+    output, hangs = options.output, isinstance(error, HubHangs)
+    is_asked = options.name == "hub" if hangs else isinstance(error, NothingListens) and options.name in (None, "hub")
     path = Path(directories.state_dir(), "hubd.log")
-    if not is_asked or not (found := last_records(path, options.lines)):
-        return output.fail(EX_UNAVAILABLE, str(error))
-    for each in found:
-        if options.json:
+    if options.follow or not is_asked or not (found := last_records(path, options.lines)):
+        raise error
+    if hangs:
+        output.progress.show(f"hubd: {error}")
+    if options.json:
+        for each in found:
             print(as_line(to_builtins(each)))
-        else:
-            output.screen.show(record(each, 0))
-    if not options.json:
-        output.note(f"no hub is running; the last one left this in {path}")
+    else:
+        output.screen.show(*(record(each, 0) for each in found))
+        output.note(f"{'the hub hangs; it' if hangs else 'no hub is running; the last one'} left this in {path}")
     return EX_OK
 
 

@@ -59,8 +59,7 @@ def members(line: bytes) -> object:
     if len(line) <= SMALL_BYTES:
         return parse(line)
     found = ends(line)
-    known = found.get("method")
-    if "id" in found or (isinstance(known, str) and known.startswith("notifications/")):
+    if "id" in found or str(found.get("method")).startswith("notifications/"):
         return found
     return parse(line) if len(line) <= LARGE_BYTES else None
 
@@ -205,15 +204,16 @@ def cancellation(id: Id) -> bytes:
 
 
 _DIED = "The hub died while this request was running, and is being started again."
+_SILENT = "The hub did not answer this request in time."
 _STOPPED = "The hub was stopped before this request had ended."
 _UNKNOWN = "It is not known whether it was carried out: find out before you repeat it."
 _HARMLESS = "It changes nothing, so it can be repeated."
 
 
-def loss(id: Id, *, harmless: bool, orderly: bool) -> bytes:
-    """The error for a request whose hub is gone: `draining` if it was told to stop, `upstream_lost` if it died.
-    `harmless`: it may be repeated."""
-    text = f"{_STOPPED if orderly else _DIED} {_HARMLESS if harmless else _UNKNOWN}"
+def loss(id: Id, *, harmless: bool, orderly: bool, silent: bool = False) -> bytes:
+    """The error for a request whose hub is gone: `draining` if it was told to stop, `upstream_lost` if it died, or is
+    `silent`. `harmless`: it may be repeated."""
+    text = f"{_SILENT if silent else _STOPPED if orderly else _DIED} {_HARMLESS if harmless else _UNKNOWN}"
     return _error(id, text, DRAINING if orderly else UPSTREAM_LOST, executed="unknown", retryable=harmless)
 
 

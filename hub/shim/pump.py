@@ -84,7 +84,7 @@ class Pump:
                 if self._hub is None:
                     self._look()
                 elif not self._down and monotonic() >= self._leave_at:
-                    self._end(os.EX_OK)
+                    self._end(os.EX_OK, silent=True)
         return self._code
 
     # --- what to wait for
@@ -184,8 +184,7 @@ class Pump:
     def _subscribe_again(self) -> None:
         """Ask again for refused subscriptions, if it is time; give up after a while."""
         if self._again_at == NEVER:
-            pause_s = next(self._pauses, None)
-            if pause_s is None:
+            if (pause_s := next(self._pauses, None)) is None:
                 self._replay.refused.clear()
             else:
                 self._again_at = monotonic() + pause_s
@@ -305,10 +304,10 @@ class Pump:
         self._unsent = self._to_hub.take_unreceived() + self._unsent
         self._say(self._to_host.end_of_line() + (b"" if replay.refused_host else replay.on_loss()))
         too_often = not self._search.count_loss(served=replay.served, announced=replay.stopping)
-        if self._host_ended:
-            self._end(os.EX_OK)
-        elif replay.refused_host:
+        if replay.refused_host:
             self._end(os.EX_UNAVAILABLE, f"the hub refused this host: {replay.refusal}")
+        elif self._host_ended:
+            self._end(os.EX_OK)
         elif broken:
             self._end(os.EX_UNAVAILABLE, f"the hub closed the connection; its log is {log_path()}")
         elif too_often:
@@ -320,9 +319,9 @@ class Pump:
 
     # --- the end
 
-    def _end(self, code: int, why: str = "") -> None:
-        """Leave as soon as the host has received everything."""
-        self._say(self._replay.give_up(self._unsent))
+    def _end(self, code: int, why: str = "", *, silent: bool = False) -> None:
+        """Leave as soon as the host has received everything. `silent`: the hub does not answer."""
+        self._say(self._replay.give_up(self._unsent, silent=silent))
         self._code, self.why = code, why
 
     def _abandon(self) -> None:

@@ -36,7 +36,8 @@ AT_ONCE = 8
 """Subscriptions replayed at one time; the hub takes 64 requests of a host."""
 
 ANSWERS = b'{"jsonrpc":"2.0","id":'
-REFUSES = b'{"jsonrpc":"2.0","error":'
+REFUSES = tuple(b'{"jsonrpc":"2.0","error":{"code":%d,' % code for code in (mcp.INVALID_PARAMS, mcp.INTERNAL_ERROR))
+"""Beginnings of refusals of a host, in contrast to complaints about a line of it that cannot be read."""
 CANCELS, ACKNOWLEDGES = (b'{"jsonrpc":"2.0","method":"%b"' % m.encode() for m in (mcp.CANCELLED, mcp.ACKNOWLEDGED))
 """Beginnings of the lines of the hub that the shim has to read."""
 
@@ -149,7 +150,7 @@ class Replay:
     def reads(self, begun: bytes) -> bool:
         """True if the shim needs more than the id of a line of the hub that begins so."""
         if not begun.startswith(ANSWERS):
-            return begun.startswith((CANCELS, ACKNOWLEDGES, mcp.SHIM_LINE, REFUSES, b"["))
+            return begun.startswith((CANCELS, ACKNOWLEDGES, mcp.SHIM_LINE, *REFUSES, b"["))
         id, _ = rpc.first_id(begun, len(ANSWERS), len(begun))
         if id is None or self._awaited.get(id) == mcp.INITIALIZE:
             return True
@@ -280,23 +281,24 @@ class Replay:
             left.clear()
         return b"".join(said)
 
-    def _loss(self, id: Id, request: SentRequest) -> bytes:
-        return rpc.loss(id, harmless=is_harmless(request.method), orderly=self.stopping)
+    def _loss(self, id: Id, request: SentRequest, *, silent: bool = False) -> bytes:
+        return rpc.loss(id, harmless=is_harmless(request.method), orderly=self.stopping, silent=silent)
 
     @property
     def refused_host(self) -> bool:
         """True if the hub refuses this host."""
         return bool(self.refusal) and not self.served
 
-    def give_up(self, unsent: bytes) -> bytes:
-        """There will be no hub; the lines that the host gets. `unsent`: lines of the host that no hub has received."""
+    def give_up(self, unsent: bytes, *, silent: bool = False) -> bytes:
+        """There will be no hub; the lines that the host gets. `unsent`: lines of the host that no hub has received.
+        `silent`: there is one, which does not answer."""
         if self.refused_host:
             for line in unsent.split(b"\n")[:-1]:
                 self.sent(line)
         running, self._running = self._running, {}
         if self.refused_host:
             return b"".join(rpc.refusal(id, self.refusal) for id in running)
-        return b"".join(self._loss(id, request) for id, request in running.items())
+        return b"".join(self._loss(id, request, silent=silent) for id, request in running.items())
 
     def greeting(self) -> bytes:
         """The line that a new hub must answer before it gets anything else."""

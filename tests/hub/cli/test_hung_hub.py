@@ -81,6 +81,21 @@ def test_every_command_says_that_the_hub_hangs_and_what_to_do(hung, tmp_path):
     assert (told["hub"], told["pid"], told["error"]["code"]) == ("hangs", hung.process.pid, 69)
 
 
+def test_the_own_log_of_a_hub_that_hangs_is_read_from_its_file(hung):
+    file = Path(hung.env["XDG_STATE_HOME"], "hubd", "hubd.log")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("its last words\n")
+    done = hubd(hung, "logs", "hub", "-n", "1")
+    assert (done.returncode, done.stdout.split("  ", 1)[1]) == (0, "stderr  its last words\n")
+    told = " ".join(done.stderr.split())
+    assert told.startswith(f"hubd: the hub (process {hung.process.pid}) hangs: ")
+    assert "`hubd stop --force`" in told
+    assert told.endswith(f"hubd: note: the hub hangs; it left this in {file}")
+    done = hubd(hung, "logs", "hub", "--json")
+    assert (done.returncode, json.loads(done.stdout)["text"]) == (0, "its last words")
+    assert "`hubd stop --force`" in done.stderr
+
+
 def test_a_hub_that_hangs_is_stopped_in_order_by_force(hung):
     servers = children(hung)
     assert servers

@@ -1,6 +1,7 @@
 """`hubd connect` with real processes and sockets; the daemon is an echo (tests/support/echo_daemon.py)."""
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -231,6 +232,19 @@ def test_a_silent_hub_does_not_keep_the_shim_of_a_host_that_is_gone(place):
         listener.settimeout(PATIENCE_S)
         with listener.accept()[0]:
             assert shim.wait(PATIENCE_S) == 0
+
+
+def test_a_silent_hub_is_not_said_to_have_died(place):
+    code = f"from hub.shim import pump; pump.GRACE_S = 0.01; {SHIM}"
+    asked = b'{"jsonrpc":"2.0","id":1,"method":"initialize"}\n'
+    with bind_unix(socket_path()):
+        argv = [sys.executable, "-I", "-c", code, place.daemon]
+        done = subprocess.run(
+            argv, input=asked, capture_output=True, env=place.env, cwd=place.directory, timeout=PATIENCE_S, check=True
+        )
+    error = json.loads(done.stdout)["error"]
+    text = "The hub did not answer this request in time. It changes nothing, so it can be repeated."
+    assert (error["message"], error["data"]["hub"]) == (text, "upstream_lost")
 
 
 @pytest.mark.covers("F-D-10")

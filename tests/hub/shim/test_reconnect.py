@@ -544,6 +544,31 @@ def test_a_refusal_is_passed_on_and_ends_the_shim(shim, hubs):
     assert shim.ended() == (69, "hubd connect: the hub refused this host: too many\n")
 
 
+def test_a_refusal_is_a_failure_if_the_host_has_left_too(shim, hubs):
+    refusal = {"jsonrpc": "2.0", "error": {"code": -32602, "message": "no such profile"}}
+    connection = Connection(shim.first.listener.accept()[0])
+    assert connection.hear()["hubd"] == 1
+    shim.leave()
+    assert connection.hear() is None
+    connection.say(refusal)
+    connection.close()
+    assert shim.hear() == refusal
+    assert shim.ended() == (69, "hubd connect: the hub refused this host: no such profile\n")
+
+
+@pytest.mark.parametrize("code", [-32700, -32600])
+def test_a_complaint_about_the_first_line_is_no_refusal(shim, hubs, code):
+    complaint = {"jsonrpc": "2.0", "error": {"code": code, "message": "Not JSON"}}
+    connection = Connection(shim.first.listener.accept()[0])
+    assert connection.hear()["hubd"] == 1
+    connection.say(complaint)
+    assert shim.hear() == complaint
+    shim.leave()
+    assert connection.hear() is None
+    connection.close()
+    assert shim.ended() == (0, "")
+
+
 def test_requests_of_a_host_that_is_refused_are_answered_with_the_reason(shim, hubs):
     connection = Connection(shim.first.listener.accept()[0])
     shim.say(request(3, "tools/call"))

@@ -71,7 +71,8 @@ def renewed(replay):
 
 def test_lines_of_the_hub_begin_as_the_shim_expects():
     assert encode_request(1, "x", {}).startswith(module.ANSWERS)
-    assert encode_response(None, Failure(1, "")).startswith(module.REFUSES)
+    assert failure(None).startswith(module.REFUSES)
+    assert not encode_response(None, Failure(-32700, "")).startswith(module.REFUSES), "the host's line is no JSON"
     assert encode_notification(mcp.CANCELLED, {"requestId": raw(1)}).startswith(module.CANCELS)
     assert encode_notification(mcp.ACKNOWLEDGED, {"_meta": raw({})}).startswith(module.ACKNOWLEDGES)
 
