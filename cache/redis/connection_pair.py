@@ -15,7 +15,7 @@ import trio
 from coredis.exceptions import ConnectionError as Lost
 
 from cache.interfaces import StoreUnreachable
-from cache.redis.coredis_connection import CoredisConnection, open_stream, refusal, why
+from cache.redis.coredis_connection import CoredisConnection, open_stream, refusal, tls_context, why
 from cache.redis.url import StoreAddress
 
 OPEN_S: Final = 3.0
@@ -143,9 +143,9 @@ class ConnectionPair:
 
     async def _open(self, nursery: trio.Nursery) -> None:
         """Raises: StoreUnreachable, and whatever coredis raises."""
-        opened, primaries = [], []
+        opened, primaries, context = [], [], tls_context(self.address)
         for listens in (False, True):
-            stream = await open_stream(self.address)
+            stream = await open_stream(self.address, context)
             opened.append(CoredisConnection(self.address, stream, listens=listens))
             await nursery.start(self._hold, opened[-1])
             info = [await opened[-1].create_request(b"INFO", section, decode=False) for section in SECTIONS]

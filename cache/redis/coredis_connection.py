@@ -92,13 +92,17 @@ class _PacedStream(ByteStream):
         await self._stream.aclose()
 
 
-async def open_stream(address: StoreAddress) -> ByteStream:
-    """Connect to the server. Raises: OSError, also if certificates cannot be read."""
+def tls_context(address: StoreAddress) -> ssl.SSLContext | None:
+    """The terms of TLS with the server; None: there is none. Raises: OSError, if certificates cannot be read."""
+    return ssl.create_default_context(cafile=address.ca) if address.tls else None
+
+
+async def open_stream(address: StoreAddress, context: ssl.SSLContext | None) -> ByteStream:
+    """Connect to the server. Raises: OSError."""
     if not address.host:
         return await connect_unix(address.path)
-    if not address.tls:
+    if context is None:
         return await connect_tcp(address.host, address.port)
-    context = ssl.create_default_context(cafile=address.ca)
     return await connect_tcp(address.host, address.port, ssl_context=context, tls_standard_compatible=False)
 
 

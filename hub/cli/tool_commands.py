@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
+from hub.cli.client.answers import describe
 from hub.cli.client.arguments import arguments, example, signature
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.desk import Desk, Output, UsageError, as_json, ask_hub, nearest_or_all
@@ -74,12 +75,8 @@ def _tools(options: Desk) -> int:
 
 def tool_lines(entries: Iterable[Mapping[str, Any]]) -> list[Block]:
     """A name and the first line of its description per line."""
-    rows = [(paint(str(each.get("name")), "name"), _describe(each).partition("\n")[0]) for each in entries]
+    rows = [(paint(str(each.get("name")), "name"), describe(each).partition("\n")[0]) for each in entries]
     return [Table((), rows, shorten=(1, 0))] if rows else []
-
-
-def _describe(entry: Mapping[str, Any]) -> str:
-    return str(entry.get("description") or entry.get("title") or "").strip()
 
 
 def _none(profile: str | None) -> str:
@@ -143,7 +140,7 @@ def _show(tool: dict[str, Any], output: Output, profile: str | None) -> None:
     ]
     screen = output.screen
     screen.show(paint(signature(name, schema), "bold"))
-    if description := _describe(tool):
+    if description := describe(tool):
         screen.show("", description)
     if rows:
         screen.show("", Table(("ARGUMENT", "TYPE", "", "DESCRIPTION"), rows, shorten=("DESCRIPTION", "TYPE")))

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
     from trio.socket import SocketType
 
+    UnixSocket = socket | _socket.socket | SocketType
+
 ROOT = 0
 """Root is trusted: it may do everything anyway, and a service manager that holds the hub's socket may be root's."""
 UID_MAP = "/proc/self/uid_map"
@@ -24,18 +26,18 @@ def own_path(descriptor: int) -> str:
     return f"/proc/self/fd/{descriptor}"
 
 
-def peer_uid(sock: "socket | _socket.socket | SocketType") -> int:
+def peer_uid(sock: "UnixSocket") -> int:
     """The user at the other end of a unix socket: the one that connected, or the one that began to listen."""
     uid = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)[4:8]  # struct ucred: pid, uid, gid
     return int.from_bytes(uid, sys.byteorder)
 
 
-def peer_pid(sock: "socket | _socket.socket | SocketType") -> int:
+def peer_pid(sock: "UnixSocket") -> int:
     """The process at the other end: the one that connected, which may have ended since."""
     return int.from_bytes(sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)[:4], sys.byteorder)
 
 
-def refuse_foreign_hub(sock: "socket | _socket.socket | SocketType", path: str) -> None:
+def refuse_foreign_hub(sock: "UnixSocket", path: str) -> None:
     """Refuse a listener of another user at `path`, where `sock` is connected: it would hear hosts and be trusted.
 
     Raises:

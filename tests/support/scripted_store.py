@@ -66,7 +66,7 @@ class Scripted:
         for each in self._hears[-1:]:
             self._nursery.start_soon(self._tell, each, said)
 
-    async def _connect(self, address: Any) -> ByteStream:
+    async def _connect(self, address: Any, context: Any) -> ByteStream:
         near, far = trio.testing.memory_stream_pair()
         self._nursery.start_soon(self._serve, far)
         self.ends.append(End(near))

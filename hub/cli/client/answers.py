@@ -57,8 +57,13 @@ def _argument_words(item: Object) -> list[str]:
     return [f"{each.get('name')}{'=' if each.get('required') else '?='}" for each in named]
 
 
+def describe(item: Object) -> str:
+    """The description of a tool, resource or prompt, else its title; "": it has neither."""
+    return str(item.get("description") or item.get("title") or "").strip()
+
+
 def _brief(item: Object) -> str:
-    return str(item.get("description") or item.get("title") or "").strip().split("\n")[0]
+    return describe(item).partition("\n")[0]
 
 
 def _content(part: Object) -> str:
