@@ -22,7 +22,7 @@ from config.settings import HubConfig, UpstreamConfig
 from hub.bridge.era_bridge import EraBridge
 from hub.bridge.parking.parking import PARK, ParkedCalls
 from hub.bridge.request_state import RequestStates
-from hub.bridge.tasks.tasks import Tasks
+from hub.bridge.tasks.task_bridge import Tasks
 from hub.bridge.url_elicitation import FindGuide
 from hub.catalog.uri_claims import UriClaims
 from hub.downstream.hosts import Hosts
@@ -46,7 +46,7 @@ from upstreams.inventory.last_known import LastKnown
 from upstreams.journal.redact import CommonSecrets
 from upstreams.references import read_references
 from upstreams.session import NO_CREDENTIALS, CredentialSource
-from upstreams.sessions.connector import RunSession
+from upstreams.sessions.session_opener import RunSession
 from upstreams.supervisor import Supervisor, Upstreams
 from upstreams.transports import run_session as transports
 from upstreams.transports.stdio.process import is_found

@@ -4,7 +4,7 @@
            and, if nobody has needed it for `idle_stop_s`, from any of these: stop -> wait until wanted -> attempt ...
 
 While the main session is open, `inventory.refresh` reads the lists over it. Sessions of single hosts are opened by
-`connector` when they are needed; a restart closes them, too.
+`session_opener` when they are needed; a restart closes them, too.
 """
 
 import logging
@@ -24,8 +24,8 @@ from hub.link.hub_errors import (
 )
 from hub.wire.declarations import EXPERIMENTAL, HubChain, join_chains, read_chain
 from hub.wire.mcp import Kind
-from upstreams.cold_start.gate import StartGate
-from upstreams.inventory.lists import Listing
+from upstreams.cold_start.start_gate import StartGate
+from upstreams.inventory.read_lists import Listing
 from upstreams.lifecycle import Event, State
 from upstreams.subscriptions.modern import keep_subscribed
 from upstreams.upstream import ManagedUpstream
@@ -51,8 +51,8 @@ class UpstreamRunner:
             try:
                 with trio.CancelScope() as self._scope:
                     async with trio.open_nursery() as nursery:
-                        for connector in (upstream.connector, upstream.legacy_sessions.connector):
-                            await nursery.start(connector.run)
+                        for opener in (upstream.opener, upstream.legacy_sessions.opener):
+                            await nursery.start(opener.run)
                         nursery.start_soon(upstream.host_subscriptions.run)
                         await self._keep_running()
             except Exception:
@@ -110,7 +110,7 @@ class MainSession:
 
     def __init__(self, upstream: ManagedUpstream, on_listed: Callable[[], None]) -> None:
         self._upstream = upstream
-        self._pooled = upstream.connector.make_main()
+        self._pooled = upstream.opener.make_main()
         self._on_listed = on_listed
 
     async def run(self, gate: StartGate) -> HubError | None:

@@ -25,8 +25,8 @@ from config.settings import UpstreamConfig
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.waiting import Bell
-from upstreams.cold_start.gate import StartGate
-from upstreams.cold_start.start import StartLimits
+from upstreams.cold_start.start_attempt import StartLimits
+from upstreams.cold_start.start_gate import StartGate
 from upstreams.invalidation_listener import InvalidationListener
 from upstreams.inventory.last_known import LATE, LastConnected, LastKnown
 from upstreams.journal.journal import Journals
@@ -35,7 +35,7 @@ from upstreams.lifecycle import State
 from upstreams.references import ReadReferences, read_references
 from upstreams.runner import UpstreamRunner
 from upstreams.session import NO_CREDENTIALS, CredentialSource
-from upstreams.sessions.connector import RunSession
+from upstreams.sessions.session_opener import RunSession
 from upstreams.transports.run_session import run_session
 from upstreams.transports.stdio.process import is_found
 from upstreams.upstream import ManagedUpstream, UpstreamParts

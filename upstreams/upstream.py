@@ -5,7 +5,7 @@
     availability           its state; why it is away, and until when
     offered, lists         what it offers, and how its lists are read again
     notifications          events of its sessions that belong to no call
-    pool, connector        its sessions, their owners, and how they are opened
+    pool, opener          its sessions, their owners, and how they are opened
     legacy_sessions        sessions of another era than its main one
     selector, calls        how a call finds a session, and what it does there
     host_subscriptions     what hosts are subscribed to
@@ -29,7 +29,7 @@ from hub.link.waiting import DirtyFlag, Elicitations
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import Era, Kind, Snapshot, era_of
 from upstreams.availability import Availability
-from upstreams.cold_start.gate import StartGate
+from upstreams.cold_start.start_gate import StartGate
 from upstreams.host_subscriptions import HostSubscriptions
 from upstreams.invalidation_listener import InvalidationListener
 from upstreams.inventory.offered import Offered, declares_changes, empty_snapshot, is_local
@@ -41,9 +41,9 @@ from upstreams.notifications import NotificationSink
 from upstreams.references import ReadReferences, ReferenceValues
 from upstreams.session import CredentialSource
 from upstreams.sessions.calls import Calls, LegacySessions, SessionSelector
-from upstreams.sessions.connector import RunSession, SessionConnector, SessionParts
 from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession
+from upstreams.sessions.session_opener import RunSession, SessionOpener, SessionParts
 from upstreams.status_facts import Counts, UpstreamStatus
 from upstreams.subscriptions.subscription import ResourceSubscriber
 
@@ -94,13 +94,13 @@ class ManagedUpstream:
             self.notifications, parts.memory, parts.run_session, parts.gate, listener, self.values, parts.credentials
         )
         self.pool = Pool(name, config, parts.memory, lambda: self.host_subscriptions.move_all())
-        self.connector = SessionConnector(self.pool, session_parts)
+        self.opener = SessionOpener(self.pool, session_parts)
         if last_known is not None:  # by a hubd that remembered nothing else of its start, too
             parts.gate.was_connected(config)
         self.legacy_sessions = LegacySessions(name, config, session_parts, self.pool.on_moved)
         self.pools = self.pool, self.legacy_sessions.pool
         """The pools with all sessions."""
-        self.selector = SessionSelector(self.availability, self.connector, self.legacy_sessions)
+        self.selector = SessionSelector(self.availability, self.opener, self.legacy_sessions)
         self.host_subscriptions = HostSubscriptions(name, self.selector)
         self.calls = Calls(name, config, self.availability)
         self.adjusted = DirtyFlag()
@@ -478,7 +478,7 @@ class ManagedUpstream:
         if session or self.config.command is not None:
             transport = session.transport if session else "stdio"
         trouble = self.availability.history.trouble(self.state, trio.current_time())
-        start = self.connector.main_start
+        start = self.opener.main_start
         installing_s = start.installing_s(trio.current_time()) if start else None
         return UpstreamStatus(
             name=self.name,

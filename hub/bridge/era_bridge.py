@@ -15,7 +15,7 @@ from hub.bridge import request_state
 from hub.bridge.input_rounds import Crossing, call_to_the_end, check_answers, input_requests, kinds_of, read_wanted
 from hub.bridge.parking.parking import PARK, ParkedCalls
 from hub.bridge.request_state import BadState, RequestState, RequestStates, input_required
-from hub.bridge.tasks.tasks import ABSORBED, Tasks
+from hub.bridge.tasks.task_bridge import ABSORBED, Tasks
 from hub.bridge.url_elicitation import AGAIN, FindGuide, PageVisits, UrlElicitations, round_of
 from hub.link.hub_errors import UpstreamUnauthorized
 from hub.link.interface import HostEnd, Interim

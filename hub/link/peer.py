@@ -40,7 +40,7 @@ from hub.wire.jsonrpc import (
     split_batch,
 )
 from hub.wire.mcp import CANCELLED, DISCOVER, INITIALIZE, INTERNAL_ERROR, PING
-from hub.wire.salvage import id_at_edges
+from hub.wire.salvage_ids import id_at_edges
 
 log = logging.getLogger(__name__)
 

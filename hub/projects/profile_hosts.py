@@ -19,7 +19,7 @@ from hub.catalog.profiles.choice import HostLimits, ProfileChoice, SearchModes
 from hub.catalog.view import EVERYTHING, View, profile_view
 from hub.control.answers import ProfileRow
 from hub.downstream.hosts import Host, Hosts
-from hub.routing.listeners import ListenStream
+from hub.routing.change_listeners import ListenStream
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.subscriptions import Subscriptions
 from hub.wire.mcp import Kind

@@ -15,7 +15,7 @@ from hub.catalog.list_result import MAX_TTL_MS, SETTLING_TTL_MS
 from hub.catalog.view import View
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.routing.live_catalog import LiveCatalog
-from hub.routing.shown import ListChange
+from hub.routing.view_catalogs import ListChange
 from hub.wire.mcp import CAPABILITY, Kind, Snapshot
 from upstreams.upstream import ManagedUpstream
 

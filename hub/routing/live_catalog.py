@@ -28,7 +28,7 @@ from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View, home_of, profile_view, server_view
 from hub.link.sealing import Sealer
 from hub.link.waiting import Bell
-from hub.routing.shown import ListChange, ShownProfiles, ShownServers, ViewCatalogs
+from hub.routing.view_catalogs import ListChange, ShownProfiles, ShownServers, ViewCatalogs
 from upstreams.upstream import ManagedUpstream
 
 log = logging.getLogger("hubd.notify")

@@ -3,20 +3,20 @@
     legacy host   `resources/subscribe`, one request per resource; told where it is told all that belongs to no request
     modern host   `subscriptions/listen`, a request that runs until either side ends it, and is told on its own stream
 
-Both become listeners (`hub.routing.listeners`), which are kept and counted here.
+Both become listeners (`hub.routing.change_listeners`), which are kept and counted here.
 """
 
 from typing import Final
 
 import trio
 
-from hub.bridge.tasks.model import declares
+from hub.bridge.tasks.messages import declares
 from hub.bridge.tasks.polled_tasks import TaskHandles
 from hub.catalog.view import View
 from hub.link.hub_errors import Overloaded
 from hub.link.interface import NOTHING, Tenant
+from hub.routing.change_listeners import ACK_TIMEOUT_S, LegacySubscription, ListenStream, read_filter
 from hub.routing.host_exchange import HostExchange, HostSession
-from hub.routing.listeners import ACK_TIMEOUT_S, LegacySubscription, ListenStream, read_filter
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.declarations import TASKS_NEEDED
 from hub.wire.errors_for_hosts import failure_for_host

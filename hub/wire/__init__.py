@@ -5,7 +5,7 @@ The bottom of the house: imports nothing of ours, and all parsing of peers' byte
 - `vocabulary`    methods, keys, codes: the only place with spec strings. `mcp` has them too: revisions, `Snapshot`.
 - `byte_checks`      checks on the bytes of a message: UTF-8, depth, line ends.
 - `jsonrpc`       decode and encode one message; params and results stay raw bytes, opened one level at a time.
-- `value_limits`, `member_limits`  limits on all levels of a value, on one level; `salvage`: ids in what is not JSON.
+- `value_limits`, `member_limits`  limits on all levels of a value, on one level; `salvage_ids`: ids in broken JSON.
 - `declarations`, `request_meta`  how hosts, servers and hubs declare themselves before and since 2026-07-28.
 - `questions`, `results_for_hosts`, `errors_for_hosts`  questions, results and errors, translated between revisions.
 - `http`          heads, server-sent events, headers of MCP.

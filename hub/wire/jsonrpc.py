@@ -21,7 +21,7 @@ from hub.wire import byte_checks, member_limits
 from hub.wire.byte_checks import MAX_MEMBERS, READ_ERRORS, UnacceptableBytes, count_some, one_line, sanitize
 from hub.wire.mcp import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from hub.wire.member_limits import FREE_BYTES, MAX_OPENED, has_too_many_members
-from hub.wire.salvage import Salvaged, salvage
+from hub.wire.salvage_ids import Salvaged, salvage
 
 MAX_ID_BYTES: Final = 256
 MAX_ID: Final = 2**53

@@ -14,7 +14,7 @@ from hub.link.budget import FREE_BYTES, PATIENCE_S, Budget
 from hub.link.channel import ChannelClosed, LineDropped, Outbox, OutboxFull
 from hub.link.line_channel import EDGE_BYTES, LineReader
 from hub.wire.mcp import L4
-from hub.wire.salvage import id_at_edges
+from hub.wire.salvage_ids import id_at_edges
 from tests.support.fakes import FakeUpstream
 from tests.support.house import ALICE, a_house
 from tests.support.http_client import get, post, serving

@@ -8,7 +8,7 @@ import trio.testing
 
 from config.settings import CacheConfig
 from hub.link.interface import Identity
-from hub.routing.listeners import ACK_TIMEOUT_S
+from hub.routing.change_listeners import ACK_TIMEOUT_S
 from hub.routing.subscriptions import MAX_LISTENS
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN

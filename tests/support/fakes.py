@@ -32,7 +32,7 @@ from hub.wire.mcp import L4, MODERN, SUBSCRIPTION_KEY, Era, era_of
 from tests.support.schemas import Invalid, validate
 from upstreams.invalidation_listener import InvalidationListener
 from upstreams.session import COMMON, Session, SessionTerms
-from upstreams.sessions.connector import RunSession
+from upstreams.sessions.session_opener import RunSession
 from upstreams.supervisor import Supervisor
 from upstreams.transports.negotiation import about, expect_era, remember, shake_hands
 from upstreams.transports.peer_session import PeerSession

@@ -7,7 +7,7 @@ from config.settings import UpstreamConfig
 from hub.bridge.era_bridge import EraBridge
 from hub.bridge.parking.parking import ParkedCalls
 from hub.bridge.request_state import RequestStates
-from hub.bridge.tasks.tasks import Tasks
+from hub.bridge.tasks.task_bridge import Tasks
 from hub.bridge.url_elicitation import PageVisits
 from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.uri_claims import UriClaims

@@ -11,7 +11,7 @@ from hub.link.interface import Operation
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L4, MODERN, Kind, ListEntry
 from tests.support.fakes import FakeHost, FakeSession, FakeUpstream, make_supervisor
-from upstreams.cold_start.start import StartLimits
+from upstreams.cold_start.start_attempt import StartLimits
 from upstreams.inventory.last_known import LastKnown
 from upstreams.inventory.offered import empty_snapshot, is_local
 from upstreams.inventory.refresh import CALM_READINGS, RETRY_LIST_S
@@ -357,7 +357,7 @@ async def test_a_call_that_was_surely_not_sent_goes_to_the_next_session(nursery,
     real = upstream.pool.main
 
     def stand_in(session):
-        place = upstream.connector.make_main()
+        place = upstream.opener.make_main()
         place.session, place.is_open = session, True
         upstream.pool.main_lost()
         upstream.pool.main = place

@@ -28,7 +28,7 @@ from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.linux.processes import pids, read_command_line
-from upstreams.cold_start.gate import command_key
+from upstreams.cold_start.start_gate import command_key
 
 HASH = re.compile(r"[0-9a-f]{16}\Z")
 _BELOW: Final = re.compile(r"(?P<cache>/[^\0\n'\"]*?)/_npx/(?P<hash>[0-9a-f]{16})(?=/|['\"\s]|$)")

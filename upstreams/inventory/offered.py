@@ -22,7 +22,7 @@ from hub.wire.declarations import ServerFacts, join_chains, with_chain
 from hub.wire.jsonrpc import EMPTY, peek_object
 from hub.wire.mcp import CAPABILITY, Era, Freshness, Kind, Snapshot, era_of
 from upstreams.invalidation_listener import InvalidationListener
-from upstreams.inventory.lists import Listing
+from upstreams.inventory.read_lists import Listing
 
 TOLD_TTL_MS: Final = 60_000
 SILENT_TTL_MS: Final = 10_000

@@ -21,7 +21,7 @@ from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError, UpstreamUnauthorized
 from hub.link.waiting import DirtyFlag
 from hub.wire.mcp import Kind
-from upstreams.inventory.lists import Listing, walk
+from upstreams.inventory.read_lists import Listing, walk
 from upstreams.session import Session
 
 REFRESH_WAIT_S: Final = 1.5

@@ -35,9 +35,9 @@ from hub.wire.mcp import L4, TOOLS_CALL, Era
 from upstreams.availability import Availability
 from upstreams.journal.redact import MAX_ERROR_BYTES, TELLS_ERROR
 from upstreams.session import CallTimeouts
-from upstreams.sessions.connector import SessionConnector, SessionParts
 from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession
+from upstreams.sessions.session_opener import SessionOpener, SessionParts
 from upstreams.transports.http.poster import StatusError
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class LegacySessions:
         self._memory = parts.memory
         self._active = False
         self.pool = Pool(name, structs.replace(config, era="legacy"), parts.memory, on_moved)
-        self.connector = SessionConnector(self.pool, parts, severity=logging.INFO)  # there is always the modern side
+        self.opener = SessionOpener(self.pool, parts, severity=logging.INFO)  # there is always the modern side
 
     def activate(self, era: Era, transport: str) -> None:
         """Serve hosts, if the server may have a legacy handshake: the upstream is connected."""
@@ -78,15 +78,15 @@ class LegacySessions:
         """The session for the host of `exchange`, opened if need be; None: the modern session has to do.
 
         Raises:
-            UpstreamUnavailable, Overloaded: as `SessionConnector.open_for`, if the server is known to have this era.
+            UpstreamUnavailable, Overloaded: as `SessionOpener.open_for`, if the server is known to have this era.
         """
         if (pooled := self.pool.find(exchange.caller)) is not None:
             return pooled
         try:
             with trio.move_on_after(PATIENCE_S):
-                return await self.connector.open_for(exchange)
+                return await self.opener.open_for(exchange)
         except UpstreamUnavailable:
-            error = self.connector.refused_with
+            error = self.opener.refused_with
             knows_no_handshake = isinstance(error, UpstreamVersionError | UpstreamProtocolError)
             if isinstance(error, StatusError):
                 knows_no_handshake = 400 <= error.status < 500 and error.status not in (408, 429)
@@ -115,17 +115,15 @@ class LegacySessions:
 class SessionSelector:
     """Selects sessions of one upstream for calls and subscriptions."""
 
-    def __init__(
-        self, availability: Availability, connector: SessionConnector, legacy_sessions: LegacySessions
-    ) -> None:
+    def __init__(self, availability: Availability, opener: SessionOpener, legacy_sessions: LegacySessions) -> None:
         self.waiting = 0
         """Calls that wait for the main session."""
         self.needed_at = trio.current_time()
         """Time at which anybody waited for it last."""
-        self._name = connector.pool.name
+        self._name = opener.pool.name
         self._availability = availability
-        self._connector = connector
-        self._pool = connector.pool
+        self._opener = opener
+        self._pool = opener.pool
         self._legacy_sessions = legacy_sessions
 
     async def wait(self, exchange: Exchange) -> PooledSession:
@@ -133,7 +131,7 @@ class SessionSelector:
 
         Raises:
             UpstreamUnavailable, UpstreamUnauthorized: it is not there in time, or not to be had.
-            Overloaded: as `SessionConnector.open_for`.
+            Overloaded: as `SessionOpener.open_for`.
         """
         caller = exchange.caller
         pooled = self._pool.find(caller)
@@ -145,7 +143,7 @@ class SessionSelector:
                     raise
             if self._legacy_sessions.serve(caller):  # which was not known before
                 pooled = await self._legacy_sessions.find(exchange) or pooled
-        return pooled or await self._connector.open_for(exchange)
+        return pooled or await self._opener.open_for(exchange)
 
     async def _wait_for_main(self, caller: Caller) -> PooledSession | None:
         """Wait for a main session, or that of `caller`; the latter."""
@@ -155,13 +153,13 @@ class SessionSelector:
             with trio.move_on_after(start_s):
                 while (pooled := self._pool.find(caller)) is None and self._pool.main is None:
                     self._availability.refuse_if_hopeless()
-                    self._connector.hurry_main()
+                    self._opener.hurry_main()
                     await self._availability.news.wait()
                 return pooled
         finally:
             self.waiting -= 1
             self.needed_at = trio.current_time()
-        start = self._connector.main_start
+        start = self._opener.main_start
         progress = start.progress(trio.current_time()) if start else ""
         text = f"{self._name} did not become ready within {start_s:g} seconds"
         raise self._availability.unavailable(text, progress=progress)
@@ -202,7 +200,7 @@ class SessionSelector:
         if self._pool.needs_call_first(caller):
             text = f"{self._name} has no session for this host before it is called; call a tool of it first"
             raise UpstreamUnavailable(text, upstream=self._name)
-        return await self._connector.open_for(exchange)
+        return await self._opener.open_for(exchange)
 
     async def reopen_for_subscriptions(self, exchange: Exchange) -> None:
         """Open the session for the subscriptions of the host of `exchange`, if nothing else is missing.
@@ -212,7 +210,7 @@ class SessionSelector:
         """
         pool, caller = self._pool, exchange.caller
         if pool.main is not None and self.for_subscriptions(caller) is None and not pool.needs_call_first(caller):
-            await self._connector.open_for(exchange)
+            await self._opener.open_for(exchange)
 
 
 class Calls:

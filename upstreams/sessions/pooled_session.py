@@ -2,7 +2,8 @@
 
     made -> run: waits for its turn -> opens the session -> serves calls, which hold it -> closed, or ended by itself
 
-There is one for every session: the main one, which the runner keeps, and those that `connector` opens for some hosts.
+There is one for every session: the main one, which the runner keeps, and those that `session_opener` opens for some
+hosts.
 """
 
 import logging
@@ -22,8 +23,8 @@ from hub.link.interface import Caller, Exchange, Tenant
 from hub.wire.declarations import covers, detach_all
 from hub.wire.jsonrpc import Reply, Result, peek_object, raw
 from hub.wire.mcp import HUB_SESSION
-from upstreams.cold_start.gate import StartGate
-from upstreams.cold_start.start import Start
+from upstreams.cold_start.start_attempt import Start
+from upstreams.cold_start.start_gate import StartGate
 from upstreams.invalidation_listener import InvalidationListener
 from upstreams.questions.attribution import SUSPECT_S
 from upstreams.session import Session, SessionTerms

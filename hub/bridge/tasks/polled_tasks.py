@@ -15,9 +15,9 @@ from msgspec import Raw
 
 from hub.bridge.input_rounds import capabilities_offered, input_requests, read_questions
 from hub.bridge.request_state import answers_of
-from hub.bridge.tasks import model
+from hub.bridge.tasks import messages
 from hub.bridge.tasks.client import SilentExchange, TaskClient, TaskQuestions, is_unknown
-from hub.bridge.tasks.model import TERMINAL, Task, TaskTicket
+from hub.bridge.tasks.messages import TERMINAL, Task, TaskTicket
 from hub.catalog.view import View
 from hub.link.fault_isolation import run_isolated
 from hub.link.hub_errors import HubError
@@ -50,7 +50,7 @@ class Viewer(Protocol):
 
 
 class TaskListener(Viewer, Protocol):
-    """A stream that hears of tasks; `hub.routing.listeners.ListenStream` is one."""
+    """A stream that hears of tasks; `hub.routing.change_listeners.ListenStream` is one."""
 
     def notify(self, subject: str, method: str, params: dict[str, Raw]) -> None:
         """Send a notification; an unsent one of the same subject is replaced. Never blocks."""
@@ -105,7 +105,7 @@ class TaskHandles:
         principal, session = client.exchange.caller.identity.principal, task.session
         created, run = peek_str(task.about["createdAt"]) or "", self._run if session else ""
         ticket = TaskTicket(client.upstream.name, principal, task.id, tool, client.version, session, created, run)
-        return Interim(model.task_handle(task, self._sealer.seal(PURPOSE, model.write_ticket(ticket))))
+        return Interim(messages.task_handle(task, self._sealer.seal(PURPOSE, messages.write_ticket(ticket))))
 
     # --- requests of hosts --------------------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ class TaskHandles:
         caller, method = viewer.caller, request.method
         if caller.era is Era.LEGACY:
             return Failure(mcp.METHOD_NOT_FOUND, f"Method not found: {method}")
-        if not model.declares(caller.capabilities):
+        if not messages.declares(caller.capabilities):
             text = f"{method} needs the tasks extension among the capabilities"
             return Failure(mcp.MISSING_CAPABILITY, text, TASKS_NEEDED)
         id = peek_str(request.params.get("taskId"))
@@ -132,11 +132,11 @@ class TaskHandles:
             return ELSEWHERE
         if method == mcp.TASKS_GET:
             found = await self._look(id, ticket, viewer)
-            return found if isinstance(found, Failure) else Result(model.complete_result(found))
+            return found if isinstance(found, Failure) else Result(messages.complete_result(found))
         do = self._update if method == mcp.TASKS_UPDATE else self._cancel
         refusal = await do(ticket, request, viewer.caller)
         if refusal is None:
-            return Result(model.complete_result({}))
+            return Result(messages.complete_result({}))
         return self._refusal(refusal, method, ticket, viewer)
 
     async def _update(self, ticket: TaskTicket, request: Request, caller: Caller) -> Failure | None:
@@ -173,7 +173,7 @@ class TaskHandles:
 
     def _read(self, id: str) -> TaskTicket | None:
         try:
-            return model.read_ticket(self._sealer.open(PURPOSE, id))
+            return messages.read_ticket(self._sealer.open(PURPOSE, id))
         except (InvalidSeal, msgspec.DecodeError):
             return None
 
@@ -207,20 +207,20 @@ class TaskHandles:
     async def _look(self, id: str, ticket: TaskTicket, viewer: Viewer) -> dict[str, Any] | Failure:
         """The state of the task, in the format of the extension."""
         if self._is_lost(ticket):
-            return model.loss_of(id, ticket)
+            return messages.loss_of(id, ticket)
         client = self._client(ticket, viewer.caller)
         task = await client.poll()
         if isinstance(task, Failure):
             return self._refusal(task, mcp.TASKS_GET, ticket, viewer)
-        if task.status == model.NEEDS_INPUT:
-            return model.task_params(
+        if task.status == messages.NEEDS_INPUT:
+            return messages.task_params(
                 task, id, {"inputRequests": await self._requests(task, client, ticket, viewer.caller)}
             )
-        if task.status not in TERMINAL or task.status == model.CANCELLED:
-            return model.task_params(task, id, {})
+        if task.status not in TERMINAL or task.status == messages.CANCELLED:
+            return messages.task_params(task, id, {})
         reply = self._show(await _outcome(task, client), mcp.TOOLS_CALL, ticket.upstream, ticket.version, viewer)
-        status, more = model.status_and_outcome(reply)
-        return model.task_params(task, id, more, status=status)
+        status, more = messages.status_and_outcome(reply)
+        return messages.task_params(task, id, more, status=status)
 
     async def _requests(self, task: Task, client: TaskClient, ticket: TaskTicket, caller: Caller) -> dict[str, Raw]:
         if client.era is Era.MODERN:
@@ -270,7 +270,7 @@ class TaskHandles:
         told: dict[str, Raw] = {}
         misses = 0
         while misses <= MAX_MISSES and self._is_shown(ticket, stream):
-            pause_s = model.POLL_S
+            pause_s = messages.POLL_S
             try:
                 found = await self._look(id, ticket, stream)
             except (HubError, RemoteProtocolError):
@@ -285,12 +285,12 @@ class TaskHandles:
                 told = params
                 if found["status"] in TERMINAL:
                     return
-                pause_s = model.poll_s(found)
+                pause_s = messages.poll_s(found)
             await trio.sleep(pause_s)
 
 
 async def _outcome(task: Task, client: TaskClient) -> Reply:
     if client.era is Era.MODERN:
-        return model.outcome(task, client.upstream.name)
+        return messages.outcome(task, client.upstream.name)
     reply = await client.result()
-    return reply if model.has_content(reply) or task.status != model.FAILED else model.message_result(task)
+    return reply if messages.has_content(reply) or task.status != messages.FAILED else messages.message_result(task)

@@ -19,9 +19,9 @@ from config.name_globs import ALL
 from config.tables.profiles import DEFAULT_PROFILE
 from hub.cli.configuration.editor import edit_again, edit_text, editor_command
 from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, agreed, ask_hub
-from hub.cli.profiles.arrows import Chooser, Row, choose
-from hub.cli.profiles.edited_list import LINE_CHARS, Picked, describe, heading, pick_list, read_list, state_of
 from hub.cli.profiles.evidence import Evidence, gather_evidence, had_before, suggest
+from hub.cli.profiles.pick_in_editor import LINE_CHARS, Picked, describe, heading, pick_list, read_list, state_of
+from hub.cli.profiles.pick_on_terminal import Chooser, Row, choose
 from hub.cli.profiles.tool_globs import Away, Choice, can_be_named, choice_of, tools_of_choice
 from hub.cli.profiles.writing import leave_unchanged, new_settings, write
 from hub.cli.render.words import about

@@ -6,8 +6,8 @@ from typing import Any
 
 from config.hosts.facts import all_hosts
 from config.tables.profiles import Profile
-from hub.cli.profiles.edited_list import extent
 from hub.cli.profiles.evidence import Limits
+from hub.cli.profiles.pick_in_editor import extent
 from hub.cli.render.blocks import Block, Cell, Table, paint
 from hub.cli.render.costs import host_name
 from hub.cli.render.words import about

@@ -26,7 +26,7 @@ from hub.routing.router import Router
 from hub.wire import jsonrpc, mcp
 from hub.wire.jsonrpc import Failure, Notification, RemoteProtocolError, Reply, Request, Response, Result, decode
 from hub.wire.request_meta import progress_token, read_metadata
-from hub.wire.salvage import id_at_edges
+from hub.wire.salvage_ids import id_at_edges
 
 log = logging.getLogger("hubd.host")
 

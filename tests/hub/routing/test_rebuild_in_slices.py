@@ -20,7 +20,7 @@ from hub.catalog.view import EVERYTHING, profile_view, server_view
 from hub.link.sealing import Sealer
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
-from hub.routing.shown import CATALOG
+from hub.routing.view_catalogs import CATALOG
 from hub.wire.http.mcp_headers import mirrors_of
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot

@@ -20,7 +20,7 @@ from hub.link.hub_errors import HubError
 from hub.link.interface import Operation
 from hub.wire.jsonrpc import Result
 from tests.support.fakes import FakeHost, make_supervisor
-from upstreams.cold_start.start import StartLimits
+from upstreams.cold_start.start_attempt import StartLimits
 from upstreams.lifecycle import State
 
 FAKE = Path(__file__).parents[2] / "support" / "fake_npx.py"

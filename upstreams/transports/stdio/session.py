@@ -23,7 +23,7 @@ from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.mcp import Era, era_of
 from upstreams.cold_start.npx_cache import BrokenNpxCache, find_breakage
 from upstreams.cold_start.recognise_runner import is_failure_of_npm, recognise
-from upstreams.cold_start.start import Patience
+from upstreams.cold_start.start_attempt import Patience
 from upstreams.session import Exit, Session, SessionEvents, SessionTerms
 from upstreams.transports.negotiation import about, expect_era, remember, shake_hands
 from upstreams.transports.peer_session import PeerSession

@@ -12,7 +12,7 @@ from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import MODERN, Kind
 from tests.support.http_fixture import TEXT, TIMEOUTS, Ear, answering, running
 from tests.support.http_peer import PeerRequest, Script, Talk
-from upstreams.inventory.lists import walk
+from upstreams.inventory.read_lists import walk
 
 COMPLETE = {"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": "b"}}
 

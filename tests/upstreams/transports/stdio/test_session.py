@@ -22,7 +22,7 @@ from hub.wire.declarations import capabilities_of_shared_session
 from hub.wire.jsonrpc import Result, peek_str, raw
 from hub.wire.mcp import L2, L4, MODERN, Kind
 from tests.support.fakes import FakeHost
-from upstreams.inventory.lists import walk
+from upstreams.inventory.read_lists import walk
 from upstreams.session import COMMON, CallTimeouts, Exit, SessionTerms
 from upstreams.transports.stdio.process import Child
 from upstreams.transports.stdio.session import DiedInHandshake, StdioSession

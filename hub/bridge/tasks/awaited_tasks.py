@@ -1,4 +1,4 @@
-"""Waiting for a task on behalf of a host, which sees one long request.
+"""Tasks that the hub waits for on behalf of a host, which sees one long request.
 
     the extension    the hub polls the task as often as its upstream wants. A legacy host is asked its questions
                      meanwhile; the request of a modern host ends with the questions, and the retry goes on from there
@@ -20,9 +20,9 @@ import trio
 from msgspec import Raw
 
 from hub.bridge.input_rounds import MAX_ROUNDS, ask_all, capabilities_offered, judge, read_questions
-from hub.bridge.tasks import model
+from hub.bridge.tasks import messages
 from hub.bridge.tasks.client import TaskCancelled, TaskClient, TaskGone, is_unknown
-from hub.bridge.tasks.model import NEEDS_INPUT, TERMINAL, Task, nonsense
+from hub.bridge.tasks.messages import NEEDS_INPUT, TERMINAL, Task, nonsense
 from hub.link.hub_errors import DeadlineExceeded, HubError, without_frames
 from hub.link.interface import Caller, Exchange, Interim
 from hub.wire.jsonrpc import Failure, Reply, Result, raw
@@ -92,13 +92,13 @@ class TaskWait:
         raise DeadlineExceeded(text, upstream=self._name)
 
     async def _follow(self) -> Reply:
-        if self._task is not None and self._task.status == model.WORKING:
+        if self._task is not None and self._task.status == messages.WORKING:
             await self._pause()
         while True:
             task = await self._look()
             if task.status in TERMINAL:
                 self._refuse_cancelled(task)
-                return model.outcome(task, self._name)
+                return messages.outcome(task, self._name)
             reply = await self._ask(task) if task.status == NEEDS_INPUT else None
             if reply is not None:
                 return reply
@@ -184,10 +184,10 @@ class TaskWait:
     async def _conclude(self, reply: Result) -> Reply:
         """`reply`, or, if it says nothing because the tool raised, what its task says."""
         self.over = True
-        if model.has_content(reply):
+        if messages.has_content(reply):
             return reply
         found = await self.client.poll()
-        return model.message_result(found) if isinstance(found, Task) and found.status == model.FAILED else reply
+        return messages.message_result(found) if isinstance(found, Task) and found.status == messages.FAILED else reply
 
     async def _look(self) -> Task:
         """Poll the task, and report its progress to the host. Raises HubError."""
@@ -224,7 +224,7 @@ class TaskWait:
         return TaskGone(f"{text}, or {name} was restarted. Whether it acted is unknown.", upstream=name)
 
     def _refuse_cancelled(self, task: Task) -> None:
-        if task.status == model.CANCELLED:
+        if task.status == messages.CANCELLED:
             why = f": {task.message}" if task.message else ""
             raise TaskCancelled(f"The task of this call was cancelled at {self._name}{why}", upstream=self._name)
 

@@ -1,4 +1,4 @@
-"""Session connector: opens the sessions of a pool and keeps them until they end.
+"""Session opener: opens the sessions of a pool and keeps them until they end.
 
     opened      by the first operation of a host that `Pool.find` has no session for; its other calls wait meanwhile
     welcomed    by the same operation, if the server may ask something as soon as it is connected
@@ -18,9 +18,9 @@ from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError, UpstreamDenied, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import OWNER, Caller, Exchange, Tenant
-from upstreams.cold_start.gate import StartGate
 from upstreams.cold_start.npx_cache import BrokenNpxCache, forget_mending, mend
-from upstreams.cold_start.start import GUARD_S, Start
+from upstreams.cold_start.start_attempt import GUARD_S, Start
+from upstreams.cold_start.start_gate import StartGate
 from upstreams.invalidation_listener import InvalidationListener
 from upstreams.references import ReferenceValues
 from upstreams.session import CredentialSource, Session, SessionEvents, SessionTerms, UpstreamEvents
@@ -76,7 +76,7 @@ class _Events:
         return self._pooled.start.at_work(trio.current_time())
 
 
-class SessionConnector:
+class SessionOpener:
     """Opens and keeps the sessions of one pool. `severity`: the log level of a session that could not be opened."""
 
     def __init__(self, pool: Pool, parts: SessionParts, *, severity: int = logging.WARNING) -> None:

@@ -1,4 +1,4 @@
-"""Prospects: what a sign-in at an upstream would begin with, found out ahead, and whether a host may begin it.
+"""Possible sign-ins: what a sign-in at an upstream would begin with, found out ahead, and whether a host may begin it.
 
 A host is told where to sign in only if it would work, and only in the usual case. What is unusual is for a person at a
 terminal: another authorization server than before, or one that is known from an upstream elsewhere, which may take
@@ -36,10 +36,10 @@ MAX_WAIT_S: Final = 600.0
 """The longest that a server's word is taken for when to ask it again."""
 AGAIN_S: Final = 5.0
 """The pause after a failure of which no server said how long it lasts."""
-MAX_PROSPECTS: Final = 256
+MAX_KNOWN: Final = 256
 
 
-class Prospect(Struct, frozen=True):
+class PossibleSignIn(Struct, frozen=True):
     """The knowledge of a sign-in that has not begun."""
 
     at: float
@@ -63,17 +63,17 @@ class Prospect(Struct, frozen=True):
         return self.retry_after_s or AGAIN_S
 
 
-class Prospects:
-    """The prospects of all upstreams and principals. Servers are asked once at a time for each."""
+class PossibleSignIns:
+    """The possible sign-ins at all upstreams, by principal. Servers are asked once at a time for each."""
 
     def __init__(self, around: Surroundings, now: Callable[[], float]) -> None:
         self._around = around
         self._now = now
-        self._known: BoundedDict[tuple[str, str], Prospect] = BoundedDict(MAX_PROSPECTS)
-        self._turns: BoundedDict[tuple[str, str], trio.Lock] = BoundedDict(MAX_PROSPECTS)
+        self._known: BoundedDict[tuple[str, str], PossibleSignIn] = BoundedDict(MAX_KNOWN)
+        self._turns: BoundedDict[tuple[str, str], trio.Lock] = BoundedDict(MAX_KNOWN)
 
-    def find(self, upstream: str, principal: str) -> Prospect | None:
-        """The prospect that was found within the last minute, for the settings of now; a failure, for longer if a
+    def find(self, upstream: str, principal: str) -> PossibleSignIn | None:
+        """What was found within the last minute, for the settings of now; a failure, for longer if a
         server said so."""
         found, config = self._known.get((upstream, principal)), self._around.upstream(upstream)
         if found is None or config is None or found.target != target_of(config):
@@ -90,13 +90,13 @@ class Prospects:
             slow = OAuthUnavailable(too_slow(upstream or IDENTITY_PROVIDER))
             self._note(upstream, config, principal, failure=slow)
 
-    async def look(self, upstream: str, config: UpstreamConfig, principal: str) -> Prospect:
+    async def look(self, upstream: str, config: UpstreamConfig, principal: str) -> PossibleSignIn:
         """Find out what a sign-in would begin with, unless that is known, be it that there is none."""
         async with self._turn(upstream, principal):
             if self.find(upstream, principal) is None:
                 with suppress(OAuthProblem, OAuthUnavailable):
                     await self._ask(upstream, config, principal)
-        return self.find(upstream, principal) or Prospect(self._now(), target_of(config))
+        return self.find(upstream, principal) or PossibleSignIn(self._now(), target_of(config))
 
     async def discover(self, upstream: str, config: UpstreamConfig, principal: str, *, anew: bool = False) -> Discovery:
         """Find out what a sign-in begins with, which a person waits for. `anew`: whatever is known. Raises
@@ -138,7 +138,7 @@ class Prospects:
         return found
 
     def _note(self, upstream: str, config: UpstreamConfig, principal: str, **known: Any) -> None:
-        self._known.put((upstream, principal), Prospect(self._now(), target_of(config), **known))
+        self._known.put((upstream, principal), PossibleSignIn(self._now(), target_of(config), **known))
 
     async def _unusual(
         self, upstream: str, config: UpstreamConfig, principal: str, issuer: str, grant: Grant | None

@@ -4,9 +4,9 @@ import trio
 import trio.testing
 
 from config.saved_state import Memory
-from upstreams.cold_start.gate import StartGate
 from upstreams.cold_start.recognise_runner import PackageRun
-from upstreams.cold_start.start import Start, StartLimits
+from upstreams.cold_start.start_attempt import Start, StartLimits
+from upstreams.cold_start.start_gate import StartGate
 
 LIMITS = StartLimits(at_once=2, cold_at_once=1)
 

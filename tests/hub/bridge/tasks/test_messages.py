@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw, structs
 
-from hub.bridge.tasks.model import (
+from hub.bridge.tasks.messages import (
     POLL_S,
     STATUSES,
     Task,

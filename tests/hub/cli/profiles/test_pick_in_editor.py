@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.cli.profiles.edited_list import Picked, pick_list, read_list
+from hub.cli.profiles.pick_in_editor import Picked, pick_list, read_list
 from hub.cli.profiles.tool_globs import Away
 from hub.control.answers import ToolUse
 

@@ -1,4 +1,4 @@
-"""Listeners: a legacy session, or one `subscriptions/listen` of a modern host, that is told of changes.
+"""Change listeners: a legacy session, or one `subscriptions/listen` of a modern host, that is told of changes.
 
 A listener watches resources at upstreams and is told of these only, in the names of its view. Changes that come faster
 than its host reads merge: at most one message per subject waits.

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hub.wire.jsonrpc import encode
-from hub.wire.salvage import EDGE, MOST, MOST_COMMAS, MOST_MEMBERS, Salvaged, salvage
+from hub.wire.salvage_ids import EDGE, MOST, MOST_COMMAS, MOST_MEMBERS, Salvaged, salvage
 from tests.support.counting import lines_of
 
 ANSWER = Salvaged(7, is_request=False, is_answer=True)

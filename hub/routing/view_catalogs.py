@@ -1,5 +1,5 @@
-"""Servers of the user and of projects as views show them: how they are named, and who has claimed which URI; the rules
-of profiles that choose among them; and the catalogues made of both, as they are at one moment.
+"""The catalogues of views at one moment, and what they are made of: servers of the user and of projects as views show
+them (how they are named, and who has claimed which URI), and the rules of profiles that choose among them.
 
 What servers list is merged into a catalogue of everything and one of each project. The view of a single server shows a
 part of another one, and search mode another face of one: these are made on demand.

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from upstreams.cold_start.recognise_runner import PackageRun
-from upstreams.cold_start.start import (
+from upstreams.cold_start.start_attempt import (
     GUARD_S,
     RUNNER_GUARD_S,
     SLOT_S,

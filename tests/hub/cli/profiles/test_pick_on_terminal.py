@@ -2,7 +2,7 @@
 
 import pytest
 
-from hub.cli.profiles.arrows import HELP, Chooser, Row
+from hub.cli.profiles.pick_on_terminal import HELP, Chooser, Row
 from tests.support.terminal import drawn, widest
 
 pytestmark = pytest.mark.covers("EP-10")

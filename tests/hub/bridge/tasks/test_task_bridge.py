@@ -9,7 +9,7 @@ from msgspec import Raw, structs
 from config.settings import Timeouts, UpstreamConfig
 from hub.bridge.input_rounds import Crossing
 from hub.bridge.request_state import RequestStates
-from hub.bridge.tasks.tasks import Tasks
+from hub.bridge.tasks.task_bridge import Tasks
 from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import Exchange, Operation
 from hub.link.sealing import Sealer

@@ -5,13 +5,13 @@ import json
 import pytest
 from msgspec import Raw
 
-import upstreams.inventory.lists
+import upstreams.inventory.read_lists
 from hub.link.hub_errors import UpstreamProtocolError
 from hub.wire.declarations import ServerFacts
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L4, Era, Freshness, Kind
 from tests.support.steps import counting
-from upstreams.inventory.lists import ENTRY_BYTES, MAX_ENTRIES, MAX_ENTRY_BYTES, MAX_PAGES, TURN_BYTES, walk
+from upstreams.inventory.read_lists import ENTRY_BYTES, MAX_ENTRIES, MAX_ENTRY_BYTES, MAX_PAGES, TURN_BYTES, walk
 
 
 class Pages:
@@ -104,7 +104,7 @@ CROWDS = {
 @pytest.mark.parametrize("page", CROWDS.values(), ids=CROWDS)
 async def test_a_list_of_any_shape_is_opened_in_turns_and_only_as_far_as_it_is_used(autojump_clock, monkeypatch, page):
     with counting() as steps:
-        steps.count(monkeypatch, upstreams.inventory.lists, "detach")
+        steps.count(monkeypatch, upstreams.inventory.read_lists, "detach")
         listing = await walk(Pages(lambda cursor: Result(Raw(page))), Kind.TOOL)
     assert len(listing.entries) <= MAX_ENTRIES
     assert steps.total <= MAX_ENTRIES

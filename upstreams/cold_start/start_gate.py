@@ -21,7 +21,7 @@ from config.diff import config_key
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from upstreams.cold_start.recognise_runner import PackageRun, recognise
-from upstreams.cold_start.start import Start, StartLimits
+from upstreams.cold_start.start_attempt import Start, StartLimits
 
 INSTALLED_S: Final = 300.0
 """Seconds for which a package that a server was connected by counts as installed: later there may be a newer version,

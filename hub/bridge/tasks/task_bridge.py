@@ -1,11 +1,11 @@
-"""Tasks of a hub, of either kind: results that come later, for hosts with and without the extension.
+"""Task bridge: tasks of a hub, of either kind: results that come later, for hosts with and without the extension.
 
     host                            task of 2025-11-25                      task of the extension
     legacy                          absorbed                                absorbed
     modern, without the extension   absorbed, as a call that may park       absorbed; questions end the request
     modern, with it                 converted                               relayed
 
-Absorbed tasks are awaited by `waiting`, the others polled by hosts through `polled_tasks`. Only tools that can be
+Absorbed tasks are awaited by `awaited_tasks`, the others polled by hosts through `polled_tasks`. Only tools that can be
 called in no other way are called as tasks of 2025-11-25; upstreams of the extension decide for themselves.
 """
 
@@ -19,10 +19,10 @@ from msgspec import Raw
 
 from hub.bridge.input_rounds import Crossing, check_answers, input_requests, kinds_of
 from hub.bridge.request_state import Binding, RequestState, RequestStates, answers_of, input_required
+from hub.bridge.tasks.awaited_tasks import Show, TaskWait
 from hub.bridge.tasks.client import SilentExchange, TaskClient
-from hub.bridge.tasks.model import augments_calls, declares, requires_task, task_in
+from hub.bridge.tasks.messages import augments_calls, declares, requires_task, task_in
 from hub.bridge.tasks.polled_tasks import TaskHandles
-from hub.bridge.tasks.waiting import Show, TaskWait
 from hub.catalog.view import View
 from hub.link.hub_errors import Executed, HubError, UpstreamUnauthorized, with_evidence
 from hub.link.interface import Interim, Upstream

@@ -1,4 +1,4 @@
-"""Task model: tasks of 2025-11-25 and of the extension, and the translation between them. Pure.
+"""Messages of tasks: those of 2025-11-25 and of the extension, and the translation between them. Pure.
 
     2025-11-25, experimental       the extension, 2026-07-28
     {"task": {...}}                {"resultType": "task", ...}      what a call begins
