@@ -41,6 +41,7 @@ from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.router import Router
 from hub.routing.subscriptions import Subscriptions
+from hub.routing.view_catalogs import ShownServers
 from hub.running_servers import RunningServers, rules_of
 from upstreams.inventory.last_known import LastKnown
 from upstreams.journal.redact import CommonSecrets
@@ -100,7 +101,7 @@ class Hub:
         """The configuration at start-up; compared with the current one to list settings that need a restart."""
         upstreams = Upstreams()
         claims = UriClaims.load(memory.get("claims", "all"))
-        self.live = LiveCatalog(upstreams, rules_of(config, left_out), claims, sealer, memory.save_soon)
+        self.live = LiveCatalog(ShownServers(upstreams, rules_of(config, left_out), claims, sealer, memory.save_soon))
         run_session = run_session or partial(transports.run_session, budget=self.budget, environ=environ)
         self.supervisor = self._make_supervisor(upstreams, config, run_session, credentials, environ)
         self.levels = LogLevels(self.hosts.log_levels, self.supervisor.set_log_level)
@@ -205,7 +206,7 @@ class Hub:
     def follow_sign_ins(self, find_guide: FindGuide) -> None:
         """Have hosts send people who must sign in at an upstream where the guide says. To be called before `run`."""
         self.bridge.follow_sign_ins(find_guide)
-        self.live.servers.show_sign_ins()
+        self.live.servers.shows_sign_ins = True
 
     def visit_done(self, upstream: str, visit: str) -> None:
         """The sign-in of `visit` is done: calls that wait for it go on, and the hosts that were sent there, no others,

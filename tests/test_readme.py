@@ -15,7 +15,7 @@ from config.setting import declarations, tables
 from config.settings import CacheConfig, HubConfig, UpstreamConfig
 from hub.catalog.merging import choose, merge
 from hub.catalog.names import Rules, UpstreamRule
-from hub.catalog.profiles.choice import ProfileRules
+from hub.catalog.profiles.profile_rules import ProfileRules
 from hub.catalog.steps import finish
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import profile_view

@@ -11,6 +11,7 @@ from typing import Final
 import trio
 
 from config.settings import UpstreamConfig
+from hub.link.backoff import jitter
 from hub.link.hub_errors import (
     HubError,
     UpstreamDenied,
@@ -20,8 +21,7 @@ from hub.link.hub_errors import (
     UpstreamUnresolved,
     UpstreamVersionError,
 )
-from hub.link.rates import jitter
-from hub.link.waiting import Bell
+from hub.link.sync_primitives import Bell
 from upstreams.journal.history import History
 from upstreams.journal.journal import Journal
 from upstreams.journal.redact import CommonSecrets

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 
 import trio
 
+from hub.link.backoff import ExponentialBackoff
 from hub.link.hub_errors import HubError, UpstreamUnavailable
 from hub.link.interface import Caller, Exchange
-from hub.link.rates import ExponentialBackoff
-from hub.link.waiting import DirtyFlag
+from hub.link.sync_primitives import DirtyFlag
 from hub.wire.jsonrpc import Failure
 from upstreams.sessions.calls import SessionSelector
 from upstreams.sessions.pooled_session import PooledSession

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final
 
-from hub.link.rates import ExponentialBackoff
+from hub.link.backoff import ExponentialBackoff
 
 ATTEMPTS: Final = 5
 FAILED_PAUSE_S: Final = 30.0

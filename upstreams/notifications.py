@@ -9,7 +9,7 @@ from typing import Final
 import trio
 from msgspec import Raw
 
-from hub.link.waiting import Elicitations
+from hub.link.finished_elicitations import FinishedElicitations
 from hub.wire.jsonrpc import peek_str
 from hub.wire.mcp import Kind
 from upstreams.invalidation_listener import InvalidationListener
@@ -33,7 +33,7 @@ class NotificationSink:
     history: History
     lists: ListRefresh
     listener: InvalidationListener
-    elicitations: Elicitations
+    elicitations: FinishedElicitations
     """Elicitations at URLs that are done."""
     asked: Callable[[str], None]
     ended: Callable[[], None]

@@ -28,7 +28,7 @@ from config.secrets.state_file import MAX_VALUE_BYTES
 from config.secrets.store import SecretStore, SecretUnavailable
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnresolved
-from hub.link.rates import TokenBucket
+from hub.link.rate_limits import TokenBucket
 from hub.wire.printable import printable
 from upstreams.journal.redact import Mask
 

@@ -24,7 +24,7 @@ from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.hub_errors import UpstreamUnavailable
-from hub.link.waiting import Bell
+from hub.link.sync_primitives import Bell
 from upstreams.cold_start.start_attempt import StartLimits
 from upstreams.cold_start.start_gate import StartGate
 from upstreams.invalidation_listener import InvalidationListener

@@ -23,9 +23,10 @@ from msgspec import Struct, structs
 
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
+from hub.link.finished_elicitations import FinishedElicitations
 from hub.link.hub_errors import HubError, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import Caller, Exchange, Operation, Tenant
-from hub.link.waiting import DirtyFlag, Elicitations
+from hub.link.sync_primitives import DirtyFlag
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import Era, Kind, Snapshot, era_of
 from upstreams.availability import Availability
@@ -84,7 +85,7 @@ class ManagedUpstream:
         self.lists = ListRefresh(config)
         history = self.availability.history
         self._mask = history.mask
-        elicitations = Elicitations(partial(parts.on_elicited, name))
+        elicitations = FinishedElicitations(partial(parts.on_elicited, name))
         self.notifications = NotificationSink(
             name, history, self.lists, listener, elicitations, asked=self._asked, ended=self.main_lost
         )
@@ -126,7 +127,7 @@ class ManagedUpstream:
         return self.offered.snapshot
 
     @property
-    def elicitations(self) -> Elicitations:
+    def elicitations(self) -> FinishedElicitations:
         """Elicitations at URLs that are done."""
         return self.notifications.elicitations
 

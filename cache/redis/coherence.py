@@ -22,8 +22,8 @@ from cache.redis.bus import BEAT_S, Bus, PendingWrites
 from cache.redis.health import StoreHealth
 from cache.redis.layout import MAX_DELETED, CommandRefused, Layout, ValueSealer, invalidate_command, look_up_command
 from cache.redis.url import StoreAddress
+from hub.link.backoff import ExponentialBackoff, jitter
 from hub.link.fault_isolation import FaultLog
-from hub.link.rates import ExponentialBackoff, jitter
 
 if TYPE_CHECKING:
     from cache.redis.connection_pair import ConnectionPair

@@ -19,7 +19,7 @@ from coredis.connection import BaseConnection, TCPLocation
 from cache.redis.layout import CommandRefused
 from cache.redis.replies import ReplyParser
 from cache.redis.url import StoreAddress
-from hub.link.waiting import DirtyFlag
+from hub.link.sync_primitives import DirtyFlag
 from hub.wire.printable import printable
 
 logging.getLogger("coredis").setLevel(logging.CRITICAL + 1)  # it logs tracebacks of what is said here in a word

@@ -17,7 +17,7 @@ from config.settings import UpstreamConfig
 from hub.bridge.request_state import Binding, bind
 from hub.link.hub_errors import HubError, UpstreamProtocolError
 from hub.link.interface import Caller, Exchange, HostEnd, Operation, Upstream
-from hub.link.waiting import Promise
+from hub.link.sync_primitives import Promise
 from hub.wire import jsonrpc
 from hub.wire.declarations import URL
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, raw

@@ -15,7 +15,7 @@ from config.own_program import lasting_command
 from config.settings import HubConfig
 from hub.app import OPEN_DOOR
 from hub.daemon.http_listener import HttpListener
-from hub.downstream.access.resource_metadata import WaysIn, resource_of, shows_token, ways_in, who_comes
+from hub.downstream.access.hub_urls import WaysIn, resource_of, shows_token, ways_in, who_comes
 
 log = logging.getLogger("hubd")
 

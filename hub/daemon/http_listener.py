@@ -21,8 +21,8 @@ from hub.daemon.http_address import CannotListen, listen_tcp, spell
 from hub.daemon.http_routes import public_reply, route
 from hub.downstream.access.access import Access, Credentials, ProxiedPersons
 from hub.downstream.access.host_tokens import check_token, read_or_make_token
+from hub.downstream.access.hub_urls import resource_of
 from hub.downstream.access.named_tokens import NamedTokens
-from hub.downstream.access.resource_metadata import resource_of
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.fleet.gate import Fleet, FleetGate

@@ -29,7 +29,7 @@ from config.loading.gather import OWN_VARIABLES
 from config.watching import Watcher
 from hub.control.answers import ConfigStatus, Reloaded
 from hub.link.fault_isolation import keep_going
-from hub.link.waiting import DirtyFlag, Promise
+from hub.link.sync_primitives import DirtyFlag, Promise
 
 log = logging.getLogger("hubd.reload")
 

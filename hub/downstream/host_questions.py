@@ -21,8 +21,8 @@ import trio
 from msgspec import Raw, Struct, field
 
 from hub.link.interface import Caller
-from hub.link.rates import TokenBucket
-from hub.link.waiting import Promise
+from hub.link.rate_limits import TokenBucket
+from hub.link.sync_primitives import Promise
 from hub.routing.host_exchange import Send
 from hub.wire import jsonrpc, mcp
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, RequestId, Response, Result, detach, peek_object, raw

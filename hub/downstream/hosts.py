@@ -16,7 +16,7 @@ import trio
 from msgspec import Raw, structs
 
 from hub.bridge.url_elicitation import PageVisits
-from hub.catalog.profiles.choice import ProfileChoice
+from hub.catalog.profiles.profile_of_host import ProfileChoice
 from hub.catalog.view import View
 from hub.control.answers import HostRow
 from hub.downstream.host_questions import HostQuestions
@@ -24,8 +24,8 @@ from hub.downstream.running_requests import RunningRequests, request_id
 from hub.link.budget import Budget
 from hub.link.hub_errors import Overloaded
 from hub.link.interface import Caller, Identity, Tenant, new_conversation
-from hub.link.rates import ReadPace
-from hub.link.waiting import DirtyFlag
+from hub.link.rate_limits import ReadPace
+from hub.link.sync_primitives import DirtyFlag
 from hub.routing.host_exchange import Send, wants_log
 from hub.routing.router import Router
 from hub.wire import jsonrpc, mcp

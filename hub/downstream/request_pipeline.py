@@ -25,7 +25,7 @@ from hub.downstream.hosts import Host
 from hub.downstream.running_requests import StatelessHost
 from hub.link.hub_errors import Draining, Overloaded
 from hub.link.interface import Caller
-from hub.link.rates import ReadPace
+from hub.link.rate_limits import ReadPace
 from hub.routing.host_exchange import AskableHost, HostExchange, Send
 from hub.routing.router import Router
 from hub.wire import jsonrpc, mcp

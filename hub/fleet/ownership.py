@@ -30,7 +30,7 @@ from hub.bridge.tasks.polled_tasks import MAX_TOLD, TaskHandles
 from hub.fleet.membership import TRIES, Membership, Registration
 from hub.link.bounded_dict import BoundedDict
 from hub.link.fault_isolation import FaultLog, keep_going
-from hub.link.waiting import DirtyFlag
+from hub.link.sync_primitives import DirtyFlag
 from hub.wire.jsonrpc import RemoteProtocolError, Request, peek_object, peek_str
 from hub.wire.mcp import LISTEN, TASKS_CANCEL, TASKS_GET, TASKS_UPDATE
 from hub.wire.value_limits import read_strings

@@ -20,7 +20,7 @@ from hub.wire.mcp import Era, Snapshot, era_of
 from hub.wire.questions.question import Question
 
 if TYPE_CHECKING:  # commands import this module, and do without trio
-    from hub.link.waiting import Elicitations
+    from hub.link.finished_elicitations import FinishedElicitations
 
 
 class Identity(Struct, frozen=True):
@@ -145,7 +145,7 @@ class Upstream(Protocol):
         """The lists that it offers, or offered last."""
 
     @property
-    def elicitations(self) -> "Elicitations":
+    def elicitations(self) -> "FinishedElicitations":
         """Visits to pages that it said are over."""
 
     async def call(self, operation: Operation, exchange: Exchange) -> Reply:

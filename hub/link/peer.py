@@ -18,7 +18,7 @@ from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 
 from hub.link.channel import Channel, ChannelClosed, LineDropped, LineTooLong, OutboxFull
 from hub.link.hub_errors import Executed, Overloaded
-from hub.link.rates import ReadPace
+from hub.link.rate_limits import ReadPace
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,

@@ -26,7 +26,7 @@ from typing import Final
 import trio
 
 from hub.link.budget import Budget
-from hub.link.rates import TokenBucket
+from hub.link.rate_limits import TokenBucket
 from hub.linux.kernel_events import HangupSet
 from hub.net.http_message import EarlyReply, HttpLimits, HttpRequest, HttpResponse, Undecided
 from hub.wire.http.request_head import HeadParser, RequestHead, read_head

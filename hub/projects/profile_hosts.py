@@ -15,7 +15,8 @@ import trio
 from config.saved_state import Memory
 from config.tables.profiles import Profile
 from hub.catalog.catalog import Catalog
-from hub.catalog.profiles.choice import HostLimits, ProfileChoice, SearchModes
+from hub.catalog.profiles.profile_of_host import ProfileChoice
+from hub.catalog.profiles.search_modes import HostLimits, SearchModes
 from hub.catalog.view import EVERYTHING, View, profile_view
 from hub.control.answers import ProfileRow
 from hub.downstream.hosts import Host, Hosts

@@ -29,7 +29,7 @@ from hub.catalog.view import EVERYTHING, View, project_view
 from hub.control.answers import ProjectRow
 from hub.downstream.hosts import Host
 from hub.link.fault_isolation import keep_going, run_isolated
-from hub.link.waiting import DirtyFlag
+from hub.link.sync_primitives import DirtyFlag
 from hub.projects.workplaces import FolderReadings, Roots, TrustedProjects, is_name
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog

@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from hub.catalog.view import EVERYTHING, View
 from hub.link.interface import Caller
-from hub.link.rates import TokenBucket
+from hub.link.rate_limits import TokenBucket
 from hub.wire import mcp
 from hub.wire.jsonrpc import Failure, Reply, encode_notification, peek_str, raw
 from hub.wire.mcp import Era

@@ -64,7 +64,7 @@ class ListUpdates:
     def settle(self) -> None:
         """Answer lists from now on: every upstream has reported, or start-up took too long."""
         if not self._live.settled.is_set():
-            self._live.servers.claim_for_good()
+            self._live.servers.claims_for_good = True
             self.rebuild()
             self._live.settle()
 

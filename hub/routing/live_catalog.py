@@ -11,7 +11,7 @@ lost: the flag is cleared before the snapshots are read. Large catalogues are ma
 """
 
 import logging
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from typing import Final
 
 import trio
@@ -19,17 +19,13 @@ from msgspec import structs
 
 from config.tables.profiles import Profile
 from hub.catalog.catalog import Catalog
-from hub.catalog.merging import merge
 from hub.catalog.names import Rules
-from hub.catalog.profiles.choice import find_profile
+from hub.catalog.profiles.profile_of_host import find_profile
 from hub.catalog.steps import STEP, finish
 from hub.catalog.token_cost import TokenCost
-from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View, home_of, profile_view, server_view
-from hub.link.sealing import Sealer
-from hub.link.waiting import Bell
+from hub.link.sync_primitives import Bell
 from hub.routing.view_catalogs import ListChange, ShownProfiles, ShownServers, ViewCatalogs
-from upstreams.upstream import ManagedUpstream
 
 log = logging.getLogger("hubd.notify")
 
@@ -41,23 +37,15 @@ class LiveCatalog:
     then lists, but for those of one server that has reported, and calls of unknown names wait for it.
     """
 
-    def __init__(
-        self,
-        upstreams: Mapping[str, ManagedUpstream],
-        rules: Rules,
-        claims: UriClaims,
-        sealer: Sealer,
-        save_soon: Callable[[], None],
-    ) -> None:
-        """`save_soon` is called when `claims` differ from what was saved."""
-        self.servers = ShownServers(upstreams, rules, claims, sealer, save_soon)
+    def __init__(self, servers: ShownServers) -> None:
+        self.servers = servers
         """What is shown; changes of it count from the next rebuild on."""
-        self.upstreams = upstreams
+        self.upstreams = servers.upstreams
         self.settled = trio.Event()
         self._varies = False
         self.rebuilds = 0
-        self._profiles = ShownProfiles(rules.profiles)
-        self._catalogs = ViewCatalogs({EVERYTHING: merge((), rules, claims, sealer=sealer)})
+        self._profiles = ShownProfiles(servers.rules.profiles)
+        self._catalogs = ViewCatalogs({EVERYTHING: servers.empty()})
         self._changed: set[str] = set()
         self._taken: set[str] = set()
         """Changed upstreams that a rebuild has begun to look at."""

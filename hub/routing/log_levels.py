@@ -10,7 +10,7 @@ from typing import Final
 
 import trio
 
-from hub.link.waiting import DirtyFlag
+from hub.link.sync_primitives import DirtyFlag
 from hub.wire.mcp import LOG_LEVELS
 
 LEVEL_LINGER_S: Final = 30.0

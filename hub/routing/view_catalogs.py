@@ -13,9 +13,9 @@ from msgspec import Struct, field, structs
 
 from config.tables.profiles import Profile
 from hub.catalog.catalog import Catalog
-from hub.catalog.merging import choose, merge_in_steps
+from hub.catalog.merging import choose, merge, merge_in_steps
 from hub.catalog.names import Rules, UpstreamRule
-from hub.catalog.profiles.choice import ProfileRules
+from hub.catalog.profiles.profile_rules import ProfileRules
 from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.steps import finish
 from hub.catalog.uri_claims import UriClaims
@@ -144,9 +144,14 @@ class ShownServers:
         self.projects: dict[View, ShownProject] = {}
         self._sealer = sealer
         self._save_soon = save_soon
-        self._claims_count = False
+        self.claims_for_good = False
         """True if listed URIs are claimed for good, in configuration order."""
-        self._shows_sign_ins = False
+        self.shows_sign_ins = False
+        """True if a tool for signing in is shown where that has to be done before anything is known."""
+
+    def empty(self) -> Catalog:
+        """The catalogue as long as nothing is known of what servers list."""
+        return merge((), self.rules, self.claims, sealer=self._sealer)
 
     def show_project(self, view: View, rules: Sequence[UpstreamRule], hides: Collection[str]) -> None:
         """Show these servers of a project, and none of the user's that it hides."""
@@ -157,19 +162,11 @@ class ShownServers:
         """Show a project no more."""
         self.projects.pop(view).reported.set()
 
-    def show_sign_ins(self) -> None:
-        """Show a tool for signing in where that has to be done before anything is known."""
-        self._shows_sign_ins = True
-
-    def claim_for_good(self) -> None:
-        """Claim URIs for good."""
-        self._claims_count = True
-
     def merge_in_steps(self, old: ViewCatalogs, *, varies: bool) -> Generator[int, None, dict[View, Catalog]]:
         """The catalogue of everything and those of projects; `varies`: hosts are shown other things besides. Yields the
         number of entries that it has looked at."""
         snapshots = [upstream.snapshot for upstream in self.upstreams.values()]
-        projects, upstreams = list(self.projects.items()), self.upstreams.items() if self._claims_count else ()
+        projects, upstreams = list(self.projects.items()), self.upstreams.items() if self.claims_for_good else ()
         heard = frozenset(name for name, upstream in upstreams if upstream.knows_tools)  # all have had their chance
         common = yield from merge_in_steps(
             snapshots,
@@ -177,7 +174,7 @@ class ShownServers:
             self.claims,
             sealer=self._sealer,
             settling=any(upstream.settling for upstream in self.upstreams.values()),
-            provisional=not self._claims_count,
+            provisional=not self.claims_for_good,
             varies=varies or bool(projects),
             heard=heard,
             previous=old[EVERYTHING],
@@ -204,7 +201,7 @@ class ShownServers:
 
     def _now(self, rules: Rules) -> Rules:
         """`rules`, and which upstreams show a tool for signing in at this moment."""
-        if not self._shows_sign_ins:
+        if not self.shows_sign_ins:
             return rules
         return structs.replace(rules, upstreams=tuple(map(self._rule_now, rules.upstreams)))
 

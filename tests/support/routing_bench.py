@@ -19,6 +19,7 @@ from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.router import Router
 from hub.routing.subscriptions import Subscriptions
+from hub.routing.view_catalogs import ShownServers
 from hub.wire.jsonrpc import Request, Result, raw
 from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot
 from tests.support.fakes import FakeHost
@@ -78,7 +79,9 @@ class Bench:
         levels = LogLevels(list, self.applied.append)
         states = RequestStates(Sealer(b"k" * 32), wall=lambda: 0.0)
         rules = Rules((UpstreamRule("files"),))
-        self.live = LiveCatalog({"files": self.files}, rules, UriClaims(), Sealer(b"k" * 32), lambda: None)
+        self.live = LiveCatalog(
+            ShownServers({"files": self.files}, rules, UriClaims(), Sealer(b"k" * 32), lambda: None)
+        )
         tasks = Tasks(states, Sealer(b"k" * 32), {"files": self.files}, ttl_s=900, shows=self.live.shows_tool)
         bridge = EraBridge(states, ParkedCalls(states, ttl_s=900, total_s=7200), tasks, PageVisits())
         subscriptions = Subscriptions(self.live)
@@ -86,7 +89,7 @@ class Bench:
         self.router = Router(
             self.live, ListUpdates(self.live, ()), subscriptions, levels, bridge, ProgressUpkeep(0), self.usage, reading
         )
-        self.live.servers.claim_for_good()
+        self.live.servers.claims_for_good = True
         self.live.rebuild()
         if settled:
             self.live.settled.set()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.link.rates import HEALTHY_S, JITTER, LONGEST_PAUSE_S
+from hub.link.backoff import HEALTHY_S, JITTER, LONGEST_PAUSE_S
 from upstreams.lifecycle import ATTEMPTS, FAILED_PAUSE_S, FIRST, TRANSITIONS, Backoff, Event, State
 
 

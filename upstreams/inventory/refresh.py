@@ -19,7 +19,7 @@ import trio
 
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError, UpstreamUnauthorized
-from hub.link.waiting import DirtyFlag
+from hub.link.sync_primitives import DirtyFlag
 from hub.wire.mcp import Kind
 from upstreams.inventory.read_lists import Listing, walk
 from upstreams.session import Session

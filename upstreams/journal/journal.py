@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from heapq import merge
 from typing import Final
 
-from hub.link.waiting import DirtyFlag
+from hub.link.sync_primitives import DirtyFlag
 from upstreams.status_facts import JournalRecord
 
 MAX_RECORDS: Final = 1_000

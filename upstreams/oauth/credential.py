@@ -13,7 +13,7 @@ import trio
 
 from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnresolved, without_frames
 from hub.link.module_loading import load
-from hub.link.waiting import Promise
+from hub.link.sync_primitives import Promise
 from upstreams.oauth import model
 from upstreams.oauth.credential_state import HOLD_S, CredentialState, sign_in_of
 from upstreams.oauth.discovery.challenge import parse_challenges

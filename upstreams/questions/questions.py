@@ -22,8 +22,8 @@ import trio
 from msgspec import Raw, structs
 
 from hub.link.interface import NOTHING, Exchange, Program
-from hub.link.rates import TokenBucket
-from hub.link.waiting import Bell
+from hub.link.rate_limits import TokenBucket
+from hub.link.sync_primitives import Bell
 from hub.wire import mcp
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
 from hub.wire.questions.question import (

@@ -5,7 +5,7 @@ import logging
 import trio
 
 from hub.link.hub_errors import HubError
-from hub.link.waiting import DirtyFlag
+from hub.link.sync_primitives import DirtyFlag
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import SET_LEVEL, Era
 from upstreams.session import Session

@@ -12,8 +12,8 @@ from math import ceil
 
 import trio
 
+from hub.link.backoff import HEALTHY_S, ExponentialBackoff, jitter
 from hub.link.hub_errors import UpstreamUnavailable
-from hub.link.rates import HEALTHY_S, ExponentialBackoff, jitter
 
 
 @dataclass

@@ -14,8 +14,8 @@ from typing import Final, Protocol
 import trio
 from msgspec import Raw
 
+from hub.link.backoff import ExponentialBackoff
 from hub.link.hub_errors import DeadlineExceeded, HubError, without_frames
-from hub.link.rates import ExponentialBackoff
 from hub.wire.jsonrpc import Failure, Notification, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import ACKNOWLEDGED, CAPABILITY, LIST_CHANGED, LIST_FLAGS, METHOD_NOT_FOUND, UPDATED, Era, Kind
 from upstreams.session import Session, UpstreamEvents, capability

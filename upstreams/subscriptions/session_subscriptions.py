@@ -16,7 +16,7 @@ import trio
 
 from hub.link.hub_errors import HubError, UpstreamLost, without_frames
 from hub.link.interface import Program
-from hub.link.waiting import DirtyFlag
+from hub.link.sync_primitives import DirtyFlag
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.uri_parents import MAX_URI_CHARS

@@ -16,8 +16,8 @@ from msgspec import structs
 from config.name_globs import MetGlobs
 from hub.catalog.entries import NOTHING, Route, UpstreamEntries, VisibleEntry
 from hub.catalog.names import join_some, quote_some
-from hub.catalog.profiles.choice import UNCHANGED, ProfileRules, unread_of
 from hub.catalog.profiles.fixed_arguments import CannotFix, FixedArguments, misfits, without
+from hub.catalog.profiles.profile_rules import UNCHANGED, ProfileRules, unread_of
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
 from hub.catalog.steps import STEP, finish, map_in_steps
 from hub.catalog.token_cost import tool_bytes

@@ -17,8 +17,8 @@ from config.name_globs import ALL, EachGlob, MetGlobs, NameChoice, NameStarts, i
 from config.names import RESERVED
 from hub.catalog.entries import UpstreamEntries
 from hub.catalog.names import UpstreamRule, join_some, name_id
-from hub.catalog.profiles.choice import ProfileRules
 from hub.catalog.profiles.chosen_entries import ChosenEntries
+from hub.catalog.profiles.profile_rules import ProfileRules
 from hub.catalog.search.index import near_names
 from hub.catalog.steps import STEP, map_in_steps
 from hub.wire.mcp import Kind

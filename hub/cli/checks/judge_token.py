@@ -24,8 +24,9 @@ from hub.cli.checks.evidence import Finding, join_few, own_token
 from hub.cli.desk import UsageError, now
 from hub.downstream.access.claims import Unfit, Verdict, lacking, read_jwt
 from hub.downstream.access.host_tokens import PREFIX
+from hub.downstream.access.hub_urls import resource_of
 from hub.downstream.access.named_tokens import Named, NamedTokens
-from hub.downstream.access.resource_metadata import MCP_PATH, ResourceMetadata, resource_of
+from hub.downstream.access.resource_metadata import MCP_PATH, ResourceMetadata
 from hub.downstream.access.trusted_issuer import CannotAsk, Issuer
 from hub.link.interface import Identity
 from hub.wire.printable import printable

@@ -12,13 +12,13 @@ from typing import Any
 
 from config.editing.text.change import EditRefused
 from config.errors import EditError
-from config.hosts.doubts import NearDuplicates, near_duplicates, start_of
 from config.hosts.facts import Machine, Place, every_user_file, local_place
 from config.hosts.host_servers import Identity, Server, Skipped, folders, survey
 from config.hosts.hub_entries import Records
 from config.hosts.import_choice import Import, say_disabled
 from config.hosts.import_writing import names_in_project
 from config.hosts.install import text_at
+from config.hosts.near_duplicates import NearDuplicates, near_duplicates, start_of
 from config.hosts.remove_served import has_hub
 from config.secrets.detection import mask_secrets, secrets_in
 from config.settings import HubConfig

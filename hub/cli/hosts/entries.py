@@ -30,7 +30,7 @@ from hub.cli.desk import Desk, Output, UsageError, own_command
 from hub.cli.hosts.changes import originals_of
 from hub.cli.profiles.writing import status_now
 from hub.downstream.access.host_tokens import check_token, read_or_make_token
-from hub.downstream.access.resource_metadata import resource_of, shows_token, ways_in, who_comes
+from hub.downstream.access.hub_urls import resource_of, shows_token, ways_in, who_comes
 from hub.wire.printable import printable
 
 Entries = dict[str, dict[str, Any]]

@@ -20,10 +20,10 @@ import trio
 from msgspec import Struct
 
 from config.tables.access import SECRET_HEADER
-from hub.downstream.access import resource_metadata
+from hub.downstream.access import refusals
 from hub.downstream.access.host_tokens import PREFIX
+from hub.downstream.access.hub_urls import LOOPBACK_NAMES, with_port
 from hub.downstream.access.named_tokens import NamedTokens
-from hub.downstream.access.resource_metadata import FORBIDDEN, LOOPBACK_NAMES, NOT_THE_PROXY, fields_for, with_port
 from hub.link.interface import OWNER, Identity
 from hub.net.http_message import EarlyReply, HttpRequest, Undecided
 
@@ -35,7 +35,17 @@ if TYPE_CHECKING:
 MAX_PERSON: Final = 256
 REPEATED: Final = ", "
 """Stands between the values of a field that was sent twice."""
-HOST: Final = "proxy"
+_READABLE: Final = (("Access-Control-Expose-Headers", "WWW-Authenticate, Mcp-Session-Id"), ("Vary", "Origin"))
+PREFLIGHT: Final = EarlyReply(
+    204,
+    b"",
+    (
+        ("Access-Control-Allow-Methods", "GET, POST, DELETE"),
+        ("Access-Control-Allow-Headers", "Authorization, *"),
+        ("Access-Control-Max-Age", "600"),
+    ),
+)
+"""The answer to a page of `allowed_origins` that asks beforehand whether it may ask (CORS, Fetch 3.2)."""
 
 
 class ProxiedPersons:
@@ -54,14 +64,14 @@ class ProxiedPersons:
         if person is None:
             return None
         if not 1 <= len(person) <= MAX_PERSON or not person.isprintable() or REPEATED in person:
-            return NOT_THE_PROXY
+            return refusals.NOT_THE_PROXY
         shown = request.headers.pop(SECRET_HEADER.lower(), "")
         if not self._comes_from_peer(request):
-            return NOT_THE_PROXY
-        identity = Identity(f"proxy/{person}", HOST)
+            return refusals.NOT_THE_PROXY
+        identity = Identity(f"proxy/{person}", "proxy")
         if self._secret is not None and hmac.compare_digest(shown.encode(), self._secret):
             return identity
-        return partial(self._check_user, request, identity) if self._uids else NOT_THE_PROXY
+        return partial(self._check_user, request, identity) if self._uids else refusals.NOT_THE_PROXY
 
     def _comes_from_peer(self, request: HttpRequest) -> bool:
         ends = request.ends()
@@ -74,9 +84,9 @@ class ProxiedPersons:
         """Judge a proxy that shows no secret: it has to be one of the users, at this moment."""
         ends = request.ends()
         if ends is None or not ip_address(ends.peer[0]).is_loopback:
-            return NOT_THE_PROXY
+            return refusals.NOT_THE_PROXY
         if await trio.to_thread.run_sync(self._ends.uid_of, ends) not in self._uids:
-            return NOT_THE_PROXY
+            return refusals.NOT_THE_PROXY
         request.identity = identity
         return None
 
@@ -121,7 +131,8 @@ class Access:
         self._hosts |= frozenset(name.rpartition(":")[0] for name in self._hosts if name.endswith((":80", ":443")))
         shown = "" if port == 80 else f":{port}"
         self._origins = frozenset((*(f"http://{name}{shown}" for name in LOOPBACK_NAMES), *origins))
-        self._readers = {origin: fields_for(origin) for origin in origins}
+        self._readers = {origin: (("Access-Control-Allow-Origin", origin), *_READABLE) for origin in origins}
+        """The header fields of each answer to a page of an allowed origin, which may read it."""
         self._token = None if token is None else token.encode()
         self._longest = 0 if token is None else len(token) + MAX_SCHEME
         self._identity = Identity(OWNER, "http")
@@ -134,15 +145,15 @@ class Access:
         """
         headers = request.headers
         if headers.get("host", "").lower() not in self._hosts:
-            return FORBIDDEN
+            return refusals.FORBIDDEN
         origin = headers.get("origin")
         if origin is not None:
             if origin not in self._origins:
-                return FORBIDDEN
+                return refusals.FORBIDDEN
             if origin in self._readers:
                 request.reply_with(self._readers[origin])
                 if request.method == "OPTIONS":
-                    return resource_metadata.PREFLIGHT
+                    return PREFLIGHT
         if self._token is None:
             return self._identity
         shown = headers.get("authorization", "")
@@ -151,13 +162,17 @@ class Access:
             return self._identity
         if self._others is not None:
             return self._others.check(request)
-        return resource_metadata.WRONG_TOKEN if _BEARER.fullmatch(shown) else resource_metadata.NO_TOKEN
+        return refusals.WRONG_TOKEN if _BEARER.fullmatch(shown) else refusals.NO_TOKEN
 
     def guard(self, request: HttpRequest) -> EarlyReply | Undecided | None:
         """`check` as the guard of an `HttpServer`: what it finds is left in `request.identity`."""
         found = self.check(request)
-        if request.path != MCP_PATH and found is not FORBIDDEN and (reply := self._public(request)) is not None:
-            if reply is not resource_metadata.ANYBODY:
+        if (
+            request.path != MCP_PATH
+            and found is not refusals.FORBIDDEN
+            and (reply := self._public(request)) is not None
+        ):
+            if reply is not refusals.ANYBODY:
                 return reply
             request.make_public()
             request.identity = found if isinstance(found, Identity) else None
@@ -166,9 +181,6 @@ class Access:
             request.identity = found
             return None
         return found
-
-
-SCHEME: Final = "bearer"
 
 
 class Credentials(Struct, frozen=True):
@@ -184,16 +196,16 @@ class Credentials(Struct, frozen=True):
             return found
         issued = self.issued
         if issued is not None and "access_token=" in request.query:
-            return resource_metadata.TOKEN_IN_QUERY
+            return refusals.TOKEN_IN_QUERY
         token = _token_in(request.headers.get("authorization", ""))
         if not token:
-            return resource_metadata.NO_TOKEN if issued is None else issued.refusal(request, with_token=False)
+            return refusals.NO_TOKEN if issued is None else issued.refusal(request, with_token=False)
         named = self.named.find(token)
         if named is not None:
             request.lease = named.lease
             return named.identity
         if issued is None:
-            return resource_metadata.WRONG_TOKEN
+            return refusals.WRONG_TOKEN
         if token.startswith(PREFIX):  # one of ours that is no more: nobody else is shown it
             return issued.refusal(request, with_token=True)
         return issued.check(request, token)
@@ -204,4 +216,4 @@ def _token_in(authorization: str) -> str:
     hold spaces and tabs. A pattern would take longer than all the rest, for a token of a thousand characters."""
     scheme, _, token = authorization.partition(" ")
     token = token.lstrip(" ")
-    return token if scheme.lower() == SCHEME and token.isascii() and not (" " in token or "\t" in token) else ""
+    return token if scheme.lower() == "bearer" and token.isascii() and not (" " in token or "\t" in token) else ""

@@ -16,7 +16,7 @@ import trio
 
 from hub.catalog.view import EVERYTHING, View
 from hub.downstream.access.access import Access
-from hub.downstream.access.resource_metadata import FORBIDDEN
+from hub.downstream.access.refusals import FORBIDDEN
 from hub.downstream.hosts import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.reply import SSE_AFTER_S, Accepted, BatchAnswer, LegacyAnswer, ModernAnswer, read_accept

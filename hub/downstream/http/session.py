@@ -22,7 +22,7 @@ from hub.downstream.request_pipeline import serve
 from hub.downstream.running_requests import StatelessHost
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.interface import Identity
-from hub.link.waiting import DirtyFlag
+from hub.link.sync_primitives import DirtyFlag
 from hub.net.http_server import HttpResponse
 from hub.routing.host_exchange import HostExchange, keep_untold
 from hub.routing.router import Router

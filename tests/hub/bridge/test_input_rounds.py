@@ -14,9 +14,9 @@ from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.bridge.input_rounds import MAX_AT_ONCE, MAX_ROUNDS, Crossing, InputRefused, call_to_the_end, read_wanted
 from hub.downstream.host_questions import HostQuestions
+from hub.link.finished_elicitations import FinishedElicitations
 from hub.link.hub_errors import UpstreamProtocolError, failure_from
 from hub.link.interface import Operation
-from hub.link.waiting import Elicitations
 from hub.wire.jsonrpc import Failure, Response, Result, raw
 from hub.wire.mcp import L3, L4, LEGACY_VERSIONS, MODERN
 from hub.wire.value_limits import MAX_ITEMS
@@ -133,7 +133,7 @@ def crossing(call, operation, person, declared=None, visited=None):
         name = "up"
         config = UpstreamConfig(command="up", client_features="none" if declared == {} else "auto", roots="host")
         snapshot = empty_snapshot("up", True)
-        elicitations = Elicitations(visited or (lambda id: None))
+        elicitations = FinishedElicitations(visited or (lambda id: None))
 
     Up.snapshot = structs.replace(Up.snapshot, version=MODERN)
     timeouts = CallTimeouts(30, 60)

@@ -18,10 +18,10 @@ from hub.bridge.url_elicitation import (
     VisitNeeded,
     round_of,
 )
+from hub.link.finished_elicitations import MAX_ID_CHARS, MAX_KEPT, FinishedElicitations
 from hub.link.hub_errors import UpstreamProtocolError, failure_from
 from hub.link.interface import Interim
 from hub.link.sealing import Sealer
-from hub.link.waiting import MAX_ID_CHARS, MAX_KEPT, Elicitations
 from hub.wire.errors_for_hosts import failure_for_host
 from hub.wire.jsonrpc import Failure, Request, Result, encode_response, raw
 from hub.wire.mcp import L1, L2, L3, L4, MODERN
@@ -46,7 +46,7 @@ class Up:
     name = "up"
 
     def __init__(self):
-        self.elicitations = Elicitations()
+        self.elicitations = FinishedElicitations()
         self.snapshot = empty_snapshot("up", True)
         self.version = L4
 
@@ -346,7 +346,7 @@ def test_errors_that_name_no_page_are_the_upstreams_fault(bridge, failure, host)
 
 async def test_waiting_ends_with_the_last_visit_or_by_cancellation(autojump_clock):
     heard = []
-    done = Elicitations(heard.append)
+    done = FinishedElicitations(heard.append)
     done.on_complete("a")
     await done.wait_for(["a"])
     await done.wait_for([])
@@ -366,7 +366,7 @@ async def test_waiting_ends_with_the_last_visit_or_by_cancellation(autojump_cloc
 
 
 async def test_what_was_waited_for_is_not_missed_in_a_flood(autojump_clock):
-    done = Elicitations()
+    done = FinishedElicitations()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(done.wait_for, ["mine", "late"])
         await trio.testing.wait_all_tasks_blocked()

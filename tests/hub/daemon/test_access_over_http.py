@@ -14,7 +14,7 @@ from hub.daemon.http_address import listen_tcp
 from hub.daemon.http_listener import HttpListener
 from hub.downstream.access import issuer_tokens
 from hub.downstream.access.access import ProxiedPersons
-from hub.downstream.access.resource_metadata import NOT_THE_PROXY
+from hub.downstream.access.refusals import NOT_THE_PROXY
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.link.interface import Identity
 from hub.link.sealing import Sealer, Signer

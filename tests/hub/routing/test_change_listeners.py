@@ -14,6 +14,7 @@ from hub.link.sealing import Sealer
 from hub.routing.change_listeners import ACK_TIMEOUT_S, RETRY_S, read_filter
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.subscriptions import Subscriptions
+from hub.routing.view_catalogs import ShownServers
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, Result, raw
 from hub.wire.mcp import L4, MODERN, TASKS_EXTENSION, Freshness, Kind, ListEntry, Snapshot
 from hub.wire.value_limits import MAX_ITEMS, MAX_STRINGS
@@ -82,8 +83,8 @@ class World:
     def __init__(self, *sides, tasks=None):
         self.upstreams = {side.snapshot.upstream: side for side in sides}
         rules = Rules(tuple(UpstreamRule(name) for name in self.upstreams))
-        live = LiveCatalog(self.upstreams, rules, UriClaims(), Sealer(b"k" * 32), lambda: None)
-        live.servers.claim_for_good()
+        live = LiveCatalog(ShownServers(self.upstreams, rules, UriClaims(), Sealer(b"k" * 32), lambda: None))
+        live.servers.claims_for_good = True
         live.rebuild()
         self.settled = live.settled
         self.settled.set()

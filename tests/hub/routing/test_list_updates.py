@@ -13,6 +13,7 @@ from hub.catalog.view import server_view
 from hub.link.sealing import Sealer
 from hub.routing.list_updates import COALESCE_S, ListUpdates
 from hub.routing.live_catalog import LiveCatalog
+from hub.routing.view_catalogs import ShownServers
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot
 
@@ -38,7 +39,7 @@ class World:
     def __init__(self, *names, bare=None):
         self.upstreams = {name: Side(name) for name in names}
         rules = Rules(tuple(UpstreamRule(name, "" if name == bare else None) for name in names))
-        self.live = LiveCatalog(self.upstreams, rules, UriClaims(), Sealer(b"k" * 32), lambda: None)
+        self.live = LiveCatalog(ShownServers(self.upstreams, rules, UriClaims(), Sealer(b"k" * 32), lambda: None))
         self.told = []
         self.lists = ListUpdates(self.live, [self.list_changed])
 

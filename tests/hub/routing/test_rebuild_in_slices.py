@@ -13,14 +13,14 @@ from hub.catalog.catalog import Catalog
 from hub.catalog.entries import UpstreamEntries
 from hub.catalog.merging import choose, merge
 from hub.catalog.names import Rules, UpstreamRule
-from hub.catalog.profiles.choice import ProfileRules
+from hub.catalog.profiles.profile_rules import ProfileRules
 from hub.catalog.steps import STEP, finish
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, profile_view, server_view
 from hub.link.sealing import Sealer
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
-from hub.routing.view_catalogs import CATALOG
+from hub.routing.view_catalogs import CATALOG, ShownServers
 from hub.wire.http.mcp_headers import mirrors_of
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot
@@ -50,7 +50,7 @@ class World:
         self.upstreams = {name: Side(name, tools) for name in names}
         self.profiles = profiles or {"coding": Profile(tools=("!*_7",))}
         self.rules = Rules(tuple(map(UpstreamRule, names)), profiles=self.profiles)
-        self.live = LiveCatalog(self.upstreams, self.rules, UriClaims(), Sealer(b"k" * 32), lambda: None)
+        self.live = LiveCatalog(ShownServers(self.upstreams, self.rules, UriClaims(), Sealer(b"k" * 32), lambda: None))
         self.told = []
         self.lists = ListUpdates(self.live, [self.list_changed])
         self.lists.settle()
@@ -308,7 +308,7 @@ def test_lists_of_a_profile_do_not_depend_on_the_order_in_which_servers_come(see
 
     def outcome(steps):
         upstreams = {name: Side(name, 0) for name in names}
-        live = LiveCatalog(upstreams, rules, UriClaims(), Sealer(b"k" * 32), lambda: None)
+        live = LiveCatalog(ShownServers(upstreams, rules, UriClaims(), Sealer(b"k" * 32), lambda: None))
         live.rebuild()
         for name, tools in steps:
             upstreams[name].snapshot = snapshot(name, *tools)

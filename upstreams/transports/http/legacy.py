@@ -18,7 +18,7 @@ from msgspec import Raw
 
 from hub.link.hub_errors import HubError, Overloaded, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
 from hub.link.peer import last_words
-from hub.link.rates import TokenBucket
+from hub.link.rate_limits import TokenBucket
 from hub.wire.declarations import initialize_params
 from hub.wire.jsonrpc import (
     Notification,

@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 import trio
 
 from hub.link import hub_errors
-from hub.link.rates import ReadPace
+from hub.link.rate_limits import ReadPace
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Response, decode, encode, is_batch, peek_object
 from upstreams.fetch.model import retry_after_s
 from upstreams.fetch.network import refusal

@@ -13,7 +13,7 @@ import trio
 from msgspec import Struct
 
 from hub.link.hub_errors import HubError, UpstreamUnavailable
-from hub.link.rates import TokenBucket
+from hub.link.rate_limits import TokenBucket
 from hub.wire.declarations import ServerFacts
 from hub.wire.jsonrpc import RemoteProtocolError, Response, decode, is_batch, split_batch
 from hub.wire.mcp import L1, L2

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from hub.link.rates import TokenBucket
+from hub.link.rate_limits import TokenBucket
 from hub.wire.printable import printable
 from upstreams.journal.last_words import last_words
 

@@ -11,7 +11,7 @@ from config.tables.access import AccessToken
 from hub.downstream.access.access import Access, Credentials
 from hub.downstream.access.host_tokens import TOKENS, HostTokens
 from hub.downstream.access.named_tokens import NamedTokens
-from hub.downstream.access.resource_metadata import NO_TOKEN, WRONG_TOKEN
+from hub.downstream.access.refusals import NO_TOKEN, WRONG_TOKEN
 from hub.link.interface import Identity
 from hub.net.http_message import HttpRequest
 

@@ -15,7 +15,7 @@ from hub.link.hub_errors import (
     UpstreamUnauthorized,
     UpstreamUnavailable,
 )
-from hub.link.rates import MESSAGES_PER_S, TURN, TURN_BYTES
+from hub.link.rate_limits import MESSAGES_PER_S, TURN, TURN_BYTES
 from hub.wire.http.sse import SseParser
 from hub.wire.jsonrpc import Failure, Notification, Request, raw
 from hub.wire.mcp import Kind

@@ -3,7 +3,7 @@
 import trio
 import trio.testing
 
-from hub.link.waiting import Bell, DirtyFlag, Promise
+from hub.link.sync_primitives import Bell, DirtyFlag, Promise
 
 
 async def test_a_flag_is_taken_once_however_often_it_was_set(autojump_clock):

@@ -1,26 +1,21 @@
-"""Doubts about what files say, which only the user can settle: servers that are probably one and the same, though hosts
-start or reach them in different ways, and labels in the `hosts` of profiles that are probably mistyped. Pure.
+"""Near duplicates: servers that are probably one and the same, though hosts start or reach them in different ways; only
+the user can settle that. Pure.
 
 Entries that are equal in all that counts are one server anyway (`host_servers.identity`). Near ones differ: in options
-of one package, in its version, in the path of one site, in being reached by URL here and by a program there. Labels are
-free, so one that is like no known host is not doubted, and neither is one that a host has in fact.
+of one package, in its version, in the path of one site, in being reached by URL here and by a program there.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from config.errors import quote_toml
-from config.hosts.facts import all_hosts
 from config.hosts.host_servers import Server
 from config.hosts.unwrap import bare, package_of, program_of, python_tool, unwrap, words_of
 from config.loading.check_http_access import is_loopback
 from config.settings import UpstreamConfig
-from config.tables.profiles import Profile
 
 _PYPI_VALUES: Final = frozenset(
     ("--with", "--python", "-p", "--index", "--index-url", "-i", "--directory", "--pip-args")
@@ -32,7 +27,6 @@ _IMAGE_VALUES: Final = frozenset(
         *("-m", "--memory", "--cpus", "--gpus", "-h", "--hostname"),
     )
 )
-_NONE: Final[frozenset[str]] = frozenset()
 _PYPI_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _RUNS_IMAGES: Final = ("docker", "podman", "nerdctl")
 
@@ -95,11 +89,11 @@ def _alike(entries: Sequence[_Entry]) -> list[tuple[str, set[str]]]:
             found.setdefault((why, _operands(entry.values)), set()).add(entry.name)
     for entry in entries:
         for why in _sites(entry.values):
-            found.setdefault((why, _NONE), set()).add(entry.name)
+            found.setdefault((why, frozenset()), set()).add(entry.name)
     for title in dict.fromkeys(entry.title for entry in entries):
         namesakes = [entry for entry in entries if entry.title == title]
         if len({entry.host for entry in namesakes}) > 1:
-            found.setdefault((f"the name {title}", _NONE), set()).update(entry.name for entry in namesakes)
+            found.setdefault((f"the name {title}", frozenset()), set()).update(entry.name for entry in namesakes)
     return [(why, names) for (why, _), names in found.items()]
 
 
@@ -161,22 +155,3 @@ def _pypi(word: str) -> tuple[str, str] | None:
     if found is None or word.startswith(("git+", "http", "file:")) or "/" in word:
         return None
     return "package", re.sub(r"[-_.]+", "-", found[0]).lower().rstrip("-")
-
-
-LIKE: Final = 0.8
-MAX_LABELS: Final = 64
-"""Labels of a profile that are compared."""
-MAX_CHARS: Final = 64
-
-
-def doubts_about_labels(profiles: Mapping[str, Profile], in_use: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Profiles by name, each with a sentence on one of its labels. `in_use`: labels that hosts have."""
-    known = list(all_hosts())
-    for name, profile in profiles.items():
-        for label in profile.hosts[:MAX_LABELS]:
-            if label in known or label in in_use or len(label) > MAX_CHARS:
-                continue
-            near = get_close_matches(label, known, 1, LIKE)
-            if near and not label.startswith(near[0]):  # as in `cursor-work`, which is meant
-                text = f"no host that hubd knows has the label {quote_toml(label)}"
-                yield name, f'{text}; did you mean "{near[0]}"?'
