@@ -17,7 +17,7 @@ MAX_LABELS: Final = 64
 MAX_CHARS: Final = 64
 
 
-def mistyped_labels(profiles: Mapping[str, Profile], in_use: Collection[str]) -> Iterator[tuple[str, str]]:
+def find_mistyped(profiles: Mapping[str, Profile], in_use: Collection[str]) -> Iterator[tuple[str, str]]:
     """Profiles by name, each with a sentence on one of its labels. `in_use`: labels that hosts have."""
     known = list(all_hosts())
     for name, profile in profiles.items():

@@ -154,12 +154,12 @@ class DaemonApi:
         """Sentences about labels of hosts that are probably mistyped, by the name of the profile."""
         hub, found = self._hub, dict[str, list[str]]()
         if any(profile.hosts for profile in hub.hosts.profiles.profiles.values()):
-            from config.hosts.mistyped_labels import mistyped_labels  # not above: only profiles that name hosts need it
+            from config.hosts.mistyped_labels import find_mistyped  # not above: only profiles that name hosts need it
 
             tokens = {token.host or token.name for token in hub.config.access.tokens}
             named = frozenset() if self._listener is None else self._listener.named_tokens.labels
             in_use = {host.identity.host for host in hub.hosts} | tokens | named
-            for name, text in mistyped_labels(hub.hosts.profiles.profiles, in_use):
+            for name, text in find_mistyped(hub.hosts.profiles.profiles, in_use):
                 found.setdefault(name, []).append(f"profile {name}: hosts: {text}")
         return found
 

@@ -22,9 +22,8 @@ given `DaemonApi` there.
 import re
 from typing import Final
 
-from hub.downstream.access.access import MCP_PATH
 from hub.downstream.access.refusals import ANYBODY
-from hub.downstream.access.resource_metadata import ResourceMetadata
+from hub.downstream.access.resource_metadata import MCP_PATH, ResourceMetadata
 from hub.downstream.http.request import NOTHING_HERE
 from hub.net.http_server import EarlyReply, Handler, HttpRequest, HttpResponse
 

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from config.errors import ConfigError, Diagnostic
 from config.hosts.import_writing import starts_beside_hub
-from config.hosts.mistyped_labels import mistyped_labels
+from config.hosts.mistyped_labels import find_mistyped
 from config.hub_paths import trust_path
 from config.loading.assemble import Loaded, load_all, load_gathered
 from config.loading.gather import gather
@@ -169,7 +169,7 @@ def _doubts_of_labels(loaded: Loaded) -> list[Diagnostic]:
     if not loaded.files or not any(profile.hosts for profile in config.profiles.values()):
         return []
 
-    doubts = mistyped_labels(config.profiles, {each.host for each in tokens(config.access.tokens)})
+    doubts = find_mistyped(config.profiles, {each.host for each in tokens(config.access.tokens)})
     return [Diagnostic(loaded.files[0], None, ("profiles", name, "hosts"), text) for name, text in doubts]
 
 

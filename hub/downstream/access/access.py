@@ -24,6 +24,7 @@ from hub.downstream.access import refusals
 from hub.downstream.access.host_tokens import PREFIX
 from hub.downstream.access.hub_urls import LOOPBACK_NAMES, with_port
 from hub.downstream.access.named_tokens import NamedTokens
+from hub.downstream.access.resource_metadata import MCP_PATH
 from hub.link.interface import OWNER, Identity
 from hub.net.http_message import EarlyReply, HttpRequest, Undecided
 
@@ -91,7 +92,6 @@ class ProxiedPersons:
         return None
 
 
-MCP_PATH: Final = "/mcp"
 MAX_SCHEME: Final = 64
 """Characters before a token, spaces included. Longer credentials are not the hub's own."""
 _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([A-Za-z0-9._~+/-]+=*)")
@@ -167,11 +167,8 @@ class Access:
     def guard(self, request: HttpRequest) -> EarlyReply | Undecided | None:
         """`check` as the guard of an `HttpServer`: what it finds is left in `request.identity`."""
         found = self.check(request)
-        if (
-            request.path != MCP_PATH
-            and found is not refusals.FORBIDDEN
-            and (reply := self._public(request)) is not None
-        ):
+        is_open = request.path != MCP_PATH and found is not refusals.FORBIDDEN
+        if is_open and (reply := self._public(request)) is not None:
             if reply is not refusals.ANYBODY:
                 return reply
             request.make_public()
