@@ -206,7 +206,7 @@ class Hub:
     def follow_sign_ins(self, find_guide: FindGuide) -> None:
         """Have hosts send people who must sign in at an upstream where the guide says. To be called before `run`."""
         self.bridge.follow_sign_ins(find_guide)
-        self.live.servers.shows_sign_ins = True
+        self.live.servers.show_sign_ins()
 
     def visit_done(self, upstream: str, visit: str) -> None:
         """The sign-in of `visit` is done: calls that wait for it go on, and the hosts that were sent there, no others,

@@ -146,8 +146,7 @@ class ShownServers:
         self._save_soon = save_soon
         self.claims_for_good = False
         """True if listed URIs are claimed for good, in configuration order."""
-        self.shows_sign_ins = False
-        """True if a tool for signing in is shown where that has to be done before anything is known."""
+        self._shows_sign_ins = False
 
     def empty(self) -> Catalog:
         """The catalogue as long as nothing is known of what servers list."""
@@ -161,6 +160,10 @@ class ShownServers:
     def drop_project(self, view: View) -> None:
         """Show a project no more."""
         self.projects.pop(view).reported.set()
+
+    def show_sign_ins(self) -> None:
+        """Show a tool for signing in where that has to be done before anything is known."""
+        self._shows_sign_ins = True
 
     def merge_in_steps(self, old: ViewCatalogs, *, varies: bool) -> Generator[int, None, dict[View, Catalog]]:
         """The catalogue of everything and those of projects; `varies`: hosts are shown other things besides. Yields the
@@ -201,7 +204,7 @@ class ShownServers:
 
     def _now(self, rules: Rules) -> Rules:
         """`rules`, and which upstreams show a tool for signing in at this moment."""
-        if not self.shows_sign_ins:
+        if not self._shows_sign_ins:
             return rules
         return structs.replace(rules, upstreams=tuple(map(self._rule_now, rules.upstreams)))
 
