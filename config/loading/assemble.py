@@ -36,6 +36,12 @@ class Loaded(ConfigFiles, frozen=True, kw_only=True):
     left_out: Mapping[str, UpstreamConfig] = {}
     """Those upstreams, as far as the files say what they are."""
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The warnings, and the upstreams that are left out, as sentences."""
+        waits = "is not started until its references can be resolved"
+        return (*map(str, self.warnings), *(f"{each.unresolved} {waits}: {each}" for each in self.unresolved))
+
     def error(self, problems: Sequence[Diagnostic]) -> ConfigError:
         """The error that this cannot be used because of `problems`."""
         error = ConfigError.of(problems)

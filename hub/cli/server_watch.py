@@ -246,7 +246,8 @@ def say_outcomes(found: Collection[ServerOutcome], output: Output) -> int:
             output.fail(EX_TEMPFAIL, f"{text}; it goes on, `hubd status` shows how far it is")
         elif each.has_failed:
             hint = f"; `hubd logs {each.name}` shows all of it" if each.state != ABSENT else "; see `hubd status`"
-            code = output.fail(EX_FAILED, text if each.sign_in else f"{text}{hint}")
+            is_all = each.sign_in or each.state == "unresolved"
+            code = output.fail(EX_FAILED, text if is_all else f"{text}{hint}")
         else:
             output.say(text)
     return code

@@ -6,8 +6,9 @@ One reload at a time; a request during one leads to another one after it, so the
 configuration that cannot be used changes nothing, is logged once, and is shown in `hubd status` until it is right.
 Files that are gone change nothing: they never mean an empty configuration.
 
-At the start there is no earlier configuration to keep, so an upstream whose references lead nowhere is left out, and
-the others run. It is started as soon as its references can be resolved; until then no reload is refused because of it.
+An upstream whose references lead nowhere is left out, and the others run: at the start, and where it is new or was off.
+It is started as soon as its references can be resolved. Only one that runs keeps its configuration, and all others with
+it.
 """
 
 import logging
@@ -161,8 +162,8 @@ class Reloader:
 
     def _read_all(self) -> Loaded:
         loaded = self.read()
-        before = {diagnostic.unresolved for diagnostic in self.loaded.unresolved}
-        if unresolved := [diagnostic for diagnostic in loaded.unresolved if diagnostic.unresolved not in before]:
+        running = {name for name, upstream in self.loaded.config.upstreams.items() if not upstream.disabled}
+        if unresolved := [diagnostic for diagnostic in loaded.unresolved if diagnostic.unresolved in running]:
             raise loaded.error(unresolved)
         if gone := self._find_missing(loaded):
             text = f"{gone}: is gone; what it said still holds. Put it back; or, to do without it, run `hubd stop`, and"
@@ -194,9 +195,9 @@ class Reloader:
             log.info("configuration reloaded: %s", told)
         if self.problem is not None or found:
             self._watcher.look_again()  # a file may have changed between its look and its reading, and change back
-        for warning in loaded.warnings:
-            if warning not in self.loaded.warnings:
-                log.warning("%s", warning)
+        for remark in loaded.remarks:
+            if remark not in self.loaded.remarks:
+                log.warning("%s", remark)
         self.problem, self._problems = None, ()
         self.loaded = loaded
         self._note_place()
@@ -213,5 +214,5 @@ class Reloader:
             upstreams={name: change.settings for name, change in found.changed.items()},
             settings=found.settings,
             pending=self.pending(),
-            warnings=tuple(map(str, loaded.warnings)),
+            warnings=loaded.remarks,
         )

@@ -78,10 +78,8 @@ def _run(options: ServeOptions) -> int:
         os.environ.update(for_this_process(loaded.environ))  # no thread can be reading it yet
         if is_root():
             log.warning("%s; %s", ROOT, ADVICE)
-        for warning in loaded.warnings:
-            log.warning("%s", warning)
-        for diagnostic in loaded.unresolved:
-            log.warning("%s is not started until its references can be resolved: %s", diagnostic.unresolved, diagnostic)
+        for remark in loaded.remarks:
+            log.warning("%s", remark)
         if not loaded.sources:
             log.info("no configuration found: serving the demo until %s exists", loaded.files[0])
         serve = partial(serve_daemon, shown=not options.detached, own_log=own_log)

@@ -440,12 +440,22 @@ def test_an_upstream_whose_variable_is_missing_at_the_start_is_left_out_until_it
 
 
 @pytest.mark.covers("F-C-02")
-def test_what_is_left_out_since_the_start_keeps_nothing_else_from_being_changed(tmp_path):
+def test_a_server_that_lacks_a_variable_keeps_nothing_else_from_being_changed_unless_it_runs(tmp_path):
     text = upstream("b", ECHO) + LACKING
+    off = upstream("d", ECHO) + LACKING
     with running_hub(tmp_path, text) as hub:
         hub.config.write_text(text + upstream("a", ECHO))
         assert reload(hub)["added"] == ["a"]
         assert states(hub)["b"] == "unresolved"
+        hub.config.write_text(text + upstream("a", ECHO) + upstream("c", ECHO) + LACKING + f"{off}disabled = true\n")
+        told = reload(hub)
+        assert told["added"] == ["d"]
+        assert "c is not started until its references can be resolved" in str(told["warnings"])
+        assert states(hub)["c"] == "unresolved"
+        hub.config.write_text(text + upstream("a", ECHO) + off)
+        assert reload(hub)["problem"] is None
+        assert list(states(hub)) == ["a", "b", "d"]
+        assert states(hub)["d"] == "unresolved"
         hub.config.write_text(text + upstream("a", ECHO) + LACKING)
         assert "upstreams.a.env.TOKEN" in reload(hub)["problem"]
         hub.config.write_text(upstream("a", ECHO))

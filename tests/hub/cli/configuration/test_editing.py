@@ -353,16 +353,28 @@ def test_a_hub_that_has_only_read_what_was_imported_takes_up_the_first_file_of_t
         assert "applied by the running hub" in home.run("remove", "two")
 
 
-def test_a_variable_that_only_the_shell_has_is_refused_by_the_hub(home, tmp_path):
+def test_a_server_that_needs_a_variable_which_only_the_shell_has_hinders_no_other_change(home, tmp_path):
     home.write(DEMO)
     with serving(home, tmp_path):
-        said = home.run("add", "x", "--json", "--env", "A=${ONLY_HERE}", "--", "sh", code=78, ONLY_HERE="1")
+        said = home.run("add", "x", "--", "sh", "${ONLY_HERE}", code=1, ONLY_HERE="1")
+        assert "ONLY_HERE is set in this shell only: run `hubd secret set ONLY_HERE`" in said
+        assert "x: unresolved" in said
+        assert "the variable ONLY_HERE is not set: run `hubd secret set ONLY_HERE`" in said
+        assert "applied by the running hub" in home.run("add", "y", "--disabled", "--", "sh")
+
+
+def test_what_the_running_hub_refuses_is_told_with_what_it_lacks(home, tmp_path):
+    home.write(DEMO)
+    with serving(home, tmp_path):
+        home.write('token = "${ONLY_HERE}"\n' + DEMO)
+        variable = {"ONLY_HERE": 40 * "x"}
+        said = home.run("add", "x", "--json", "--disabled", "--", "sh", code=78, **variable)
         told = json.loads(said.partition("\nhubd: ")[0])
         assert (told["did"], told["hub"], told["error"]["code"]) == ("added", "refused", 78)
-        assert "upstreams.x.env.A: the variable ONLY_HERE is not set" in told["error"]["message"]
+        assert "token: the variable ONLY_HERE is not set" in told["error"]["message"]
         assert told["error"]["message"].endswith(f"write those it needs into {home.file.with_name('hubd.env')}")
-        home.file.with_name("hubd.env").write_text("ONLY_HERE=1\n")
-        assert "applied by the running hub" in home.run("disable", "x")
+        home.file.with_name("hubd.env").write_text(f"ONLY_HERE={variable['ONLY_HERE']}\n")
+        assert "applied by the running hub" in home.run("remove", "x")
 
 
 def test_two_at_once_both_count(home):
