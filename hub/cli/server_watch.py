@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 from hub.cli.desk import EX_FAILED, Output
 from hub.cli.render.blocks import Block
-from hub.cli.render.words import about, duration, last_words
+from hub.cli.render.words import about, duration, hint_at_variable, last_words
 from hub.control.answers import UpstreamRow
 from hub.control.client import ControlClient
 from hub.control.interruptible_wait import now_s
@@ -248,6 +248,8 @@ def say_outcomes(found: Collection[ServerOutcome], output: Output) -> int:
             hint = f"; `hubd logs {each.name}` shows all of it" if each.state != ABSENT else "; see `hubd status`"
             is_all = each.sign_in or each.state == "unresolved"
             code = output.fail(EX_FAILED, text if is_all else f"{text}{hint}")
+            if hint := hint_at_variable(each.why, each.name):
+                output.note(hint)
         else:
             output.say(text)
     return code

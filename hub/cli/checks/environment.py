@@ -15,6 +15,7 @@ from config.errors import EditError
 from config.settings import UpstreamConfig
 from hub.cli.checks.evidence import Examined, Finding, KeepVariables, RecordShell, join_few
 from hub.cli.configuration.shell_variables import only_here_of_hub
+from hub.cli.render.words import PART, lacking_variable
 from hub.control.answers import UpstreamRow
 
 CAPTURE: Final = "run `hubd env capture`"
@@ -98,6 +99,11 @@ def last_words(examined: Examined) -> Iterator[Finding]:
             if cause.words.search(row.last_error) and (remedy := _remedy(cause, row, config, examined)):
                 found.setdefault((cause.what, *remedy), []).append(row.name)
                 break
+        else:
+            variable = lacking_variable(row.last_error)
+            if variable and not _is_given(variable, config, examined):
+                told = f"lacks {variable}, it seems", *_about_part(variable, row.name, config, examined.machine.environ)
+                found.setdefault(told, []).append(row.name)
     for (what, why, fix), names in found.items():
         then = f"then run `hubd restart {names[0] if len(names) == 1 else 'NAME'}`"
         yield Finding("environment", "problem", f"{join_few(names)}: {what}", why, f"{fix}; {then}", names=tuple(names))
@@ -122,14 +128,28 @@ def _remedy(cause: _Cause, row: UpstreamRow, config: UpstreamConfig, examined: E
 
 
 def _about_this_shell(variable: str, name: str, config: UpstreamConfig, shell: Mapping[str, str]) -> tuple[str, str]:
-    if (reason := passing(shell, config.pass_).withheld.get(variable)) is not None:
-        why = f"this shell has {variable}, and servers do not get it: {_REASONS[reason]}"
+    given = passing(shell, config.pass_)
+    if variable not in given.passed:
+        reason = given.withheld.get(variable)
+        told = _REASONS[reason] if reason else f"they {PART}"
+        why = f"this shell has {variable}, and servers do not get it: {told}"
         return why, f'write pass = ["{variable}"] below [defaults] or [upstreams.{name}], and {CAPTURE}'
     why = f"this shell has {variable}, and the hub has not"
     if variable in _OF_A_LOGIN:
         line = f'env = {{ {variable} = "{shell[variable]}" }} below [upstreams.{name}]'
         return f"{why}, since it was started elsewhere", f"run `hubd stop` and `hubd start` here, or write {line}"
     return why, CAPTURE
+
+
+def _is_given(variable: str, config: UpstreamConfig, examined: Examined) -> bool:
+    recorded = examined.loaded.environ if variable in examined.loaded.own_lines else {}
+    return variable in config.env or variable in passing(recorded, config.pass_).passed
+
+
+def _about_part(variable: str, name: str, config: UpstreamConfig, shell: Mapping[str, str]) -> tuple[str, str]:
+    if shell.get(variable):
+        return _about_this_shell(variable, name, config, shell)
+    return f"servers {PART}", f'write env = {{ {variable} = "..." }} below [upstreams.{name}] (`hubd edit`)'
 
 
 _OF_A_LOGIN: Final = ("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK")

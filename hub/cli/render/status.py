@@ -11,7 +11,7 @@ from hub.cli.render.blocks import Block, Cell, Table, paint
 from hub.cli.render.cache import brief
 from hub.cli.render.costs import host_name, warning_of
 from hub.cli.render.sign_ins import sign_in_notes
-from hub.cli.render.words import about, duration, size, times
+from hub.cli.render.words import about, duration, hint_at_variable, size, times
 from hub.control.answers import BufferStatus, ConfigStatus, HostRow, ProjectRow, ReplicaStatus, Status, UpstreamRow
 from upstreams.journal.last_words import error_line
 
@@ -188,6 +188,8 @@ def _trouble(upstream: UpstreamRow) -> "list[str | Text]":
     if state == "connected":
         return [f"last error: {error}"] if error else []
     notes: list[str | Text] = [error, *_last_words(said)] if error else []
+    if hint := hint_at_variable(upstream.last_error or "", upstream.name):
+        notes.append(hint)
     if upstream.next_attempt_s is not None:
         failures = upstream.failures or 0
         counted = f", after {failures} failures in a row" if failures > 1 else ""

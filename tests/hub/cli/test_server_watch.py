@@ -113,6 +113,19 @@ def test_add_says_why_a_server_does_not_start_and_fails(home):
     assert told["did"] == "added"
 
 
+@pytest.mark.parametrize(
+    ("last", "hint"), [("Error: NOTES_DIR is not set", "x lacks NOTES_DIR"), ("", "x lacks a variable"), (TRACE, "")]
+)
+def test_where_a_variable_may_be_missing_it_is_said_how_servers_get_one(home, last, hint):
+    said = home.run("add", "x", "--", *broken(last), code=1)
+    status = " ".join(home.run("status").split())
+    advice = "`env` (`hubd add --env`) or `pass` below [upstreams.x] gives it" if hint else ""
+    for text in (said, status):
+        assert hint in text
+        assert advice in text
+        assert bool(hint) == ("servers get only a part of the environment" in text)
+
+
 def test_ctrl_c_while_a_new_server_is_waited_for_says_that_it_stays(home):
     with Terminal([HUBD, "add", "x", "--", *good(start=[["hang"]])], home.env, columns=400) as terminal:
         terminal.wait_for("x: connecting")

@@ -98,6 +98,21 @@ def test_a_proxy_with_a_password_is_to_be_named_in_full(examined):
     assert "`hubd env capture`" in finding.fix
 
 
+def test_a_variable_that_a_server_names_is_said_with_the_way_to_give_it(examined):
+    said, then = "Error: NOTES_DIR is not set", "; then run `hubd restart a`"
+    [finding] = environment.last_words(examined(said))
+    assert (finding.what, finding.why) == ("a: lacks NOTES_DIR, it seems", "servers get only a part of the environment")
+    assert finding.fix == 'write env = { NOTES_DIR = "..." } below [upstreams.a] (`hubd edit`)' + then
+    [finding] = environment.last_words(examined(said, NOTES_DIR="/notes"))
+    assert finding.why.endswith("servers do not get it: they get only a part of the environment")
+    assert finding.fix.startswith('write pass = ["NOTES_DIR"] below [defaults] or [upstreams.a]')
+    passed = 'pass = ["NOTES_DIR"]'
+    [finding] = environment.last_words(examined(said, more=passed, NOTES_DIR="/notes"))
+    assert finding.fix == "run `hubd env capture`" + then
+    for more, own in (("env = { NOTES_DIR = 'x' }", b""), (passed, b"NOTES_DIR=/notes\n")):
+        assert [*environment.last_words(examined(said, more=more, own=own, NOTES_DIR="/notes"))] == []
+
+
 def test_other_words_say_nothing_of_it(examined):
     for said in ("ECONNREFUSED 127.0.0.1:5432", "Permission denied (publickey)", "TypeError: x is undefined", ""):
         assert [*environment.last_words(examined(said))] == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hub.cli.render.words import last_words, telling_line
+from hub.cli.render.words import lacking_variable, last_words, telling_line
 
 NPM = """npm error code E404
 npm error 404 Not Found - GET https://registry.npmjs.org/nowhere
@@ -48,6 +48,22 @@ GROUP = """  + Exception Group Traceback (most recent call last):
 )
 def test_the_line_that_names_the_error_is_found(said, line):
     assert telling_line(said.splitlines()) == line
+
+
+@pytest.mark.parametrize(
+    ("said", "variable"),
+    [
+        ("KeyError: 'NOTES_DIR'", "NOTES_DIR"),
+        ("listening\nError: please set the API_KEY\nbye", "API_KEY"),
+        ("missing required environment variable GITHUB_PERSONAL_ACCESS_TOKEN", "GITHUB_PERSONAL_ACCESS_TOKEN"),
+        ("Error [ERR_REQUIRE_ESM]: require() of ES Module is required", ""),
+        ("npm error code SELF_SIGNED_CERT_IN_CHAIN", ""),
+        ("TypeError: x is undefined", ""),
+        (NODE, ""),
+    ],
+)
+def test_the_variable_that_a_server_lacks_is_found(said, variable):
+    assert lacking_variable(said) == variable
 
 
 def test_an_error_is_one_line_that_no_terminal_obeys():
