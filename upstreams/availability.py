@@ -33,6 +33,13 @@ GIVEN_UP: Final = frozenset({State.FAILED, State.UNAUTHORIZED, State.UNRESOLVED}
 """States in which nothing is tried until a call needs the upstream."""
 
 
+def removed(name: str) -> UpstreamUnavailable:
+    """The error of a call of an upstream that the configuration does not have any more."""
+    text = f"{name} was removed from the hub's configuration; list what there is, and use something else"
+    for_people = f"{name} was removed from the configuration; `hubd tools` lists what there is"
+    return UpstreamUnavailable(text, upstream=name, for_people=for_people)
+
+
 class Availability:
     """State and back-off of one upstream."""
 
@@ -84,8 +91,7 @@ class Availability:
             UpstreamUnavailable: it will not be available soon.
         """
         if self.retired:
-            text = f"{self._name} was removed from the hub's configuration; list what there is, and use something else"
-            raise UpstreamUnavailable(text, upstream=self._name)
+            raise removed(self._name)
         self.refuse_if_disabled()
         if self.state is State.IDLE:
             self._wanted.set()
@@ -102,9 +108,10 @@ class Availability:
             UpstreamUnavailable: the configuration keeps it from running.
         """
         if self.state is State.DISABLED:
-            text = f"{self._name} is disabled in the hub's configuration; use something else,"
-            text += f" or let the user run `hubd enable {self._name}`"
-            raise UpstreamUnavailable(text, upstream=self._name)
+            remedy = f"run `hubd enable {self._name}`"
+            text = f"{self._name} is disabled in the hub's configuration; use something else, or let the user {remedy}"
+            for_people = f"{self._name} is disabled: {remedy}"
+            raise UpstreamUnavailable(text, upstream=self._name, for_people=for_people)
 
     def unavailable(self, text: str, *, progress: str = "", retry_after_s: float = 0.0) -> HubError:
         """The error of a call: `text` says what happened; added are the reason, and what to do. `progress`: the reason
@@ -118,14 +125,17 @@ class Availability:
                 f" (state: {self.state.value}): {progress}. Try again in a minute; `hubd status` shows how far it is."
             )
             return UpstreamUnavailable(text, upstream=self._name)
-        text += f" (state: {self.state.value}). {reason}."
+        text += f" (state: {self.state.value}). {reason}"
+        now = f"run `hubd restart {self._name}`"
+        for_people = f"{text}; {now} to try it now; `hubd logs {self._name}` shows all of it"
+        text += "."
         if seconds := ceil(retry_after_s):
             text += f" Try again in {seconds} second{'s' * (seconds != 1)}, or let the user look at `hubd status`"
-            text += f" and run `hubd restart {self._name}`."
+            text += f" and {now}."
         else:
             text += " Try again later, or let the user look at `hubd status`."
         retry_after_ms = None if is_refused else ceil(retry_after_s * 1000) or None  # time alone changes no refusal
-        return kind(text, upstream=self._name, retry_after_ms=retry_after_ms)
+        return kind(text, upstream=self._name, retry_after_ms=retry_after_ms, for_people=for_people)
 
     # --- what becomes of it -------------------------------------------------------------------------------------------
 

@@ -23,8 +23,8 @@ from config.diff import compare, config_key
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.fault_isolation import keep_going, run_isolated
-from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.sync_primitives import Bell
+from upstreams.availability import removed
 from upstreams.cold_start.start_attempt import StartLimits
 from upstreams.cold_start.start_gate import StartGate
 from upstreams.invalidation_listener import InvalidationListener
@@ -50,8 +50,7 @@ class Upstreams(dict[str, ManagedUpstream]):
     """Upstreams by name, in the order of the configuration. A missing one was removed: `UpstreamUnavailable`."""
 
     def __missing__(self, name: str) -> ManagedUpstream:
-        text = f"{name} is not in the hub's configuration any more; list what there is, and use something else"
-        raise UpstreamUnavailable(text, upstream=name)
+        raise removed(name)
 
 
 @dataclass(eq=False, repr=False)

@@ -225,7 +225,8 @@ class UrlElicitations:
                 page = page_of(visit.id, visit.url, visit.message, name)
                 with suppress(QuestionRefusal):  # nobody is sent to an address like that
                     return self.ask([page], facts, crossing, message=visit.message, round=round, own=True)
-        raise SignInNeeded(guide.advice(name, caller), upstream=name)
+        for_people = f"{name} needs a sign-in: run `hubd auth {name}`"
+        raise SignInNeeded(guide.advice(name, caller), upstream=name, for_people=for_people)
 
     async def resume(self, state: RequestState, answers: Mapping[str, Raw], upstream: Upstream) -> Reply | None:
         """Answer a retry with a `state` of mode `AGAIN` and these `answers`; None: call the upstream afresh, in the

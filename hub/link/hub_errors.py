@@ -9,7 +9,8 @@ from typing import TypeVar
 from msgspec import Raw
 
 from hub.wire.jsonrpc import Failure, Reply, Result, encode, raw
-from hub.wire.mcp import DRAINING, HUB_FAILURE, INTERNAL_ERROR, TOOLS_CALL, UPSTREAM_LOST, UPSTREAM_UNAVAILABLE
+from hub.wire.mcp import INTERNAL_ERROR, TOOLS_CALL
+from hub.wire.vocabulary import DRAINING, FOR_PEOPLE, HUB_FAILURE, UPSTREAM_LOST, UPSTREAM_UNAVAILABLE
 
 
 class Executed(Enum):
@@ -34,8 +35,11 @@ class HubError(Exception):
         upstream: str | None = None,
         executed: Executed | None = None,
         retry_after_ms: int | None = None,
+        for_people: str = "",
     ) -> None:
         super().__init__(message)
+        self.for_people = for_people
+        """The sentence for somebody at a terminal, where the text speaks to a model; "": the text does for both."""
         self.upstream = upstream
         self.retry_after_ms = retry_after_ms
         if executed is not None:
@@ -48,6 +52,8 @@ class HubError(Exception):
             facts["upstream"] = self.upstream
         if self.retry_after_ms is not None:
             facts["retryAfterMs"] = self.retry_after_ms
+        if self.for_people:
+            facts[FOR_PEOPLE] = self.for_people
         return facts
 
 

@@ -114,6 +114,8 @@ UPSTREAM_UNAVAILABLE = "upstream_unavailable"
 UPSTREAM_LOST = "upstream_lost"
 DRAINING = "draining"
 """Kinds of the hub's errors, in `data.hub`; `hub.link.hub_errors` has all of them."""
+FOR_PEOPLE = "forPeople"
+"""Member of `data` with the sentence for somebody at a terminal, where the message speaks to a model."""
 
 SHIM_LINE = b'{"hubd":'
 """The beginning of every line between a shim and its hub that is not MCP (`hub.downstream.lines.server`)."""

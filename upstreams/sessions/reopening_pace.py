@@ -75,5 +75,7 @@ class Pacing:
         """The error of a call that would have to wait for so long."""
         seconds = ceil(max(wait_s, 1))
         text = f"{self._name} could not be connected for this host: {why.rstrip('.')}."
-        text += f" Try again in {seconds} second{'s' * (seconds != 1)}, or let the user look at `hubd status`."
-        return UpstreamUnavailable(text, upstream=self._name, retry_after_ms=seconds * 1000)
+        text += f" Try again in {seconds} second{'s' * (seconds != 1)}"
+        for_people = f"{text}; `hubd status` shows how it is"
+        text += ", or let the user look at `hubd status`."
+        return UpstreamUnavailable(text, upstream=self._name, retry_after_ms=seconds * 1000, for_people=for_people)

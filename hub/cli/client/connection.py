@@ -16,7 +16,7 @@ from hub.cli.desk import Desk
 from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
 from hub.control.interruptible_wait import readable
 from hub.wire.mcp import HUBD_VERSION, L4
-from hub.wire.vocabulary import METHOD_NOT_FOUND
+from hub.wire.vocabulary import FOR_PEOPLE, METHOD_NOT_FOUND
 
 MAX_BYTES: Final = 256 << 20
 """The longest line that is read, as long as the hub sends any."""
@@ -25,11 +25,16 @@ MAX_PAGES: Final = 1000
 Object = dict[str, Any]
 
 
+def for_people(facts: Any) -> str:
+    """The sentence for people among the facts of a refusal of the hub; "": its text does, or it is no such refusal."""
+    return str(facts.get(FOR_PEOPLE) or "") if isinstance(facts, dict) else ""
+
+
 class CallRefused(ControlFailed):
     """The hub, or the server behind it, answered a request with an error."""
 
     def __init__(self, error: Mapping[str, Any]) -> None:
-        super().__init__(str(error.get("message", "")))
+        super().__init__(for_people(error.get("data")) or str(error.get("message", "")))
         self.error = dict(error)
         """The error object of JSON-RPC."""
 

@@ -11,14 +11,14 @@ from typing import Any, Final
 
 from hub.cli.client.answers import completion, prompt, prompts, result, titles
 from hub.cli.client.arguments import build_arguments, depends_on_schema, split
-from hub.cli.client.connection import CallRefused, HubSession, session
-from hub.cli.client.starting_servers import anyone, once_connected, owns, why_away, why_gone
+from hub.cli.client.connection import CallRefused, HubSession, for_people, session
+from hub.cli.client.starting_servers import anyone, once_connected, owns, why_away
 from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, as_json, nearest
 from hub.cli.profiles.session_as_profile import profile_that_renames, say_refused_file, session_as, why_refused
 from hub.cli.render.blocks import Table
 from hub.control.errors import ControlFailed
 from hub.wire.printable import printable
-from hub.wire.vocabulary import INVALID_PARAMS
+from hub.wire.vocabulary import HUB_FAILURE, INVALID_PARAMS
 
 MAX_FILE_BYTES: Final = 16 << 20
 """The largest file that an argument may be read from."""
@@ -58,8 +58,8 @@ def run_call(options: Desk) -> int:
     is_error = answer.get("isError") is True
     if options.raw:
         print(as_json(answer))
-    elif is_error and (gone := why_gone(tool, answer)):
-        return output.fail(EX_FAILED, gone)
+    elif is_error and (told := for_people((answer.get("_meta") or {}).get(HUB_FAILURE))):
+        return output.fail(EX_FAILED, told)
     else:
         print(result(answer), file=sys.stderr if is_error else sys.stdout)
     return EX_FAILED if is_error else EX_OK

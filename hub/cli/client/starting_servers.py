@@ -3,9 +3,9 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from config.errors import ConfigError
 from config.loading.assemble import load_all
@@ -17,7 +17,6 @@ from hub.cli.server_watch import PAUSE_S, is_starting
 from hub.control.answers import Status, UpstreamRow
 from hub.control.interruptible_wait import now_s
 from hub.control.methods import STATUS
-from hub.wire import vocabulary
 from hub.wire.printable import printable
 
 Result = TypeVar("Result")
@@ -124,19 +123,6 @@ def why_away(concerns: Concerns) -> str:
         return f"{row.name} is disabled: run `hubd enable {row.name}`"
     state = STATES.get(row.state, row.state)
     return f"{row.name} is {state}{f': {why}' if why else ''}; `hubd logs {row.name}` shows all of it"
-
-
-def why_gone(tool: str, answer: Mapping[str, Any]) -> str:
-    """What a person can do where the hub answered a call itself, since the server is disabled or was removed; "": that
-    is not the reason."""
-    match answer:
-        case {"_meta": {vocabulary.HUB_FAILURE: {"hub": vocabulary.UPSTREAM_UNAVAILABLE, "upstream": str(name)}}}:
-            states = {row.name: row.state for row in ask_hub(STATUS).upstreams}
-            if states.get(name) == "disabled":
-                return f"{name} is disabled: run `hubd enable {name}`"
-            if name not in states and tool.startswith(f"{name}__"):
-                return f"{name} was removed from the configuration; `hubd tools` lists what there is"
-    return ""
 
 
 def config_of_hub(status: Status) -> HubConfig:

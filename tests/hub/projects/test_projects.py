@@ -142,7 +142,7 @@ async def test_who_asks_for_what_a_project_had_is_told_that_it_is_gone(shop: Sho
         await sees(inside, ["db__db"])
         gone = await inside.call("mail__mail")
         assert gone["isError"]
-        assert "is not in the hub's configuration any more" in gone["content"][0]["text"]
+        assert "was removed from the hub's configuration" in gone["content"][0]["text"]
         error = await outside.error("tools/call", {"name": "mail__mail"})
         assert error["message"].startswith("Unknown tool"), "nobody else learns of it"
 

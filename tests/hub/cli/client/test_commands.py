@@ -116,6 +116,28 @@ def test_a_call_to_a_server_that_is_disabled_or_removed_says_what_a_person_can_d
         assert said(hub, *call, code=1) == ("", gone)
 
 
+def test_a_refusal_by_the_hub_speaks_to_the_person_at_the_terminal(tmp_path):
+    with running_hub(tmp_path, DEMO) as hub:
+        topic = "demo__explain", "topic=trees"
+        asked = (
+            ("read", "demo://welcome"),
+            ("prompt", *topic),
+            ("complete", *topic),
+            ("call", "demo__add", "a=1", "b=2"),
+        )
+        assert said(hub, *asked[-1])[0] == "1 + 2 = 3\n"
+        hub.config.write_text("[upstreams.demo]\ncommand = 'false'\n")
+        said(hub, "reload")
+        said(hub, "restart", "demo", code=1)
+        for words in asked:
+            text = said(hub, *words, code=1)[1]
+            assert "run `hubd restart demo` to try it now; `hubd logs demo` shows all of it" in text
+            assert "let the user" not in text
+        said(hub, "disable", "demo", "--config", hub.config)
+        for words in asked:
+            assert said(hub, *words, code=1)[1].endswith("demo is disabled: run `hubd enable demo`\n")
+
+
 SLOW = "startup_grace_s = 0.1\n"  # lists are told without waiting for servers
 
 
