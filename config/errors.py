@@ -23,6 +23,8 @@ class Diagnostic(NamedTuple):
     text: str
     unresolved: str = ""
     """The upstream whose reference here leads nowhere; all others can be used without it."""
+    remedy: str = ""
+    """The end of the text that says what to run; "": the file is to be corrected."""
 
     def __str__(self) -> str:
         where = str(self.file) if self.line is None else f"{self.file}, line {self.line}"

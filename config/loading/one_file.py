@@ -252,7 +252,8 @@ def _expand(value: Any, path: Keys, source: Source, table: FieldTable) -> Any:
     try:
         text = source.variables.expand_for_server(value)
     except Unresolved as error:
-        source.findings.wrong(table.place(path), str(error), unresolved=_upstream_of(error, table))
+        unresolved = _upstream_of(error, table)
+        source.findings.wrong(table.place(path), str(error), unresolved=unresolved, remedy=error.remedy)
         return value
     for each in references_in(text):
         if each.kind == "secret" and not each.version:

@@ -33,11 +33,13 @@ Keys = tuple[str, ...]
 class Problem(Exception):
     """A mistake, and the keys that lead to it. `Findings` adds the file, and the line if it is not given."""
 
-    def __init__(self, keys: Keys, text: str, *, line: int | None = None, unresolved: str = "") -> None:
+    def __init__(
+        self, keys: Keys, text: str, *, line: int | None = None, unresolved: str = "", remedy: str = ""
+    ) -> None:
         super().__init__(text)
         self.keys, self.line = keys, line
-        self.unresolved = unresolved
-        """As `Diagnostic.unresolved`."""
+        self.unresolved, self.remedy = unresolved, remedy
+        """As of `Diagnostic`."""
 
     def below(self, *keys: str) -> "Problem":
         """The same problem, where these keys lead to that place."""
@@ -58,9 +60,9 @@ class Findings:
         self.problems: list[Diagnostic] = []
         self.warnings: list[Diagnostic] = []
 
-    def wrong(self, keys: Keys, text: str, *, line: int | None = None, unresolved: str = "") -> None:
-        """Add a problem: the file cannot be used. `unresolved`: as `Diagnostic.unresolved`."""
-        self.problems.append(Diagnostic(self.path, line or self.line(keys), keys, text, unresolved))
+    def wrong(self, keys: Keys, text: str, *, line: int | None = None, unresolved: str = "", remedy: str = "") -> None:
+        """Add a problem: the file cannot be used. `unresolved`, `remedy`: as of `Diagnostic`."""
+        self.problems.append(Diagnostic(self.path, line or self.line(keys), keys, text, unresolved, remedy))
 
     def warn(self, keys: Keys, text: str) -> None:
         """Add a warning: it works, and probably not as meant. After `MAX_WARNINGS` only that there are more."""
@@ -75,7 +77,7 @@ class Findings:
         try:
             yield
         except Problem as problem:
-            self.wrong(problem.keys, str(problem), line=problem.line)
+            self.wrong(problem.keys, str(problem), line=problem.line, remedy=problem.remedy)
 
 
 class Content(NamedTuple):
@@ -157,7 +159,8 @@ def refuse_foreign(path: Path, found: os.stat_result | None = None) -> None:
         group = owned.st_mode & stat.S_IWGRP and owned.st_gid != owned.st_uid
         if group or owned.st_mode & stat.S_IWOTH:
             text = f"others may write {what.strip() or 'it'}, and it decides which commands hubd runs"
-            raise Problem((), f"{text}; run `chmod go-w {shlex.quote(str(place))}`")
+            remedy = f"run `chmod go-w {shlex.quote(str(place))}`"
+            raise Problem((), f"{text}; {remedy}", remedy=remedy)
 
 
 def read_plain(path: Path, limit: int, flags: int = 0) -> tuple[bytes, os.stat_result]:

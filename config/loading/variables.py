@@ -36,7 +36,11 @@ NO_NUL: Final = "holds a NUL character, which no program can be given"
 
 
 class Unresolved(Exception):
-    """A reference that leads nowhere. The text says which, and what to do."""
+    """A reference that leads nowhere. The text says which, and what to do, which may be a `remedy` to run."""
+
+    def __init__(self, text: str, remedy: str = "") -> None:
+        super().__init__(text)
+        self.remedy = remedy
 
 
 class Missing(Unresolved):
@@ -136,7 +140,7 @@ class Variables:
         try:
             kept = read_secrets(path).get(reference.text)
         except StateUnreadable as error:
-            raise Missing(str(error)) from None
+            raise Missing(str(error), error.remedy) from None
         return reference if kept is None else reference._replace(version=kept.version)
 
     def _replace(self, match: re.Match[str], forms: str = FORMS, given: list[str] | None = None) -> str:

@@ -20,7 +20,11 @@ T = TypeVar("T")
 
 
 class StateUnreadable(Exception):
-    """The file cannot be used. The text names it, says why, and what to do."""
+    """The file cannot be used. The text names it, says why, and what to do, which may be a `remedy` to run."""
+
+    def __init__(self, text: str, remedy: str = "") -> None:
+        super().__init__(f"{text}: {remedy}" if remedy else text)
+        self.remedy = remedy
 
 
 class StateFile(Generic[T]):
@@ -46,8 +50,8 @@ class StateFile(Generic[T]):
         if is_foreign(found):
             raise StateUnreadable(f"{path} belongs to another user (uid {found.st_uid}): move it away")
         if found.st_mode & 0o077:
-            todo = f"run `chmod 600 {shlex.quote(str(path))}`{self._if_exposed}"
-            raise StateUnreadable(f"other users may read {path}: {todo}")
+            remedy = f"run `chmod 600 {shlex.quote(str(path))}`{self._if_exposed}"
+            raise StateUnreadable(f"other users may read {path}", remedy)
         try:
             file = msgspec.json.decode(data, type=self._type)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -43,8 +43,7 @@ def configuration(examined: Examined) -> Iterator[Finding]:
                 why = f"{problem.text}. So it is in this shell; the running hub has it"
                 yield Finding("configuration", "note", what.rstrip(": "), why, "nothing, while that hub runs")
                 continue
-            advice = re.search("run `chmod .*", problem.text)
-            fix = advice[0] if advice else "correct it there, or by `hubd edit`"
+            fix = problem.remedy or "correct it there, or by `hubd edit`"
             yield Finding("configuration", "problem", what.rstrip(": "), why, fix)
         if not examined.error.diagnostics:
             yield Finding("configuration", "problem", str(examined.error), "it cannot be used", "correct it")

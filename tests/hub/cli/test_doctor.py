@@ -131,6 +131,13 @@ def test_a_configuration_that_cannot_be_used(case):
     assert "/gone/b" in case.one(servers.commands).what, "the others are looked at all the same"
 
 
+def test_the_fix_of_a_file_that_others_may_write_is_what_to_run(case):
+    path = case.toml('[upstreams.a]\ncommand = "sh"\nargs = ["${run `chmod 666 /`}"]\n')
+    assert case.one(servers.configuration).fix == "correct it there, or by `hubd edit`"
+    path.chmod(0o666)
+    assert case.one(servers.configuration).fix == f"run `chmod go-w {path}`"
+
+
 def test_secrets_that_others_may_read_are_no_matter_of_this_shell(case):
     """The running hub has them, and the next one would not."""
     case.toml('[upstreams.a]\ncommand = "sh"\nenv = { K = "${secret:K}" }\n')
