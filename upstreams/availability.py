@@ -33,7 +33,7 @@ GIVEN_UP: Final = frozenset({State.FAILED, State.UNAUTHORIZED, State.UNRESOLVED}
 """States in which nothing is tried until a call needs the upstream."""
 
 
-def removed(name: str) -> UpstreamUnavailable:
+def removal_error(name: str) -> UpstreamUnavailable:
     """The error of a call of an upstream that the configuration does not have any more."""
     text = f"{name} was removed from the hub's configuration; list what there is, and use something else"
     for_people = f"{name} was removed from the configuration; `hubd tools` lists what there is"
@@ -91,7 +91,7 @@ class Availability:
             UpstreamUnavailable: it will not be available soon.
         """
         if self.retired:
-            raise removed(self._name)
+            raise removal_error(self._name)
         self.refuse_if_disabled()
         if self.state is State.IDLE:
             self._wanted.set()

@@ -24,7 +24,7 @@ from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.sync_primitives import Bell
-from upstreams.availability import removed
+from upstreams.availability import removal_error
 from upstreams.cold_start.start_attempt import StartLimits
 from upstreams.cold_start.start_gate import StartGate
 from upstreams.invalidation_listener import InvalidationListener
@@ -50,7 +50,7 @@ class Upstreams(dict[str, ManagedUpstream]):
     """Upstreams by name, in the order of the configuration. A missing one was removed: `UpstreamUnavailable`."""
 
     def __missing__(self, name: str) -> ManagedUpstream:
-        raise removed(name)
+        raise removal_error(name)
 
 
 @dataclass(eq=False, repr=False)
