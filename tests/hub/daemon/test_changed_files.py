@@ -449,9 +449,9 @@ def test_a_server_that_lacks_a_variable_keeps_nothing_else_from_being_changed_un
         assert states(hub)["b"] == "unresolved"
         hub.config.write_text(text + upstream("a", ECHO) + upstream("c", ECHO) + LACKING + f"{off}disabled = true\n")
         told = reload(hub)
-        assert told["added"] == ["d"]
+        assert told["problem"] is None
         assert "c is not started until its references can be resolved" in str(told["warnings"])
-        assert states(hub)["c"] == "unresolved"
+        assert (states(hub)["c"], states(hub)["d"]) == ("unresolved", "disabled")
         hub.config.write_text(text + upstream("a", ECHO) + off)
         assert reload(hub)["problem"] is None
         assert list(states(hub)) == ["a", "b", "d"]
