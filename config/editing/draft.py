@@ -19,8 +19,7 @@ from msgspec import Struct
 
 from config.editing.beside_main import without
 from config.editing.text import serverfile, toml
-from config.editing.text.change import Edit, EditRefused
-from config.editing.text.serverfile import Shape
+from config.editing.text.change import Edit, EditRefused, Shape
 from config.errors import ConfigError, Diagnostic, EditError
 from config.files import read_file, replace_file
 from config.hub_paths import config_file

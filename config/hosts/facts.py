@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from config.editing.text.serverfile import Format, Shape
+from config.editing.text.change import Format, Shape
 
 _VARIABLE = re.compile(r"\$\{([A-Z_]+):-([^}]*)\}")
 

@@ -15,8 +15,7 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from config.editing.text import serverfile
-from config.editing.text.change import Edit, EditRefused
-from config.editing.text.serverfile import Shape
+from config.editing.text.change import Edit, EditRefused, Shape
 from config.errors import EditError
 from config.hosts.facts import Place, all_hosts
 from config.hosts.remembered import Remembered

@@ -133,7 +133,6 @@ _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_failure = msgspec.json.Decoder(Failure).decode
 _decode_outline = msgspec.json.Decoder(_Outline).decode
 _decode_meta = member_limits.members_decoder("_meta").decode
-_decode_batch = member_limits.list_decoder(Raw, MAX_PARTS).decode
 _decode_array = msgspec.json.Decoder(list[Raw]).decode
 _decode_str = msgspec.json.Decoder(str).decode
 encode: Final = msgspec.json.Encoder().encode
@@ -224,12 +223,13 @@ def split_batch(data: bytes) -> list[bytes]:
     Raises:
         RemoteProtocolError: not an array, or one that is empty or has more than `MAX_PARTS`.
     """
+    decode_batch = member_limits.list_decoder(Raw, MAX_PARTS).decode
     try:
         data = sanitize(data)
         try:
-            batch = _decode_batch(data)
+            batch = decode_batch(data)
         except msgspec.DecodeError as error:
-            batch = _decode_batch(_repair(data, error))
+            batch = decode_batch(_repair(data, error))
         parts = [bytes(part) for part in structs.astuple(batch) if part]
     except READ_ERRORS as error:
         raise _complaint(data, error) from None

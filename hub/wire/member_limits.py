@@ -16,6 +16,8 @@ MAX_OPENED: Final = 4_096
 memory, however small it is."""
 FREE_BYTES: Final = 4 * MAX_OPENED
 """A value up to this is opened without counting: it cannot have many more."""
+FEW: Final = 128
+"""Items that a list is first read for: most have no more, and a decoder takes half a kilobyte per item it may read."""
 PREFIX_BYTES: Final = 64 * MAX_OPENED
 """A prefix in which too many small members show already."""
 
@@ -33,6 +35,11 @@ def first_items(raw: Raw | bytes, most: int) -> list[Raw]:
 
     Raises: one of `READ_ERRORS`, if `raw` is anything else.
     """
+    few = _first(raw, min(FEW, most))
+    return few if len(few) < FEW else _first(raw, most)
+
+
+def _first(raw: Raw | bytes, most: int) -> list[Raw]:
     return [item for item in structs.astuple(list_decoder(Raw, most, is_whole=False).decode(raw)) if item]
 
 

@@ -6,25 +6,10 @@ document that was meant; otherwise it is refused. Pure.
 
 import copy
 from contextlib import suppress
-from typing import Any, Literal
-
-from msgspec import Struct
+from typing import Any
 
 from config.editing.text import jsonc, toml, yaml
-from config.editing.text.change import Edit, EditRefused
-
-Format = Literal["json", "toml", "yaml"]
-"""JSON is read with comments and trailing commas in it, whether the host allows them or not."""
-
-
-class Shape(Struct, frozen=True):
-    """The form in which a host keeps its servers."""
-
-    format: Format
-    root: tuple[str, ...]
-    """The keys that lead to the entries."""
-    listed: bool = False
-    """They are a list of items with a `name`, not a mapping."""
+from config.editing.text.change import Edit, EditRefused, Format, Shape
 
 
 def read(shape: Shape, text: str) -> Any:
