@@ -12,9 +12,10 @@ from typing import Final, Protocol
 from msgspec import Raw, Struct
 
 from config.settings import UpstreamConfig
+from hub.link.hub_errors import UpstreamProtocolError
 from hub.link.interface import OWNER, Caller, Exchange, Operation, Program
 from hub.wire.declarations import PASSIVE, ServerFacts, capabilities_for_upstream, detach_all
-from hub.wire.jsonrpc import EMPTY, Notification, Reply, detach, peek_object, peek_str, raw
+from hub.wire.jsonrpc import EMPTY, Failure, Notification, Reply, detach, peek_object, peek_str, raw
 from hub.wire.mcp import ELICITED, LIST_CHANGED, PROGRESS_TOKEN, UPDATED, Era, Kind
 from hub.wire.request_meta import stamp
 
@@ -31,6 +32,16 @@ class CallTimeouts(Struct, frozen=True):
     """Without an answer, progress or another message for the call."""
     total_s: float
     """In all, whatever is reported."""
+
+
+class StatusError(UpstreamProtocolError):
+    """An answer over HTTP with a status that is none of MCP's. The body is not shown: it may hold anything."""
+
+    def __init__(self, message: str, *, upstream: str, status: int, failure: Failure | None = None) -> None:
+        super().__init__(message, upstream=upstream)
+        self.status = status
+        self.failure = failure
+        """The JSON-RPC error in the body, if there was one."""
 
 
 RenewedHeaders = Callable[[Mapping[str, str]], Awaitable[Mapping[str, str] | None]]

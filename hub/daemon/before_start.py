@@ -17,9 +17,6 @@ from config.saved_state import Memory
 from config.settings import HubConfig
 from hub.app import WALL
 from hub.downstream.http.durable_sessions import DurableSessions
-from hub.fleet.gate import Fleet
-from hub.fleet.membership import Membership, Registration
-from hub.fleet.ownership import PublishedFacts
 from hub.link.sealing import Keys, Signer, derive_keys, keys_from_setting, load_keys
 from hub.linux import orphans
 from hub.linux.clocks import current_time
@@ -27,6 +24,7 @@ from upstreams.inventory.last_known import LastKnown
 
 if TYPE_CHECKING:
     from cache.redis.store import RedisStore
+    from hub.fleet.gate import Fleet
 
 log = logging.getLogger("hubd")
 
@@ -80,15 +78,17 @@ def store_for(loaded: Loaded, keys: Keys) -> "RedisStore | None":
         raise loaded.error([Diagnostic(origin.file, origin.line, where, str(error))]) from None
 
 
-def sessions_for(config: HubConfig, keys: Keys, store: "RedisStore | None") -> tuple[DurableSessions, Fleet | None]:
+def sessions_for(config: HubConfig, keys: Keys, store: "RedisStore | None") -> "tuple[DurableSessions, Fleet | None]":
     """The durable sessions, and the fleet of `store`; None: this hub is alone."""
     signer, journal = Signer(keys), Memory(sessions_path())
     if store is None:
         return DurableSessions(signer, journal, WALL), None
-    facts = PublishedFacts(store.directory)
+    from hub.fleet import gate, membership, ownership  # as the store
+
+    facts = ownership.PublishedFacts(store.directory)
     sessions = DurableSessions(signer, journal, WALL, config.replica.name, facts.put)
-    me = Registration(sessions.run_id, config.replica.name or sessions.run_id, "")
-    return sessions, Fleet(Membership(me, store.directory, sessions.was_mine), facts)
+    me = membership.Registration(sessions.run_id, config.replica.name or sessions.run_id, "")
+    return sessions, gate.Fleet(membership.Membership(me, store.directory, sessions.was_mine), facts)
 
 
 def last_known() -> LastKnown:

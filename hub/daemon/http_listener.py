@@ -7,7 +7,6 @@ import logging
 import secrets
 import socket
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -25,15 +24,13 @@ from hub.downstream.access.hub_urls import resource_of
 from hub.downstream.access.named_tokens import NamedTokens
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
-from hub.fleet.gate import Fleet, FleetGate
-from hub.fleet.ownership import runs_of
 from hub.link.fault_isolation import keep_going
 from hub.net.http_message import EarlyReply, HttpRequest
 from hub.net.http_server import Handler, HttpServer
-from upstreams.transports.http.tcp_connection import parse_url
 
 if TYPE_CHECKING:
     from hub.downstream.access.issuer_tokens import IssuerTokens
+    from hub.fleet.gate import Fleet
     from upstreams.fetch.fetcher import Fetcher
 
 log = logging.getLogger("hubd")
@@ -55,7 +52,7 @@ class HttpListener:
         also: socket.socket | None = None,
         movable: bool = True,
         squatted: bool = False,
-        fleet: Fleet | None = None,
+        fleet: "Fleet | None" = None,
         fetching: Callable[[], "Fetcher"] | None = None,
     ) -> None:
         """`also`: a second address, which hosts know from earlier runs. `squatted`: another user holds the address that
@@ -90,8 +87,8 @@ class HttpListener:
         if self.membership is not None:
             self.membership.change_url(self._url())
         self.endpoint = Endpoint(self._access(self._site), hub.router, hub.hosts, durable)
-        homes = partial(runs_of, states=hub.states, handles=hub.bridge.tasks.handles)
-        self._gate = None if fleet is None else FleetGate(self.endpoint, fleet, durable, homes)
+        handles = hub.bridge.tasks.handles
+        self._gate = None if fleet is None else fleet.gate(self.endpoint, durable, hub.states, handles)
         self._stopping = False
         self._signs_in = False
         self._handler: Handler
@@ -263,10 +260,8 @@ class HttpListener:
 
     def _own_names(self) -> tuple[str, ...]:
         """The host names by which other hubs reach this one."""
-        if self.membership is None or not self.membership.me.url:
-            return ()
-        url = parse_url(self.membership.me.url)
-        return (spell(url.host, url.port),)
+        address = None if self.membership is None else self.membership.address
+        return () if address is None else (spell(*address),)
 
     def _url(self) -> str:
         """The URL at which other hubs reach this one; "": none is known."""

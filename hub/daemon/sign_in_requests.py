@@ -23,7 +23,6 @@ from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnavaila
 from hub.link.interface import OWNER
 from hub.linux.processes import Process, find_process
 from upstreams.lifecycle import State
-from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
 
 if TYPE_CHECKING:
     from upstreams.oauth.credential import UpstreamCredential
@@ -130,7 +129,7 @@ class SignInRequests:
         now = WALL()
         try:
             rows = await trio.to_thread.run_sync(parts.accounts.rows)
-        except (OAuthProblem, OAuthUnavailable) as error:
+        except _problems() as error:
             raise UpstreamUnavailable(str(error)) from None
         found = []
         for row in rows:
@@ -159,7 +158,7 @@ class SignInRequests:
                 continue
             try:
                 out = await credential.logout(forget)
-            except (OAuthProblem, OAuthUnavailable) as error:
+            except _problems() as error:
                 raise UpstreamUnauthorized(str(error), upstream=upstream) from None
             if upstream:
                 parts.hub.supervisor.signed_out(upstream)
@@ -190,3 +189,10 @@ def _only_a_person(command: str) -> UpstreamUnauthorized:
     return UpstreamUnauthorized(
         f'"{command}" was run by a program of a host or a server, and only a person may do that. Run it in a terminal.'
     )
+
+
+def _problems() -> tuple[type[Exception], ...]:
+    """The reasons why there is no sign-in; `ready` has loaded what raises them."""
+    from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
+
+    return OAuthProblem, OAuthUnavailable

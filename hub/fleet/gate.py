@@ -13,11 +13,13 @@ from typing import Final, NamedTuple
 import trio
 
 from cache.interfaces import StoreUnreachable
+from hub.bridge.request_state import RequestStates
+from hub.bridge.tasks.polled_tasks import TaskHandles
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.http.request import RETRY_AFTER, Inbound, RequestRefused, is_modern_notification, no_session, refuse
 from hub.fleet.membership import TRIES, Membership, Registration
-from hub.fleet.ownership import Elsewhere, Ownership, PublishedFacts, SessionOver
+from hub.fleet.ownership import Elsewhere, Ownership, PublishedFacts, SessionOver, runs_of
 from hub.fleet.proxy import FORWARDED, Forwarder, HubGone, Misdirected
 from hub.link.hub_errors import HubError, failure_from
 from hub.net.http_server import HttpRequest, HttpResponse
@@ -46,6 +48,12 @@ class Fleet(NamedTuple):
 
     membership: Membership
     facts: PublishedFacts
+
+    def gate(
+        self, endpoint: Endpoint, durable: DurableSessions, states: RequestStates, handles: TaskHandles
+    ) -> "FleetGate":
+        """The gate of the hub with these parts."""
+        return FleetGate(endpoint, self, durable, partial(runs_of, states=states, handles=handles))
 
 
 class FleetGate:

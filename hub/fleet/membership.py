@@ -23,6 +23,7 @@ from msgspec import Struct, structs
 from cache.interfaces import Directory, StoreUnreachable
 from hub.control.answers import PeerRow, ReplicaStatus
 from hub.link.fault_isolation import FaultLog
+from upstreams.transports.http.tcp_connection import parse_url
 
 log = logging.getLogger("hubd.replicas")
 
@@ -112,6 +113,14 @@ class Membership:
     def change_url(self, url: str) -> None:
         """Register under another address at the next renewal."""
         self.me = structs.replace(self.me, url=url)
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """The host and port by which other hubs reach this one; None: they cannot."""
+        if not self.me.url:
+            return None
+        url = parse_url(self.me.url)
+        return url.host, url.port
 
     def is_elsewhere(self, run: str) -> bool:
         """True if `run` is another hub that was running a moment ago, so that its sessions are not lost."""

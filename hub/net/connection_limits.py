@@ -15,9 +15,9 @@ The server and its connections share what is open, what is running, and a clock 
 """
 
 import select
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from email.utils import formatdate
 from functools import partial
 from itertools import islice
 from math import inf
@@ -252,7 +252,7 @@ class ServerState:
     def tick(self) -> None:
         """Take the time."""
         before, self.now = self.now, trio.current_time()
-        self.date = f"Date: {formatdate(usegmt=True)}\r\n".encode()
+        self.date = time.strftime("Date: %a, %d %b %Y %H:%M:%S GMT\r\n", time.gmtime()).encode()
         for response in self.streams:
             response.quiet_s += self.now - before
 

@@ -1,4 +1,4 @@
-"""A hub that tells on SIGUSR2 which of some libraries it has imported, and which modules its loop had to wait for.
+"""A hub that tells on SIGUSR2 which of some modules it has imported, and which modules its loop had to wait for.
 
 python imported_hub.py ARGS      the arguments of `hubd serve`
 """
@@ -11,9 +11,11 @@ from types import FrameType, ModuleType
 
 from hub.cli.main import main
 
-LIBRARIES = frozenset({"httpx", "httpcore", "certifi", "joserfc"})
+LIBRARIES = frozenset({"httpx", "httpcore", "certifi", "joserfc", "cryptography", "email", "rich", "tomlkit", "yaml"})
+ROOMS = frozenset({"hub.fleet", "hub.sign_in", "upstreams.fetch", "upstreams.oauth", "upstreams.transports.http"})
+"""What only some hubs need."""
 LATE = ("hub.sign_in", "upstreams.oauth", "upstreams.fetch", "httpx", "httpcore", "joserfc", "cryptography")
-"""What only some hubs need, and late."""
+"""What is needed late, if at all."""
 
 
 class Watch:
@@ -31,7 +33,7 @@ class Watch:
 
 
 def tell(number: int, frame: FrameType | None) -> None:
-    sys.stdout.write(f"imported: {' '.join(sorted(LIBRARIES & set(sys.modules)))}.\n")
+    sys.stdout.write(f"imported: {' '.join(sorted((LIBRARIES | ROOMS) & set(sys.modules)))}.\n")
     sys.stdout.write(f"waited for: {' '.join(watch.waited)}.\n")
     sys.stdout.flush()
 

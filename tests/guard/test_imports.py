@@ -19,13 +19,18 @@ from tests.support.signing_hub import SigningHub
 HERE = Path(__file__).parent
 
 
-def test_calls_import_no_client_of_the_web(tmp_path: Path) -> None:
+FAR = "[upstreams.far]\nurl = 'http://127.0.0.1:1/mcp'\n"
+
+
+@pytest.mark.parametrize(
+    ("far", "imported"),
+    [("", ""), (FAR, "email upstreams.fetch upstreams.oauth upstreams.transports.http")],
+    ids=["stdio", "a URL too"],
+)
+def test_what_no_server_and_no_call_needs_is_not_imported(tmp_path: Path, far: str, imported: str) -> None:
     config = tmp_path / "hubd.toml"
     args = json.dumps(["-I", "-S", str(HERE / "echo_server.py")])
-    config.write_text(
-        f"[upstreams.echo]\ncommand = {json.dumps(sys.executable)}\nargs = {args}\nera = 'legacy'\n"
-        "[upstreams.far]\nurl = 'http://127.0.0.1:1/mcp'\n"
-    )
+    config.write_text(f"[upstreams.echo]\ncommand = {json.dumps(sys.executable)}\nargs = {args}\nera = 'legacy'\n{far}")
     env = own_directories(tmp_path)
     argv = [sys.executable, HERE / "imported_hub.py", "--config", config, "--listen", "127.0.0.1:0"]
     with running(argv, tmp_path / "hubd.log", env=env, cwd=tmp_path) as hub:
@@ -34,7 +39,7 @@ def test_calls_import_no_client_of_the_web(tmp_path: Path) -> None:
         with closing(HttpHost(port, token, "modern", 1)) as host:
             host.round()
         hub.signalled(signal.SIGUSR2, patience_s=0)
-        assert hub.wait_for("^imported: .*")[0] == "imported: ."
+        assert hub.wait_for("^imported: .*")[0] == f"imported: {imported}."
 
 
 def test_nobody_waits_while_what_signs_in_is_loaded(oauth: OAuthRig, tmp_path: Path) -> None:

@@ -34,11 +34,10 @@ from hub.wire.jsonrpc import Failure, Reply, Result, peek_str
 from hub.wire.mcp import L4, TOOLS_CALL, Era
 from upstreams.availability import Availability
 from upstreams.journal.redact import MAX_ERROR_BYTES, TELLS_ERROR
-from upstreams.session import CallTimeouts
+from upstreams.session import CallTimeouts, StatusError
 from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.session_opener import SessionOpener, SessionParts
-from upstreams.transports.http.poster import StatusError
 
 log = logging.getLogger(__name__)
 

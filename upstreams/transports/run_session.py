@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.budget import Budget
+from hub.link.module_loading import load
 from upstreams.session import Session, SessionEvents, SessionTerms
 
 
@@ -32,6 +33,7 @@ async def run_session(
 
         await StdioSession(config, name, events, memory, terms, budget, environ).run(started)
     else:
+        await load("upstreams.transports.http.detect")
         from upstreams.transports.http.detect import run_http_session
 
         await run_http_session(config, name, events, memory, terms, started, budget, environ)

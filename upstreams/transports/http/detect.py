@@ -24,11 +24,11 @@ from hub.wire.jsonrpc import Reply, encode_request
 from hub.wire.mcp import DISCOVER, MODERN, Era
 from hub.wire.request_meta import request_headers
 from upstreams.fetch.proxies import ProxyUnusable
-from upstreams.session import COMMON, Session, SessionEvents, SessionTerms, stamp_own
+from upstreams.session import COMMON, Session, SessionEvents, SessionTerms, StatusError, stamp_own
 from upstreams.transports.http.client import HttpClient
 from upstreams.transports.http.legacy import LegacyHttp
 from upstreams.transports.http.modern import ModernHttp
-from upstreams.transports.http.poster import CONTENT, Poster, StatusError, field_lines
+from upstreams.transports.http.poster import CONTENT, Poster, field_lines
 from upstreams.transports.http.sse_transport import SseSession
 from upstreams.transports.http.tcp_connection import on_its_way, parse_url
 from upstreams.transports.negotiation import about, find_modern

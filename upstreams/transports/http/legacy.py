@@ -34,9 +34,9 @@ from hub.wire.jsonrpc import (
 from hub.wire.mcp import CANCELLED, INITIALIZE, INITIALIZED, L4, PING, SET_LEVEL, Era
 from upstreams.questions.attribution import Running
 from upstreams.questions.questions import Answering
-from upstreams.session import COMMON, SessionEvents, SessionTerms
+from upstreams.session import COMMON, SessionEvents, SessionTerms, StatusError
 from upstreams.transports.http.answer_stream import AnswerStream, OnMessage, stream_headers
-from upstreams.transports.http.poster import CONTENT, JSON, Poster, SessionUnknown, StatusError
+from upstreams.transports.http.poster import CONTENT, JSON, Poster, SessionUnknown
 from upstreams.transports.http.standing_stream import ServerSession, StandingStream
 from upstreams.transports.http.streamable_session import GOODBYE_S, RESENDABLE, StreamableSession
 from upstreams.transports.negotiation import about, judge_initialize

@@ -29,9 +29,9 @@ from hub.wire.jsonrpc import (
 from hub.wire.mcp import HEADER_MISMATCH, LISTEN, TOOLS_CALL, TOOLS_LIST, UNSUPPORTED_VERSION, Era, Kind
 from hub.wire.request_meta import request_headers
 from upstreams.inventory.read_lists import MAX_ENTRY_BYTES, first_of, walk
-from upstreams.session import COMMON, SessionEvents, SessionTerms, stamp_own
+from upstreams.session import COMMON, SessionEvents, SessionTerms, StatusError, stamp_own
 from upstreams.transports.http.answer_stream import OnMessage
-from upstreams.transports.http.poster import CONTENT, Poster, StatusError, field_lines
+from upstreams.transports.http.poster import CONTENT, Poster, field_lines
 from upstreams.transports.http.streamable_session import RESENDABLE, StreamableSession
 
 _TRACES = (b"x-mcp-header", b"\\u00")

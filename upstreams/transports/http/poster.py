@@ -15,6 +15,7 @@ from hub.link.rate_limits import ReadPace
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Response, decode, encode, is_batch, peek_object
 from upstreams.fetch.model import retry_after_s
 from upstreams.fetch.network import refusal
+from upstreams.session import StatusError
 from upstreams.transports.http.answer_stream import AnswerStream, OnMessage, pick, pick_of_batch
 from upstreams.transports.http.client import HttpClient, HttpReply
 from upstreams.transports.http.tcp_connection import parse_url
@@ -27,16 +28,6 @@ MAX_RETRY_AFTER_S: Final = 60.0
 MAX_REFUSAL_BYTES: Final = 64 << 10
 LARGE_BYTES: Final = 1 << 20
 """Bytes of an answer beyond which other tasks have their turn before it is passed on."""
-
-
-class StatusError(hub_errors.UpstreamProtocolError):
-    """An answer with a status that is none of MCP's. The body is not shown: it may hold anything."""
-
-    def __init__(self, message: str, *, upstream: str, status: int, failure: Failure | None = None) -> None:
-        super().__init__(message, upstream=upstream)
-        self.status = status
-        self.failure = failure
-        """The JSON-RPC error in the body, if there was one."""
 
 
 class SessionUnknown(StatusError):
