@@ -19,6 +19,7 @@ from hub.link.hub_errors import HubError, UpstreamProtocolError
 from hub.link.interface import Caller, Exchange, HostEnd, Operation, Upstream
 from hub.link.sync_primitives import Promise
 from hub.wire import jsonrpc
+from hub.wire.cheap_looks import excerpt
 from hub.wire.declarations import URL
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, raw
 from hub.wire.mcp import ELICIT, INPUT_REQUIRED, MODERN, QUESTIONS, RESULT_TYPE, Era, era_of
@@ -42,6 +43,7 @@ FIRST_PAUSE_S: Final = 0.25
 LONGEST_PAUSE_S: Final = 10.0
 """Pause before calling again when there was nothing to ask: none at first, then doubling."""
 CANCELLED: Final = raw({"action": "cancel"})
+_ASKS: Final = INPUT_REQUIRED.encode()
 
 
 class Crossing(Struct, frozen=True):
@@ -94,7 +96,7 @@ def read_wanted(reply: Reply, upstream: str, version: str) -> tuple[dict[str, Qu
     Raises:
         UpstreamProtocolError: it asks for nothing, or for what no host can be asked.
     """
-    if not isinstance(reply, Result) or INPUT_REQUIRED.encode() not in memoryview(reply.value).tobytes():
+    if not isinstance(reply, Result) or reply.is_plain or excerpt(reply.value).find(_ASKS) < 0:
         return None
     try:
         members = open_result(reply.value)

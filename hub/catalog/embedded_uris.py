@@ -15,6 +15,7 @@ from typing import Final
 
 from msgspec import Raw
 
+from hub.wire.cheap_looks import excerpt
 from hub.wire.jsonrpc import RemoteProtocolError, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.value_limits import SMALL_BYTES, TooManyItems, open_result, refuse_too_many_items
@@ -37,7 +38,6 @@ MAX_URIS: Final = 5_000
 
 # Cheap looks at bytes, about 0.3 us per KB each. Letters of a name or value may be written as escapes.
 _URI = re.compile(rb'"uri"').search
-_META_KEY = re.compile(rb'"_meta"').search
 _ESCAPE = re.compile(rb"\\u00[2-7]").search
 _ESCAPED_URI_KEYS = (rb'"\u0075', rb'"u\u0072', rb'"ur\u0069')
 
@@ -71,11 +71,15 @@ def localise(value: Raw, emit: Change) -> Raw:
     Raises:
         TooManyItems: it is large, and has more URIs, or more around them, than the hub looks through.
     """
-    if emit is identity or not (_URI(value) or _META_KEY(value) or _escapes(value)):
+    if emit is identity or not _may_change(excerpt(value)):
         return value
     if memoryview(value).nbytes > SMALL_BYTES:
         _refuse_many_uris(open_result(value))
     return _object(value, emit, _RESULT)
+
+
+def _may_change(text: bytes) -> bool:
+    return text.find(b'"uri"') >= 0 or text.find(b'"_meta"') >= 0 or (text.find(b"\\") >= 0 and bool(_ESCAPE(text)))
 
 
 def localise_meta(value: Raw, emit: Change) -> Raw:
@@ -184,6 +188,8 @@ def untag_arguments(arguments: Raw, untag: Change) -> Raw:
     if untag is identity:
         return arguments
     data = bytes(arguments)
+    if len(text := excerpt(data)) < len(data) and not _may_hold_tags(text.lower()):
+        return arguments
     pieces: list[bytes] = []
     done, spelled = 0, 0
     for start in _tags_in(data.lower()):
@@ -202,6 +208,10 @@ def untag_arguments(arguments: Raw, untag: Change) -> Raw:
             pieces += (data[done:start], raw(after))
             done = end
     return Raw(b"".join((*pieces, data[done:]))) if pieces else arguments
+
+
+def _may_hold_tags(folded: bytes) -> bool:
+    return any(folded.find(beginning) >= 0 for beginning in (*_TAGS, *_ESCAPED_TAGS, *_ESCAPED_FIRST))
 
 
 def _tags_in(folded: bytes) -> list[int]:

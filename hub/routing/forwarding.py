@@ -24,7 +24,7 @@ from hub.routing.log_levels import LogLevels
 from hub.routing.own_tools import call_sign_in_tool
 from hub.wire.errors_for_hosts import failure_for_host
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, raw
-from hub.wire.mcp import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCES_READ, Era, Kind
+from hub.wire.mcp import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCES_READ, TOOLS_CALL, Era, Kind
 from hub.wire.request_meta import params_for_upstream, split_meta
 from hub.wire.results_for_hosts import UnknownResultType, result_for_host
 from hub.wire.value_limits import TooManyItems
@@ -125,6 +125,8 @@ class OperationForwarder:
         """
         host = exchange.caller.version
         if isinstance(reply, Interim):
+            return reply
+        if isinstance(reply, Result) and reply.is_plain and method == TOOLS_CALL and exchange.caller.era is Era.LEGACY:
             return reply
         if isinstance(reply, Failure):
             return failure_for_host(

@@ -73,15 +73,22 @@ def sanitize(data: bytes) -> bytes:
     """
     if not data.isascii() and _read_utf8(data):
         data = one_line(data)
-    if len(data) <= PIECE_BYTES:
-        opened = data.count(b"{") + data.count(b"[")  # in strings, too
-    else:
-        opened = count_some(data, b"{", MAX_DEPTH) + count_some(data, b"[", MAX_DEPTH)
-    if opened > MAX_DEPTH and _depth(data) > MAX_DEPTH:
-        raise UnacceptableBytes(f"JSON nested deeper than {MAX_DEPTH} levels")
+    if len(data) > PIECE_BYTES or data.count(b"{") + data.count(b"[") > MAX_DEPTH:  # in strings, too
+        refuse_deep(data)
     if data.find(b"\n") >= 0 or data.find(b"\r") >= 0:  # `in` tries the bytes as a number first, which raises
         data = msgspec.json.format(data, indent=-1)
     return data
+
+
+def is_one_line(data: bytes) -> bool:
+    """True if `sanitize` would leave `data` as it is, but for its depth. Raises UnacceptableBytes: it is not UTF-8."""
+    return data.find(b"\n") < 0 and data.find(b"\r") < 0 and (data.isascii() or not _read_utf8(data))
+
+
+def refuse_deep(data: bytes, most: int = MAX_DEPTH) -> None:
+    """Raises UnacceptableBytes: JSON is nested deeper than `most` levels, or holds too much to be checked."""
+    if count_some(data, b"{", most) + count_some(data, b"[", most) > most and _depth(data) > most:
+        raise UnacceptableBytes(f"JSON nested deeper than {most} levels")
 
 
 def count_some(data: bytes, byte: bytes, most: int) -> int:

@@ -19,6 +19,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from hub.wire import byte_checks, member_limits
 from hub.wire.byte_checks import MAX_MEMBERS, READ_ERRORS, UnacceptableBytes, count_some, one_line, sanitize
+from hub.wire.cheap_looks import LARGE_BYTES, read_tool_result
 from hub.wire.mcp import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from hub.wire.member_limits import FREE_BYTES, MAX_OPENED, has_too_many_members
 from hub.wire.salvage_ids import Salvaged, salvage
@@ -50,6 +51,9 @@ class Result(Struct, frozen=True):
     """A successful answer; `value` is the JSON of the `result` member."""
 
     value: Raw
+    is_plain: bool = False
+    """It is the large result of a tool, on one line, with nothing in it that hosts of any revision but the newest are
+    to see otherwise (`ToolResult`)."""
 
 
 class Failure(Struct, frozen=True):
@@ -155,6 +159,8 @@ def decode(data: bytes, *, strict: bool = True) -> Message:
     """
     if not strict:
         data = data.removeprefix(_BOM)
+        if len(data) > LARGE_BYTES and (found := read_tool_result(data)):
+            return Response(found.id, Result(found.value, found.is_plain))
     try:
         data = sanitize(data)
         few = strict and (len(data) <= 5 * MAX_MEMBERS or count_some(data, b":", MAX_MEMBERS) <= MAX_MEMBERS)

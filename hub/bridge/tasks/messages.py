@@ -19,6 +19,7 @@ from msgspec import UNSET, Raw, Struct, structs
 
 from hub.link.hub_errors import UpstreamProtocolError
 from hub.wire import mcp
+from hub.wire.cheap_looks import excerpt
 from hub.wire.jsonrpc import NULL, Failure, Reply, Result, peek_object, peek_str, raw
 from hub.wire.mcp import Era, era_of
 from hub.wire.value_limits import TooManyItems, open_result
@@ -82,7 +83,7 @@ def task_in(reply: Reply, version: str, upstream: str) -> Task | None:
     Raises:
         UpstreamProtocolError: it is said to be one and is not.
     """
-    if not isinstance(reply, Result) or _MARK not in memoryview(reply.value).tobytes():
+    if not isinstance(reply, Result) or reply.is_plain or excerpt(reply.value).find(_MARK) < 0:
         return None
     try:
         members = open_result(reply.value)
