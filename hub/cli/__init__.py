@@ -1,6 +1,6 @@
 """The command line. It formats, and decides nothing of its own: it asks the running daemon, or edits files by `config`.
 
-`main` is the way in, `parser` reads the command line by the table of commands in `help_texts`, and `desk` is what all
+`main` is the way in, `parser` reads the command line by the table of commands in `help_texts`, `context` is what all
 commands work with. A module for each family of commands, loaded once a command of it is asked for: `serve`,
 `hub_commands` (status, cache, ...), `tool_commands` (tools), `client` (call, read, prompt, ...: the command line as a
 host), `sign_in` (auth, logout), `configuration` (add, remove, edit, config, env, ...), `secret_commands` (secret),
@@ -15,5 +15,5 @@ import), `profiles`, `service`, `doctor`. Parts of these:
 
 The boundary is `parser.Commands`: modules of commands import at their top what they need, and nothing loads them before
 one of their commands runs: `hubd --help` must not pay for trio. Data goes to stdout, everything else
-to stderr; `desk.Output` says the same to programs as one JSON object.
+to stderr; `context.Output` says the same to programs as one JSON object.
 """

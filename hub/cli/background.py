@@ -13,7 +13,7 @@ from typing import Final
 from config import directories
 from config.errors import ConfigError
 from config.hub_paths import control_path, runtime_dir
-from hub.cli.desk import Output, UsageError, own_command
+from hub.cli.context import Output, UsageError, own_command
 from hub.cli.service_manager import ServiceError, call, refusal, user_service
 from hub.control.errors import HubHangs, HubNotRunning
 from hub.control.hang_probe import LOCK, PROBE_S, QUIET_S, pid_in_lock, refuse_hung

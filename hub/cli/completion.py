@@ -16,7 +16,7 @@ from itertools import chain
 from os import EX_OK
 from typing import Any, Final, cast
 
-from hub.cli.desk import Desk
+from hub.cli.context import Context
 from hub.cli.parser import Commands, Parser, add
 from hub.control.interruptible_wait import now_s
 from hub.wire.printable import printable
@@ -72,7 +72,7 @@ def add_commands(commands: Any) -> None:
     completion.add_argument("shell", choices=tuple(SCRIPTS), help="the script's first line says where it goes")
 
 
-def _print_script(options: Desk) -> int:
+def _print_script(options: Context) -> int:
     script = SCRIPTS[options.shell]
     options.output.set(shell=options.shell, script=script)
     options.output.say(script.rstrip("\n"))

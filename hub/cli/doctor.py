@@ -22,7 +22,7 @@ from hub.cli.checks import daemons, environment, evidence, hosts, servers, store
 from hub.cli.checks.judge_token import findings_on
 from hub.cli.configuration.saving import reload_hub, save
 from hub.cli.configuration.shell_variables import keep_of_hub
-from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, ask_hub, now, own_command
+from hub.cli.context import EX_FAILED, Context, Output, UsageError, ask_hub, now, own_command
 from hub.cli.parser import add, add_config
 from hub.cli.render.blocks import Block, paint
 from hub.cli.service_manager import run_program
@@ -54,7 +54,7 @@ def add_commands(commands: Any) -> None:
     add_config(doctor)
 
 
-def _show(found: list[evidence.Finding], options: Desk) -> int:
+def _show(found: list[evidence.Finding], options: Context) -> int:
     objects = [msgspec.to_builtins(finding.as_object()) for finding in found]
     options.output.answer(objects, lambda: findings_blocks(found))
     return EX_FAILED if any(finding.level != "note" for finding in found) else EX_OK
@@ -77,7 +77,7 @@ def findings_blocks(found: Sequence[evidence.Finding]) -> list[Block]:
     return [*blocks, "", paint(counts, LEVELS[levels[0]]) + hint]
 
 
-def _doctor(options: Desk) -> int:
+def _doctor(options: Context) -> int:
     if options.token is not None:
         return _show(findings_on(options.token, options.config), options)
     found = findings(_look(options), strict=options.strict)
@@ -89,7 +89,7 @@ def _doctor(options: Desk) -> int:
     return _show(found, options)
 
 
-def _look(options: Desk) -> evidence.Examined:
+def _look(options: Context) -> evidence.Examined:
     status, hangs = None, ""
     try:
         status = _status()
@@ -153,7 +153,7 @@ def texts_of_unresolved(here: Sequence[Diagnostic], hub: Mapping[str, str]) -> I
         yield f"the running hub has {name} unresolved: {why}"
 
 
-def repair(found: Sequence[evidence.Finding], options: Desk) -> bool:
+def repair(found: Sequence[evidence.Finding], options: Context) -> bool:
     """Do the repairs of these findings; whether there were any. A repair that fails is said, and the next is done.
     Raises ConfigError: the configuration that is to be changed cannot be read."""
     output = Output(json=options.json)  # never ended: programs get the findings alone
@@ -171,7 +171,7 @@ def repair(found: Sequence[evidence.Finding], options: Desk) -> bool:
     return bool(repairs)
 
 
-def _write_commands(wanted: Sequence[evidence.WriteCommand], options: Desk, output: Output) -> None:
+def _write_commands(wanted: Sequence[evidence.WriteCommand], options: Context, output: Output) -> None:
     changed: dict[Path, None] = {}
     written = []
     for name, command in ((name, each.command) for each in wanted for name in each.servers):

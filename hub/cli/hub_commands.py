@@ -18,7 +18,7 @@ from msgspec import convert, to_builtins
 from config import directories
 from config.errors import ConfigError
 from config.hub_paths import control_path
-from hub.cli.desk import Desk, Output, UsageError, as_line, ask_hub, client
+from hub.cli.context import Context, Output, UsageError, as_line, ask_hub, client
 from hub.cli.parser import add, add_no_wait, load_when_run
 from hub.cli.render.blocks import paint
 from hub.cli.render.cache import cache
@@ -71,7 +71,7 @@ def add_commands(commands: Any) -> None:
 # --- the commands -----------------------------------------------------------------------------------------------------
 
 
-def _start(options: Desk) -> int:
+def _start(options: Context) -> int:
     from hub.cli.background import start_hub, start_service  # other commands do without service managers
 
     output = options.output
@@ -89,11 +89,11 @@ def _start(options: Desk) -> int:
     return EX_OK
 
 
-def _connect(options: Desk) -> int:
+def _connect(options: Context) -> int:
     return run([])
 
 
-def _status(options: Desk) -> int:
+def _status(options: Context) -> int:
     output = options.output
     try:
         with client() as hub:
@@ -105,7 +105,7 @@ def _status(options: Desk) -> int:
     return output.answer(answer, lambda: status(read(STATUS, answer)))
 
 
-def _not_running(options: Desk, error: HubNotRunning) -> str:
+def _not_running(options: Context, error: HubNotRunning) -> str:
     """The sentence where no hub runs: if it could not start, what is to be mended first."""
     try:
         options.loaded  # noqa: B018 - whether it can be loaded
@@ -143,13 +143,13 @@ def _watch(output: Output, answer: Any) -> NoReturn:
             screen.show(*blocks)
 
 
-def _cache(options: Desk) -> int:
+def _cache(options: Context) -> int:
     with client() as hub:
         answer = hub.request_json(CACHE)
     return options.output.answer(answer, lambda: cache(read(CACHE, answer)))
 
 
-def _cache_clear(options: Desk) -> int:
+def _cache_clear(options: Context) -> int:
     cleared = ask_hub(CACHE_CLEAR, name=options.name).cleared
     options.output.set(cleared=cleared, upstream=options.name)
     whose = f" of {options.name}" if options.name else ""
@@ -157,7 +157,7 @@ def _cache_clear(options: Desk) -> int:
     return EX_OK
 
 
-def _restart(options: Desk) -> int:
+def _restart(options: Context) -> int:
     if options.name is None:
         text = "name a server. To restart the hub itself: `hubd stop`, then `hubd start`"
         raise UsageError(text, options.parser.format_usage())
@@ -170,7 +170,7 @@ def _restart(options: Desk) -> int:
         return EX_OK if options.no_wait else say_outcomes(watch(hub, [options.name], output).values(), output)
 
 
-def _reload(options: Desk) -> int:
+def _reload(options: Context) -> int:
     output = options.output
     with client() as hub:
         answer = hub.request_json(RELOAD)
@@ -195,7 +195,7 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _stop(options: Desk) -> int:
+def _stop(options: Context) -> int:
     output, stopped = options.output, True
     try:
         with client() as hub:
@@ -222,7 +222,7 @@ _KINDS: Final[Mapping[str, str]] = {"exit": "warning", "warning": "warning", "er
 """Styles of kinds of records."""
 
 
-def _logs(options: Desk) -> int:
+def _logs(options: Context) -> int:
     """Show records of one log or of all, with `--follow` until Ctrl-C."""
     name, lines, entry, width = options.name, options.lines, None, 0
     try:
@@ -243,7 +243,7 @@ def _logs(options: Desk) -> int:
     return EX_OK
 
 
-def _logs_on_disk(options: Desk, error: HubNotRunning | HubHangs) -> int:
+def _logs_on_disk(options: Context, error: HubNotRunning | HubHangs) -> int:
     """Show what the last hub that ran in the background, or one that hangs, has left of its own log; the exit code.
     Raises `error` if that is not what was asked for, or there is nothing."""
     output, hangs = options.output, isinstance(error, HubHangs)

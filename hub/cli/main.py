@@ -10,7 +10,7 @@ from traceback import extract_tb
 from typing import TextIO, cast
 
 from config.errors import ConfigError, EditError
-from hub.cli.desk import EX_FAILED, EX_INTERRUPTED, EX_USAGE, Command, Desk, Output, UsageError
+from hub.cli.context import EX_FAILED, EX_INTERRUPTED, EX_USAGE, Command, Context, Output, UsageError
 from hub.cli.parser import load_when_run, make_parser
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NotUnderstood
 from hub.wire.printable import Printable
@@ -65,7 +65,7 @@ def _run_and_flush(arguments: Sequence[str], words: Sequence[str], output: Outpu
 def _run(arguments: Sequence[str], words: Sequence[str], output: Output) -> int:
     """Run one command and report its error; the exit code."""
     try:
-        options, rest = make_parser().parse_known_args(arguments, Desk(words=words, output=output))
+        options, rest = make_parser().parse_known_args(arguments, Context(words=words, output=output))
         if rest:
             options.parser.refuse(rest)
         output.colour = getattr(options, "color", output.colour)

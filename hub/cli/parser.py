@@ -11,7 +11,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, Final, NoReturn
 
-from hub.cli.desk import EX_USAGE, Command, Desk, UsageError, as_json, nearest
+from hub.cli.context import EX_USAGE, Command, Context, UsageError, as_json, nearest
 from hub.cli.help_texts import DESCRIPTION, ELSEWHERE, EPILOG, FAMILIES, FIRST_PAGE
 from hub.cli.render.screen import COLOURS, LEAST_COLUMNS
 
@@ -224,7 +224,7 @@ def add_commands(commands: Any) -> None:
     asked.add_argument("words_of_command", metavar="COMMAND", nargs="*", help="the command, such as cache clear")
 
 
-def _version(options: Desk) -> int:
+def _version(options: Context) -> int:
     from hub.wire.mcp import ALL_VERSIONS, HUBD_VERSION
 
     print(as_json({"version": HUBD_VERSION, "protocols": ALL_VERSIONS}) if options.json else f"hubd {HUBD_VERSION}")

@@ -14,7 +14,7 @@ from config.secrets.state_file import MAX_VALUE_BYTES
 from config.secrets.store import SecretStore, Stored, check_name
 from config.secrets.uses import secret_uses
 from hub.cli.configuration.main_file import on_main_file
-from hub.cli.desk import EX_FAILED, Desk, Output, UsageError
+from hub.cli.context import EX_FAILED, Context, Output, UsageError
 from hub.cli.parser import Parser, add, add_config
 from hub.cli.render.blocks import Table
 
@@ -48,11 +48,11 @@ def add_commands(commands: Any) -> None:
         add_config(each)
 
 
-def _usage(options: Desk) -> int:
+def _usage(options: Context) -> int:
     raise UsageError("say what to do with secrets: set, ls or rm", options.parser.format_usage())
 
 
-def _keep(options: Desk) -> int:
+def _keep(options: Context) -> int:
     check_name(options.name)
     store, output = SecretStore.open(), options.output
     stored = store.keep(options.name, _ask(options))
@@ -96,7 +96,7 @@ def say_unused(names: Sequence[str], config: "Path | None", output: Output) -> N
             output.note(f"its secret {name} is kept; `hubd secret rm {name}` removes it")
 
 
-def _ask(options: Desk) -> str:
+def _ask(options: Context) -> str:
     """The secret: asked for without showing it, or the first line of standard input."""
     if sys.stdin is not None and sys.stdin.isatty():
         try:
@@ -114,7 +114,7 @@ def _ask(options: Desk) -> str:
     return line
 
 
-def _ls(options: Desk) -> int:
+def _ls(options: Context) -> int:
     kept, uses = SecretStore.open().names(), secret_uses(options.config, os.environ)
     rows = [(name, kept.get(name), uses.get(name, [])) for name in sorted({*kept, *uses})]
     options.output.set(secrets=[{"name": name, "kept": place, "servers": servers} for name, place, servers in rows])
@@ -126,7 +126,7 @@ def _ls(options: Desk) -> int:
     return EX_OK
 
 
-def _rm(options: Desk) -> int:
+def _rm(options: Context) -> int:
     store, servers = SecretStore.open(), secret_uses(options.config, os.environ).get(options.name, [])
     output = options.output
     if options.name in store.names() and servers and not options.force:

@@ -6,7 +6,7 @@ from typing import Any
 
 from config.loading.check import split_listen
 from config.loading.safe_reading import Problem
-from hub.cli.desk import Desk, UsageError
+from hub.cli.context import Context, UsageError
 from hub.cli.parser import add
 from hub.daemon.options import ServeOptions
 from hub.daemon.serve import run_serve
@@ -32,7 +32,7 @@ def add_commands(commands: Any) -> None:
     serve.add_argument("--profile", metavar="NAME", help=text)
 
 
-def _serve(options: Desk) -> int:
+def _serve(options: Context) -> int:
     if options.listen is not None:
         try:
             split_listen(options.listen)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from hub.cli.desk import EX_FAILED, Output
+from hub.cli.context import EX_FAILED, Output
 from hub.cli.render.blocks import Block
 from hub.cli.render.words import about, duration, hint_at_variable, last_words
 from hub.control.answers import UpstreamRow

@@ -16,7 +16,7 @@ from config.loading.assemble import load_all
 from config.loading.safe_reading import MAX_OWN_BYTES, read_plain
 from hub.cli import service_manager
 from hub.cli.configuration.environment import record_shell
-from hub.cli.desk import EX_FAILED, EX_USAGE, Desk, Output, client, now, own_command
+from hub.cli.context import EX_FAILED, EX_USAGE, Context, Output, client, now, own_command
 from hub.cli.parser import add
 from hub.control.errors import HubNotRunning
 
@@ -46,12 +46,12 @@ def add_commands(commands: Any) -> None:
         each.add_argument("--system", action="store_true", help=text)
 
 
-def _help(options: Desk) -> int:
+def _help(options: Context) -> int:
     options.parser.print_help(sys.stderr)
     return EX_USAGE
 
 
-def _service(options: Desk) -> service_manager.Service:
+def _service(options: Context) -> service_manager.Service:
     return (
         service_manager.system_service(own_command())
         if options.system
@@ -62,7 +62,7 @@ def _service(options: Desk) -> service_manager.Service:
 # --- install ----------------------------------------------------------------------------------------------------------
 
 
-def _install(options: Desk) -> int:
+def _install(options: Context) -> int:
     output = options.output
     try:
         service = _service(options)
@@ -83,7 +83,7 @@ def _install(options: Desk) -> int:
         return output.fail(EX_FAILED, str(error))
 
 
-def _place(service: service_manager.Service, options: Desk) -> int:
+def _place(service: service_manager.Service, options: Context) -> int:
     output = options.output
     if not options.system:
         record_shell(None, output)
@@ -158,7 +158,7 @@ def _show(service: service_manager.Service, output: Output) -> None:
 # --- uninstall, status ------------------------------------------------------------------------------------------------
 
 
-def _uninstall(options: Desk) -> int:
+def _uninstall(options: Context) -> int:
     output = options.output
     output.set(files=[])
     try:
@@ -182,7 +182,7 @@ def _uninstall(options: Desk) -> int:
     return EX_OK
 
 
-def _status(options: Desk) -> int:
+def _status(options: Context) -> int:
     output = options.output
     service = _service(options)
     reason = service_manager.refusal(service)

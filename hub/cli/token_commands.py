@@ -15,7 +15,7 @@ from config.loading.check_http_access import token_problem
 from config.loading.gather import token_of
 from config.tables.access import AccessToken
 from hub.cli.configuration.main_file import on_main_file
-from hub.cli.desk import EX_FAILED, Desk, Output, ask_hub, now
+from hub.cli.context import EX_FAILED, Context, Output, ask_hub, now
 from hub.cli.parser import Parser, add, add_config
 from hub.cli.render.blocks import Table
 from hub.control.errors import HubNotRunning
@@ -72,7 +72,7 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _token(options: Desk) -> int:
+def _token(options: Context) -> int:
     configured = token_of(options.config, os.environ)
     token = read_or_make_token(token_path()) if configured is None else check_token(configured)
     options.output.set(token=token)
@@ -80,7 +80,7 @@ def _token(options: Desk) -> int:
     return EX_OK
 
 
-def _new(options: Desk) -> int:
+def _new(options: Context) -> int:
     output = options.output
     name = options.name
     meant = AccessToken(name=name, principal=options.principal, host=options.host, profile=options.profile)
@@ -94,7 +94,7 @@ def _new(options: Desk) -> int:
     return _show(name, store, token, output)
 
 
-def _rotate(options: Desk) -> int:
+def _rotate(options: Context) -> int:
     output = options.output
     if where := _place_of_token(options):
         return output.fail(EX_FAILED, f"{options.name} is a token of {where}: change it there")
@@ -113,7 +113,7 @@ def _show(name: str, store: HostTokens, token: str, output: Output) -> int:
     return EX_OK
 
 
-def _revoke(options: Desk) -> int:
+def _revoke(options: Context) -> int:
     output = options.output
     if where := _place_of_token(options):
         return output.fail(EX_FAILED, f"{options.name} is a token of {where}: take it out there")
@@ -124,7 +124,7 @@ def _revoke(options: Desk) -> int:
     return EX_OK
 
 
-def _list(options: Desk) -> int:
+def _list(options: Context) -> int:
     output = options.output
     rows = []
     for name, kept in _store().all().items():
@@ -159,7 +159,7 @@ def _store() -> HostTokens:
     return HostTokens(tokens_path(), time.time)  # noqa: TID251  # it is kept, and shown to people
 
 
-def _place_of_token(options: Desk) -> str:
+def _place_of_token(options: Context) -> str:
     """The place of the configuration with a token of this name; "": there is none."""
     loaded = options.loaded
     names = [token.name for token in loaded.config.access.tokens]

@@ -9,7 +9,7 @@ from msgspec import to_builtins
 from hub.cli.client.answers import describe
 from hub.cli.client.arguments import arguments, example, signature
 from hub.cli.configuration.main_file import on_main_file
-from hub.cli.desk import Desk, Output, UsageError, as_json, ask_hub, nearest_or_all
+from hub.cli.context import Context, Output, UsageError, as_json, ask_hub, nearest_or_all
 from hub.cli.parser import add, add_config
 from hub.cli.profiles.evidence import status_and_uses
 from hub.cli.profiles.pick_command import pick
@@ -38,7 +38,7 @@ def add_commands(commands: Any) -> None:
     add_config(tools)
 
 
-def _tools(options: Desk) -> int:
+def _tools(options: Context) -> int:
     _refuse_together(options)
     if options.pick is not None:
         return on_main_file(pick)(options)
@@ -97,7 +97,7 @@ def _note_search(profile: str) -> str:
     return f"hosts of the profile {profile} are shown {shown}, and find these by searching (search mode)"
 
 
-def _refuse_together(options: Desk) -> None:
+def _refuse_together(options: Context) -> None:
     """Raises: UsageError: options do not belong together."""
     if options.pick is not None and (options.name is not None or options.profile is not None):
         raise UsageError("--pick stands alone: it opens the tools of all servers", options.parser.format_usage())
@@ -107,12 +107,12 @@ def _refuse_together(options: Desk) -> None:
         raise UsageError("--unused is told of all hosts together: leave --profile out", options.parser.format_usage())
 
 
-def _costs(options: Desk) -> int:
+def _costs(options: Context) -> int:
     status, uses = status_and_uses(options)
     return options.output.answer(costs_json(status, uses), lambda: costs(status, uses))
 
 
-def _list_unused(options: Desk) -> int:
+def _list_unused(options: Context) -> int:
     status, uses = status_and_uses(options)
     if options.name is not None and all(each.name != options.name for each in status.upstreams):
         known = [each.name for each in status.upstreams]
@@ -121,7 +121,7 @@ def _list_unused(options: Desk) -> int:
     return options.output.answer(unused, lambda: blocks_of_unused(uses, options.name))
 
 
-def _costs_of(options: Desk, tools: list[dict[str, Any]], instructions: str) -> int:
+def _costs_of(options: Context, tools: list[dict[str, Any]], instructions: str) -> int:
     found, output = costs_of(tools, instructions), options.output
     if not tools and not options.json:
         output.note(_none(options.profile))

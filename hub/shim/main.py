@@ -29,7 +29,7 @@ MOVED = "HUBD_MOVED"
 
 OPTIONS = ("--host", "--profile", "--upstream", "--project")
 
-EX_USAGE, EX_INTERRUPTED = 2, 130  # as `hub.cli.desk`; all others are of `os`
+EX_USAGE, EX_INTERRUPTED = 2, 130  # as `hub.cli.context`; all others are of `os`
 
 USAGE = """usage: hubd connect [--host NAME] [--upstream NAME | --profile NAME] [--project DIR]
 

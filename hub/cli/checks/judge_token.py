@@ -21,7 +21,7 @@ from config.loading.check import split_listen
 from config.settings import HubConfig
 from config.tables.access import AccessIssuer
 from hub.cli.checks.evidence import Finding, join_few, own_token
-from hub.cli.desk import UsageError, now
+from hub.cli.context import UsageError, now
 from hub.downstream.access.claims import Unfit, Verdict, lacking, read_jwt
 from hub.downstream.access.host_tokens import PREFIX
 from hub.downstream.access.hub_urls import resource_of

@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from config.loading.check_profiles import OWN_LABEL
 from hub.cli.background import connect_or_start
 from hub.cli.client.questions import Terminal
-from hub.cli.desk import Desk
+from hub.cli.context import Context
 from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
 from hub.control.interruptible_wait import readable
 from hub.wire.mcp import HUBD_VERSION, L4
@@ -154,7 +154,7 @@ def _object(value: Any) -> Object:
 
 
 @contextmanager
-def session(options: Desk, profile: str | None = None) -> Iterator[HubSession]:
+def session(options: Context, profile: str | None = None) -> Iterator[HubSession]:
     """A session with the hub, which is started if need be. Progress, logs and questions go to standard error.
     `profile`: as a host of this profile. Raises: HubNotRunning, ControlFailed, NotUnderstood as `HubSession`."""
     output = options.output

@@ -13,7 +13,7 @@ from hub.cli.client.answers import completion, prompt, prompts, result, titles
 from hub.cli.client.arguments import build_arguments, depends_on_schema, split
 from hub.cli.client.connection import CallRefused, HubSession, for_people, session
 from hub.cli.client.starting_servers import anyone, once_connected, owns, why_away
-from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, as_json, nearest
+from hub.cli.context import EX_FAILED, Context, Output, UsageError, as_json, nearest
 from hub.cli.profiles.session_as_profile import profile_that_renames, say_refused_file, session_as, why_refused
 from hub.cli.render.blocks import Table
 from hub.control.errors import ControlFailed
@@ -28,7 +28,7 @@ Object = dict[str, Any]
 # --- tools ------------------------------------------------------------------------------------------------------------
 
 
-def run_call(options: Desk) -> int:
+def run_call(options: Context) -> int:
     output = options.output
     failed: tuple[Object, str] | None = None
     with session_as(options, options.profile) as hub:
@@ -65,7 +65,7 @@ def run_call(options: Desk) -> int:
     return EX_FAILED if is_error else EX_OK
 
 
-def _tool_and_arguments(options: Desk, hub: "HubSession") -> tuple[str, Object]:
+def _tool_and_arguments(options: Context, hub: "HubSession") -> tuple[str, Object]:
     """The tool that is meant and its arguments, from `--json` or from words. `SERVER TOOL` is a tool's name, too."""
     name, words = options.name, list(options.arguments)
     if words and "=" not in words[0] and any(tool.get("name") == f"{name}__{words[0]}" for tool in _tools(hub)):
@@ -141,7 +141,7 @@ def _standard_input() -> bytes:
 # --- resources --------------------------------------------------------------------------------------------------------
 
 
-def run_resources(options: Desk) -> int:
+def run_resources(options: Context) -> int:
     output = options.output
     with session(options) as hub:
         found = hub.items("resources/list", "resources")
@@ -163,7 +163,7 @@ def _list(rows: list[tuple[str, str]], nothing: str, output: Output) -> int:
     return EX_OK
 
 
-def run_read(options: Desk) -> int:
+def run_read(options: Context) -> int:
     with session(options) as hub:
         result = once_connected(lambda: hub.request("resources/read", {"uri": options.uri}), anyone)
     if options.output.json:
@@ -200,7 +200,7 @@ def _write(part: Object) -> None:
 # --- prompts ----------------------------------------------------------------------------------------------------------
 
 
-def run_prompts(options: Desk) -> int:
+def run_prompts(options: Context) -> int:
     output = options.output
     with session(options) as hub:
         found = hub.items("prompts/list", "prompts")
@@ -211,7 +211,7 @@ def run_prompts(options: Desk) -> int:
     return _list(prompts(found), nothing, output)
 
 
-def run_prompt(options: Desk) -> int:
+def run_prompt(options: Context) -> int:
     with session(options) as hub:
         try:
             params = {"name": options.name, "arguments": _texts(options)}
@@ -229,7 +229,7 @@ def run_prompt(options: Desk) -> int:
     return EX_OK
 
 
-def run_complete(options: Desk) -> int:
+def run_complete(options: Context) -> int:
     texts = _texts(options)
     if not texts:
         raise UsageError("say which argument to complete: KEY=BEGINNING", options.parser.format_usage())
@@ -248,7 +248,7 @@ def run_complete(options: Desk) -> int:
     return EX_OK
 
 
-def _texts(options: Desk) -> dict[str, str]:
+def _texts(options: Context) -> dict[str, str]:
     """KEY=VALUE words; arguments of prompts are texts."""
     try:
         return dict(split(options.arguments))

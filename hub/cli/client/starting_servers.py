@@ -11,7 +11,7 @@ from config.errors import ConfigError
 from config.loading.assemble import load_all
 from config.settings import HubConfig, Timeouts
 from hub.cli.client.connection import CallRefused
-from hub.cli.desk import UsageError, ask_hub
+from hub.cli.context import UsageError, ask_hub
 from hub.cli.render.words import duration
 from hub.cli.server_watch import PAUSE_S, is_starting
 from hub.control.answers import Status, UpstreamRow

@@ -16,7 +16,7 @@ from config.settings import UpstreamConfig
 from hub.cli.configuration.editing import MEMBERS, add_server
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.shell_variables import keep_in, settle_of_new
-from hub.cli.desk import Desk, UsageError, agreed, nearest_or_all
+from hub.cli.context import Context, UsageError, agreed, nearest_or_all
 from hub.cli.parser import Parser, add, add_config, add_no_wait, load_when_run
 
 _EPILOG: Final = """examples:
@@ -110,7 +110,7 @@ def _add_agreement(parser: Parser) -> None:
 # --- add --------------------------------------------------------------------------------------------------------------
 
 
-def _add(options: Desk) -> int:
+def _add(options: Context) -> int:
     if _is_listed(options):
         return load_when_run("hub.cli.registry.adding:add_listed")(options, _own_settings(options, {}))
     own = {"--as": "called", "--registry": "registry", "--package": "package", "--remote": "remote", "--input": "input"}
@@ -120,7 +120,7 @@ def _add(options: Desk) -> int:
     return add_server(options, *_take_out_secrets(options, _settings_of(options)))
 
 
-def _is_listed(options: Desk) -> bool:
+def _is_listed(options: Context) -> bool:
     """True if the name is one of a registry: it holds a slash, and no `://`."""
     if "/" not in options.name or "://" in options.name:
         if options.name.endswith(".mcpb") or (options.opened or "").endswith(".mcpb"):
@@ -136,7 +136,7 @@ def _is_listed(options: Desk) -> bool:
     return True
 
 
-def _name_and_url(options: Desk) -> dict[str, str | None]:
+def _name_and_url(options: Context) -> dict[str, str | None]:
     """The options `name` and `url`: what holds `://` is a URL, and a name is made of one that stands alone."""
     given = [each for each in (options.opened, options.url) if each is not None]
     is_alone = "://" in options.name
@@ -160,7 +160,7 @@ def _name_and_url(options: Desk) -> dict[str, str | None]:
 # --- the settings of a new server -------------------------------------------------------------------------------------
 
 
-def _settings_of(options: Desk) -> dict[str, Any]:
+def _settings_of(options: Context) -> dict[str, Any]:
     """The settings of the new server, in the order in which they are written."""
     if bool(options.words) == (options.url is not None):
         raise UsageError("say either which command to run, after `--`, or which URL to open")
@@ -170,7 +170,7 @@ def _settings_of(options: Desk) -> dict[str, Any]:
     return _own_settings(options, {"command": command, **({"args": arguments} if arguments else {})})
 
 
-def _own_settings(options: Desk, found: dict[str, Any]) -> dict[str, Any]:
+def _own_settings(options: Context, found: dict[str, Any]) -> dict[str, Any]:
     """`found` with what the options say of it besides."""
     for setting, pairs in (("env", options.env), ("headers", options.header)):
         if pairs:
@@ -188,7 +188,7 @@ def _own_settings(options: Desk, found: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _take_out_secrets(options: Desk, values: dict[str, Any]) -> tuple[dict[str, Any], NewSecrets | None]:
+def _take_out_secrets(options: Context, values: dict[str, Any]) -> tuple[dict[str, Any], NewSecrets | None]:
     """The settings with references in the places of secrets, and the secrets; None: they stay where they are."""
     spots = spots_of(values)
     where = ", ".join(f"{setting}.{at}" if at else setting for setting, at in spots)

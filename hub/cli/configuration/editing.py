@@ -19,7 +19,7 @@ from config.hub_paths import state_dir
 from config.secrets.detection import secrets_in
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.saving import reload_hub, save, say_problems, show
-from hub.cli.desk import EX_FAILED, EX_INTERRUPTED, Desk
+from hub.cli.context import EX_FAILED, EX_INTERRUPTED, Context
 from hub.cli.hosts.served_servers import hosts_that_lost, say_lost
 from hub.cli.parser import add, add_config, add_no_wait
 from hub.cli.profiles.tool_globs import say_left_out
@@ -54,7 +54,7 @@ def add_commands(commands: Any) -> None:
 # --- remove, enable, disable ------------------------------------------------------------------------------------------
 
 
-def _remove(options: Desk) -> int:
+def _remove(options: Context) -> int:
     lost = hosts_that_lost(options.name, options.config)
 
     def change(draft: Draft) -> tuple[str, str]:
@@ -72,7 +72,7 @@ def _remove(options: Desk) -> int:
     return code
 
 
-def _switch(options: Desk, *, disabled: bool) -> int:
+def _switch(options: Context, *, disabled: bool) -> int:
     word = "disabled" if disabled else "enabled"
 
     def change(draft: Draft) -> tuple[str, str]:
@@ -86,7 +86,7 @@ def _switch(options: Desk, *, disabled: bool) -> int:
 
 
 def make_change(
-    options: Desk,
+    options: Context,
     change: Callable[[Draft], tuple[str, str]],
     warnings: Sequence[str] = (),
     *,
@@ -122,7 +122,7 @@ def make_change(
     return reload_hub(saved, output, servers, wait=wait, offer=offer_sign_in if offers else None)
 
 
-def add_server(options: Desk, values: dict[str, Any], new: NewSecrets | None) -> int:
+def add_server(options: Context, values: dict[str, Any], new: NewSecrets | None) -> int:
     """Add a server of the name `options.name`, and say which profiles leave it out; the exit code."""
     name = options.name
 

@@ -17,7 +17,7 @@ from config.loading.safe_reading import MAX_OWN_BYTES, Problem, read_plain
 from hub.cli.configuration.editing import MEMBERS
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.saving import reload_hub, save, say_problems
-from hub.cli.desk import EX_FAILED, EX_INTERRUPTED, Desk, Output, UsageError, agreed
+from hub.cli.context import EX_FAILED, EX_INTERRUPTED, Context, Output, UsageError, agreed
 from hub.cli.parser import add, add_config, add_no_wait
 
 EDITORS: Final = ("sensible-editor", "editor", "nano", "vi")
@@ -31,7 +31,7 @@ def add_commands(commands: Any) -> None:
     add_config(parser)
 
 
-def _edit(options: Desk) -> int:
+def _edit(options: Context) -> int:
     output = options.output
     editor = editor_command(output, "or change hubd.toml by other means, and run `hubd validate`")
     draft = Draft(options.config, os.environ)

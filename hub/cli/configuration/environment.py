@@ -21,7 +21,7 @@ from config.settings import HubConfig, UpstreamConfig
 from config.show.effective import ShownEnvironment, ShownVariable, show_environment
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.shell_variables import keep_of_hub
-from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, ask_hub, nearest, now
+from hub.cli.context import EX_FAILED, Context, Output, UsageError, ask_hub, nearest, now
 from hub.cli.parser import add, add_config
 from hub.cli.render.blocks import Table
 from hub.control.errors import ControlFailed, HubNotRunning
@@ -56,7 +56,7 @@ def add_commands(commands: Any) -> None:
     add_config(parser)
 
 
-def _env(options: Desk) -> int:
+def _env(options: Context) -> int:
     if options.name == CAPTURE:
         return on_main_file(_capture)(options)
     if options.dry_run:
@@ -82,7 +82,7 @@ def _of_hub(name: str | None) -> ShownEnvironment | None:
     return None
 
 
-def _of_shell(options: Desk) -> ShownEnvironment:
+def _of_shell(options: Context) -> ShownEnvironment:
     loaded = options.loaded
     known = loaded.config.upstreams
     if options.name is not None and options.name not in known:
@@ -109,7 +109,7 @@ def _whence(variable: ShownVariable, environment: str) -> str:
 # --- capture ----------------------------------------------------------------------------------------------------------
 
 
-def _capture(options: Desk) -> int:
+def _capture(options: Context) -> int:
     output = options.output
     path = environment_file((options.config or config_file()).expanduser().absolute())
     if path is None:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from config.hub_paths import config_file
-from hub.cli.desk import Command, Desk, ask_hub
+from hub.cli.context import Command, Context, ask_hub
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning
 from hub.control.methods import STATUS
 
@@ -24,7 +24,7 @@ def on_main_file(command: Command, *, needs_answer: bool = True) -> Command:
         is_usual = not watched or os.path.realpath(watched[0]) == os.path.realpath(config_file())
         return None if is_usual else Path(watched[0])
 
-    def run(options: Desk) -> int:
+    def run(options: Context) -> int:
         if options.config is None and (used := find()) is not None:
             options = options.replace(config=used)
             options.output.note(f"this is about {used}, which the running hub uses; --config names another file")

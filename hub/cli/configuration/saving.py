@@ -10,7 +10,7 @@ from typing import Any
 from config.editing.draft import Draft, FileChange
 from config.errors import Diagnostic
 from config.hub_paths import backup_dir
-from hub.cli.desk import Output, client, now
+from hub.cli.context import Output, client, now
 from hub.cli.hosts.changes import configuration_diff
 from hub.cli.server_watch import ServerOutcome, say_outcomes, watch
 from hub.control.answers import ConfigStatus

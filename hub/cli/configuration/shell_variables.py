@@ -12,7 +12,7 @@ from config.hosts.secret_literals import NewSecrets
 from config.loading.gather import gather
 from config.loading.precedence import stacks
 from config.secrets.store import SecretStore
-from hub.cli.desk import Desk, Output, agreed
+from hub.cli.context import Context, Output, agreed
 from hub.cli.secret_commands import say_kept
 
 
@@ -61,14 +61,14 @@ def unkept(variables: Mapping[str, list[str]], kept: Collection[str]) -> dict[st
     return found
 
 
-def _choose(wanted: Mapping[str, list[str]], options: Desk, *, is_asked: bool) -> list[str]:
+def _choose(wanted: Mapping[str, list[str]], options: Context, *, is_asked: bool) -> list[str]:
     """The variables to keep: all with `--secrets store`, else those that somebody says yes to."""
     if options.secrets == "store":
         return list(wanted)
     return ask_what_to_keep(wanted) if is_asked else []
 
 
-def settle_of_import(options: Desk, result: Import, own: Collection[str]) -> tuple[list[str], dict[str, str]]:
+def settle_of_import(options: Context, result: Import, own: Collection[str]) -> tuple[list[str], dict[str, str]]:
     """The variables that an import keeps: all with `--secrets store`, else those that somebody says yes to; and of the
     servers that lack one then why they must stay with their hosts, which is said. `own`: as of `only_here`. Raises
     EditError: as `only_here`."""
@@ -83,7 +83,7 @@ def settle_of_import(options: Desk, result: Import, own: Collection[str]) -> tup
     return kept, left
 
 
-def settle_of_new(options: Desk, values: Mapping[str, Any]) -> list[str]:
+def settle_of_new(options: Context, values: Mapping[str, Any]) -> list[str]:
     """The variables that `hubd add` keeps for a server of these settings: as of an import. What is not kept is noted.
     Raises EditError: as `only_here`."""
     wanted = only_here([(options.name, values)], gather(options.config, os.environ).own_lines)

@@ -22,7 +22,7 @@ from config.settings import HubConfig
 from config.show.effective import ShownSetting, ShownUpstream, hub_settings, lines, show_upstream, upstreams
 from config.show.json_schema import schema
 from hub.cli.configuration.saving import diagnostic_object
-from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, agreed, as_json
+from hub.cli.context import EX_FAILED, Context, Output, UsageError, agreed, as_json
 from hub.cli.doctor import texts_of_unresolved, words_of_hub
 from hub.cli.parser import add, add_config
 from hub.cli.profiles.ways_in import tokens
@@ -60,7 +60,7 @@ def add_commands(commands: Any) -> None:
 # --- what it says -----------------------------------------------------------------------------------------------------
 
 
-def _config(options: Desk) -> int:
+def _config(options: Context) -> int:
     gathered = gather(options.config, os.environ)
     base = load_gathered(gathered)
     root, project, sources = _project_of(options.project, base.config)
@@ -125,7 +125,7 @@ def _say(warnings: Sequence[Diagnostic], output: Output) -> None:
 # --- whether it can be used -------------------------------------------------------------------------------------------
 
 
-def _validate(options: Desk) -> int:
+def _validate(options: Context) -> int:
     file: Path | None = options.file
     if file is not None and Path(os.path.abspath(file)) in gather(None, os.environ).files:
         file = None  # a part is judged by its place in the whole
@@ -173,7 +173,7 @@ def _doubts_of_labels(loaded: Loaded) -> list[Diagnostic]:
     return [Diagnostic(loaded.files[0], None, ("profiles", name, "hosts"), text) for name, text in doubts]
 
 
-def _schema(options: Desk) -> int:
+def _schema(options: Context) -> int:
     print(as_json(schema(project=options.project)))
     return EX_OK
 
@@ -181,7 +181,7 @@ def _schema(options: Desk) -> int:
 # --- projects ---------------------------------------------------------------------------------------------------------
 
 
-def _trust(options: Desk) -> int:
+def _trust(options: Context) -> int:
     output = options.output
     root = _root(options.directory)
     sources = read_project(root, os.environ)
@@ -213,7 +213,7 @@ def _trust(options: Desk) -> int:
     return EX_OK
 
 
-def _untrust(options: Desk) -> int:
+def _untrust(options: Context) -> int:
     output = options.output
     named = Path(os.path.realpath(options.directory or Path.cwd()))
     trust = Trust(trust_path())

@@ -22,7 +22,7 @@ from config.hub_paths import backup_dir, install_records_path, originals_path, s
 from config.loading.document import parse
 from config.loading.safe_reading import Problem
 from config.secrets.detection import mask_secrets, secrets_in
-from hub.cli.desk import EX_FAILED, Desk, Output, agreed, now
+from hub.cli.context import EX_FAILED, Context, Output, agreed, now
 from hub.wire.printable import printable
 
 Decide = Callable[[Place, Records], Plan]
@@ -32,7 +32,7 @@ class HostChanges:
     """The changes of one command."""
 
     def __init__(
-        self, options: Desk, machine: Machine, by_hand: Callable[[KnownHost], Mapping[str, Any]] | None = None
+        self, options: Context, machine: Machine, by_hand: Callable[[KnownHost], Mapping[str, Any]] | None = None
     ) -> None:
         """`by_hand`: the entry for people to write into a file where the change is refused."""
         self._options = options

@@ -22,7 +22,7 @@ from config.hosts.near_duplicates import NearDuplicates, near_duplicates, start_
 from config.hosts.remove_served import has_hub
 from config.secrets.detection import mask_secrets, secrets_in
 from config.settings import HubConfig
-from hub.cli.desk import Desk, Output, UsageError, ask, nearest
+from hub.cli.context import Context, Output, UsageError, ask, nearest
 from hub.cli.hosts.changes import below_home
 from hub.cli.hosts.turn import choose_hosts
 from hub.cli.render.blocks import Table
@@ -31,7 +31,7 @@ from hub.cli.server_watch import ServerOutcome
 from hub.wire.printable import printable
 
 
-def choose_named(options: Desk, servers: list[Server], skipped: list[Skipped]) -> tuple[list[Server], list[Skipped]]:
+def choose_named(options: Context, servers: list[Server], skipped: list[Skipped]) -> tuple[list[Server], list[Skipped]]:
     """The servers that `--server` names, by their host's name or as the hub would call them; all without it.
 
     Raises:
@@ -52,7 +52,7 @@ def choose_named(options: Desk, servers: list[Server], skipped: list[Skipped]) -
     )
 
 
-def settle_near_duplicates(options: Desk, result: Import, config: HubConfig, costs: Mapping[str, str] = {}) -> None:
+def settle_near_duplicates(options: Context, result: Import, config: HubConfig, costs: Mapping[str, str] = {}) -> None:
     """Ask which of the servers that are probably the same are to be kept; where nobody can or wants to be asked all are
     kept, which is said. `costs`: what each of them offers, as far as that is known.
 
@@ -172,7 +172,7 @@ def say_shared(places: Iterable[Place], output: Output) -> None:
             output.note(f"{place.title} has the same file as {first.title}, {first.path}: it is changed once, for both")
 
 
-def say_elsewhere(options: Desk, machine: Machine, known: Mapping[Identity, str], output: Output) -> None:
+def say_elsewhere(options: Context, machine: Machine, known: Mapping[Identity, str], output: Output) -> None:
     """Report servers of single folders in the user's files, put there unasked by hosts; only --project takes these."""
     if options.project is not None:
         return
@@ -208,7 +208,7 @@ def say_tried(result: Import, outcomes: Mapping[str, ServerOutcome], output: Out
         output.say(printable(f"{name} of {server.place.title}: {text}"))
 
 
-def say_next(options: Desk, result: Import, machine: Machine, records: Records, output: Output) -> None:
+def say_next(options: Context, result: Import, machine: Machine, records: Records, output: Output) -> None:
     """Report what is left to do after an import: put the hub into hosts, and take the servers out of them."""
     places = [server.place for _, server in result.all]
     without = dict.fromkeys(place.host.id for place in places if not has_hub(place, machine, records))

@@ -27,7 +27,7 @@ from config.hosts.remembered import HadBefore
 from config.hosts.remove_served import HostRemovals, Served, Stays, plan_host_removals
 from config.hub_paths import config_file, had_before_path, originals_path, state_dir
 from config.settings import HubConfig
-from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, nearest, now
+from hub.cli.context import EX_FAILED, Context, Output, UsageError, nearest, now
 from hub.cli.hosts.changes import host_diff, text_diff
 from hub.cli.hosts.served_servers import find_unserved, reasons, status_of
 from hub.control.errors import ControlFailed, HubNotRunning
@@ -41,7 +41,7 @@ class ImportedOriginals(Struct):
         EditError: nobody knows what earlier imports took out.
     """
 
-    options: Desk
+    options: Context
     result: Import
     config: HubConfig
     """The configuration before the import."""

@@ -26,7 +26,7 @@ from config.hub_paths import token_path
 from config.loading.check import split_listen
 from config.settings import HubConfig
 from hub.catalog.names import name_id, visible_name
-from hub.cli.desk import Desk, Output, UsageError, own_command
+from hub.cli.context import Context, Output, UsageError, own_command
 from hub.cli.hosts.changes import originals_of
 from hub.cli.profiles.writing import status_now
 from hub.downstream.access.host_tokens import check_token, read_or_make_token
@@ -40,7 +40,7 @@ Entries = dict[str, dict[str, Any]]
 class HostEntries:
     """The entries that each host is to have, by the options of the command line."""
 
-    def __init__(self, options: Desk, machine: Machine) -> None:
+    def __init__(self, options: Context, machine: Machine) -> None:
         """
         Raises:
             UsageError: the command `hubd` cannot be found, the hub has no fixed URL, or no server for `--each`.
@@ -82,7 +82,7 @@ class HostEntries:
             self._without_urls.append(place.title)
         return by_url or entry
 
-    def say(self, options: Desk) -> None:
+    def say(self, options: Context) -> None:
         """Note what is special about these entries."""
         output = options.output
         for title in self._without_urls:

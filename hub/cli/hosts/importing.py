@@ -26,7 +26,7 @@ from config.secrets.store import SecretStore
 from hub.cli.configuration.environment import record_shell
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.shell_variables import keep_in, settle_of_import
-from hub.cli.desk import EX_FAILED, Desk, UsageError, agreed, ask
+from hub.cli.context import EX_FAILED, Context, UsageError, agreed, ask
 from hub.cli.hosts import choices
 from hub.cli.hosts.changes import below_home
 from hub.cli.hosts.disable_originals import (
@@ -97,7 +97,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask whether to go on")
 
 
-def _import(options: Desk) -> int:
+def _import(options: Context) -> int:
     output = options.output
     machine, directory = options.machine, import_writing.import_directory(options.config)
     present = import_writing.load_present(options.config, os.environ)
@@ -171,7 +171,7 @@ def _import(options: Desk) -> int:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def _survey(options: Desk, machine: Machine, records: Records) -> tuple[list[Server], list[Skipped], int]:
+def _survey(options: Context, machine: Machine, records: Records) -> tuple[list[Server], list[Skipped], int]:
     """The servers in all files, in the order of the hosts. An unreadable file is reported, and the code is not 0."""
     servers: list[Server] = []
     skipped: list[Skipped] = []
@@ -191,7 +191,7 @@ def _survey(options: Desk, machine: Machine, records: Records) -> tuple[list[Ser
     return servers, skipped, code
 
 
-def _places(options: Desk, machine: Machine) -> Iterator[Place]:
+def _places(options: Context, machine: Machine) -> Iterator[Place]:
     chosen, project = choose_hosts(options, machine), project_of(options)
     if not chosen and project is None:
         raise UsageError(f"no hosts are found on this machine; known are: {', '.join(all_hosts())}")
@@ -208,7 +208,7 @@ def _places(options: Desk, machine: Machine) -> Iterator[Place]:
         yield from places.values()
 
 
-def _leave_for_sign_in(options: Desk, result: Import, directory: Path) -> list[Stays]:
+def _leave_for_sign_in(options: Context, result: Import, directory: Path) -> list[Stays]:
     """Leave new servers that want a sign-in with their hosts, unless the command line names them: every host is offered
     what is in the hub."""
     if not options.disable_originals or options.dry_run:
@@ -234,7 +234,7 @@ def _leave_for_sign_in(options: Desk, result: Import, directory: Path) -> list[S
 # --- questions --------------------------------------------------------------------------------------------------------
 
 
-def _decide(options: Desk, take: Callable[[Secrets], Import], directory: Path) -> tuple[Import, bool]:
+def _decide(options: Context, take: Callable[[Secrets], Import], directory: Path) -> tuple[Import, bool]:
     """The import, after the decision about secrets; True if they go to the store. A trial asks nothing, and says so."""
     result = take("keep")
     if not any(server.spots() for _, server in result.taken):
@@ -246,7 +246,7 @@ def _decide(options: Desk, take: Callable[[Secrets], Import], directory: Path) -
     return take(chosen), chosen == "store"
 
 
-def _secrets(options: Desk, result: Import, directory: Path) -> Secrets:
+def _secrets(options: Context, result: Import, directory: Path) -> Secrets:
     """The decision what to do with secrets. Raises: UsageError, if no option says it and there is nobody to ask."""
     if options.secrets is not None:
         chosen: Secrets = options.secrets
@@ -273,7 +273,7 @@ def _list_held(result: Import) -> str:
     return "These servers hold what looks like secrets:\n" + "\n".join(lines)
 
 
-def _may_write(options: Desk, writes: list[import_writing.Write], originals: ImportedOriginals) -> bool:
+def _may_write(options: Context, writes: list[import_writing.Write], originals: ImportedOriginals) -> bool:
     """Ask whether to write; yes without asking, if nobody can or wants to be asked."""
     if options.yes or not options.output.is_attended():
         return True

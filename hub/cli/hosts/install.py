@@ -20,7 +20,7 @@ from config.hosts.originals import is_same_file, of_host
 from config.hub_paths import config_file, runtime_dir, state_dir
 from hub.cli.configuration.environment import record_shell
 from hub.cli.configuration.main_file import on_main_file
-from hub.cli.desk import Desk, Output, UsageError
+from hub.cli.context import Context, Output, UsageError
 from hub.cli.hosts.changes import HostChanges, of_place, originals_of
 from hub.cli.hosts.entries import HostEntries, say_permissions
 from hub.cli.hosts.turn import choose_hosts, choose_places, in_turn, project_of
@@ -74,13 +74,13 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
 # --- install and uninstall --------------------------------------------------------------------------------------------
 
 
-def _install(options: Desk) -> int:
+def _install(options: Context) -> int:
     if not options.hosts and not options.all:
         return _list(options, options.machine, options.output)
     return on_main_file(_write, needs_answer=False)(options)
 
 
-def _write(options: Desk) -> int:
+def _write(options: Context) -> int:
     machine, output = options.machine, options.output
     entries = HostEntries(options, machine)
 
@@ -101,7 +101,7 @@ def _write(options: Desk) -> int:
     return code
 
 
-def _say_permissions(options: Desk, places: Sequence[Place], machine: Machine) -> None:
+def _say_permissions(options: Context, places: Sequence[Place], machine: Machine) -> None:
     """Report rules of hosts that name tools as they were called without the hub."""
     with suppress(ConfigError):  # without servers there are no names
         config = options.loaded.config
@@ -109,7 +109,7 @@ def _say_permissions(options: Desk, places: Sequence[Place], machine: Machine) -
         say_permissions(places, config, servers, machine, options.output)
 
 
-def _uninstall(options: Desk) -> int:
+def _uninstall(options: Context) -> int:
     machine = options.machine
     if not options.hosts and not options.all:
         raise UsageError("name hosts, or write --all; `hubd install` lists them")
@@ -155,7 +155,7 @@ def _tell_what_stays(output: Output) -> None:
     )
 
 
-def _with_originals(options: Desk, machine: Machine) -> list[Place]:
+def _with_originals(options: Context, machine: Machine) -> list[Place]:
     """The files of the chosen hosts that an import took servers out of."""
     project, out = project_of(options), options.originals
     places = [
@@ -166,7 +166,7 @@ def _with_originals(options: Desk, machine: Machine) -> list[Place]:
     return [place for place in places if out.of(place)]
 
 
-def _remind(options: Desk, machine: Machine) -> None:
+def _remind(options: Context, machine: Machine) -> None:
     """Say which hosts are left without servers that they had before the hub."""
     for place in _with_originals(options, machine):
         with suppress(EditError, EditRefused):
@@ -181,7 +181,7 @@ def _remind(options: Desk, machine: Machine) -> None:
                 )
 
 
-def _list(options: Desk, machine: Machine, output: Output) -> int:
+def _list(options: Context, machine: Machine, output: Output) -> int:
     """The hosts that are here, and whether they have the hub."""
     records, project = options.records, project_of(options)
     places = [

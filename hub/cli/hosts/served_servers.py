@@ -25,7 +25,7 @@ from config.hub_paths import originals_path
 from config.loading.assemble import load_all
 from config.settings import HubConfig
 from hub.cli.background import start_hub
-from hub.cli.desk import Output, UsageError, client
+from hub.cli.context import Output, UsageError, client
 from hub.cli.render.words import last_words
 from hub.cli.server_watch import ServerOutcome, watch
 from hub.control.answers import Status, UpstreamRow

@@ -19,7 +19,7 @@ from config.files import lock_edits, open_lock, remove_drafts_of
 from config.hosts import facts
 from config.hosts.import_writing import import_directory
 from config.loading.gather import OWN_VARIABLES
-from hub.cli.desk import Command, Desk, Output, UsageError, nearest, now
+from hub.cli.context import Command, Context, Output, UsageError, nearest, now
 from hub.control.interruptible_wait import now_s
 
 PATIENCE_S: Final = 3.0
@@ -31,7 +31,7 @@ MAX_HOLDER_BYTES: Final = 100
 def in_turn(command: Command) -> Command:
     """The same command, which waits for its turn, unless it is a trial, which writes nothing."""
 
-    def run(options: Desk) -> int:
+    def run(options: Context) -> int:
         if options.dry_run:
             return command(options)
         with _turn(options.parser.prog, options.output, getattr(options, "config", None)):
@@ -90,7 +90,7 @@ def _remove_drafts(main: Path | None) -> None:
         remove_drafts_of(map(str, files), str(hub_paths.backup_dir()), now().timestamp())
 
 
-def choose_places(options: Desk, machine: facts.Machine) -> list[facts.Place]:
+def choose_places(options: Context, machine: facts.Machine) -> list[facts.Place]:
     """The files of the named hosts, or of all hosts that are here; each file once.
 
     Raises:
@@ -109,7 +109,7 @@ def choose_places(options: Desk, machine: facts.Machine) -> list[facts.Place]:
     return places
 
 
-def project_of(options: Desk) -> Path | None:
+def project_of(options: Context) -> Path | None:
     """The folder of --project as an absolute path; None: the option is not given.
 
     Raises:
@@ -123,7 +123,7 @@ def project_of(options: Desk) -> Path | None:
     return project
 
 
-def choose_hosts(options: Desk, machine: facts.Machine) -> list[facts.KnownHost]:
+def choose_hosts(options: Context, machine: facts.Machine) -> list[facts.KnownHost]:
     """The named hosts, else all that are here. Raises: UsageError, if a named host is not known."""
     known = facts.all_hosts()
     for name in options.hosts:

@@ -16,7 +16,7 @@ from config.tables.profiles import DEFAULT_PROFILE
 from hub.catalog.names import join_some
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.saving import reload_hub, save, say_problems, show
-from hub.cli.desk import Desk, Output, UsageError, nearest
+from hub.cli.context import Context, Output, UsageError, nearest
 from hub.cli.parser import Parser, add, add_config
 from hub.cli.profiles.evidence import gather_evidence, had_before, suggest
 from hub.cli.profiles.texts import comments, profiles, profiles_json
@@ -70,7 +70,7 @@ def _usage(parser: Parser) -> int:
     raise UsageError(text, parser.format_usage())
 
 
-def _profiles(options: Desk) -> int:
+def _profiles(options: Context) -> int:
     evidence = gather_evidence(options)
     output = options.output
     output.set(**profiles_json(evidence.status, evidence.profiles))
@@ -80,7 +80,7 @@ def _profiles(options: Desk) -> int:
     return EX_OK
 
 
-def _suggest(options: Desk) -> int:
+def _suggest(options: Context) -> int:
     output = options.output
     evidence, host = gather_evidence(options), options.host
     evidence.refuse_unknown(host)
@@ -136,7 +136,7 @@ def _print(output: Output, name: str, settings: dict[str, Any], said: Sequence[s
     return EX_OK
 
 
-def _remove(options: Desk) -> int:
+def _remove(options: Context) -> int:
     """Remove it, and say what its hosts are shown; the exit code. Raises: UsageError, EditError."""
     output = options.output
     name = options.name

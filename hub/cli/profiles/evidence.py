@@ -22,7 +22,7 @@ from config.name_globs import ALL, NameChoice, union
 from config.tables.profiles import DEFAULT_PROFILE, Profile
 from hub.catalog.names import name_id
 from hub.cli.client.connection import session
-from hub.cli.desk import Desk, UsageError, client, nearest
+from hub.cli.context import Context, UsageError, client, nearest
 from hub.cli.profiles.tool_globs import Away, is_known, leaves_out_only
 from hub.cli.render.words import about
 from hub.control.answers import Status, ToolUse, ToolUses, UpstreamRow, tokens_together
@@ -193,7 +193,7 @@ class Evidence(Struct, frozen=True):
         raise UsageError(f"there is no host {label}; {meant}")
 
 
-def gather_evidence(options: Desk) -> Evidence:
+def gather_evidence(options: Context) -> Evidence:
     """The evidence; a hub is started if need be.
 
     Raises:
@@ -206,7 +206,7 @@ def gather_evidence(options: Desk) -> Evidence:
     return Evidence(*status_and_uses(options), loaded.config.profiles, warnings, starts)
 
 
-def status_and_uses(options: Desk) -> "tuple[Status, ToolUses]":
+def status_and_uses(options: Context) -> "tuple[Status, ToolUses]":
     """The status of a hub that has listed its tools, which is started if need be, and the use of these."""
     with session(options) as hub:  # a hub that is only starting has them when it has listed them
         hub.items("tools/list", "tools")

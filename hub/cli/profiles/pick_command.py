@@ -18,7 +18,7 @@ from config.loading.check_profiles import OWN_LABEL, PROFILE_NAME, PROFILE_NAME_
 from config.name_globs import ALL
 from config.tables.profiles import DEFAULT_PROFILE
 from hub.cli.configuration.editor import edit_again, edit_text, editor_command
-from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, agreed, ask_hub
+from hub.cli.context import EX_FAILED, Context, Output, UsageError, agreed, ask_hub
 from hub.cli.profiles.evidence import Evidence, gather_evidence, had_before, suggest
 from hub.cli.profiles.pick_in_editor import LINE_CHARS, Picked, describe, heading, pick_list, read_list, state_of
 from hub.cli.profiles.pick_on_terminal import Chooser, Row, choose
@@ -33,7 +33,7 @@ LIKE: Final = 0.8
 """Similarity above which a new name is taken for a misspelt one."""
 
 
-def pick(options: Desk) -> int:
+def pick(options: Context) -> int:
     """Have the user choose, and write what was chosen; the exit code."""
     output = options.output
     at_terminal = not options.edit and _has_arrows(output)
@@ -98,7 +98,7 @@ def _with_arrows(listed: ListToPick, output: Output) -> Picked | None:
     return read_list("\n".join(each.name for each in rows if each.name in chooser.chosen), listed.tools, listed.away)
 
 
-def _in_editor(options: Desk, evidence: Evidence, listed: ListToPick, editor: list[str]) -> int:
+def _in_editor(options: Context, evidence: Evidence, listed: ListToPick, editor: list[str]) -> int:
     """Have the user choose in an editor, and write what was chosen; the exit code."""
     output = options.output
     text = pick_list(listed.name, listed.hosts, listed.tools, listed.chosen, listed.away, listed.texts())
@@ -135,7 +135,7 @@ def _in_editor(options: Desk, evidence: Evidence, listed: ListToPick, editor: li
     return code
 
 
-def _write(options: Desk, evidence: Evidence, listed: ListToPick, found: Picked) -> int:
+def _write(options: Context, evidence: Evidence, listed: ListToPick, found: Picked) -> int:
     """Write what was chosen, or say why nothing is written; the exit code. Raises: EditError."""
     output = options.output
     name, hosts, tools = listed.name, listed.hosts, listed.tools

@@ -15,7 +15,7 @@ from msgspec import Struct
 from config.registry.server_json import one_line
 from config.tables.profiles import DEFAULT_PROFILE
 from hub.cli.client.starting_servers import STATES
-from hub.cli.desk import nearest
+from hub.cli.context import nearest
 from hub.cli.profiles.tool_globs import NOBODY, Away, can_be_named
 from hub.cli.render.words import about
 from hub.control.answers import ToolUse, tokens_together

@@ -8,7 +8,7 @@ from config.hosts.facts import all_hosts
 from config.tables.profiles import DEFAULT_PROFILE, Profile
 from hub.cli.client.connection import CallRefused, HubSession, session
 from hub.cli.client.starting_servers import config_of_hub
-from hub.cli.desk import Desk, Output, ask_hub, nearest
+from hub.cli.context import Context, Output, ask_hub, nearest
 from hub.cli.profiles.writing import status_now
 from hub.control.errors import ControlFailed
 from hub.control.methods import STATUS, TOOLS
@@ -16,7 +16,7 @@ from hub.wire.vocabulary import INVALID_PARAMS
 
 
 @contextmanager
-def session_as(options: Desk, name: str | None) -> "Iterator[HubSession]":
+def session_as(options: Context, name: str | None) -> "Iterator[HubSession]":
     """A session as a host sees it. `name` is a profile, or the label of a host that has one; None: without a profile.
 
     Raises:
@@ -66,7 +66,7 @@ def _profiles_of_hub() -> Mapping[str, Profile]:
     return config_of_hub(ask_hub(STATUS)).profiles
 
 
-def _profile_of(options: Desk, name: str, refused: "CallRefused") -> str:
+def _profile_of(options: Context, name: str, refused: "CallRefused") -> str:
     """The profile of the hosts with the label `name`. Raises: ControlFailed."""
     say_refused_file(options.output)
     try:
@@ -94,7 +94,7 @@ def _without(label: str, profiles: "Mapping[str, Profile]", *, searches: bool) -
     return f"{label} has no profile of its own, so it {how} {shown}; `hubd tools --pick {label}` makes one"
 
 
-def why_refused(refused: "CallRefused", tool: str, hub: "HubSession", options: Desk) -> str:
+def why_refused(refused: "CallRefused", tool: str, hub: "HubSession", options: Context) -> str:
     """The answer to a host of the profile whose call is refused; for people also whether the profile is why."""
     if options.raw or refused.error.get("code") != INVALID_PARAMS:
         return str(refused)

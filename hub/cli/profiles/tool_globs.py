@@ -13,7 +13,7 @@ from config.errors import ConfigError
 from config.name_globs import ALL, MAX_CHARS, MAX_GLOBS, MAX_WILD, NameChoice, may_choose
 from config.tables.profiles import Profile
 from hub.catalog.names import join_some
-from hub.cli.desk import Desk
+from hub.cli.context import Context
 from hub.control.answers import ToolUse
 from hub.wire.printable import printable
 
@@ -167,7 +167,7 @@ MAX_SAID: Final = 8
 """Profiles that are named; of further ones only their number."""
 
 
-def say_left_out(options: Desk, name: str, values: Mapping[str, Any]) -> None:
+def say_left_out(options: Context, name: str, values: Mapping[str, Any]) -> None:
     """Note which profiles do not show the new server `name`, and what to change. `values`: its settings."""
     try:
         profiles = options.loaded.config.profiles

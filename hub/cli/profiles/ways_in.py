@@ -25,7 +25,7 @@ from config.secrets.state_file import StateUnreadable
 from config.tables.access import AccessToken
 from config.tables.profiles import DEFAULT_PROFILE
 from hub.catalog.view import PROFILE_MARK
-from hub.cli.desk import Desk
+from hub.cli.context import Context
 from hub.cli.render.costs import find_known
 from hub.control.answers import HostRow, Status
 from hub.downstream.access.host_tokens import TOKENS
@@ -53,7 +53,7 @@ class HostWays(Struct, frozen=True):
     """Tokens of single hosts, each with its label."""
 
 
-def ways_in(options: Desk, hosts: list[str]) -> HostWays:
+def ways_in(options: Context, hosts: list[str]) -> HostWays:
     """The entries of these hosts, and all tokens. What cannot be read is passed over: a sentence less is said."""
     configured: Sequence[AccessToken] = ()
     with suppress(ConfigError):
@@ -61,7 +61,7 @@ def ways_in(options: Desk, hosts: list[str]) -> HostWays:
     return HostWays({host: tuple(_entries(host, options)) for host in hosts}, tuple(tokens(configured)))
 
 
-def _entries(label: str, options: Desk) -> Iterator[WrittenEntry]:
+def _entries(label: str, options: Context) -> Iterator[WrittenEntry]:
     host = all_hosts().get(label)
     if host is None:
         return

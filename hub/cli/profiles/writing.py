@@ -10,7 +10,7 @@ from config.editing.text import toml
 from config.hosts.facts import all_hosts
 from config.tables.profiles import Profile
 from hub.cli.configuration.saving import reload_hub, save, say_problems
-from hub.cli.desk import Desk, Output, UsageError, agreed, ask_hub
+from hub.cli.context import Context, Output, UsageError, agreed, ask_hub
 from hub.cli.profiles.evidence import Evidence
 from hub.cli.profiles.tool_globs import Choice, with_unknown
 from hub.cli.profiles.ways_in import arrivals, ways_in
@@ -42,7 +42,7 @@ def leave_unchanged(output: Output, why: str = "nothing was changed") -> int:
     return EX_OK
 
 
-def may_change(options: Desk, name: str, before: Profile, settings: Mapping[str, Any]) -> bool:
+def may_change(options: Context, name: str, before: Profile, settings: Mapping[str, Any]) -> bool:
     """Show what becomes of a profile that is there, and ask whether it may without `--yes`. Raises: UsageError."""
     output = options.output
     if not output.json:
@@ -64,7 +64,7 @@ def changes(name: str, before: "Profile", settings: Mapping[str, Any]) -> list[s
     return [f"{sign} {line}" for sign, found in zip("-+", lines, strict=True) for line in found]
 
 
-def write(options: Desk, name: str, settings: Mapping[str, Any], of: Sequence[str]) -> int:
+def write(options: Context, name: str, settings: Mapping[str, Any], of: Sequence[str]) -> int:
     """Write settings of a profile, have the running hub take it up, and tell who is shown it; the exit code.
 
     `of`: the labels of its hosts of which something is told.
@@ -108,7 +108,7 @@ def _say_shown(name: str, status: Status, output: Output) -> None:
         output.say(f"{name}: {tools}{tokens}{hosts}")
 
 
-def say_arrivals(options: Desk, name: str, labels: Sequence[str], status: Status, *, changed: bool = True) -> None:
+def say_arrivals(options: Context, name: str, labels: Sequence[str], status: Status, *, changed: bool = True) -> None:
     """Note how hosts come to be shown the profile, or why they are not."""
     ways = ways_in(options, [*labels])
     for text in arrivals(name, labels, status, ways, all_hosts(), changed=changed):

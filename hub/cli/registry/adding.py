@@ -13,7 +13,7 @@ from config.registry.server_json import RegistrySource, id_of, source_of, split
 from config.registry.ways import Way
 from config.secrets.store import SecretStore
 from hub.cli.configuration.editing import add_server
-from hub.cli.desk import EX_FAILED, Desk, UsageError, agreed
+from hub.cli.context import EX_FAILED, Context, UsageError, agreed
 from hub.cli.registry import choosing
 from hub.cli.registry.asking import answers
 from hub.cli.registry.client import run
@@ -24,7 +24,7 @@ _REFERRED: Final = re.compile(r"\$\{[^{}]+\}(?::\d{1,5})?")
 
 
 @partial(choosing.report_failures, advises=True)
-def add_listed(options: Desk, own: Mapping[str, Any]) -> int:
+def add_listed(options: Context, own: Mapping[str, Any]) -> int:
     """Add a server of a registry. `own`: settings that the command line says besides.
 
     Raises:
@@ -98,7 +98,7 @@ def _is_typed(way: Way, got: Answers, url: str) -> bool:
     return any(each.typed and urlsplit(each.text).netloc == urlsplit(url).netloc != "" for each in pieces)
 
 
-def is_agreed(question: str, options: Desk, *, default: bool = True) -> bool:
+def is_agreed(question: str, options: Context, *, default: bool = True) -> bool:
     """True if somebody says yes, or need not: with `--yes` or `--dry-run` nobody is asked. Raises: UsageError."""
     if options.yes or options.dry_run:
         return True

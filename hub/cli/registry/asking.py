@@ -11,7 +11,7 @@ from config.hosts.secret_literals import NewSecrets
 from config.registry.entry import Answers, about, check_answer, default_of, missing
 from config.registry.slots import Asked, Piece, Slot, all_asked
 from config.registry.ways import Way
-from hub.cli.desk import Desk, UsageError, ask_text, nearest
+from hub.cli.context import Context, UsageError, ask_text, nearest
 from hub.cli.registry.choosing import MAX_ASKED
 from hub.wire.printable import printable
 
@@ -46,7 +46,7 @@ def read_inputs(pairs: Sequence[str], way: Way) -> dict[str, list[str]]:
 
 
 def answers(
-    way: Way, options: Desk, server: str, new: NewSecrets, known: Answers, asked_before: Collection[str] = ()
+    way: Way, options: Context, server: str, new: NewSecrets, known: Answers, asked_before: Collection[str] = ()
 ) -> Answers:
     """All values: of the command line, those `known` before, of somebody at the terminal, and defaults. Secrets are put
     into `new`, and references to them into the answers; `server` is the name of the upstream. What was `asked_before`

@@ -10,7 +10,7 @@ from config.errors import EditError
 from config.registry.entry import words_without_answers
 from config.registry.server_json import LATEST, one_line
 from config.registry.ways import Way, ways_of
-from hub.cli.desk import Desk, UsageError, ask
+from hub.cli.context import Context, UsageError, ask
 from hub.cli.registry.client import RegistryFailed
 from hub.cli.registry.lookup import Found
 from hub.wire.printable import printable
@@ -26,7 +26,7 @@ def report_failures(command: Callable[..., int], *, advises: bool = False) -> Ca
     """The same command, whose failures to reach a registry are exit codes. `advises`: it says how a server is added
     without one."""
 
-    def run(options: Desk, *given: Any) -> int:
+    def run(options: Context, *given: Any) -> int:
         try:
             return command(options, *given)
         except RegistryFailed as error:
@@ -35,7 +35,7 @@ def report_failures(command: Callable[..., int], *, advises: bool = False) -> Ca
     return run
 
 
-def choose_registry(found: Sequence[Found], options: Desk, name: str, version: str) -> Found:
+def choose_registry(found: Sequence[Found], options: Context, name: str, version: str) -> Found:
     """The one that is meant.
 
     Raises:
@@ -56,7 +56,7 @@ def choose_registry(found: Sequence[Found], options: Desk, name: str, version: s
     return found[_number(f"{name} is in several registries, which need not mean the same server:", titles, options)]
 
 
-def choose_way(found: Found, options: Desk) -> Way:
+def choose_way(found: Found, options: Context) -> Way:
     """The way to run a server that is meant.
 
     Raises:
@@ -100,7 +100,7 @@ def _address(way: Way) -> str:
     return way.slots_at("address")[0].template or ""
 
 
-def _number(question: str, titles: Sequence[str], options: Desk) -> int:
+def _number(question: str, titles: Sequence[str], options: Context) -> int:
     """The place of the title that somebody chooses."""
     options.output.say(question)
     for number, title in enumerate(titles, 1):

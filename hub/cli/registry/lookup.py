@@ -14,7 +14,7 @@ from config.loading.variables import Unresolved, Variables
 from config.references import fill_references, references_in
 from config.registry.server_json import Listed
 from config.settings import in_order
-from hub.cli.desk import UsageError
+from hub.cli.context import UsageError
 from hub.cli.registry.client import Registry, RegistryFailed, run_all
 from hub.cli.render.screen import Screen
 from upstreams.references import Unresolvable, read_references

@@ -10,7 +10,7 @@ from msgspec import Struct, to_builtins
 
 from config.errors import ConfigError
 from config.registry.server_json import Listed, RegistrySource, is_older, one_line, source_of
-from hub.cli.desk import Desk, Output, UsageError
+from hub.cli.context import Context, Output, UsageError
 from hub.cli.registry.choosing import report_failures
 from hub.cli.registry.client import Client, RegistryFailed, run_all
 from hub.cli.registry.lookup import Known
@@ -39,7 +39,7 @@ class UpdateState(Struct, frozen=True, kw_only=True):
 
 
 @report_failures
-def list_outdated(options: Desk) -> int:
+def list_outdated(options: Context) -> int:
     """Show them; a registry that does not answer is said, and the exit code then."""
     output = options.output
     known = Known(options.loaded)

@@ -6,7 +6,7 @@ from typing import Any
 
 from config.registry.server_json import Listed, one_line
 from config.registry.ways import kinds_of
-from hub.cli.desk import Desk, Output, UsageError
+from hub.cli.context import Context, Output, UsageError
 from hub.cli.registry.choosing import report_failures
 from hub.cli.registry.client import Registry, RegistryFailed, run_all
 from hub.cli.registry.lookup import Known
@@ -14,7 +14,7 @@ from hub.cli.render.blocks import Table
 
 
 @report_failures
-def search(options: Desk) -> int:
+def search(options: Context) -> int:
     """Show the servers whose names hold the words. Registries look for one text; it is the longest word."""
     output = options.output
     words = [word.lower() for text in options.words_of_search for word in text.split()]

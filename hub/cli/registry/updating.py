@@ -17,7 +17,7 @@ from config.registry.slots import Asked, Piece, all_asked
 from config.registry.ways import ENGINES, Way, ways_of
 from config.secrets.store import SecretStore
 from hub.cli.configuration.editing import make_change
-from hub.cli.desk import EX_FAILED, Desk
+from hub.cli.context import EX_FAILED, Context
 from hub.cli.hosts.changes import configuration_diff
 from hub.cli.registry.adding import is_agreed, refuse_deleted, settings_of
 from hub.cli.registry.asking import absolute, answers
@@ -34,7 +34,7 @@ _VERSION = re.compile(r"(?<=.)(?:@|==).*|:[^/]*$")
 
 
 @report_failures
-def update(options: Desk) -> int:
+def update(options: Context) -> int:
     """Update one server. Raises: NotAdded, RegistryFailed, UsageError, EditError."""
     output = options.output
     known = Known(options.loaded)
@@ -82,7 +82,7 @@ def _ask(registry: Registry, source: RegistrySource, screen: Screen) -> tuple[Fo
 
 
 def _new_values(
-    options: Desk, settings: Mapping[str, Any], found: Found, old: Listed | None, new: NewSecrets
+    options: Context, settings: Mapping[str, Any], found: Found, old: Listed | None, new: NewSecrets
 ) -> dict[str, Any]:
     """The new values of those settings that change."""
     server, kind = found.listed.server, _kind(settings)
@@ -221,7 +221,7 @@ def _say_table(kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -
             yield f"{kind} {name}: another value"
 
 
-def _write(options: Desk, changes: Mapping[str, Any], new: NewSecrets, *, disabled: bool) -> int:
+def _write(options: Context, changes: Mapping[str, Any], new: NewSecrets, *, disabled: bool) -> int:
     output = options.output
 
     def assign(draft: Draft) -> tuple[str, str]:

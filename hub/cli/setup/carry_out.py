@@ -26,7 +26,7 @@ from config.hub_paths import backup_dir, state_dir
 from config.loading.assemble import load_all
 from config.settings import HubConfig, UpstreamConfig
 from hub.cli.configuration.environment import capture_unasked
-from hub.cli.desk import EX_FAILED, Desk, Output, client, now, own_command
+from hub.cli.context import EX_FAILED, Context, Output, client, now, own_command
 from hub.cli.hosts.changes import as_object, originals_of, remember_originals
 from hub.cli.hosts.disable_originals import remember_hosts, write_each
 from hub.cli.secret_commands import say_kept
@@ -92,7 +92,7 @@ def upstreams_in(imported: Sequence[Write], machine: Machine) -> dict[str, Upstr
     return found
 
 
-def plan_installs(places: Sequence[Place], options: Desk) -> list[Plan]:
+def plan_installs(places: Sequence[Place], options: Context) -> list[Plan]:
     """Our entry in each file; one that cannot be read is a refusal."""
     machine, records = options.machine, options.records
     hubd, variables = own_command(), variables_to_carry(machine.environ, machine.home)
@@ -118,7 +118,7 @@ LIMIT_S = 60.0
 class CarryOut:
     """One plan being carried out, in a `with` block. Whatever ends it before hosts' files are changed is undone."""
 
-    def __init__(self, plan: SetupPlan, options: Desk) -> None:
+    def __init__(self, plan: SetupPlan, options: Context) -> None:
         self._plan = plan
         self._options = options
         self._output: Output = options.output

@@ -17,7 +17,7 @@ from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import config_file
 from config.loading.gather import OWN_VARIABLES
 from config.secrets.store import SecretStore
-from hub.cli.desk import EX_FAILED, EX_INTERRUPTED, Desk, Output, UsageError
+from hub.cli.context import EX_FAILED, EX_INTERRUPTED, Context, Output, UsageError
 from hub.cli.hosts.choices import say_elsewhere, say_shared, settle_near_duplicates
 from hub.cli.hosts.disable_originals import tools_by_server
 from hub.cli.hosts.entries import say_permissions
@@ -64,7 +64,7 @@ def add_commands(commands: Any) -> None:
     )
 
 
-def _setup(options: Desk) -> int:
+def _setup(options: Context) -> int:
     journey: _Journey | None = None
     try:
         with as_ctrl_c():
@@ -83,7 +83,7 @@ def _setup(options: Desk) -> int:
 class _Journey:
     """One run of the command."""
 
-    def __init__(self, options: Desk) -> None:
+    def __init__(self, options: Context) -> None:
         self._options = options
         self._output: Output = options.output
         self._machine = options.machine
@@ -219,7 +219,7 @@ class _Journey:
         config = structs.replace(self._config, upstreams=upstreams)
         taken = {server.identity: name for name, server in result.all}
         say_permissions(survey.places, config, {**self._known, **taken}, self._machine, self._output)
-        say_elsewhere(Desk(hosts=self._options.hosts, project=None), self._machine, self._known, self._output)
+        say_elsewhere(Context(hosts=self._options.hosts, project=None), self._machine, self._known, self._output)
 
     # --- doing
 

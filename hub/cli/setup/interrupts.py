@@ -15,7 +15,7 @@ from typing import Final
 from config.errors import EditError
 from config.files import read_file, remove_file, replace_file
 from config.hub_paths import backup_dir
-from hub.cli.desk import now
+from hub.cli.context import now
 
 HELD: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -27,7 +27,7 @@ from typing import Final
 from config.hosts.host_servers import Server
 from config.hosts.import_choice import block
 from config.own_program import daemon_command
-from hub.cli.desk import Output, UsageError
+from hub.cli.context import Output, UsageError
 from hub.cli.render.blocks import Block
 from hub.cli.server_watch import ServerOutcome, watch
 from hub.cli.setup.interrupts import hold_back

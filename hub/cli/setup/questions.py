@@ -11,19 +11,19 @@ from config.hosts.import_choice import Import
 from config.hosts.secret_literals import NewSecrets
 from config.secrets.store import SecretStore
 from hub.cli.configuration.shell_variables import ask_what_to_keep, keep_in, only_here, unkept, why_not_kept
-from hub.cli.desk import Desk, Output, UsageError, ask
+from hub.cli.context import Context, Output, UsageError, ask
 from hub.cli.render.blocks import Block
 from hub.cli.setup import screens
 from hub.cli.setup.survey import ServerVerdict, leave
 
 
-def may_ask(options: Desk) -> bool:
+def may_ask(options: Context) -> bool:
     """True if somebody is to be asked."""
     return not options.yes and not options.dry_run and options.output.is_attended()
 
 
 def keep_variables(
-    options: Desk, result: Import, found: list[ServerVerdict], own: Collection[str]
+    options: Context, result: Import, found: list[ServerVerdict], own: Collection[str]
 ) -> tuple[list[ServerVerdict], NewSecrets | None]:
     """Ask which variables that only this shell has are kept; servers that lack one then are left with their hosts. The
     verdicts, and what is to be kept. `own`: variables that `hubd.env` sets.

@@ -11,7 +11,7 @@ from msgspec import structs
 from config.files import read_file
 from hub.cli import service_manager
 from hub.cli.background import start_hub
-from hub.cli.desk import Desk, Output, UsageError, ask_hub, client, now, own_command
+from hub.cli.context import Context, Output, UsageError, ask_hub, client, now, own_command
 from hub.cli.service_manager import Service, ServiceError
 from hub.cli.setup.interrupts import Undo, hold_back
 from hub.control.answers import Status
@@ -28,7 +28,7 @@ def status() -> Status | None:
     return None
 
 
-def way_to_start(options: Desk) -> Way:
+def way_to_start(options: Context) -> Way:
     """The way in which the hub is started: as a service of systemd where it can be installed, unless that is not
     wanted; `running`: it need not be started."""
     if status() is not None:
@@ -36,7 +36,7 @@ def way_to_start(options: Desk) -> Way:
     return "background" if service(options) is None else "service"
 
 
-def service(options: Desk) -> Service | None:
+def service(options: Context) -> Service | None:
     """The service of this user; None: there is no service manager, or it is not wanted."""
     if options.no_service:
         return None
@@ -47,7 +47,7 @@ def service(options: Desk) -> Service | None:
     return None if service_manager.refusal(found) else found
 
 
-def start(way: Way, options: Desk, undo: Undo) -> None:
+def start(way: Way, options: Context, undo: Undo) -> None:
     """Start the hub, or have the one that runs take up its files.
 
     Raises:
@@ -69,7 +69,7 @@ def reload() -> None:
         raise UsageError(f"the running hub refuses its new configuration: {problem}")
 
 
-def _start_service(options: Desk, undo: Undo) -> None:
+def _start_service(options: Context, undo: Undo) -> None:
     found = service(options)
     assert found is not None
     try:

@@ -22,7 +22,7 @@ from config.loading.assemble import load_all
 from config.secrets.store import SecretStore
 from hub.cli.background import start_hub
 from hub.cli.configuration.saving import reload_hub, save, say_problems
-from hub.cli.desk import EX_FAILED, Desk, Output, UsageError, agreed, client, now
+from hub.cli.context import EX_FAILED, Context, Output, UsageError, agreed, client, now
 from hub.cli.hosts.served_servers import hosts_that_start
 from hub.cli.keyboard import read_line
 from hub.cli.parser import add
@@ -97,7 +97,7 @@ def add_commands(commands: Any) -> None:
 # --- auth -------------------------------------------------------------------------------------------------------------
 
 
-def _auth(options: Desk) -> int:
+def _auth(options: Context) -> int:
     _refuse_contradictions(options)
 
     start_hub()
@@ -117,7 +117,7 @@ def _auth(options: Desk) -> int:
     return sign_in(wishes, options.output)
 
 
-def _refuse_contradictions(options: Desk) -> None:
+def _refuse_contradictions(options: Context) -> None:
     """Raises: UsageError: the options do not belong together."""
     names = ("no_browser", "no_wait", "timeout", "reset", "scope", "yes")
     of_a_sign_in = [f"--{name.replace('_', '-')}" for name in names if getattr(options, name)]
@@ -180,7 +180,7 @@ def offer_sign_in(found: Collection[ServerOutcome], output: Output) -> int | Non
     return sign_in(Wishes(name=name, why_not=why_no_browser()), output)
 
 
-def _finish(options: Desk) -> int:
+def _finish(options: Context) -> int:
     line = "" if sys.stdin is None else read_line(sys.stdin, MAX_ADDRESS_CHARS).strip()
     if not line:
         raise UsageError("standard input has no line with the address of the page that did not load")
@@ -228,7 +228,7 @@ def _with_server(name: str, said: str, output: Output) -> int:
 # --- what there is, and logout ----------------------------------------------------------------------------------------
 
 
-def _status(options: Desk) -> int:
+def _status(options: Context) -> int:
     with client() as hub:
         accounts = hub.request(SIGN_IN_STATUS, name=options.name).accounts
     options.output.set(accounts=[asdict(each) for each in accounts])
@@ -236,7 +236,7 @@ def _status(options: Desk) -> int:
     return EX_OK
 
 
-def _logout(options: Desk) -> int:
+def _logout(options: Context) -> int:
     if options.all == bool(options.name):
         raise UsageError("say of which server, or --all", options.parser.format_usage())
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from hub.cli.desk import Output, agreed, client
+from hub.cli.context import Output, agreed, client
 from hub.cli.keyboard import single_characters
 from hub.cli.render.words import duration
 from hub.cli.sign_in.browser import open_browser, why_elsewhere

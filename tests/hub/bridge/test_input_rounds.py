@@ -49,13 +49,13 @@ class Person(FakeHost):
     def __init__(self, nursery, on, *, version=L4, capabilities=EVERYTHING):
         super().__init__(version=version, capabilities=capabilities)
         self.on = on
-        self.host = self.Desk(self)
+        self.host = self.Context(self)
         self.nursery = nursery
         self.asking = HostQuestions(900.0)
         self.asked = []
         self.withdrawn = []
 
-    class Desk:
+    class Context:
         """Its end of the wire."""
 
         def __init__(self, person):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.cli.desk import UsageError
+from hub.cli.context import UsageError
 from hub.cli.parser import Commands, Parser, make_parser
 from tests.support import echo_daemon, processes
 from tests.support.commands import run_hubd

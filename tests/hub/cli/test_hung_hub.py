@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from hub.cli.background import force_stop
-from hub.cli.desk import Output, UsageError
+from hub.cli.context import Output, UsageError
 from hub.control.errors import HubNotRunning
 from hub.net.acceptor import bind_unix, take_lock
 from tests.support.attached import ASK, DEMO, children, ended, hubd, ready, upstream

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.cli.desk import Output
+from hub.cli.context import Output
 from hub.cli.server_watch import ServerOutcome, outcome, say_outcomes, watch
 from hub.control.answers import Status, UpstreamRow
 from tests.support.commands import run_hubd

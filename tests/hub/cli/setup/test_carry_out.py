@@ -9,7 +9,7 @@ import pytest
 
 from config.errors import EditError
 from config.files import replace_file
-from hub.cli.desk import Output
+from hub.cli.context import Output
 from hub.cli.service_manager import ServiceError
 from hub.cli.setup.carry_out import CarryOut, SetupPlan
 from hub.cli.setup.interrupts import Undo

@@ -11,7 +11,7 @@ from config.hosts.import_writing import Write
 from config.hosts.install import plan_entries
 from config.hosts.originals import remove_from_host
 from config.hosts.remove_served import HostRemovals
-from hub.cli.desk import Output
+from hub.cli.context import Output
 from hub.cli.render.screen import Screen
 from hub.cli.setup import questions, screens
 from hub.cli.setup.carry_out import SetupPlan

@@ -1,4 +1,4 @@
-"""The desk of a command, and what lies on it: its options, its output, the questions it asks, the hub, what it read."""
+"""The context of a command: its options, its output, the questions it asks, the hub, what it read."""
 
 import argparse
 import json
@@ -36,7 +36,7 @@ CLOSE: Final = 0.7
 MAX_ASKED: Final = 3
 """The times that a question is asked whose answer is neither yes nor no."""
 
-Command = Callable[["Desk"], int]
+Command = Callable[["Context"], int]
 """A command: takes its options, returns the exit code."""
 
 
@@ -143,7 +143,7 @@ class Output:
         return not self.json and sys.stdin is not None and sys.stdin.isatty()
 
 
-class Desk(argparse.Namespace):
+class Context(argparse.Namespace):
     """The options of one command, and what it works with; each is read once, when it is first asked for."""
 
     output: Output
@@ -181,9 +181,9 @@ class Desk(argparse.Namespace):
 
         return Originals(originals_path())
 
-    def replace(self, **changes: Any) -> "Desk":
-        """The same desk with some options changed; the configuration, which these may bear on, is read anew."""
-        return Desk(**{name: value for name, value in {**vars(self), **changes}.items() if name != "loaded"})
+    def replace(self, **changes: Any) -> "Context":
+        """The same context with some options changed; the configuration, which these may bear on, is read anew."""
+        return Context(**{name: value for name, value in {**vars(self), **changes}.items() if name != "loaded"})
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
