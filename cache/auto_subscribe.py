@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import trio
 
 from cache.interfaces import ReadablePooledSession, ReadableUpstream
-from hub.link.interface import Program
+from hub.link.call_interface import Program
 from hub.wire.jsonrpc import peek_object
 
 MAX_OBSERVED: Final = 256

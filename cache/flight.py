@@ -17,8 +17,8 @@ from msgspec import Raw
 
 from cache.entry import CacheKey
 from cache.interfaces import ReadablePooledSession, ReadableUpstream, ReadTicket
+from hub.link.call_interface import Caller, Exchange, Operation
 from hub.link.hub_errors import UpstreamUnavailable
-from hub.link.interface import Caller, Exchange, Operation
 from hub.link.peer import UPSTREAM_CANCEL_S, last_words
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import INVALID_PARAMS
@@ -46,7 +46,7 @@ class Waiter:
 
 @dataclass(eq=False, repr=False)
 class Flight:
-    """A read under way. Satisfies `hub.link.interface.Exchange` towards the upstream."""
+    """A read under way. Satisfies `hub.link.call_interface.Exchange` towards the upstream."""
 
     upstream: ReadableUpstream
     key: CacheKey

@@ -14,7 +14,7 @@ from msgspec import Struct
 from cache.entry import Entry
 from cache.statistics import StoreStatistics
 from config.settings import UpstreamConfig
-from hub.link.interface import Caller, Exchange, Operation, Program, Tenant
+from hub.link.call_interface import Caller, Exchange, Operation, Program, Tenant
 from hub.wire.jsonrpc import Reply
 from hub.wire.mcp import Era, Snapshot
 
@@ -67,7 +67,7 @@ class ReadableUpstream(Protocol):
         """The open session that serves `caller` now; None: not known. Raises nothing."""
 
     async def call(self, operation: Operation, exchange: Exchange) -> Reply:
-        """As `hub.link.interface` says.
+        """As `hub.link.call_interface` says.
 
         Raises:
             HubError: there is no answer.

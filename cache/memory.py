@@ -15,7 +15,7 @@ from cachetools import LRUCache
 from msgspec import structs
 
 from cache.entry import CacheKey, Entry
-from hub.link.interface import Tenant
+from hub.link.call_interface import Tenant
 from hub.wire.uri_parents import MAX_DEPTH, level_count, normalize, parents
 
 OVERHEAD: Final = 1_200

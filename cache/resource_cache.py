@@ -25,8 +25,8 @@ from cache.interfaces import ReadablePooledSession, ReadableUpstream, SharedStor
 from cache.memory import CachedEntry, is_trackable
 from config.diff import source_of
 from config.settings import CacheConfig, UpstreamConfig
+from hub.link.call_interface import Caller, Exchange, Operation, Tenant
 from hub.link.hub_errors import DeadlineExceeded, UpstreamLoop, UpstreamLost, UpstreamUnavailable
-from hub.link.interface import Caller, Exchange, Operation, Tenant
 from hub.linux.clocks import current_time
 from hub.wire.jsonrpc import Reply, peek_str
 from hub.wire.mcp import Era

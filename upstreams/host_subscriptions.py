@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 import trio
 
 from hub.link.backoff import ExponentialBackoff
+from hub.link.call_interface import Caller, Exchange
 from hub.link.hub_errors import HubError, UpstreamUnavailable
-from hub.link.interface import Caller, Exchange
 from hub.link.sync_primitives import DirtyFlag
 from hub.wire.jsonrpc import Failure
 from upstreams.sessions.calls import SessionSelector

@@ -6,7 +6,7 @@ more than once, and when nothing was lost; never too late.
 
 from typing import Protocol
 
-from hub.link.interface import Tenant
+from hub.link.call_interface import Tenant
 
 
 class InvalidationListener(Protocol):

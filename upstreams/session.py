@@ -12,8 +12,8 @@ from typing import Final, Protocol
 from msgspec import Raw, Struct
 
 from config.settings import UpstreamConfig
+from hub.link.call_interface import OWNER, Caller, Exchange, Operation, Program
 from hub.link.hub_errors import UpstreamProtocolError
-from hub.link.interface import OWNER, Caller, Exchange, Operation, Program
 from hub.wire.declarations import PASSIVE, ServerFacts, capabilities_for_upstream, detach_all
 from hub.wire.jsonrpc import EMPTY, Failure, Notification, Reply, detach, peek_object, peek_str, raw
 from hub.wire.mcp import ELICITED, LIST_CHANGED, PROGRESS_TOKEN, UPDATED, Era, Kind

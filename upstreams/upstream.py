@@ -23,9 +23,9 @@ from msgspec import Struct, structs
 
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
+from hub.link.call_interface import Caller, Exchange, Operation, Tenant
 from hub.link.finished_elicitations import FinishedElicitations
 from hub.link.hub_errors import HubError, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable
-from hub.link.interface import Caller, Exchange, Operation, Tenant
 from hub.link.sync_primitives import DirtyFlag
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import Era, Kind, Snapshot, era_of

@@ -17,8 +17,8 @@ from hub.bridge.parking.parking import PARK, ParkedCalls
 from hub.bridge.request_state import BadState, RequestState, RequestStates, input_required
 from hub.bridge.tasks.task_bridge import ABSORBED, Tasks
 from hub.bridge.url_elicitation import AGAIN, FindGuide, PageVisits, UrlElicitations, round_of
+from hub.link.call_interface import HostEnd, Interim
 from hub.link.hub_errors import UpstreamUnauthorized
-from hub.link.interface import HostEnd, Interim
 from hub.wire import mcp
 from hub.wire.declarations import can_be_asked
 from hub.wire.jsonrpc import Failure, Reply, Result, encode, open_object, peek_array, peek_object, peek_str, raw

@@ -15,8 +15,8 @@ from msgspec import Raw, Struct, field, structs
 
 from config.settings import UpstreamConfig
 from hub.bridge.request_state import Binding, bind
+from hub.link.call_interface import Caller, Exchange, HostEnd, Operation, Upstream
 from hub.link.hub_errors import HubError, UpstreamProtocolError
-from hub.link.interface import Caller, Exchange, HostEnd, Operation, Upstream
 from hub.link.sync_primitives import Promise
 from hub.wire import jsonrpc
 from hub.wire.cheap_looks import excerpt

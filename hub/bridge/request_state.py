@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
-from hub.link.interface import Interim
+from hub.link.call_interface import Interim
 from hub.link.sealing import InvalidSeal, Sealer
 from hub.linux.clocks import BootClock
 from hub.wire import jsonrpc

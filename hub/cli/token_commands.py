@@ -21,7 +21,7 @@ from hub.cli.render.blocks import Table
 from hub.control.errors import HubNotRunning
 from hub.control.methods import READ_TOKENS
 from hub.downstream.access.host_tokens import HostTokens, KeptToken, check_token, read_or_make_token
-from hub.link.interface import OWNER
+from hub.link.call_interface import OWNER
 
 _SECONDS: Final = {"m": 60, "h": 3600, "d": 86400}
 MAX_SECONDS: Final = 3650 * 86400

@@ -34,8 +34,8 @@ from hub.daemon.reload import Reloader
 from hub.daemon.sign_in_requests import SignInRequests
 from hub.downstream.request_pipeline import serve
 from hub.downstream.running_requests import StatelessHost
+from hub.link.call_interface import OWNER, Caller, Identity
 from hub.link.hub_errors import UpstreamUnavailable
-from hub.link.interface import OWNER, Caller, Identity
 from hub.link.tool_usage import RECENT_DAYS, RecentUse, ToolUsage
 from hub.routing.host_exchange import HostExchange
 from hub.routing.live_catalog import LiveCatalog

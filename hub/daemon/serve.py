@@ -37,8 +37,8 @@ from hub.daemon.options import FixedReferences, ServeOptions, check, configurati
 from hub.daemon.reload import Reloader
 from hub.daemon.sign_in_parts import SignInParts
 from hub.downstream.lines.connection import LineHost
+from hub.link.call_interface import OWNER, Identity
 from hub.link.fault_isolation import keep_going
-from hub.link.interface import OWNER, Identity
 from hub.link.sealing import Sealer
 from hub.linux.clocks import AwakeClock, boot_clock
 from hub.linux.limits import harden, raise_fd_limit

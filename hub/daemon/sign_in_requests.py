@@ -19,8 +19,8 @@ from hub.control import sign_ins
 from hub.control.answers import SignInFacts
 from hub.control.server import asker
 from hub.daemon.sign_in_parts import SignInParts
+from hub.link.call_interface import OWNER
 from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnavailable
-from hub.link.interface import OWNER
 from hub.linux.processes import Process, find_process
 from upstreams.lifecycle import State
 

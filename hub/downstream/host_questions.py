@@ -20,7 +20,7 @@ from typing import Final
 import trio
 from msgspec import Raw, Struct, field
 
-from hub.link.interface import Caller
+from hub.link.call_interface import Caller
 from hub.link.rate_limits import TokenBucket
 from hub.link.sync_primitives import Promise
 from hub.routing.host_exchange import Send

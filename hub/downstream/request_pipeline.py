@@ -23,8 +23,8 @@ import trio
 
 from hub.downstream.hosts import Host
 from hub.downstream.running_requests import StatelessHost
+from hub.link.call_interface import Caller
 from hub.link.hub_errors import Draining, Overloaded
-from hub.link.interface import Caller
 from hub.link.rate_limits import ReadPace
 from hub.routing.host_exchange import AskableHost, HostExchange, Send
 from hub.routing.router import Router

@@ -15,7 +15,7 @@ from cache.memory import CachedEntry
 from cache.resource_cache import ResourceCache
 from hub.catalog.catalog import Catalog
 from hub.catalog.embedded_uris import localise
-from hub.link.interface import Caller
+from hub.link.call_interface import Caller
 from hub.wire.jsonrpc import Request, Result, encode, peek_object
 from hub.wire.mcp import HOP_KEYS, RESOURCES_READ, Era, era_of
 from hub.wire.results_for_hosts import UnknownResultType, result_for_host

@@ -12,8 +12,8 @@ from msgspec import Raw, Struct
 
 from hub.catalog.entries import Route
 from hub.catalog.view import View
+from hub.link.call_interface import Tenant
 from hub.link.hub_errors import HubError, failure_from
-from hub.link.interface import Tenant
 from hub.routing.host_exchange import HostExchange, HostSession, keep_untold
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire import jsonrpc, mcp

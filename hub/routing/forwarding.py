@@ -15,8 +15,8 @@ from hub.bridge.input_rounds import Crossing
 from hub.bridge.tasks.polled_tasks import Viewer
 from hub.catalog.embedded_uris import LARGE_BYTES, identity, localise, untag_arguments
 from hub.catalog.entries import Route
+from hub.link.call_interface import Exchange, Interim, Operation
 from hub.link.hub_errors import UpstreamProtocolError, failure_from
-from hub.link.interface import Exchange, Interim, Operation
 from hub.link.tool_usage import ToolUsage
 from hub.routing.host_exchange import HostExchange
 from hub.routing.live_catalog import LiveCatalog

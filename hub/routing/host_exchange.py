@@ -14,7 +14,7 @@ import trio
 from msgspec import Raw
 
 from hub.catalog.view import EVERYTHING, View
-from hub.link.interface import Caller
+from hub.link.call_interface import Caller
 from hub.link.rate_limits import TokenBucket
 from hub.wire import mcp
 from hub.wire.jsonrpc import Failure, Reply, encode_notification, peek_str, raw
@@ -72,7 +72,7 @@ class AskableHost(Protocol):
 
 
 class HostExchange:
-    """One running request of one host. Satisfies `hub.link.interface.Exchange`.
+    """One running request of one host. Satisfies `hub.link.call_interface.Exchange`.
 
     `send` is the stream that answers this request, `host` whom to ask on it; None: a modern one, which is asked by
     results, or nobody. `view` is what the host is shown when its turn comes, `named` the profile that its endpoint

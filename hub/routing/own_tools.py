@@ -14,7 +14,7 @@ from hub.catalog.search.answers import Answer, definition, find, quote, unknown_
 from hub.catalog.search.index import FoundTool, SearchIndex
 from hub.catalog.search.meta_tools import CALL_TOOL, only_reads
 from hub.catalog.sign_in_tool import lists_unknown_text, no_need_text
-from hub.link.interface import Exchange, Interim, Operation
+from hub.link.call_interface import Exchange, Interim, Operation
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
 from hub.wire.mcp import HUB_TOOL, INVALID_PARAMS, RESULT_TYPE, Era, Kind, era_of
 from hub.wire.value_limits import TooManyItems, data_of, open_result

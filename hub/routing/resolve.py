@@ -14,7 +14,7 @@ from hub.catalog.catalog import Catalog
 from hub.catalog.entries import Route
 from hub.catalog.view import EVERYTHING, View
 from hub.link.bounded_dict import BoundedDict
-from hub.link.interface import Caller
+from hub.link.call_interface import Caller
 from hub.routing.host_exchange import HostExchange
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog

@@ -18,8 +18,8 @@ from hub.bridge.era_bridge import EraBridge
 from hub.catalog.list_result import SETTLING_TTL_MS
 from hub.catalog.search.meta_tools import CALL_READ_ONLY_TOOL, FIND_TOOLS, META_TOOLS, BadMetaCall, read_meta_call
 from hub.catalog.view import EVERYTHING, View
+from hub.link.call_interface import NOTHING, Caller, Tenant
 from hub.link.hub_errors import HubError, failure_from
-from hub.link.interface import NOTHING, Caller, Tenant
 from hub.link.tool_usage import ToolUsage
 from hub.routing import own_tools
 from hub.routing.cached_reads import find_cached, is_plain

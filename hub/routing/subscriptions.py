@@ -13,8 +13,8 @@ import trio
 from hub.bridge.tasks.messages import declares
 from hub.bridge.tasks.polled_tasks import TaskHandles
 from hub.catalog.view import View
+from hub.link.call_interface import NOTHING, Tenant
 from hub.link.hub_errors import Overloaded
-from hub.link.interface import NOTHING, Tenant
 from hub.routing.change_listeners import ACK_TIMEOUT_S, LegacySubscription, ListenStream, read_filter
 from hub.routing.host_exchange import HostExchange, HostSession
 from hub.routing.live_catalog import LiveCatalog

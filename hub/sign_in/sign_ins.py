@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from config.settings import ReplicaConfig, UpstreamConfig
 from hub.bridge.url_elicitation import SignInVisit
 from hub.control.sign_ins import SignInOutcome, SignInStep, SignInTrial
+from hub.link.call_interface import OWNER, Caller
 from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnavailable
-from hub.link.interface import OWNER, Caller
 from hub.net.http_server import Handler
 from hub.sign_in.authorization_response import BadResponse, Responses, read_pasted
 from hub.sign_in.authorization_url import WILDCARDS, authorization_url, host_of, new_secrets

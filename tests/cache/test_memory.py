@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from cache.entry import EVERYONE, CacheKey, Entry
 from cache.memory import FORM_OVERHEAD, OVERHEAD, MemoryStore, ResourceIndex, is_trackable, size_of
-from hub.link.interface import Identity, Tenant
+from hub.link.call_interface import Identity, Tenant
 from hub.wire.mcp import L4, MODERN
 
 DESK = Tenant(Identity("alice", "desk"), 7)

@@ -3,7 +3,7 @@
 import pytest
 
 from cache.entry import DropCause
-from hub.link.interface import Identity, Tenant
+from hub.link.call_interface import Identity, Tenant
 from tests.support.cache_upstream import Served, reads_of
 
 A = "note://a"

@@ -22,7 +22,7 @@ from hub.app import WALL
 from hub.downstream.access.access import Access, Credentials
 from hub.downstream.access.issuer_tokens import IssuerTokens
 from hub.downstream.access.named_tokens import NamedTokens
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.net.http_message import HttpRequest
 from tests.support.counting import calls_of
 from tests.support.issuer_world import BY_NAME, HUB, NOW, URL, World

@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.routing.host_exchange import MAX_UNTOLD
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream

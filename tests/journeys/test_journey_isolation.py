@@ -6,7 +6,7 @@ import trio
 import trio.testing
 from hypothesis import given, settings
 
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.wire.mcp import L1, L4, MODERN
 from tests.support.fakes import FakeUpstream
 from tests.support.house import ALICE, BOB, a_house, tasks_at_rest

@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from config.setting import Secret
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.wire.jsonrpc import Failure, raw
 from tests.support.house import ALICE
 from upstreams.journal.redact import MAX_ERROR_BYTES

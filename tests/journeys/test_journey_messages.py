@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from config.settings import Timeouts
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream

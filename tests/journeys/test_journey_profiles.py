@@ -12,7 +12,7 @@ from hub.catalog.view import profile_view
 from hub.downstream import request_pipeline as pipeline
 from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.lines import connection
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.wire.mcp import L4, SUBSCRIPTION_KEY
 from tests.journeys.pairs import Pair
 from tests.support.fakes import FakeUpstream

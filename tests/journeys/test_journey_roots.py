@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.wire.mcp import L4
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house

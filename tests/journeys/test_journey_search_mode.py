@@ -12,7 +12,7 @@ from config.settings import UpstreamConfig
 from config.tables.profiles import Profile, ToolOverride
 from hub.catalog.search.index import SearchIndex
 from hub.catalog.token_cost import tokens_of, tool_bytes
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.routing.own_tools import WORDS_PER_STEP, ToolSearch
 from hub.wire.jsonrpc import Request, raw
 from hub.wire.mcp import L4, MODERN

@@ -9,7 +9,7 @@ import trio.testing
 from hypothesis import given, settings
 
 from config.saved_state import Memory
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream
 from tests.support.house import ALICE, BOB, a_house

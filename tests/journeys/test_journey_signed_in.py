@@ -8,8 +8,8 @@ import pytest
 import trio
 import trio.testing
 
+from hub.link.call_interface import OWNER, Identity
 from hub.link.hub_errors import UpstreamUnauthorized
-from hub.link.interface import OWNER, Identity
 from hub.wire.mcp import L3, L4, MODERN
 from tests.journeys.test_journey_sign_in import COMPLETE, NOTES, URL_MODE, Guarded, text_of
 from tests.support.house import BOB, a_house

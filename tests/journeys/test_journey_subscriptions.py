@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from config.settings import CacheConfig
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.routing.change_listeners import ACK_TIMEOUT_S
 from hub.routing.subscriptions import MAX_LISTENS
 from hub.wire.jsonrpc import Failure

@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.wire.mcp import MODERN
 from tests.support.house import ALICE, BOB
 from upstreams.subscriptions.subscription import LINGER_S

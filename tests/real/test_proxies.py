@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from config.settings import UpstreamConfig
-from hub.link.interface import Operation
+from hub.link.call_interface import Operation
 from hub.wire.jsonrpc import Result, raw
 from tests.real.recorded import OFFICIAL
 from tests.support.http_fixture import TIMEOUTS, Ear, run

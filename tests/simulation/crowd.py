@@ -13,7 +13,7 @@ import trio.testing
 
 from config.settings import HubConfig, Timeouts, UpstreamConfig
 from hub.catalog.view import EVERYTHING, View, project_view
-from hub.link.interface import Identity, Tenant
+from hub.link.call_interface import Identity, Tenant
 from hub.routing.view_catalogs import ListChange
 from hub.wire.mcp import L4, MODERN, Era, Kind
 from tests.simulation.players import CAPABILITIES, Errand, Person

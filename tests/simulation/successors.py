@@ -22,7 +22,7 @@ from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.lines import connection
 from hub.downstream.lines.connection import LineHost as Attached
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.link.sealing import Sealer, Signer
 from hub.projects.workplaces import TrustedProjects
 from hub.shim.pump import AGAIN_S

@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.wire.mcp import L4, MODERN, Era
 from tests.simulation.players import CAPABILITIES, QUESTIONS, STEPS, Errand, Person, Player
 from tests.simulation.reading import Readers, Shelf

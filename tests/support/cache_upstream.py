@@ -6,8 +6,8 @@ import trio
 
 from cache.resource_cache import ResourceCache
 from config.settings import CacheConfig, UpstreamConfig
+from hub.link.call_interface import Caller, Exchange, Identity, Operation, Tenant
 from hub.link.hub_errors import UpstreamUnavailable
-from hub.link.interface import Caller, Exchange, Identity, Operation, Tenant
 from hub.wire.jsonrpc import EMPTY, Reply, Result, peek_str, raw
 from hub.wire.mcp import L4, MODERN, RESOURCES_READ, Era, Snapshot, era_of
 

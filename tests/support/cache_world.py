@@ -24,7 +24,7 @@ from cache.entry import DropCause
 from cache.interfaces import SharedStore
 from cache.resource_cache import ResourceCache
 from config.settings import CacheConfig, UpstreamConfig
-from hub.link.interface import Identity, Tenant
+from hub.link.call_interface import Identity, Tenant
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import HUB_STALE, L4, MODERN, Era
 from hub.wire.uri_parents import parents

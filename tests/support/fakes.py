@@ -21,9 +21,9 @@ import trio.testing
 
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
+from hub.link.call_interface import Caller, Identity, Tenant, new_conversation
 from hub.link.channel import ChannelClosed, Outbox
 from hub.link.hub_errors import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable, without_frames
-from hub.link.interface import Caller, Identity, Tenant, new_conversation
 from hub.link.line_channel import LineChannel, LineReader
 from hub.link.peer import BadPeer
 from hub.routing.host_exchange import HostExchange

@@ -24,7 +24,7 @@ from hub.downstream.http.endpoint import Endpoint
 from hub.fleet import gate
 from hub.fleet.membership import Membership, Registration
 from hub.fleet.ownership import PublishedFacts, runs_of
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.link.sealing import Keys, Sealer, Signer
 from hub.net.http_message import EarlyReply
 from hub.net.http_server import HttpRequest, HttpServer

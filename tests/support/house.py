@@ -28,7 +28,7 @@ from hub.daemon.api import DaemonApi
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.lines import connection
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.link.sealing import Sealer
 from hub.projects.workplaces import TrustedProjects
 from hub.wire.http.mcp_headers import encode_header

@@ -17,8 +17,8 @@ from hub.catalog.view import View, server_view
 from hub.downstream.hosts import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
+from hub.link.call_interface import Caller, Identity, Tenant
 from hub.link.hub_errors import HubError, failure_from
-from hub.link.interface import Caller, Identity, Tenant
 from hub.link.sealing import Signer
 from hub.net.http_message import EarlyReply
 from hub.net.http_server import HttpRequest

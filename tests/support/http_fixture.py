@@ -13,8 +13,8 @@ from config.saved_state import Memory
 from config.setting import Secret
 from config.settings import UpstreamConfig
 from hub.link.budget import Budget
+from hub.link.call_interface import Caller, Identity, Operation
 from hub.link.hub_errors import HubError, without_frames
-from hub.link.interface import Caller, Identity, Operation
 from hub.wire.jsonrpc import Failure, Reply, Result, raw
 from hub.wire.mcp import MODERN, Kind
 from hub.wire.questions.question import Question

@@ -17,8 +17,8 @@ import trio
 from config.setting import Secret
 from config.settings import UpstreamConfig
 from config.tables.oauth import OAuthConfig
+from hub.link.call_interface import OWNER
 from hub.link.hub_errors import HubError
-from hub.link.interface import OWNER
 from hub.link.sealing import Keys
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.oauth.accounts import Accounts

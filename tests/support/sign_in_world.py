@@ -19,7 +19,7 @@ from config.tables.oauth import OAuthConfig, UpstreamOAuth
 from hub.app import Hub
 from hub.daemon.http_routes import public_reply
 from hub.downstream.access.access import Access
-from hub.link.interface import OWNER, Caller, Identity
+from hub.link.call_interface import OWNER, Caller, Identity
 from hub.sign_in.authorization_url import Listening
 from hub.sign_in.connection_owner import ConnectionOwners
 from hub.sign_in.servers import Surroundings

@@ -22,7 +22,7 @@ from hub.control.client import ControlClient
 from hub.control.methods import SIGN_IN, SIGN_IN_FINISH, SIGN_IN_STATUS, SIGN_OUT, STATUS
 from hub.control.sign_ins import SignedOutAccount, SignInAccount, SignInOutcome, SignInStep
 from hub.daemon.sign_in_parts import oauth_seal
-from hub.link.interface import OWNER
+from hub.link.call_interface import OWNER
 from hub.link.sealing import load_keys
 from tests.support.attached import Post
 from tests.support.oauth.rig import walk, walk_to_the_end

@@ -8,8 +8,8 @@ import trio
 
 from config.saved_state import Memory
 from config.settings import Timeouts, UpstreamConfig
+from hub.link.call_interface import Operation
 from hub.link.hub_errors import HubError
-from hub.link.interface import Operation
 from hub.wire.jsonrpc import raw
 from tests.support.cycles import left_by
 from tests.support.fakes import FakeHost, FakeUpstream

@@ -8,8 +8,8 @@ import trio.testing
 
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
+from hub.link.call_interface import Operation
 from hub.link.hub_errors import UpstreamLoop
-from hub.link.interface import Operation
 from hub.wire.declarations import HUBS, THIS_HUB, read_chain
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, MODERN, Kind

@@ -6,7 +6,7 @@ import trio.testing
 
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
-from hub.link.interface import Operation
+from hub.link.call_interface import Operation
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, MODERN
 from tests.support.ears import Ears

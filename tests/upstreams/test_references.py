@@ -12,8 +12,8 @@ from config.references import Reference
 from config.saved_state import Memory
 from config.setting import Secret
 from config.settings import Restart, Timeouts, UpstreamConfig
+from hub.link.call_interface import Operation
 from hub.link.hub_errors import UpstreamUnavailable, UpstreamUnresolved
-from hub.link.interface import Operation
 from hub.wire.jsonrpc import raw
 from tests.support.fakes import FakeHost, FakeUpstream, make_supervisor, opener
 from upstreams.journal.redact import Mask

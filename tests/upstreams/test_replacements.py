@@ -9,7 +9,7 @@ from msgspec import structs
 from config.saved_state import Memory
 from config.setting import Secret
 from config.settings import UpstreamConfig
-from hub.link.interface import Operation
+from hub.link.call_interface import Operation
 from hub.wire.jsonrpc import Result, raw
 from tests.support.fakes import FakeHost, FakeUpstream, make_supervisor, opener
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hub.link.interface import Operation
+from hub.link.call_interface import Operation
 from hub.wire.declarations import ServerFacts
 from hub.wire.jsonrpc import encode_request, raw
 from hub.wire.mcp import L1, L4, MODERN, Era

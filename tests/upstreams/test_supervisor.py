@@ -6,8 +6,8 @@ from msgspec import structs
 
 from config.saved_state import Memory
 from config.settings import Restart, Timeouts, UpstreamConfig
+from hub.link.call_interface import Operation
 from hub.link.hub_errors import HubError, UpstreamDenied, UpstreamLost, UpstreamUnauthorized, UpstreamUnavailable
-from hub.link.interface import Operation
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L4, MODERN, Kind, ListEntry
 from tests.support.fakes import FakeHost, FakeSession, FakeUpstream, make_supervisor

@@ -12,8 +12,8 @@ import trio
 
 from config.settings import UpstreamConfig
 from config.tables.oauth import OAuthConfig
+from hub.link.call_interface import OWNER
 from hub.link.fault_isolation import run_isolated
-from hub.link.interface import OWNER
 from upstreams.oauth.credential import UpstreamCredential
 from upstreams.oauth.model import AccountRow, Grant, OAuthAccount, OAuthProblem, OAuthUnavailable, settings_of
 from upstreams.oauth.parts import Shared

@@ -21,7 +21,7 @@ import trio
 from msgspec import Raw
 
 from hub.link.bounded_dict import BoundedDict
-from hub.link.interface import Exchange, Identity, Operation, Program, Tenant
+from hub.link.call_interface import Exchange, Identity, Operation, Program, Tenant
 from hub.wire.jsonrpc import Reply, Result, peek_object, peek_str
 from hub.wire.mcp import MAY_ASK, RELATED_TASK_KEY, TASKS_CANCEL, TASKS_RESULT
 from hub.wire.request_meta import read_number

@@ -21,7 +21,7 @@ from typing import Any, Final
 import trio
 from msgspec import Raw, structs
 
-from hub.link.interface import NOTHING, Exchange, Program
+from hub.link.call_interface import NOTHING, Exchange, Program
 from hub.link.rate_limits import TokenBucket
 from hub.link.sync_primitives import Bell
 from hub.wire import mcp

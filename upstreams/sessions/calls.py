@@ -19,6 +19,7 @@ from msgspec import structs
 
 from config.diff import config_key
 from config.settings import UpstreamConfig
+from hub.link.call_interface import Caller, Exchange, Operation
 from hub.link.hub_errors import (
     Draining,
     HubError,
@@ -28,7 +29,6 @@ from hub.link.hub_errors import (
     UpstreamUnavailable,
     UpstreamVersionError,
 )
-from hub.link.interface import Caller, Exchange, Operation
 from hub.wire.declarations import can_be_asked
 from hub.wire.jsonrpc import Failure, Reply, Result, peek_str
 from hub.wire.mcp import L4, TOOLS_CALL, Era

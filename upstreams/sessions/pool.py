@@ -26,8 +26,8 @@ from config.diff import config_key
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.bounded_dict import BoundedDict
+from hub.link.call_interface import OWNER, Caller, Tenant
 from hub.link.hub_errors import Overloaded, UpstreamUnavailable
-from hub.link.interface import OWNER, Caller, Tenant
 from hub.wire.declarations import detach_all
 from hub.wire.mcp import LIST_ROOTS, Era
 from upstreams.sessions.pooled_session import PooledSession

@@ -16,8 +16,8 @@ from msgspec import Struct, structs
 
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
+from hub.link.call_interface import OWNER, Caller, Exchange, Tenant
 from hub.link.hub_errors import HubError, UpstreamDenied, UpstreamUnauthorized, UpstreamUnavailable
-from hub.link.interface import OWNER, Caller, Exchange, Tenant
 from upstreams.cold_start.npx_cache import BrokenNpxCache, forget_mending, mend
 from upstreams.cold_start.start_attempt import GUARD_S, Start
 from upstreams.cold_start.start_gate import StartGate

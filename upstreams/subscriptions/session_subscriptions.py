@@ -14,8 +14,8 @@ from typing import Final
 
 import trio
 
+from hub.link.call_interface import Program
 from hub.link.hub_errors import HubError, UpstreamLost, without_frames
-from hub.link.interface import Program
 from hub.link.sync_primitives import DirtyFlag
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import INVALID_PARAMS

@@ -19,8 +19,8 @@ from typing import Final, Protocol
 import trio
 
 from hub.link.bounded_dict import BoundedDict
+from hub.link.call_interface import Exchange, Program
 from hub.link.hub_errors import HubError
-from hub.link.interface import Exchange, Program
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import INVALID_PARAMS, Kind
 from hub.wire.uri_parents import parents

@@ -13,8 +13,8 @@ import trio
 from msgspec import Raw
 
 from hub.link import hub_errors
+from hub.link.call_interface import Exchange, Operation, Program
 from hub.link.channel import Channel, ChannelClosed, Outbox, OutboxFull
-from hub.link.interface import Exchange, Operation, Program
 from hub.link.peer import BadPeer, Peer
 from hub.wire import mcp
 from hub.wire.declarations import ServerFacts

@@ -10,7 +10,7 @@ from typing import Final
 import trio
 from msgspec import Raw
 
-from hub.link.interface import Exchange, Operation
+from hub.link.call_interface import Exchange, Operation
 from hub.wire.declarations import ServerFacts
 from hub.wire.mcp import TASKS_RESULT, Era
 from upstreams.questions.attribution import Running, TaskTokens

@@ -14,7 +14,7 @@ from hub.bridge.parking.phases import ParkedState
 from hub.bridge.request_state import Binding
 from hub.link.bounded_dict import BoundedDict
 from hub.link.budget import Account
-from hub.link.interface import Caller, Exchange, Tenant
+from hub.link.call_interface import Caller, Exchange, Tenant
 from hub.link.peer import UPSTREAM_CANCEL_S, last_words
 from hub.wire.jsonrpc import Reply, Request, detach
 from hub.wire.mcp import LIST_ROOTS, MAX_DECLARED_BYTES
@@ -33,7 +33,7 @@ MAX_ROOTS: Final = 256
 
 
 class ParkedCall:
-    """A running call. Satisfies `hub.link.interface.Exchange`. `ask` and `abandon` are those of `ParkedCalls`."""
+    """A running call. Satisfies `hub.link.call_interface.Exchange`. `ask` and `abandon` are those of `ParkedCalls`."""
 
     def __init__(
         self,

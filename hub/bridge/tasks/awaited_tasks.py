@@ -23,8 +23,8 @@ from hub.bridge.input_rounds import MAX_ROUNDS, ask_all, capabilities_offered, j
 from hub.bridge.tasks import messages
 from hub.bridge.tasks.client import TaskCancelled, TaskClient, TaskGone, is_unknown
 from hub.bridge.tasks.messages import NEEDS_INPUT, TERMINAL, Task, nonsense
+from hub.link.call_interface import Caller, Exchange, Interim
 from hub.link.hub_errors import DeadlineExceeded, HubError, without_frames
-from hub.link.interface import Caller, Exchange, Interim
 from hub.wire.jsonrpc import Failure, Reply, Result, raw
 from hub.wire.mcp import METHOD_NOT_FOUND, TASKS_UPDATE, Era
 from hub.wire.questions.question import Question

@@ -18,8 +18,8 @@ from msgspec import Raw, Struct
 
 from hub.bridge.input_rounds import MAX_OPEN, PendingQuestion, input_request
 from hub.bridge.tasks.messages import Task, read_task
+from hub.link.call_interface import Caller, Exchange, Operation, Upstream
 from hub.link.hub_errors import HubError
-from hub.link.interface import Caller, Exchange, Operation, Upstream
 from hub.wire import mcp
 from hub.wire.jsonrpc import Failure, Reply, peek_object, raw
 from hub.wire.mcp import Era, era_of

@@ -19,9 +19,9 @@ from hub.bridge.tasks import messages
 from hub.bridge.tasks.client import SilentExchange, TaskClient, TaskQuestions, is_unknown
 from hub.bridge.tasks.messages import TERMINAL, Task, TaskTicket
 from hub.catalog.view import View
+from hub.link.call_interface import Caller, Interim, Upstream
 from hub.link.fault_isolation import run_isolated
 from hub.link.hub_errors import HubError
-from hub.link.interface import Caller, Interim, Upstream
 from hub.link.sealing import InvalidSeal, Sealer
 from hub.wire import mcp
 from hub.wire.declarations import TASKS_NEEDED

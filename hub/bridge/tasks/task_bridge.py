@@ -24,8 +24,8 @@ from hub.bridge.tasks.client import SilentExchange, TaskClient
 from hub.bridge.tasks.messages import augments_calls, declares, requires_task, task_in
 from hub.bridge.tasks.polled_tasks import TaskHandles
 from hub.catalog.view import View
+from hub.link.call_interface import Interim, Upstream
 from hub.link.hub_errors import Executed, HubError, UpstreamUnauthorized, with_evidence
-from hub.link.interface import Interim, Upstream
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Reply, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import L4, MODERN, TASKS_CANCEL, TOOLS_CALL, Era, Kind, Snapshot, era_of

@@ -22,7 +22,7 @@ from config.settings import HubConfig
 from hub.cli.checks.evidence import GUI_PATH, UNREADABLE, Examined, Finding, HostFile, InstallHub, join_few
 from hub.downstream.access.host_tokens import TOKENS, hash_of
 from hub.downstream.access.hub_urls import resource_of, shows_token, ways_in
-from hub.link.interface import OWNER
+from hub.link.call_interface import OWNER
 
 _SHOWN = re.compile(r"(?i:bearer) ([A-Za-z0-9._~+/-]+=*)")
 

@@ -28,7 +28,7 @@ from hub.downstream.access.hub_urls import resource_of
 from hub.downstream.access.named_tokens import Named, NamedTokens
 from hub.downstream.access.resource_metadata import MCP_PATH, ResourceMetadata
 from hub.downstream.access.trusted_issuer import CannotAsk, Issuer
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.wire.printable import printable
 from upstreams.fetch.fetcher import Fetcher
 

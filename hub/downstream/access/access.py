@@ -25,7 +25,7 @@ from hub.downstream.access.host_tokens import PREFIX
 from hub.downstream.access.hub_urls import LOOPBACK_NAMES, with_port
 from hub.downstream.access.named_tokens import NamedTokens
 from hub.downstream.access.resource_metadata import MCP_PATH
-from hub.link.interface import OWNER, Identity
+from hub.link.call_interface import OWNER, Identity
 from hub.net.http_message import EarlyReply, HttpRequest, Undecided
 
 if TYPE_CHECKING:

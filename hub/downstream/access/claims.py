@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from config.tables.access import AccessIssuer
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from upstreams.fetch.model import read_json_object
 
 MAX_CHARS: Final = 16 << 10

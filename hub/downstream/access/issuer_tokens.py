@@ -25,9 +25,9 @@ from hub.downstream.access.claims import Jwt, Unfit, Unsigned, Verdict, lacking,
 from hub.downstream.access.refusals import NOT_NOW, missing_scopes, sign_in
 from hub.downstream.access.resource_metadata import ResourceMetadata
 from hub.downstream.access.trusted_issuer import CannotAsk, Issuer
+from hub.link.call_interface import Identity
 from hub.link.credential_lease import Lease
 from hub.link.fault_isolation import keep_going
-from hub.link.interface import Identity
 from hub.link.rate_limits import TokenBucket
 from hub.link.sync_primitives import Promise
 from hub.net.http_message import EarlyReply, HttpRequest, Undecided

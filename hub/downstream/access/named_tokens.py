@@ -18,8 +18,8 @@ from config.loading.check_http_access import day
 from config.secrets.state_file import StateUnreadable
 from config.tables.access import AccessToken
 from hub.downstream.access.host_tokens import PREFIX, TOKENS, KeptToken, hash_of
+from hub.link.call_interface import OWNER, Identity
 from hub.link.credential_lease import Lease
-from hub.link.interface import OWNER, Identity
 
 log = logging.getLogger("hubd")
 Signature = tuple[int, int, int] | None

@@ -26,7 +26,7 @@ from config.saved_state import Memory
 from hub.catalog.view import View
 from hub.downstream.http.running_time import Odometer
 from hub.link.autosave import SaveBarrier, autosave
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.link.sealing import InvalidSeal, Signer
 from hub.wire.jsonrpc import peek_object, peek_str
 from hub.wire.mcp import LEGACY_VERSIONS

@@ -37,9 +37,9 @@ from hub.downstream.http.request import (
 from hub.downstream.http.session import HttpSession, HttpSessions
 from hub.downstream.request_pipeline import answer, read_batch, refusal_of, run_batch, wants_answer
 from hub.downstream.running_requests import StatelessHost
+from hub.link.call_interface import Caller, Identity
 from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import Overloaded
-from hub.link.interface import Caller, Identity
 from hub.net.http_message import EarlyReply
 from hub.net.http_server import HttpRequest, HttpResponse
 from hub.routing.host_exchange import HostExchange

@@ -16,8 +16,8 @@ from hub.downstream.http.reply import Accepted, is_json, read_accept
 from hub.downstream.http.session import HttpSession
 from hub.downstream.request_pipeline import refusal_of, take_on
 from hub.downstream.running_requests import StatelessHost
+from hub.link.call_interface import Caller, Identity
 from hub.link.hub_errors import Overloaded
-from hub.link.interface import Caller, Identity
 from hub.net.http_server import HttpRequest, HttpResponse
 from hub.routing.router import Router
 from hub.wire import jsonrpc, mcp

@@ -20,8 +20,8 @@ from hub.downstream.http.durable_sessions import DurableSessions, KeptFacts, Pas
 from hub.downstream.http.event_stream import LISTEN_RETRY_MS, RETRY_MS, EventStream, StreamArchive
 from hub.downstream.request_pipeline import serve
 from hub.downstream.running_requests import StatelessHost
+from hub.link.call_interface import Identity
 from hub.link.fault_isolation import keep_going, run_isolated
-from hub.link.interface import Identity
 from hub.link.sync_primitives import DirtyFlag
 from hub.net.http_server import HttpResponse
 from hub.routing.host_exchange import HostExchange, keep_untold

@@ -31,7 +31,7 @@ from hub.catalog.profiles.profile_of_host import find_profile
 from hub.catalog.view import EVERYTHING, PROFILE_MARK, View
 from hub.downstream.hosts import Hosts
 from hub.downstream.lines.connection import FLUSH_S, VERSION, LineHost
-from hub.link.interface import OWNER, Identity
+from hub.link.call_interface import OWNER, Identity
 from hub.linux.descriptors import peer_pid, peer_uid
 from hub.linux.processes import Process, find_process
 from hub.net.acceptor import Acceptor, share_of_descriptors

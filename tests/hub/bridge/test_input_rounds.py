@@ -14,9 +14,9 @@ from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.bridge.input_rounds import MAX_AT_ONCE, MAX_ROUNDS, Crossing, InputRefused, call_to_the_end, read_wanted
 from hub.downstream.host_questions import HostQuestions
+from hub.link.call_interface import Operation
 from hub.link.finished_elicitations import FinishedElicitations
 from hub.link.hub_errors import UpstreamProtocolError, failure_from
-from hub.link.interface import Operation
 from hub.wire.jsonrpc import Failure, Response, Result, raw
 from hub.wire.mcp import L3, L4, LEGACY_VERSIONS, MODERN
 from hub.wire.value_limits import MAX_ITEMS
@@ -49,13 +49,13 @@ class Person(FakeHost):
     def __init__(self, nursery, on, *, version=L4, capabilities=EVERYTHING):
         super().__init__(version=version, capabilities=capabilities)
         self.on = on
-        self.host = self.Context(self)
+        self.host = self.Desk(self)
         self.nursery = nursery
         self.asking = HostQuestions(900.0)
         self.asked = []
         self.withdrawn = []
 
-    class Context:
+    class Desk:
         """Its end of the wire."""
 
         def __init__(self, person):

@@ -3,7 +3,7 @@
 import pytest
 
 from hub.bridge.parking.call import MAX_ROOTS, ROOTS_VALID_S, KnownRoots
-from hub.link.interface import Caller, Identity
+from hub.link.call_interface import Caller, Identity
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import ELICIT, L4, LIST_ROOTS, MAX_DECLARED_BYTES, MODERN
 from hub.wire.questions.question import Question, QuestionRefusal

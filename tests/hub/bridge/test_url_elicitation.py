@@ -18,9 +18,9 @@ from hub.bridge.url_elicitation import (
     VisitNeeded,
     round_of,
 )
+from hub.link.call_interface import Interim
 from hub.link.finished_elicitations import MAX_ID_CHARS, MAX_KEPT, FinishedElicitations
 from hub.link.hub_errors import UpstreamProtocolError, failure_from
-from hub.link.interface import Interim
 from hub.link.sealing import Sealer
 from hub.wire.errors_for_hosts import failure_for_host
 from hub.wire.jsonrpc import Failure, Request, Result, encode_response, raw

@@ -16,7 +16,7 @@ from hub.downstream.access import issuer_tokens
 from hub.downstream.access.access import ProxiedPersons
 from hub.downstream.access.refusals import NOT_THE_PROXY
 from hub.downstream.http.durable_sessions import DurableSessions
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.link.sealing import Sealer, Signer
 from hub.net.http_message import Ends, HttpRequest
 from tests.support.http_client import Client

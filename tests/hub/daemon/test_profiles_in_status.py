@@ -8,7 +8,7 @@ from msgspec import structs
 from config.tables.profiles import Profile
 from hub.control.answers import Reloaded
 from hub.daemon.api import DaemonApi
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.wire.jsonrpc import Failure
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from hub.downstream.host_questions import MAX_OPEN, MAX_OPEN_BYTES, ROOTS_KEPT_S, HostQuestions
-from hub.link.interface import Caller, Identity
+from hub.link.call_interface import Caller, Identity
 from hub.wire.jsonrpc import Failure, Response, Result, decode, encode, raw
 from hub.wire.mcp import (
     ELICIT,

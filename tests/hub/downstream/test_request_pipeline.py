@@ -14,8 +14,8 @@ from hub.daemon.api import OPERATOR, DaemonApi
 from hub.downstream.hosts import Hosts
 from hub.downstream.request_pipeline import answer, serve, take_on
 from hub.downstream.running_requests import StatelessHost
+from hub.link.call_interface import Caller
 from hub.link.hub_errors import Overloaded
-from hub.link.interface import Caller
 from hub.routing.host_exchange import HostExchange
 from hub.wire.jsonrpc import Request, Result, raw
 from hub.wire.mcp import L2, L4, RESOURCES_READ, SUBSCRIBE, TOOLS_CALL

@@ -14,7 +14,7 @@ import pytest
 import trio
 import trio.testing
 
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.net import connection_limits
 from hub.net.connection_limits import ANSWER_EVERY_S, ANSWERED_TOGETHER, AT_ONCE
 from hub.net.http_connection import Connection

@@ -14,7 +14,7 @@ from msgspec import structs
 from config.projects import Trust, load_project
 from config.settings import HubConfig, Timeouts, UpstreamConfig
 from hub.catalog.view import project_view
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.projects import projects, workplaces
 from hub.projects.projects import LINGER_S
 from hub.projects.workplaces import ROOTS_ANSWER_S, TrustedProjects, first_directory

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from config.settings import ReplicaConfig, UpstreamConfig
 from config.tables.oauth import OAuthConfig
+from hub.link.call_interface import Identity
 from hub.link.hub_errors import HubError
-from hub.link.interface import Identity
 from hub.sign_in.authorization_url import Listening
 from hub.sign_in.connection_owner import Who
 from hub.sign_in.pages import HEADERS

@@ -16,8 +16,8 @@ from config.diff import config_key
 from config.saved_state import Memory
 from config.setting import Secret
 from config.settings import Restart, Timeouts, UpstreamConfig
+from hub.link.call_interface import Operation
 from hub.link.hub_errors import HubError
-from hub.link.interface import Operation
 from hub.wire.jsonrpc import Result
 from tests.support.fakes import FakeHost, make_supervisor
 from upstreams.cold_start.start_attempt import StartLimits

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from config.setting import Secret
 from config.settings import UpstreamConfig
 from config.tables.oauth import IdentityProvider, UpstreamOAuth
+from hub.link.call_interface import OWNER
 from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnresolved
-from hub.link.interface import OWNER
 from tests.support.token_world import ISSUER, KEY, PUBLIC, SERVER, URL, answer, error, running, together, tokens
 from upstreams.oauth.model import OAuthUnavailable, same_issuer
 from upstreams.oauth.store.grant_store import GrantStore

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 import upstreams.questions.attribution as module
-from hub.link.interface import Identity, Operation, Program
+from hub.link.call_interface import Identity, Operation, Program
 from hub.wire.jsonrpc import Failure, Result, raw
 from tests.support.fakes import FakeHost
 from upstreams.questions.attribution import (

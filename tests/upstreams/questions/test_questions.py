@@ -7,8 +7,8 @@ import trio
 
 from config.saved_state import Memory
 from config.settings import Timeouts, UpstreamConfig
+from hub.link.call_interface import Operation
 from hub.link.hub_errors import DeadlineExceeded, HubError
-from hub.link.interface import Operation
 from hub.wire.declarations import capabilities_of_shared_session
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L3, L4, MODERN

@@ -7,8 +7,8 @@ import trio
 
 from config.settings import UpstreamConfig
 from config.tables.oauth import UpstreamOAuth
+from hub.link.call_interface import OWNER
 from hub.link.hub_errors import UpstreamUnauthorized
-from hub.link.interface import OWNER
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream, make_supervisor
 from tests.upstreams.sessions.test_pool import Host, House, WebFake, attempt, do

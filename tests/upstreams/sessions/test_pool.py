@@ -9,8 +9,8 @@ import trio
 from config.saved_state import Memory
 from config.settings import Timeouts, UpstreamConfig
 from hub.link.backoff import HEALTHY_S
+from hub.link.call_interface import Operation
 from hub.link.hub_errors import HubError, Overloaded, UpstreamLost, UpstreamUnauthorized, UpstreamUnavailable
-from hub.link.interface import Operation
 from hub.wire.jsonrpc import Result, raw
 from hub.wire.mcp import L4, MODERN, Era
 from tests.support.fakes import FakeHost, FakeSession, FakeUpstream, make_supervisor

@@ -7,6 +7,7 @@ import trio
 
 from config.saved_state import Memory
 from config.settings import Timeouts, UpstreamConfig
+from hub.link.call_interface import Operation
 from hub.link.hub_errors import (
     DeadlineExceeded,
     Executed,
@@ -16,7 +17,6 @@ from hub.link.hub_errors import (
     UpstreamProtocolError,
     UpstreamUnavailable,
 )
-from hub.link.interface import Operation
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L2, L4, MODERN, Kind
 from tests.support.fakes import FakeHost, FakeUpstream

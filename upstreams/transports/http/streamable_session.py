@@ -15,7 +15,7 @@ import trio
 from msgspec import Raw
 
 from hub.link import hub_errors
-from hub.link.interface import Exchange, Operation, Program
+from hub.link.call_interface import Exchange, Operation, Program
 from hub.wire.jsonrpc import Notification, Reply, Request
 from hub.wire.mcp import COMPLETE, DISCOVER, LIST_METHOD, MESSAGE, PING, PROGRESS, PROMPTS_GET, RESOURCES_READ, Kind
 from upstreams.questions.attribution import Running

@@ -26,8 +26,8 @@ from hub.bridge.parking.parking import (
     ParkingStatistics,
 )
 from hub.bridge.request_state import EXPIRED, LOST, USED, BadState, RequestStates
+from hub.link.call_interface import Exchange
 from hub.link.hub_errors import DeadlineExceeded, Draining, UpstreamLost
-from hub.link.interface import Exchange
 from hub.link.peer import last_words
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, encode_response, raw

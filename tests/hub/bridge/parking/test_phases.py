@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from hub.bridge.input_rounds import MAX_OPEN, MAX_ROUNDS
 from hub.bridge.parking.phases import TRANSITIONS, CallEvent, ParkedState, Phase
 from hub.bridge.request_state import EXPIRED, LOST, USED, BadState
-from hub.link.interface import Caller, Identity
+from hub.link.call_interface import Caller, Identity
 from hub.wire.jsonrpc import Failure, Raw, RemoteProtocolError, Result, peek_object, raw
 from hub.wire.mcp import ELICIT, L3, L4, LIST_ROOTS, MODERN, SAMPLE
 from hub.wire.questions.question import Question, QuestionRefusal

@@ -10,8 +10,8 @@ from config.settings import Timeouts, UpstreamConfig
 from hub.bridge.input_rounds import Crossing
 from hub.bridge.request_state import RequestStates
 from hub.bridge.tasks.task_bridge import Tasks
+from hub.link.call_interface import Exchange, Operation
 from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError, UpstreamUnauthorized, UpstreamUnavailable
-from hub.link.interface import Exchange, Operation
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
 from hub.wire.mcp import L3, L4, MODERN, Freshness, Kind, ListEntry, Snapshot

@@ -12,7 +12,7 @@ from hub.downstream.access.access import Access
 from hub.downstream.access.host_tokens import read_or_make_token
 from hub.downstream.access.hub_urls import ways_in
 from hub.downstream.access.refusals import ANYBODY, FORBIDDEN, NO_TOKEN, WRONG_TOKEN
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.net.http_server import HttpRequest
 
 TOKEN = "t" * 43

@@ -12,7 +12,7 @@ from hub.downstream.access.access import Access, Credentials
 from hub.downstream.access.host_tokens import TOKENS, HostTokens
 from hub.downstream.access.named_tokens import NamedTokens
 from hub.downstream.access.refusals import NO_TOKEN, WRONG_TOKEN
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.net.http_message import HttpRequest
 
 OWN = "o" * 43

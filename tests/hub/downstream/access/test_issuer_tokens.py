@@ -12,7 +12,7 @@ from hub.downstream.access.claims import Unfit, Verdict, read_jwt, verdict_of
 from hub.downstream.access.issuer_tokens import IssuerTokens
 from hub.downstream.access.named_tokens import NamedTokens
 from hub.downstream.access.refusals import NOT_NOW, TOKEN_IN_QUERY
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.net.http_message import EarlyReply, HttpRequest
 from tests.support.issuer_world import BY_NAME, HUB, KEYS, NOW, OTHER, TOKENS, URL, World
 from tests.support.oauth.bad_tokens import Keys, jwk_ec, tokens

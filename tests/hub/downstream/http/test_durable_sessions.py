@@ -18,7 +18,7 @@ from hub.downstream.http import running_time as odometer
 from hub.downstream.http import session
 from hub.downstream.http.durable_sessions import LIFE_S, MAX_ID, MAX_URIS, DurableSessions, KeptFacts
 from hub.downstream.http.session import IDLE_UPKEEP_S, MAX_SESSIONS_OF_PRINCIPAL, RESUBSCRIBE_S, SESSION_IDLE_S
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.link.sealing import Signer
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L1, L2, L3, L4, MODERN, Kind

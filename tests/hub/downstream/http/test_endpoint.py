@@ -11,7 +11,7 @@ from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.http.reply import is_json, read_accept
 from hub.downstream.http.session import MAX_SESSIONS_OF_PRINCIPAL, SESSION_IDLE_S
 from hub.downstream.running_requests import PRINCIPAL_IN_FLIGHT
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.net.http_server import HttpRequest
 from hub.wire.jsonrpc import Result, encode, raw
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L1, L2, L3, L4, LOG_LEVEL_KEY, MODERN, VERSION_KEY, Kind

@@ -10,7 +10,7 @@ import trio.testing
 from hub.catalog.view import EVERYTHING, project_view
 from hub.downstream.http.durable_sessions import MAX_KEPT_CHARS, KeptFacts
 from hub.downstream.http.session import RETURN_S
-from hub.link.interface import Identity
+from hub.link.call_interface import Identity
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, LIST_CHANGED
 from tests.hub.downstream.http.test_durable_sessions import TOOLS_CHANGED, Hubs

@@ -7,6 +7,7 @@ import pytest
 import trio
 from msgspec import Raw
 
+from hub.link.call_interface import Operation
 from hub.link.hub_errors import (
     DeadlineExceeded,
     Executed,
@@ -17,7 +18,6 @@ from hub.link.hub_errors import (
     UpstreamUnauthorized,
     UpstreamUnavailable,
 )
-from hub.link.interface import Operation
 from hub.wire.jsonrpc import Result, raw
 from hub.wire.mcp import Kind
 from tests.support.http_fixture import ERAS, TEXT, TIMEOUTS, Ear, answering, log_note, note, running

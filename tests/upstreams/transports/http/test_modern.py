@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import trio
 
+from hub.link.call_interface import Operation
 from hub.link.hub_errors import UpstreamProtocolError
-from hub.link.interface import Operation
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import MODERN, Kind
 from tests.support.http_fixture import TEXT, TIMEOUTS, Ear, answering, running

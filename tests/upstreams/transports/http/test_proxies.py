@@ -11,8 +11,8 @@ from cryptography import x509
 
 from config.setting import Secret
 from config.settings import UpstreamConfig
+from hub.link.call_interface import Operation
 from hub.link.hub_errors import Executed, UpstreamUnavailable
-from hub.link.interface import Operation
 from hub.wire.jsonrpc import Result, raw
 from tests.support.authority import Authority
 from tests.support.http_fixture import TEXT, TIMEOUTS, Ear, run

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import trio
 
+from hub.link.call_interface import Operation
 from hub.link.hub_errors import DeadlineExceeded
-from hub.link.interface import Operation
 from hub.wire.declarations import capabilities_of_shared_session
 from hub.wire.jsonrpc import Failure, raw
 from tests.support.http_fixture import TEXT, TIMEOUTS, Ear, Fixture, log_note, note, running

@@ -7,8 +7,8 @@ import pytest
 import trio
 
 from config.saved_state import Memory
+from hub.link.call_interface import Operation
 from hub.link.hub_errors import UpstreamUnavailable
-from hub.link.interface import Operation
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeHost, make_supervisor

@@ -15,8 +15,8 @@ from config.saved_state import Memory
 from config.setting import Secret
 from config.settings import Timeouts, UpstreamConfig
 from hub.link.budget import Budget
+from hub.link.call_interface import Operation
 from hub.link.hub_errors import Executed, HubError, Overloaded, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
-from hub.link.interface import Operation
 from hub.link.line_channel import MAX_LINE_BYTES
 from hub.wire.declarations import capabilities_of_shared_session
 from hub.wire.jsonrpc import Result, peek_str, raw
