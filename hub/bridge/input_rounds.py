@@ -23,14 +23,8 @@ from hub.wire.cheap_looks import excerpt
 from hub.wire.declarations import URL
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, raw
 from hub.wire.mcp import ELICIT, INPUT_REQUIRED, MODERN, QUESTIONS, RESULT_TYPE, Era, era_of
-from hub.wire.questions.question import (
-    Question,
-    QuestionRefusal,
-    answer_for_upstream,
-    check_capabilities,
-    mode_of,
-    question_for_host,
-)
+from hub.wire.questions.question import Question, QuestionRefusal, check_capabilities, mode_of
+from hub.wire.questions.translate import answer_for_upstream, question_for_host
 from hub.wire.value_limits import MAX_ITEMS, TooManyItems, has_too_many_items, open_result
 
 MAX_ROUNDS: Final = 16

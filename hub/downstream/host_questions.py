@@ -30,12 +30,11 @@ from hub.wire.questions.question import (
     QUESTIONS_PER_MINUTE,
     Question,
     QuestionRefusal,
-    answer_for_upstream,
     check_capabilities,
-    question_for_host,
     reply_without_answer,
     too_many_questions,
 )
+from hub.wire.questions.translate import answer_for_upstream, question_for_host
 from hub.wire.request_meta import read_number
 
 MAX_OPEN: Final = 32

@@ -18,14 +18,8 @@ from hub.link.call_interface import Caller, Exchange, Tenant
 from hub.link.peer import UPSTREAM_CANCEL_S, last_words
 from hub.wire.jsonrpc import Reply, Request, detach
 from hub.wire.mcp import LIST_ROOTS, MAX_DECLARED_BYTES
-from hub.wire.questions.question import (
-    Missing,
-    Question,
-    QuestionRefusal,
-    answer_for_upstream,
-    check_capabilities,
-    with_missing,
-)
+from hub.wire.questions.question import Missing, Question, QuestionRefusal, check_capabilities, with_missing
+from hub.wire.questions.translate import answer_for_upstream
 
 ROOTS_VALID_S: Final = 600.0
 MAX_ROOTS: Final = 256

@@ -1,4 +1,4 @@
-"""Forms for older hosts: limits of size, and linear time. Their translation is tested in `test_question`."""
+"""Forms for older hosts: limits of size, and linear time. Their translation is tested in `test_translate`."""
 
 import json
 
