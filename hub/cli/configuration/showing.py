@@ -1,42 +1,32 @@
-"""Commands that show the configuration in files, check it, describe it, and trust that of a project. None of them needs
-a running hub."""
+"""Commands that show the configuration in files, check it and describe it. None of them needs a running hub."""
 
 import os
 import sys
-from collections.abc import Sequence
 from os import EX_CONFIG, EX_OK
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from msgspec import structs
 
 from config.errors import ConfigError, Diagnostic
-from config.hosts.import_writing import starts_beside_hub
 from config.hosts.mistyped_labels import find_mistyped
 from config.hub_paths import trust_path
 from config.loading.assemble import Loaded, load_all, load_gathered
 from config.loading.gather import gather
-from config.loading.precedence import Origin, stacks
-from config.projects import PROJECT_FILES, Project, Trust, find_project, load_project, read_project
+from config.loading.precedence import Origin
+from config.projects import PROJECT_FILES, Project, Trust, find_project, load_project
 from config.settings import HubConfig
-from config.show.effective import ShownSetting, ShownUpstream, hub_settings, lines, show_upstream, upstreams
+from config.show.effective import ShownSetting, ShownUpstream, hub_settings, lines, upstreams
 from config.show.json_schema import schema
 from hub.cli.configuration.saving import diagnostic_object
-from hub.cli.context import EX_FAILED, Context, Output, UsageError, agreed, as_json
+from hub.cli.context import Context, UsageError, as_json
 from hub.cli.doctor import texts_of_unresolved, words_of_hub
 from hub.cli.parser import add, add_config
 from hub.cli.profiles.ways_in import tokens
 
-_MEMBERS: Final = """\
-  project    its folder
-  did        allowed, unchanged (it is allowed already, or the answer was no), revoked
-  files      that are allowed as they are now
-  upstreams  that they name, as in `hubd config --json`
-  warnings   what works, and probably not as meant"""
-
 
 def add_commands(commands: Any) -> None:
-    """`config`, `validate`, `schema`, `trust` and `untrust`."""
+    """`config`, `validate` and `schema`."""
     config = add(commands, "config", _config, json=True)
     config.add_argument("--effective", action="store_true", help="with the defaults of what no file mentions")
     add_config(config)
@@ -50,11 +40,6 @@ def add_commands(commands: Any) -> None:
         "The JSON Schema of hubd.toml: keep it in a file, and write `#:schema FILE` as first line there."
     )
     schema.add_argument("--project", action="store_true", help="of a project's .hubd.toml")
-    trust = add(commands, "trust", _trust, json=_MEMBERS)
-    trust.add_argument("--yes", action="store_true", help="do not ask")
-    untrust = add(commands, "untrust", _untrust, json=_MEMBERS)
-    for command in (trust, untrust):
-        command.add_argument("directory", type=Path, metavar="DIR", nargs="?", help="else the current directory")
 
 
 # --- what it says -----------------------------------------------------------------------------------------------------
@@ -73,7 +58,7 @@ def _config(options: Context) -> int:
         files=[{"path": str(source.path), "layer": source.layer.value} for source in gathered.sources],
         project=None if root is None else {"root": str(root), "allowed": project is not None},
         settings=[_setting(setting) for setting in hub],
-        upstreams=[_upstream(upstream) for upstream in found],
+        upstreams=[upstream_object(upstream) for upstream in found],
     )
     for source in gathered.sources:
         output.say(f"# {source.layer.value}: {source.path}")
@@ -83,7 +68,8 @@ def _config(options: Context) -> int:
         output.say(f"# the project {root} is not allowed, so it does not count; see `hubd trust`")
     for line in lines(hub, found):
         output.say(line)
-    _say(warnings, output)
+    for warning in warnings:
+        output.warn(str(warning))
     output.set(warnings=[diagnostic_object(warning) for warning in warnings])
     return EX_OK
 
@@ -98,7 +84,8 @@ def _project_of(named: Path | None, base: HubConfig) -> tuple[Path | None, Proje
     return (root, None, ()) if found is None else (root, found[0], tuple(found[1]))
 
 
-def _upstream(upstream: ShownUpstream) -> dict[str, Any]:
+def upstream_object(upstream: ShownUpstream) -> dict[str, Any]:
+    """A server and where its settings come from, for programs."""
     return {
         "name": upstream.name,
         **_origin(upstream.origin),
@@ -115,11 +102,6 @@ def _origin(origin: Origin | None) -> dict[str, Any]:
     if origin is None:
         return {"layer": "default"}
     return {"layer": origin.layer.value, "file": str(origin.file), "line": origin.line}
-
-
-def _say(warnings: Sequence[Diagnostic], output: Output) -> None:
-    for warning in warnings:
-        output.warn(str(warning))
 
 
 # --- whether it can be used -------------------------------------------------------------------------------------------
@@ -176,57 +158,3 @@ def _doubts_of_labels(loaded: Loaded) -> list[Diagnostic]:
 def _schema(options: Context) -> int:
     print(as_json(schema(project=options.project)))
     return EX_OK
-
-
-# --- projects ---------------------------------------------------------------------------------------------------------
-
-
-def _trust(options: Context) -> int:
-    output = options.output
-    root = _root(options.directory)
-    sources = read_project(root, os.environ)
-    project = load_project(root, os.environ, load_all(None, os.environ).config, sources=sources)
-    trust = Trust(trust_path())
-    starts = [show_upstream(name, stack, foreign=True) for name, stack in stacks(sources).items()]
-    files = [str(path) for path in project.files]
-    output.set(project=str(root), did="unchanged", files=files, upstreams=[_upstream(each) for each in starts])
-    if trust.is_allowed(project):
-        output.say(f"{root} is allowed already, as it is now")
-        return EX_OK
-    output.say(f"{root} names these servers, which hosts that work there would use:")
-    output.say("\n".join((*lines((), starts), "")))
-    _say(project.warnings, output)
-    titles, _ = starts_beside_hub(root, options.machine)
-    if titles:
-        output.note(
-            f"{' and '.join(titles)} start{'s' * (len(titles) == 1)} what .mcp.json names by themselves, "
-            "so it runs twice there: .hubd.toml is for hubd alone"
-        )
-    if not options.yes and not output.is_attended():
-        raise UsageError("not a terminal: review the above and pass --yes")
-    if not options.yes and not agreed(f"Allow this for hosts that work in {root}?", default=False):
-        return output.fail(EX_FAILED, "nothing was allowed")
-    trust.allow(project)
-    output.set(did="allowed")
-    files_read = " or ".join(path.name for path in project.files[:2])
-    output.say(f"trusted; run `hubd trust` again after any change of {files_read}")
-    return EX_OK
-
-
-def _untrust(options: Context) -> int:
-    output = options.output
-    named = Path(os.path.realpath(options.directory or Path.cwd()))
-    trust = Trust(trust_path())
-    for root in (named, *named.parents):
-        if trust.deny(root):
-            output.set(project=str(root), did="revoked")
-            output.say(f"{root} is no longer trusted")
-            return EX_OK
-    return output.fail(EX_FAILED, f"nothing of {named} was allowed")
-
-
-def _root(named: Path | None) -> Path:
-    directory = named or Path.cwd()
-    if (root := find_project(directory, Path.home())) is None:
-        raise UsageError(f"neither {directory} nor a folder above it has a .hubd.toml or .mcp.json of yours")
-    return root

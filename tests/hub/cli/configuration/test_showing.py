@@ -1,61 +1,12 @@
-"""`hubd config`, `validate`, `schema`, `trust` and `untrust`, as a user types them."""
+"""`hubd config`, `validate` and `schema`, as a user types them."""
 
 import json
-import os
-from pathlib import Path
 
 import pytest
 
-from hub.cli.configuration import showing as commands
 from hub.cli.main import main
-from tests.support.processes import own_directories
 
-MAIN = """\
-page_size = 5
-[upstreams.git]
-prefix = "g"
-env.TOKEN = "${TOKEN}"
-[upstreams.web]
-url = "https://example.com/mcp?key=c4n4ry"
-headers = { Authorization = "Bearer c4n4ry", X-Key = "Bearer ${TOKEN}" }
-"""
-IMPORTED = """\
-{"mcpServers": {
-  "git": {"command": "x", "args": ["--key", "c4n4ry", "--pat=c4n4ry", "ghp_c4n4ryc4n4ryc4n4"], "env": {"A": "c4n4ry"}},
-  "web": {"command": "old"}
-}}
-"""
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch) -> Path:
-    for name, value in own_directories(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("TOKEN", "c4n4ry")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def files(home) -> Path:
-    directory = home / "config/hubd"
-    (directory / "imported").mkdir(parents=True)
-    (directory / "hubd.toml").write_text(MAIN)
-    (directory / "imported/c.json").write_text(IMPORTED)
-    return directory
-
-
-@pytest.fixture
-def project(home) -> Path:
-    root = home / "work"
-    (root / "below").mkdir(parents=True)
-    (root / ".mcp.json").write_text(
-        '{"web": {"command": "run", "env": {"LD_PRELOAD": "./it.so", "API_KEY": "c4n4ry"}, "envFile": ".env"}}'
-    )
-    (root / ".env").write_text("X=c4n4ry\n")
-    return root
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def run(capsys, *arguments: str) -> tuple[int, str, str]:
@@ -163,73 +114,7 @@ def test_the_schema_is_printed(capsys):
     assert json.loads(run(capsys, "schema", "--project")[1])["title"] == ".hubd.toml"
 
 
-# --- projects ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.covers("SEC-61")
-def test_a_project_counts_after_the_user_allowed_it(files, project, capsys):
-    _, out, _ = run(capsys, "config", "--project", str(project))
-    assert f"# the project {project} is not allowed, so it does not count; see `hubd trust`" in out
-    assert "LD_PRELOAD" not in out
-    code, out, err = run(capsys, "trust", str(project / "below"), "--yes")
-    assert (code, err) == (0, "")
-    assert 'command = "run"' in out
-    assert 'env.LD_PRELOAD = "./it.so"' in out, "what a stranger sets is there to be judged"
-    assert 'env.API_KEY = "***"' in out
-    assert '# env: also the variables of the file ".env"' in out
-    _, out, _ = run(capsys, "config", "--project", str(project))
-    assert f"# project: {project}/.mcp.json" in out
-    assert f"# does not count: user {files}/hubd.toml:5" in out
-    assert "is allowed already" in run(capsys, "trust", str(project))[1]
-    assert run(capsys, "untrust", str(project / "below"))[0] == 0
-    assert "is not allowed" in run(capsys, "config", "--project", str(project))[1]
-    code, _, err = run(capsys, "untrust", str(project))
-    assert (code, err) == (1, f"hubd: nothing of {project} was allowed\n")
-
-
-def test_nobody_is_asked_without_a_terminal(files, project, capsys):
-    code, out, err = run(capsys, "trust", str(project))
-    assert code == 2
-    assert 'command = "run"' in out
-    assert "pass --yes" in err
-
-
-@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1), ("another\ny", 0)])
-def test_the_user_is_asked(files, project, capsys, monkeypatch, answer, code):
-    keyboard, terminal = os.openpty()
-    os.write(keyboard, f"{answer}\n".encode())
-    with open(terminal) as stdin:
-        monkeypatch.setattr(commands.sys, "stdin", stdin)
-        assert run(capsys, "trust", str(project))[0] == code
-    os.close(keyboard)
-    allowed = "is not allowed" not in run(capsys, "config", "--project", str(project))[1]
-    assert allowed == (code == 0)
-
-
-def test_where_there_is_no_project(home, capsys):
-    for arguments in (["trust", str(home)], ["config", "--project", str(home)]):
-        code, _, err = run(capsys, *arguments)
-        assert code == 2
-        assert "has a .hubd.toml or .mcp.json" in err
-
-
 def test_what_files_hold_cannot_command_the_terminal(files, capsys):
     (files / "hubd.toml").write_text('[upstreams.a]\ncommand = "\\u001b]0;x\\u0007\\u202e\\u009b"\n')
     _, out, _ = run(capsys, "config")
     assert r'command = "\u001b]0;x\u0007\u202e\u009b"' in out
-
-
-def test_programs_are_told_what_is_allowed(project, capsys):
-    code, out, err = run(capsys, "trust", str(project), "--json")
-    found = json.loads(out)
-    assert (code, found["error"]["code"], found["did"]) == (2, 2, "unchanged")
-    assert "pass --yes" in err
-    assert [each["name"] for each in found["upstreams"]] == ["web"]
-    code, out, err = run(capsys, "trust", str(project), "--json", "--yes")
-    found = json.loads(out)
-    assert (code, found["did"], found["project"]) == (0, "allowed", str(project))
-    assert str(project / ".mcp.json") in found["files"]
-    assert json.loads(run(capsys, "trust", str(project), "--json")[1])["did"] == "unchanged"
-    assert json.loads(run(capsys, "untrust", str(project), "--json")[1]) == {"project": str(project), "did": "revoked"}
-    code, out, err = run(capsys, "untrust", str(project), "--json")
-    assert (code, json.loads(out)["error"]["code"]) == (1, 1)
