@@ -11,7 +11,7 @@ def add_commands(commands: Any) -> None:
     """`tools`, `call` and their like."""
     _add_call(commands)
     resources = add(commands, "resources", f"{RUN}:run_resources", json=True)
-    resources.add_argument("name", metavar="NAME", nargs="?", help="part of a URI, or of a resource's name")
+    resources.add_argument("name", metavar="NAME", nargs="?", help="a server's name, or part of a URI or name")
     read = add(commands, "read", f"{RUN}:run_read", json=True)
     read.add_argument("uri", metavar="URI", help="as `hubd resources` shows it, or made of one of its templates")
     prompts = add(commands, "prompts", f"{RUN}:run_prompts", json=True)

@@ -18,7 +18,7 @@ from hub.cli.profiles.session_as_profile import profile_that_renames, say_refuse
 from hub.cli.render.blocks import Table
 from hub.control.errors import ControlFailed
 from hub.wire.printable import printable
-from hub.wire.vocabulary import HUB_FAILURE, INVALID_PARAMS
+from hub.wire.vocabulary import HUB_FAILURE, HUB_SERVER, INVALID_PARAMS
 
 MAX_FILE_BYTES: Final = 16 << 20
 """The largest file that an argument may be read from."""
@@ -146,12 +146,21 @@ def run_resources(options: Context) -> int:
     with session(options) as hub:
         found = hub.items("resources/list", "resources")
         templates = hub.items("resources/templates/list", "resourceTemplates")
-    if options.name is not None:
-        found = [each for each in found if _names(each, options.name, "uri")]
-        templates = [each for each in templates if _names(each, options.name, "uriTemplate")]
+    nothing = "no server has resources"
+    if (name := options.name) is not None:
+        chosen = _of_server_or_like(name, [*found, *templates])
+        found, templates = ([each for each in items if each in chosen] for items in (found, templates))
+        nothing = f"no server {name} has resources, and none has {name} in its URI"
     output.set(resources=found, resourceTemplates=templates)
-    nothing = "no server has resources" if options.name is None else f"no resource has {options.name} in its URI"
     return _list([*titles(found, "uri"), *titles(templates, "uriTemplate")], nothing, output)
+
+
+def _of_server_or_like(name: str, items: list[Object]) -> list[Object]:
+    """The resources and templates of the server of this name; if it has none, those with it in their URI or name."""
+    own = [each for each in items if (each.get("_meta") or {}).get(HUB_SERVER) == name]
+    return own or [
+        each for each in items if any(name in str(each.get(at, "")) for at in ("uri", "uriTemplate", "name"))
+    ]
 
 
 def _list(rows: list[tuple[str, str]], nothing: str, output: Output) -> int:
@@ -254,7 +263,3 @@ def _texts(options: Context) -> dict[str, str]:
         return dict(split(options.arguments))
     except ValueError as error:
         raise UsageError(str(error)) from None
-
-
-def _names(item: Object, part: str, member: str) -> bool:
-    return any(part in str(item.get(each)) for each in (member, "name"))

@@ -290,6 +290,15 @@ def test_an_interrupted_call_is_cancelled(hub):
 # --- resources, prompts, completion -----------------------------------------------------------------------------------
 
 
+def test_resources_of_one_server_are_listed(tmp_path):
+    with running_hub(tmp_path, DEMO.replace(".demo]", ".greeter]") + upstream("demo", {})) as hub:
+        found = json.loads(said(hub, "resources", "greeter", "--json")[0])
+        assert [each["uriTemplate"] for each in found["resourceTemplates"]] == ["demo://greeting/{name}"]
+        assert "demo://welcome" in [each["uri"] for each in found["resources"]]
+        nothing = said(hub, "resources", "nowhere")[1]
+        assert "no server nowhere has resources, and none has nowhere in its URI" in nothing
+
+
 def test_resources_are_listed_and_read(hub):
     out, _ = said(hub, "resources", "demo://")
     assert "demo://welcome" in out
