@@ -19,9 +19,8 @@ FORBIDDEN: Final = EarlyReply(
         "allowed_origins in its configuration"
     ),
 )
-_UNAUTHORIZED: Final = _body(
-    "This hub asks for a token: run `hubd token` and send what it prints as `Authorization: Bearer TOKEN`. Only /livez "
-    "and / answer without"
+_ADVICE: Final = (
+    "run `hubd token` and send what it prints as `Authorization: Bearer TOKEN`. Only /livez and / answer without"
 )
 SIGN_IN: Final = _body(
     "This hub asks for a sign-in: its metadata name the authorization server. Programs of its owner send a token of "
@@ -29,9 +28,13 @@ SIGN_IN: Final = _body(
 )
 ANYBODY: Final = EarlyReply(0, b"")
 """No reply: the request is let in, whoever makes it; it has an identity only if its sender showed one."""
-NO_TOKEN: Final = EarlyReply(401, _UNAUTHORIZED, (("WWW-Authenticate", 'Bearer realm="hubd"'),))
+NO_TOKEN: Final = EarlyReply(
+    401, _body(f"This hub asks for a token: {_ADVICE}"), (("WWW-Authenticate", 'Bearer realm="hubd"'),)
+)
 WRONG_TOKEN: Final = EarlyReply(
-    401, _UNAUTHORIZED, (("WWW-Authenticate", 'Bearer realm="hubd", error="invalid_token"'),)
+    401,
+    _body(f"The token that was sent is not one of this hub, or has ended: {_ADVICE}"),
+    (("WWW-Authenticate", 'Bearer realm="hubd", error="invalid_token"'),),
 )
 TOKEN_IN_QUERY: Final = EarlyReply(400, _body("A token is sent as `Authorization: Bearer TOKEN`, never in the address"))
 NOT_THE_PROXY: Final = EarlyReply(

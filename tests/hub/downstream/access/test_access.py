@@ -202,6 +202,13 @@ def test_token(authorization, expected):
 
 
 @pytest.mark.covers("SEC-02")
+def test_a_wrong_token_is_told_from_none():
+    assert b"The token that was sent is not one of this hub" in WRONG_TOKEN.body
+    assert b"This hub asks for a token" in NO_TOKEN.body
+    assert all(b"run `hubd token`" in each.body for each in (WRONG_TOKEN, NO_TOKEN))
+
+
+@pytest.mark.covers("SEC-02")
 def test_token_is_not_taken_from_elsewhere():
     access = Access(port=8765, token=TOKEN)
     request = HttpRequest("POST", "/mcp", {"host": "localhost:8765", "cookie": TOKEN}, query=f"access_token={TOKEN}")
