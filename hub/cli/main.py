@@ -19,7 +19,7 @@ from hub.wire.printable import Printable
 def main(arguments: Sequence[str]) -> int:
     """Run one command; the exit code. Never raises for anything that a user can cause."""
     if isinstance(sys.stdout, TextIOWrapper):  # texts of servers may hold lone surrogates, which JSON keeps
-        sys.stdout.reconfigure(errors="backslashreplace")
+        sys.stdout.reconfigure(errors="backslashreplace", line_buffering=True)  # in its order with standard error
     if arguments[:1] == ["__complete"]:
         return load_when_run("hub.cli.completion:complete")(make_parser(), arguments[1:])
     arguments, words = split_command(arguments)

@@ -47,7 +47,7 @@ def save(draft: Draft, did: str, done: str, output: Output) -> list[Path]:
     files = [_as_object(change, each.backup) for each, change in zip(saved, changes, strict=True)]
     output.set(did=did, dry_run=False, files=files)
     for each in saved:
-        output.say(f"{done}: {each.path}" + (f" (before: in {each.backup.parent})" if each.backup else " (new)"))
+        output.say(f"{done}: {each.path}" + (f" (before: {each.backup})" if each.backup else " (new)"))
     if not saved:
         output.say(f"{done} already; nothing was changed")
     return [each.path for each in saved]

@@ -187,9 +187,9 @@ def say_elsewhere(options: Context, machine: Machine, known: Mapping[Identity, s
                     if keys:
                         where = below_home(folder, machine.home)
                         named = "".join(f" --server {shlex.quote(key)}" for key in dict.fromkeys(keys))
-                        text = f"{', '.join(keys)} of the folder {where} {'stays' if len(keys) == 1 else 'stay'} with"
-                        command = f"`hubd import {file.host.id} --project {where}{named}`"
-                        output.note(f"{text} {file.title}; {command} takes {'it' if len(keys) == 1 else 'them'} over")
+                        stay, them = ("stays", "it") if len(keys) == 1 else ("stay", "them")
+                        command = f"`hubd import {file.host.id} --project {where}{named}` takes {them} over"
+                        output.note(f"{', '.join(keys)} of the folder {where} {stay} with {file.title}; {command}")
 
 
 def say_tried(result: Import, outcomes: Mapping[str, ServerOutcome], output: Output) -> None:

@@ -268,6 +268,14 @@ def test_the_program_after_a_failed_call_gets_an_object(place):
     assert (code, json.loads(out)["error"]["code"]) == (78, 78)
 
 
+def test_in_a_pipe_sentences_keep_their_order(place):
+    """Those on standard output, and those on standard error."""
+    both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    done = subprocess.run([processes.HUBD, "add", "x", "--", "no-such-command"], env=place.env, check=True, **both)
+    begins = [line.split()[0] for line in done.stdout.splitlines()]
+    assert begins == ["hubd:", "added", "no", "hubd:"]
+
+
 def test_all_but_three_commands_take_json(place):
     texts = {command: place.run(*command.split(), "--help")[1] for command in COMMANDS}
     texts |= {f"service {each}": place.run("service", each, "--help")[1] for each in ("install", "uninstall", "status")}

@@ -103,7 +103,7 @@ def test_add_a_url(home):
     assert home.upstreams()["there"] == {"url": "https://example.com/mcp?a=b", "headers": {"X-A": "b", "X-B": "c:d"}}
     assert home.file.read_text().startswith(f"# mine\n{DEMO}")
     [backup] = home.backups.iterdir()
-    assert f"(before: in {backup.parent})" in said
+    assert f"(before: {backup})" in said
     assert backup.read_text() == f"# mine\n{DEMO}"
     assert "warning" not in said
 

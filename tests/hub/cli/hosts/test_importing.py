@@ -170,6 +170,16 @@ def test_what_mcp_remote_signs_in_to_is_taken_by_its_url(home):
     assert 'url = "https://mcp.linear.app/mcp"' in text
 
 
+def test_the_servers_of_each_of_several_folders_are_named(home):
+    folders = {str(home[0] / name): {"mcpServers": {name: {"command": name}}} for name in ("shop", "site")}
+    for folder in folders:
+        Path(folder).mkdir()
+    (home[0] / HOMES["claude-code"].path).write_text(json.dumps({"mcpServers": {}, "projects": folders}))
+    said = hubd(home, "import", "claude-code")
+    for name in ("shop", "site"):
+        assert f"{name} of the folder ~/{name} stays with Claude Code" in said
+
+
 def test_the_servers_of_single_folders_are_named(home):
     shop = home[0] / "shop"
     shop.mkdir()

@@ -376,7 +376,7 @@ def test_a_profile_is_removed_and_its_hosts_see_the_rest(hub):
         assert "mine" in profiles(hub)
         said = told(hub, "profile", "remove", "mine")
         assert "removed the profile mine: " in said
-        assert "(before: in " in said
+        assert "(before: " in said
         assert "windsurf: shown all there is now" in said
         assert host.heard() == "notifications/tools/list_changed"
     assert profiles(hub) == {}
