@@ -58,7 +58,7 @@ class Saved(Struct, frozen=True):
 
 
 class Draft:
-    """The configuration as it would be."""
+    """The configuration as it would be. Changes raise ConfigError where a file that they need cannot be read at all."""
 
     def __init__(self, named: Path | None, environ: Mapping[str, str]) -> None:
         self.main = Path(os.path.abspath((named or config_file()).expanduser()))
@@ -66,6 +66,9 @@ class Draft:
         gathered = gather(self.main if os.path.lexists(self.main) else None, environ)
         self._main_source = gathered.main
         self.upstreams = stacks(gathered.sources)
+        unread = (each.findings.problems for each in gathered.sources if not (each.tables or each.settings))
+        self._unread = [problem for problems in unread for problem in problems if not problem.keys]
+        """The problems of files of which nothing could be read."""
         self._was: dict[Path, bytes | None] = {}
         self._texts: dict[Path, str] = {}
 
@@ -268,6 +271,8 @@ class Draft:
     def _stack(self, name: str) -> Stack:
         if name in self.upstreams:
             return self.upstreams[name]
+        if self._unread:
+            raise ConfigError.of(self._unread)
         hint = "the configuration names none. Without one a hub serves the demo, which goes with the first `hubd add`"
         if self.upstreams:
             near = get_close_matches(name, self.upstreams, 1)
@@ -275,7 +280,11 @@ class Draft:
         raise EditError(f'there is no server "{name}"; {hint}')
 
     def _own_main(self) -> Path:
-        """The main file, which must be ours to be written. Raises EditError: it is a host's."""
+        """The main file, which must be ours to be written. Raises EditError: it is a host's; ConfigError: it cannot be
+        read."""
+        problems = [each for each in self._unread if each.file == self.main]
+        if problems and (read_file(self.main) or b"").strip():
+            raise ConfigError.of(problems)
         if self._main_source is not None and not _is_ours(self._main_source):
             raise EditError(f"{self.main} is the file of a host and not a hubd.toml: change it there, or by hand")
         return self.main

@@ -353,6 +353,16 @@ def test_a_hub_that_has_only_read_what_was_imported_takes_up_the_first_file_of_t
         assert "applied by the running hub" in home.run("remove", "two")
 
 
+def test_a_file_that_cannot_be_read_is_the_same_mistake_for_every_command(home, tmp_path):
+    home.write(DEMO)
+    with serving(home, tmp_path):
+        home.write("[upstreams")
+        for command in ("reload", "add x -- sh", "remove demo", "disable demo", "enable x"):
+            assert "line 1: is not TOML" in home.run(*command.split(), code=78)
+        home.write("\n")
+        home.run("add", "x", "--disabled", "--", "sh")
+
+
 def test_a_server_that_needs_a_variable_which_only_the_shell_has_hinders_no_other_change(home, tmp_path):
     home.write(DEMO)
     with serving(home, tmp_path):
