@@ -263,7 +263,9 @@ def _logs_on_disk(options: Context, error: HubNotRunning | HubHangs) -> int:
 
 
 def last_records(path: Path, lines: int) -> list[JournalRecord]:
-    """The last records of the file, at most `lines`; none if it cannot be read."""
+    """The last records of the file, at most `lines`; none if it cannot be read, or is no file."""
+    if not path.is_file():  # whoever reads a pipe waits for a writer
+        return []
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)

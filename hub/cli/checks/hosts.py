@@ -118,7 +118,7 @@ def _entry_by_command(file: HostFile, examined: Examined) -> Iterator[Finding]:
     elif not os.access(command, os.X_OK):
         what = f"{title}: its entry starts {command}, which does not exist"
         repair = InstallHub(file.place.host.id)
-        yield Finding("entry", "problem", what, "the host has no servers at all", fix, repair=repair)
+        yield Finding("entry", "problem", what, "the host reaches no server of the hub", fix, repair=repair)
     theirs, machine = variables_of(file.place.host, file.entry), examined.machine
     ours = variables_to_carry(machine.environ, machine.home)
     led = variables_to_carry(theirs, machine.home)

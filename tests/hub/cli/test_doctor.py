@@ -344,6 +344,7 @@ def test_a_host_whose_hub_is_gone(case, id):
     (finding,) = found()
     assert finding.level == "problem"
     assert "/gone/hubd, which does not exist" in finding.what
+    assert finding.why == "the host reaches no server of the hub"
     with_command("hubd")
     (finding,) = found()
     assert "without a path" in finding.what

@@ -1,6 +1,7 @@
 """`hubd start`: the hub in the background, once, by its service where there is one."""
 
 import json
+import os
 import shlex
 from pathlib import Path
 
@@ -64,6 +65,9 @@ def test_the_log_of_the_last_hub_is_shown_where_none_runs(home):
     assert (json.loads(record)["name"], json.loads(record)["kind"]) == ("hub", "stderr")
     home.run("logs", "-f", code=69)
     home.run("logs", "a", code=69)
+    (directory / "hubd.log").unlink()
+    os.mkfifo(directory / "hubd.log")
+    home.run("logs", code=69)
 
 
 def test_it_does_not_end_with_the_terminal(home):
