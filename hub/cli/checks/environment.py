@@ -101,9 +101,8 @@ def last_words(examined: Examined) -> Iterator[Finding]:
                 break
         else:
             variable = lacking_variable(row.last_error)
-            if variable and not _is_given(variable, config, examined):
-                told = f"lacks {variable}, it seems", *_about_part(variable, row.name, config, examined.machine.environ)
-                found.setdefault(told, []).append(row.name)
+            if variable and (remedy := _about_part(variable, row.name, config, examined)):
+                found.setdefault((f"lacks {variable}, it seems", *remedy), []).append(row.name)
     for (what, why, fix), names in found.items():
         then = f"then run `hubd restart {names[0] if len(names) == 1 else 'NAME'}`"
         yield Finding("environment", "problem", f"{join_few(names)}: {what}", why, f"{fix}; {then}", names=tuple(names))
@@ -141,14 +140,13 @@ def _about_this_shell(variable: str, name: str, config: UpstreamConfig, shell: M
     return why, CAPTURE
 
 
-def _is_given(variable: str, config: UpstreamConfig, examined: Examined) -> bool:
+def _about_part(variable: str, name: str, config: UpstreamConfig, examined: Examined) -> tuple[str, str] | None:
+    """As `_remedy`, for a variable that the server says it lacks."""
     recorded = examined.loaded.environ if variable in examined.loaded.own_lines else {}
-    return variable in config.env or variable in passing(recorded, config.pass_).passed
-
-
-def _about_part(variable: str, name: str, config: UpstreamConfig, shell: Mapping[str, str]) -> tuple[str, str]:
-    if shell.get(variable):
-        return _about_this_shell(variable, name, config, shell)
+    if variable in config.env or variable in passing(recorded, config.pass_).passed:
+        return None
+    if examined.machine.environ.get(variable):
+        return _about_this_shell(variable, name, config, examined.machine.environ)
     return f"servers {PART}", f'write env = {{ {variable} = "..." }} below [upstreams.{name}] (`hubd edit`)'
 
 

@@ -94,9 +94,7 @@ def add_commands(commands: Any) -> None:
     )
     parser.add_argument("--again", action="store_true", help="take what `hubd remove` took out of the hub, too")
     add_config(parser)
-    parser.add_argument(
-        "--yes", action="store_true", help="do not ask whether to go on; without a terminal nobody is asked"
-    )
+    parser.add_argument("--yes", action="store_true", help="do not ask; without a terminal nobody is asked")
 
 
 def _import(options: Context) -> int:

@@ -68,9 +68,7 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="all hosts that are found on this machine")
     parser.add_argument("--project", type=Path, metavar="DIR", help="the hosts' files in this project, not the user's")
     parser.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
-    parser.add_argument(
-        "--yes", action="store_true", help="do not ask whether to go on; without a terminal nobody is asked"
-    )
+    parser.add_argument("--yes", action="store_true", help="do not ask; without a terminal nobody is asked")
 
 
 # --- install and uninstall --------------------------------------------------------------------------------------------

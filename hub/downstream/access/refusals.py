@@ -12,6 +12,12 @@ def _body(text: str) -> bytes:
     return b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"%b"}}' % text.encode()
 
 
+def _unauthorized(what: str, more: str = "") -> EarlyReply:
+    advice = "run `hubd token` and send what it prints as `Authorization: Bearer TOKEN`"
+    text = f"{what}: {advice}. Only /livez and / answer without"
+    return EarlyReply(401, _body(text), (("WWW-Authenticate", f'Bearer realm="hubd"{more}'),))
+
+
 FORBIDDEN: Final = EarlyReply(
     403,
     _body(
@@ -19,22 +25,15 @@ FORBIDDEN: Final = EarlyReply(
         "allowed_origins in its configuration"
     ),
 )
-_ADVICE: Final = (
-    "run `hubd token` and send what it prints as `Authorization: Bearer TOKEN`. Only /livez and / answer without"
-)
 SIGN_IN: Final = _body(
     "This hub asks for a sign-in: its metadata name the authorization server. Programs of its owner send a token of "
     "`hubd token` as `Authorization: Bearer TOKEN`"
 )
 ANYBODY: Final = EarlyReply(0, b"")
 """No reply: the request is let in, whoever makes it; it has an identity only if its sender showed one."""
-NO_TOKEN: Final = EarlyReply(
-    401, _body(f"This hub asks for a token: {_ADVICE}"), (("WWW-Authenticate", 'Bearer realm="hubd"'),)
-)
-WRONG_TOKEN: Final = EarlyReply(
-    401,
-    _body(f"The token that was sent is not one of this hub, or has ended: {_ADVICE}"),
-    (("WWW-Authenticate", 'Bearer realm="hubd", error="invalid_token"'),),
+NO_TOKEN: Final = _unauthorized("This hub asks for a token")
+WRONG_TOKEN: Final = _unauthorized(
+    "The token that was sent is not one of this hub, or has ended", ', error="invalid_token"'
 )
 TOKEN_IN_QUERY: Final = EarlyReply(400, _body("A token is sent as `Authorization: Bearer TOKEN`, never in the address"))
 NOT_THE_PROXY: Final = EarlyReply(
