@@ -116,16 +116,14 @@ class Availability:
     def unavailable(self, text: str, *, progress: str = "", retry_after_s: float = 0.0) -> HubError:
         """The error of a call: `text` says what happened; added are the reason, and what to do. `progress`: the reason
         is that the upstream is on its way."""
+        text += f" (state: {self.state.value})"
+        if progress:
+            text += f": {progress}. Try again in a minute; `hubd status` shows how far it is."
+            return UpstreamUnavailable(text, upstream=self._name)
         is_refused = self.state is State.UNAUTHORIZED
         kind = self._refusal if is_refused else self._failure
         reason = (self.history.last_error or "").partition("\n")[0] or self.waits_for or "No reason is known"
-        reason = reason.rstrip(".")
-        if progress:
-            text += (
-                f" (state: {self.state.value}): {progress}. Try again in a minute; `hubd status` shows how far it is."
-            )
-            return UpstreamUnavailable(text, upstream=self._name)
-        text += f" (state: {self.state.value}). {reason}"
+        text += f". {reason.rstrip('.')}"
         now = f"run `hubd restart {self._name}`"
         for_people = f"{text}; {now} to try it now; `hubd logs {self._name}` shows all of it"
         text += "."

@@ -47,14 +47,9 @@ class HubError(Exception):
 
     def facts(self) -> dict[str, object]:
         """The object that tells hub-made failures from an upstream's own."""
-        facts: dict[str, object] = {"hub": self.kind, "executed": self.executed.value, "retryable": self.retryable}
-        if self.upstream is not None:
-            facts["upstream"] = self.upstream
-        if self.retry_after_ms is not None:
-            facts["retryAfterMs"] = self.retry_after_ms
-        if self.for_people:
-            facts[FOR_PEOPLE] = self.for_people
-        return facts
+        facts = {"hub": self.kind, "executed": self.executed.value, "retryable": self.retryable}
+        more = {"upstream": self.upstream, "retryAfterMs": self.retry_after_ms, FOR_PEOPLE: self.for_people or None}
+        return facts | {name: fact for name, fact in more.items() if fact is not None}
 
 
 AnyError = TypeVar("AnyError", bound=HubError)
