@@ -12,7 +12,7 @@ def _body(text: str) -> bytes:
     return b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"%b"}}' % text.encode()
 
 
-def _unauthorized(what: str, more: str = "") -> EarlyReply:
+def _ask_for_token(what: str, more: str = "") -> EarlyReply:
     advice = "run `hubd token` and send what it prints as `Authorization: Bearer TOKEN`"
     text = f"{what}: {advice}. Only /livez and / answer without"
     return EarlyReply(401, _body(text), (("WWW-Authenticate", f'Bearer realm="hubd"{more}'),))
@@ -31,8 +31,8 @@ SIGN_IN: Final = _body(
 )
 ANYBODY: Final = EarlyReply(0, b"")
 """No reply: the request is let in, whoever makes it; it has an identity only if its sender showed one."""
-NO_TOKEN: Final = _unauthorized("This hub asks for a token")
-WRONG_TOKEN: Final = _unauthorized(
+NO_TOKEN: Final = _ask_for_token("This hub asks for a token")
+WRONG_TOKEN: Final = _ask_for_token(
     "The token that was sent is not one of this hub, or has ended", ', error="invalid_token"'
 )
 TOKEN_IN_QUERY: Final = EarlyReply(400, _body("A token is sent as `Authorization: Bearer TOKEN`, never in the address"))
