@@ -46,6 +46,33 @@ SESSION_IN_FLIGHT: Final = 64
 class Host:
     """One attached host. Subclasses know its transport: how to `tell` it something."""
 
+    __slots__ = (
+        *(
+            "_farewell",
+            "asking",
+            "caller",
+            "calls",
+            "client_info",
+            "conversation",
+            "endpoint",
+            "hosts",
+            "id",
+            "identity",
+        ),
+        *(
+            "is_bound",
+            "listens",
+            "open",
+            "outdated",
+            "pace",
+            "requests",
+            "seen",
+            "since",
+            "version",
+            "view",
+            "workplace",
+        ),
+    )
     transport = "memory"
 
     def __init__(

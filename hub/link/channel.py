@@ -6,7 +6,6 @@ Descriptors beneath streams are found here, and TCP peers that vanish are notice
 
 import os
 import socket
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
@@ -122,9 +121,9 @@ class Outbox:
         self._held = 0
         """Bytes of the queue that are held on the account."""
         self._fd = descriptor(self._stream)
-        self._queue: deque[bytes | memoryview] = deque()
-        self._draining = False
-        self._drained = trio.Event()
+        self._queue: list[bytes | memoryview] = []
+        self._drained: trio.Event | None = None
+        """Set when what is queued is written, or dropped; None: nothing is queued."""
         self._lost_bytes = 0
         self.queued_bytes = 0
         self.accepted_bytes = 0
@@ -146,7 +145,7 @@ class Outbox:
         if self.broken:
             raise ChannelClosed
         size = len(data)
-        if self._draining:
+        if self._drained is not None:
             if self.queued_bytes + size > self.limit_bytes or not self._has_room(size):
                 raise OutboxFull
             self._queue.append(data)
@@ -165,13 +164,12 @@ class Outbox:
         self.queued_bytes = size - sent
         if self._held:
             self._give_back()
-        self._draining = True
         self._drained = trio.Event()
         self._nursery.start_soon(self._drain)
 
     async def flush(self) -> None:
         """Wait until the kernel has taken everything, or the peer is given up."""
-        if self._draining:
+        if self._drained is not None:
             await self._drained.wait()
 
     def close(self) -> None:
@@ -222,8 +220,9 @@ class Outbox:
             raise
         finally:
             reads.end_wait()
-            self._draining = False
-            self._drained.set()
+            drained, self._drained = self._drained, None
+            if drained is not None:
+                drained.set()
 
     async def _send(self, batch: memoryview) -> None:
         if self._fd is None:
@@ -250,7 +249,8 @@ class Outbox:
         self._lost_bytes = self.queued_bytes
         self.queued_bytes = 0
         self._give_back()
-        self._drained.set()
+        if self._drained is not None:
+            self._drained.set()
         on_broken, self._on_broken = self._on_broken, lambda: None  # its owner refers to this outbox: a cycle
         if notify:
             on_broken()

@@ -57,7 +57,7 @@ class ReadPace:
         self._window_at = float("-inf")
         self._in_window = 0
         self._in_turn = 0
-        self._turns = trio.Lock()
+        self._turns: trio.Lock | None = None
 
     async def keep(self, size: int = 0, *, messages: int = 1) -> None:
         """Count `messages` of `size` bytes in all, and wait as the pace requires."""
@@ -80,5 +80,6 @@ class ReadPace:
     async def next(self) -> None:
         """Wait for a later round of the loop; one task goes on in each."""
         self._in_turn = 0
-        async with self._turns:  # taking a trio lock is a checkpoint, even when it is free
+        turns = self._turns = self._turns or trio.Lock()
+        async with turns:  # taking a trio lock is a checkpoint, even when it is free
             pass

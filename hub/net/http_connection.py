@@ -172,6 +172,7 @@ class Connection(OpenConnection):
             elif length:
                 await self._read_sized(request, head, length)
             await self._handle(request)
+            del request, head  # while this connection waits for the next ones
             if self.close_after or self.closed:
                 return
             arrived = await self._next()

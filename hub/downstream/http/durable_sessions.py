@@ -15,6 +15,7 @@ since it was written (`hub.downstream.http.running_time`).
 
 import logging
 import secrets
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -144,7 +145,7 @@ class DurableSessions:
         id = front + self._signer.sign(_PURPOSE, msgspec.json.encode(handshake), _bind(identity, view, self._replica))
         if len(id) > MAX_ID:
             return Past(front + secrets.token_urlsafe(32))
-        return Past(id, handshake)
+        return Past(sys.intern(id), handshake)  # each head of the host repeats it
 
     def read_id(self, id: str, identity: Identity, view: View) -> Handshake | None:
         """Read an id that a hub of this key made for `identity`; None: it is no such id, or its session is over."""

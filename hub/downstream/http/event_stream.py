@@ -9,7 +9,6 @@ it lives. A stream that no connection and no request uses goes into the `StreamA
 or when there are too many.
 """
 
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -65,7 +64,7 @@ class EventStream:
         self.number = 0
         self.done = False
         self.bytes_kept = 0
-        self._events: deque[tuple[int, bytes, bool]] = deque()
+        self._events: list[tuple[int, bytes, bool]] = []
         self._vital_bytes = 0
         self._primed = primed
         self._retry_ms = retry_ms

@@ -15,7 +15,7 @@ from hub.downstream import hosts as hosts_module
 from hub.downstream.hosts import Hosts
 from hub.downstream.lines import connection as downstream
 from hub.downstream.lines.connection import EOF_GRACE_S, MAX_MESSAGE_BYTES, TURN, LineHost
-from hub.link import rates
+from hub.link import rate_limits
 from hub.wire.jsonrpc import Failure, Result, encode, raw
 from hub.wire.mcp import (
     CLIENT_CAPABILITIES_KEY,
@@ -678,7 +678,7 @@ async def test_the_parts_of_a_large_batch_are_read_in_turns(host, router, monkey
         for _ in range(1 if "/" in method else 2):
             await host.line()
     assert steps.total == 64
-    assert steps.most_bytes <= rates.TURN_BYTES + 31_000
+    assert steps.most_bytes <= rate_limits.TURN_BYTES + 31_000
 
 
 @pytest.mark.covers("F-H-09")
@@ -740,7 +740,7 @@ async def test_a_host_that_floods_is_read_in_turns_and_no_faster_than_it_should(
             while b'"id":"last"' not in await host.line():
                 pass
         assert steps.total >= 3_001
-        assert steps.most <= rates.TURN + 1
+        assert steps.most <= rate_limits.TURN + 1
         assert trio.current_time() - began > 1.8
 
 
