@@ -15,7 +15,6 @@ since it was written (`hub.downstream.http.running_time`).
 
 import logging
 import secrets
-import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -145,7 +144,7 @@ class DurableSessions:
         id = front + self._signer.sign(_PURPOSE, msgspec.json.encode(handshake), _bind(identity, view, self._replica))
         if len(id) > MAX_ID:
             return Past(front + secrets.token_urlsafe(32))
-        return Past(sys.intern(id), handshake)  # each head of the host repeats it
+        return Past(id, handshake)
 
     def read_id(self, id: str, identity: Identity, view: View) -> Handshake | None:
         """Read an id that a hub of this key made for `identity`; None: it is no such id, or its session is over."""

@@ -167,10 +167,10 @@ def forget_frames(error: h11.RemoteProtocolError) -> None:
 
 
 def fields_of(event: h11.Request | h11.Response) -> dict[str, str]:
-    """Header fields by lower-case name; repeated fields joined by a comma. What many heads say takes memory once."""
+    """Header fields by lower-case name; repeated fields joined by a comma. Names take memory once."""
     headers: dict[str, str] = {}
     for raw_name, value in event.headers:
-        name, text = sys.intern(raw_name.decode("ascii")), sys.intern(value.decode("latin-1"))
+        name, text = sys.intern(raw_name.decode("ascii")), value.decode("latin-1")
         headers[name] = f"{headers[name]}, {text}" if name in headers else text
     return headers
 
