@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from msgspec import Raw, Struct
 
 from config.settings import UpstreamConfig
-from hub.link.call_interface import OWNER, Caller, Exchange, Operation, Program
+from hub.link.call_interface import OWNER, Caller, Done, Exchange, Operation, Program, RunningCall
 from hub.link.hub_errors import UpstreamProtocolError
 from hub.wire.declarations import PASSIVE, ServerFacts, capabilities_for_upstream, detach_all
 from hub.wire.jsonrpc import EMPTY, Failure, Notification, Reply, detach, peek_object, peek_str, raw
@@ -235,6 +235,13 @@ class Session(Protocol):
         Raises:
             DeadlineExceeded, UpstreamLost, UpstreamProtocolError, Overloaded, UpstreamUnauthorized: as their names say.
         Cancellation, and a deadline: the upstream is told.
+        """
+
+    def begin(self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts, done: Done) -> RunningCall | None:
+        """Send a host's operation now, as `Upstream.begin`; None: not without waiting, and nothing was sent.
+
+        Raises:
+            Overloaded, UpstreamUnavailable, UpstreamLost: as `call`.
         """
 
     async def request(self, method: str, params: dict[str, Raw]) -> Reply:

@@ -23,7 +23,7 @@ from msgspec import Struct, structs
 
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
-from hub.link.call_interface import Caller, Exchange, Operation, Tenant
+from hub.link.call_interface import Caller, Done, Exchange, Operation, RunningCall, Tenant
 from hub.link.finished_elicitations import FinishedElicitations
 from hub.link.hub_errors import HubError, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.sync_primitives import DirtyFlag
@@ -154,6 +154,22 @@ class ManagedUpstream:
         reply = await self.successor.call(operation, exchange)
         self.offered.replace_snapshot(self.successor.snapshot)  # by its version the reply is read
         return reply
+
+    def begin(self, operation: Operation, exchange: Exchange, done: Done) -> RunningCall | None:
+        """Send an operation over an open session. None: one has to be found, chosen or opened first, or it has to be
+        told the log level; nothing was sent.
+
+        Raises:
+            HubError: as `call`.
+        """
+        if operation.session or self.successor is not None:
+            return None
+        caller = exchange.caller
+        pool = self.legacy_sessions.pool if self.legacy_sessions.serve(caller) else self.pool
+        with suppress(UpstreamUnavailable):  # nothing was sent; another session may have it
+            if (pooled := pool.find(caller)) is not None:
+                return self.calls.begin_over(pooled, operation, exchange, done)
+        return None
 
     async def _call_here(self, operation: Operation, exchange: Exchange) -> Reply:
         caller = exchange.caller

@@ -1,5 +1,8 @@
 """The seam between the two sides of the house: `async Upstream.call(operation, exchange) -> Reply`.
 
+Its second door, `Upstream.begin`, is for what need not wait before it is sent: a function call, and later another one
+with the reply, in place of a task. What it cannot take goes through the first.
+
 Everything that belongs to a request goes down by call and comes up by return. An `Operation` is era-neutral: hop-local
 metadata has been taken off, names and URIs are already the upstream's own. An `Exchange` is the host's end of it, to
 which an upstream reports progress and logs, and of which it may ask.
@@ -8,13 +11,14 @@ An upstream's answer, error included, is a `Reply` value. A failure of the hub's
 (`hub.link.hub_errors`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Raw, Struct, field
 
 from config.settings import UpstreamConfig
+from hub.link.hub_errors import HubError
 from hub.wire.jsonrpc import EMPTY, Reply, Result
 from hub.wire.mcp import Era, Snapshot, era_of
 from hub.wire.questions.question import Question
@@ -134,6 +138,18 @@ class HostEnd(Exchange, Protocol):
         `requiredCapabilities` has them; None: there were none."""
 
 
+Done = Callable[[Reply | HubError], None]
+"""Gets the outcome of an operation, once: a reply, or what `Upstream.call` would raise. It is called in a task that has
+other work to do. An error that it raises is only logged."""
+
+
+class RunningCall(Protocol):
+    """An operation that an upstream carries out."""
+
+    def cancel(self) -> None:
+        """End it: the upstream is told, and `done` is not called. Does nothing when it is over."""
+
+
 class Upstream(Protocol):
     """One configured server, to those that forward operations; `upstreams.upstream.Upstream` is one."""
 
@@ -154,6 +170,16 @@ class Upstream(Protocol):
         Raises:
             HubError: there is no answer.
         Cancellation: passes to the upstream, which is told.
+        """
+
+    def begin(self, operation: Operation, exchange: Exchange, done: Done) -> RunningCall | None:
+        """Carry out an operation without waiting; None: that cannot be, nothing was sent, and `call` is to be used.
+
+        `done` is never called before this returns, and not at all if this returns None or raises. If it gets an
+        `UpstreamUnavailable`, nothing was sent after all, and `call` may find another way.
+
+        Raises:
+            HubError: there will be no answer, and `call` would raise the same.
         """
 
     def version_for(self, caller: Caller) -> str:

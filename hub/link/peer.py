@@ -1,24 +1,25 @@
 """JSON-RPC with one peer over a `Channel`: requests in both directions, each matched to its answer.
 
-One task reads (`run`). A request waits in its caller's own task, which the reader wakes directly: no event, no queue,
-no task in between. Each request of the peer is answered in a task of its own, so that a slow answer never stops the
-reading; `ping` is answered at once. A pending request is removed in the same step in which its task is woken or
-cancelled, so a later answer is only counted.
+One task reads (`run`), and calls whoever waits for an answer: no event, no queue, no task in between. Each request of
+the peer is answered in a task of its own, so that a slow answer never stops the reading; `ping` is answered at once. A
+pending request is removed in the same step in which its answer is passed on or it is withdrawn, so a later answer is
+only counted.
 """
 
 import logging
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from itertools import count
 from typing import Final
 
 import trio
 from msgspec import Raw
-from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 
 from hub.link.channel import Channel, ChannelClosed, LineDropped, LineTooLong, OutboxFull
 from hub.link.hub_errors import Executed, Overloaded
 from hub.link.rate_limits import ReadPace
+from hub.link.sync_primitives import Wakeup
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -64,6 +65,9 @@ either era."""
 OnRequest = Callable[[Request], Awaitable[Reply]]
 """Called when a request arrives, before any later message is read. The returned awaitable runs in a task of its own."""
 OnNotification = Callable[[Notification], None]
+OnAnswer = Callable[[Reply | Exception], None]
+"""Called once, in the task that reads, with the answer to a request, or with why there will be none: `ChannelClosed`,
+`RemoteProtocolError` (it was malformed), `BadPeer`, or what `fail` was given."""
 
 
 class BadPeer(Exception):
@@ -73,16 +77,6 @@ class BadPeer(Exception):
 def last_words(within_s: float) -> trio.CancelScope:
     """A shielded scope for last messages while a task is being cancelled; always with a deadline."""
     return trio.move_on_after(within_s, shield=True)
-
-
-class _PendingRequest:
-    """A caller's task, and the answer it gets when it is woken."""
-
-    __slots__ = ("answer", "task")
-
-    def __init__(self) -> None:
-        self.task = current_task()
-        self.answer: Reply | Exception | None = None
 
 
 @dataclass(eq=False, repr=False)
@@ -104,7 +98,7 @@ class Peer:
     def __post_init__(self) -> None:
         self.next_id = count(1).__next__
         """Takes a new id, to be passed to `request` or dropped."""
-        self._waiting: dict[RequestId, _PendingRequest] = {}
+        self._waiting: dict[RequestId, OnAnswer] = {}
         self._answering: dict[RequestId, trio.CancelScope] = {}
         self._pace = ReadPace()
         self._bad_in_a_row = 0
@@ -143,35 +137,36 @@ class Peer:
         Cancellation: the peer is told, except for `NEVER_CANCELLED`; a late answer is dropped.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
+        id = self.next_id() if id is None else id
+        answer: Wakeup[Reply] = Wakeup()
+        self.post(id, method, params, answer)
+        return await answer.wait(partial(self.withdraw, id, is_told=method not in NEVER_CANCELLED))
+
+    def post(self, id: int, method: str, params: dict[str, Raw], on_answer: OnAnswer) -> None:
+        """Send a request; `on_answer` gets its answer, later.
+
+        Raises:
+            ChannelClosed, OutboxFull: as `request`.
+        """
         if self.ended:
             raise ChannelClosed
-        if id is None:
-            id = self.next_id()
         self._channel.send(encode_request(id, method, params))
-        waiter = self._waiting[id] = _PendingRequest()
+        self._waiting[id] = on_answer
 
-        def abort(_: object) -> Abort:
-            del self._waiting[id]
-            if method not in NEVER_CANCELLED:
-                self.notify(CANCELLED, {"requestId": raw(id)})
-            return Abort.SUCCEEDED
-
-        await wait_task_rescheduled(abort)
-        answer = waiter.answer
-        if isinstance(answer, (Result, Failure)):
-            return answer
-        try:
-            raise answer or ChannelClosed
-        finally:
-            del answer, waiter  # a cycle: the exception's traceback holds this frame
+    def withdraw(self, id: int, *, is_told: bool = True) -> None:
+        """Wait for the answer to request `id` no more, and tell the peer."""
+        if self._waiting.pop(id, None) is not None and is_told:
+            self.notify(CANCELLED, {"requestId": raw(id)})
 
     def fail(self, id: RequestId, error: Exception) -> bool:
         """End request `id` with `error`, since no answer will come. False: no such request is waiting."""
-        waiter = self._waiting.pop(id, None)
-        if waiter is None:
+        on_answer = self._waiting.pop(id, None)
+        if on_answer is None:
             return False
-        waiter.answer = error
-        reschedule(waiter.task)
+        try:
+            on_answer(error)
+        except Exception:  # a fault ends this request alone
+            log.exception("an error of %s could not be passed on", self.name)
         return True
 
     def notify(self, method: str, params: dict[str, Raw]) -> None:
@@ -213,14 +208,12 @@ class Peer:
             raise BadPeer(fault)
 
     def end(self, fault: str = "") -> None:
-        """Wake all waiting callers: there will be no answers. No requests can be sent from now on."""
+        """Tell all waiting callers that there will be no answers. No requests can be sent from now on."""
         if not self.ended and self.on_end is not None:
             self.on_end()
         self.ended = True
-        waiting, self._waiting = self._waiting, {}
-        for waiter in waiting.values():
-            waiter.answer = BadPeer(fault) if fault else ChannelClosed()
-            reschedule(waiter.task)
+        for id in list(self._waiting):
+            self.fail(id, BadPeer(fault) if fault else ChannelClosed())
 
     async def _read(self, nursery: trio.Nursery) -> None:
         """Read messages; all but expected answers at the peer's pace."""
@@ -268,12 +261,14 @@ class Peer:
         """Handle one message; True: it is an answer that a caller has waited for."""
         self.messages += 1
         if isinstance(message, Response):
-            waiter = None if message.id is None else self._waiting.pop(message.id, None)
-            if waiter is None:
+            on_answer = None if message.id is None else self._waiting.pop(message.id, None)
+            if on_answer is None:
                 self.stray_answers += 1
                 return False
-            waiter.answer = message.reply
-            reschedule(waiter.task)
+            try:
+                on_answer(message.reply)
+            except Exception:  # a fault ends this request alone
+                log.exception("an answer of %s could not be passed on", self.name)
             self._bad_in_a_row = 0
             return True
         self._bad_in_a_row = 0

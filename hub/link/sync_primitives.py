@@ -1,9 +1,11 @@
 """Ways for tasks to wait: for a flag, which merges changes for one task; for a bell, which wakes everybody; and for a
 promised value."""
 
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import trio
+from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 
 
 class DirtyFlag:
@@ -66,3 +68,39 @@ class Promise(Generic[T]):
         """Wait for the value. Cancellation: nothing is left behind."""
         await self._fulfilled.wait()
         return self._value
+
+
+class Wakeup(Generic[T]):
+    """Wakes the task that made it, when it is called with what the task waits for."""
+
+    __slots__ = ("_outcome", "_task")
+
+    _outcome: T | Exception
+
+    def __init__(self) -> None:
+        self._task = current_task()
+
+    def __call__(self, outcome: T | Exception) -> None:
+        self._outcome = outcome
+        reschedule(self._task)
+
+    async def wait(self, cancel: Callable[[], object]) -> T:
+        """Wait for the outcome; `cancel` sees to it that there will be none.
+
+        Raises:
+            Exception: that is the outcome.
+        Cancellation: calls `cancel`.
+        """
+
+        def abort(_: object) -> Abort:
+            cancel()
+            return Abort.SUCCEEDED
+
+        await wait_task_rescheduled(abort)
+        outcome = self._outcome
+        if isinstance(outcome, Exception):
+            try:
+                raise outcome
+            finally:
+                del self._outcome, outcome  # a cycle: the traceback holds this frame
+        return outcome

@@ -33,10 +33,10 @@ class GuardedSession(FakeSession):
             raise self._fake.shut
         await super().run(started)
 
-    async def call(self, operation: Any, *more: Any) -> Any:
+    def begin(self, operation: Any, *more: Any) -> Any:
         if self._fake.refusal is not None and operation.method != "tools/list":
             raise self._fake.refusal
-        return await super().call(operation, *more)
+        return super().begin(operation, *more)
 
 
 class Guarded(FakeUpstream):

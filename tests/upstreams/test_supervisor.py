@@ -363,7 +363,7 @@ async def test_a_call_that_was_surely_not_sent_goes_to_the_next_session(nursery,
         upstream.pool.main = place
 
     class Over:
-        async def call(self, operation, exchange, timeouts):
+        def begin(self, operation, exchange, timeouts, done):
             upstream.pool.main_lost()
             upstream.pool.main = real
             raise UpstreamUnavailable("over")
@@ -373,7 +373,7 @@ async def test_a_call_that_was_surely_not_sent_goes_to_the_next_session(nursery,
     assert upstream.in_flight == 0
 
     class Refusing:
-        async def call(self, operation, exchange, timeouts):
+        def begin(self, operation, exchange, timeouts, done):
             raise UpstreamUnavailable("not now")
 
     stand_in(Refusing())

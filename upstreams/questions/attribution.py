@@ -17,15 +17,14 @@ from collections.abc import Callable, Collection, Mapping
 from math import inf
 from typing import Final
 
-import trio
 from msgspec import Raw
 
 from hub.link.bounded_dict import BoundedDict
-from hub.link.call_interface import Exchange, Identity, Operation, Program, Tenant
+from hub.link.call_interface import Identity, Operation, Program, Tenant
 from hub.wire.jsonrpc import Reply, Result, peek_object, peek_str
 from hub.wire.mcp import MAY_ASK, RELATED_TASK_KEY, TASKS_CANCEL, TASKS_RESULT
 from hub.wire.request_meta import read_number
-from upstreams.session import CallTimeouts
+from upstreams.questions.running import Running
 
 SUSPECT_S: Final = 60.0
 """Seconds that an upstream may go on with an operation that is over here."""
@@ -39,12 +38,12 @@ _MORE: Final = ""
 
 def owner(
     params: Mapping[str, Raw],
-    running: Collection["Running"],
+    running: Collection[Running],
     *,
     exclusive: bool = False,
     alone: bool = False,
     others: Callable[[Program], bool] = lambda program: False,
-) -> "Running | None":
+) -> Running | None:
     """The operation that a question with `params` belongs to; None: nobody can tell, or there is none.
 
     `running` in the order of sending. `exclusive`: all of them are one host's, and always were. `alone`: all operations
@@ -65,7 +64,7 @@ def owner(
     return able[-1] if len(hosts) == 1 and not others(able[-1].exchange.caller.program) else None
 
 
-def host_of(running: "Running") -> tuple[Tenant, Program]:
+def host_of(running: Running) -> tuple[Tenant, Program]:
     """The host of an operation, as far as messages that name no operation are concerned."""
     caller = running.exchange.caller
     return caller.tenant, caller.program
@@ -156,55 +155,6 @@ class RecentCalls:
 
 
 MAX_TOKENS: Final = 1_024
-
-
-class Running:
-    """One operation, from when it is sent to when it ends. `with running.scope:` is its deadline.
-
-    Both times, idle and total, stand still while a question of the operation is open, since people take their time.
-    """
-
-    __slots__ = ("_idle_s", "_paused_at", "_until", "exchange", "operation", "questions", "scope")
-
-    def __init__(
-        self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts, now: float | None = None
-    ) -> None:
-        now = trio.current_time() if now is None else now
-        self.operation = operation
-        self.exchange = exchange
-        self.questions: dict[trio.CancelScope, None] | None = None
-        """Open questions, by the scopes that they are answered in; None as well, if there never was one."""
-        self._idle_s = timeouts.idle_s
-        self._until = now + timeouts.total_s
-        self.scope = trio.CancelScope(deadline=min(now + timeouts.idle_s, self._until))
-
-    def touch(self) -> None:
-        """A message for the operation came: the idle time starts anew."""
-        if not self.questions:
-            self.scope.deadline = min(trio.current_time() + self._idle_s, self._until)
-
-    def asked(self, question: trio.CancelScope) -> None:
-        """The upstream waits for the answer to `question`."""
-        if self.questions is None:
-            self.questions = {}
-        if not self.questions:
-            self._paused_at = trio.current_time()
-            self.scope.deadline = inf
-        self.questions[question] = None
-
-    def settled(self, question: trio.CancelScope) -> None:
-        """The upstream waits for that answer no more."""
-        if self.questions is None or question not in self.questions:
-            return
-        del self.questions[question]
-        if not self.questions:
-            self._until += trio.current_time() - self._paused_at
-            self.touch()
-
-    def withdraw(self) -> None:
-        """Withdraw the open questions: the operation is over."""
-        for question in self.questions or ():
-            question.cancel()
 
 
 class TaskTokens:

@@ -35,7 +35,8 @@ from hub.wire.questions.question import (
     too_many_questions,
 )
 from hub.wire.request_meta import read_number, slightly_above
-from upstreams.questions.attribution import SUSPECT_S, RecentCalls, Running, may_ask, owner
+from upstreams.questions.attribution import SUSPECT_S, RecentCalls, may_ask, owner
+from upstreams.questions.running import Running
 from upstreams.session import SessionEvents, SessionTerms
 
 MAX_OPEN: Final = 32

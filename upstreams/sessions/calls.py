@@ -19,7 +19,7 @@ from msgspec import structs
 
 from config.diff import config_key
 from config.settings import UpstreamConfig
-from hub.link.call_interface import Caller, Exchange, Operation
+from hub.link.call_interface import Caller, Done, Exchange, Operation, RunningCall
 from hub.link.hub_errors import (
     Draining,
     HubError,
@@ -29,6 +29,7 @@ from hub.link.hub_errors import (
     UpstreamUnavailable,
     UpstreamVersionError,
 )
+from hub.link.sync_primitives import Wakeup
 from hub.wire.declarations import can_be_asked
 from hub.wire.jsonrpc import Failure, Reply, Result, peek_str
 from hub.wire.mcp import L4, TOOLS_CALL, Era
@@ -212,6 +213,36 @@ class SessionSelector:
             await self._opener.open_for(exchange)
 
 
+class _PooledCall:
+    """An operation that was sent over a pooled session; it is called with the outcome."""
+
+    __slots__ = ("_calls", "_done", "_operation", "_pooled", "running")
+
+    running: RunningCall
+
+    def __init__(self, calls: "Calls", pooled: PooledSession, operation: Operation, done: Done) -> None:
+        self._calls = calls
+        self._pooled = pooled
+        self._operation = operation
+        self._done: Done | None = done
+
+    def __call__(self, outcome: Reply | HubError) -> None:
+        done, self._done = self._done, None
+        if done is not None:
+            calls = self._calls
+            calls.leave(self._pooled)
+            if isinstance(outcome, HubError):
+                done(calls.judge_error(outcome))
+            else:
+                done(calls.judge(outcome, self._pooled, self._operation))
+
+    def cancel(self) -> None:
+        if self._done is not None:
+            self._done = None
+            self.running.cancel()
+            self._calls.leave(self._pooled)
+
+
 class Calls:
     """Calls of one upstream, over any of its sessions."""
 
@@ -240,32 +271,73 @@ class Calls:
             HubError: as `Session.call`.
         Cancellation: passes to the upstream, which is told.
         """
-        self.in_flight += 1
-        pooled.acquire(exchange.caller)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        outcome: Wakeup[Reply] = Wakeup()
+        if (call := self.begin_over(pooled, operation, exchange, outcome)) is not None:
+            return await outcome.wait(call.cancel)
+        self._enter(pooled, exchange.caller)
         try:
             if exchange.caller.log_level is not None and not pooled.level.told.is_set():
                 await self._wait_for_level(pooled)
             reply = await pooled.session.call(operation, exchange, self._timeouts_of(operation))
-            if isinstance(reply, Failure):
-                return self._availability.history.mask.failure(reply)
-            if memoryview(reply.value).nbytes <= MAX_ERROR_BYTES:
-                body = bytes(reply.value)
-                if (body.find(b'rror"') >= 0 or body.find(b'statusMessage"') >= 0) and TELLS_ERROR(body):
-                    reply = Result(self._availability.history.mask.result(reply.value))
-            return reply if "task" not in operation.params else pooled.sign(reply)
-        except UpstreamLost:
-            if self._stopped:
-                text = f"{self._name} was stopped by a change of the hub's configuration while the call was with it;"
-                raise Draining(f"{text} whether it acted is unknown", upstream=self._name) from None
-            raise
+            return self.judge(reply, pooled, operation)
         except HubError as error:
-            self._availability.history.mask.error(error)
-            raise
+            raise self.judge_error(error) from None
         finally:
-            self.in_flight -= 1
-            pooled.release()
-            if self._availability.retired:
-                self._availability.news.ring()
+            self.leave(pooled)
+
+    def begin_over(
+        self, pooled: PooledSession, operation: Operation, exchange: Exchange, done: Done
+    ) -> RunningCall | None:
+        """Send an operation over a session now, as `Upstream.begin`.
+
+        Raises:
+            HubError: as `call_over`.
+        """
+        caller = exchange.caller
+        if caller.log_level is not None and not pooled.level.told.is_set():
+            return None
+        call = _PooledCall(self, pooled, operation, done)
+        timeouts = self._timeouts_of(operation) if self._tool_timeouts else self._timeouts
+        try:
+            running = pooled.session.begin(operation, exchange, timeouts, call)
+        except HubError as error:
+            raise self.judge_error(error) from None
+        if running is None:
+            return None
+        call.running = running
+        self._enter(pooled, caller)
+        return call
+
+    def _enter(self, pooled: PooledSession, caller: Caller) -> None:
+        """A call of `caller` uses the session until `leave`."""
+        self.in_flight += 1
+        pooled.acquire(caller)
+
+    def leave(self, pooled: PooledSession) -> None:
+        """The call is over."""
+        self.in_flight -= 1
+        pooled.release()
+        if self._availability.retired:
+            self._availability.news.ring()
+
+    def judge(self, reply: Reply, pooled: PooledSession, operation: Operation) -> Reply:
+        """`reply` as hosts may see it."""
+        if isinstance(reply, Failure):
+            return self._availability.history.mask.failure(reply)
+        if memoryview(reply.value).nbytes <= MAX_ERROR_BYTES:
+            body = bytes(reply.value)
+            if (body.find(b'rror"') >= 0 or body.find(b'statusMessage"') >= 0) and TELLS_ERROR(body):
+                reply = Result(self._availability.history.mask.result(reply.value))
+        return reply if "task" not in operation.params else pooled.sign(reply)
+
+    def judge_error(self, error: HubError) -> HubError:
+        """What the failure of a call means, as hosts may hear it."""
+        if isinstance(error, UpstreamLost) and self._stopped:
+            text = f"{self._name} was stopped by a change of the hub's configuration while the call was with it;"
+            return Draining(f"{text} whether it acted is unknown", upstream=self._name)
+        self._availability.history.mask.error(error)
+        return error
 
     async def _wait_for_level(self, pooled: PooledSession) -> None:
         """Wait until the upstream knows the log level that hosts want.
@@ -280,7 +352,7 @@ class Calls:
             raise UpstreamUnavailable(text, upstream=self._name)
 
     def _timeouts_of(self, operation: Operation) -> CallTimeouts:
-        if not self._tool_timeouts or operation.method != TOOLS_CALL:
+        if operation.method != TOOLS_CALL:
             return self._timeouts
         idle_s = self._tool_timeouts.get(peek_str(operation.params.get("name")) or "")
         return self._timeouts if idle_s is None else CallTimeouts(idle_s, self._timeouts.total_s)

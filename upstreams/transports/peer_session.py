@@ -13,13 +13,15 @@ import trio
 from msgspec import Raw
 
 from hub.link import hub_errors
-from hub.link.call_interface import Exchange, Operation, Program
+from hub.link.call_interface import Done, Exchange, Operation, Program
 from hub.link.channel import Channel, ChannelClosed, Outbox, OutboxFull
 from hub.link.peer import BadPeer, Peer
+from hub.link.sync_primitives import Wakeup
 from hub.wire import mcp
 from hub.wire.declarations import ServerFacts
 from hub.wire.jsonrpc import Notification, RemoteProtocolError, Reply, peek_object
-from upstreams.questions.attribution import Running, host_of, task_begun, task_finished
+from upstreams.questions.attribution import host_of, task_begun, task_finished
+from upstreams.questions.running import Running, deadline_watch
 from upstreams.session import COMMON, CallTimeouts, SessionEvents, SessionTerms, announce, stamp_call, stamp_own
 from upstreams.transports.session_frame import SessionFrame
 
@@ -34,6 +36,47 @@ NO_FACTS: Final = ServerFacts("", {}, {}, "")
 _END_TASKS: Final = frozenset({mcp.TASKS_RESULT, mcp.TASKS_CANCEL})
 
 
+class _PeerCall(Running):
+    """An operation that was sent over the peer of `session`; it is called with the answer."""
+
+    __slots__ = ("began", "heard", "mark", "session")
+
+    def __init__(
+        self, session: "PeerSession", operation: Operation, exchange: Exchange, timeouts: CallTimeouts, done: Done
+    ) -> None:
+        peer, outbox = session.peer, session.outbox
+        self.session = session
+        self.began = now = session.now()
+        self.heard = peer.messages
+        """Messages that had come before."""
+        self.mark = outbox.accepted_bytes if outbox else 0
+        """Bytes that the outbox had taken before."""
+        Running.__init__(self, peer.next_id(), operation, exchange, timeouts, now, done)
+
+    def __call__(self, answer: Reply | Exception) -> None:
+        if isinstance(answer, Exception):
+            self.session.on_over(self)
+            self.end(answer if isinstance(answer, hub_errors.HubError) else self.session.failure(answer, self.mark))
+            return
+        operation = self.operation
+        if "task" in operation.params or operation.method in _END_TASKS:
+            self.session.on_task_reply(self, answer)
+        self.session.on_over(self)
+        self.end(answer)
+
+    def put_off(self, deadline: float) -> None:
+        self.deadline = deadline
+        self.session.watch.look_at(deadline)
+
+    def on_cancel(self) -> None:
+        self.session.peer.withdraw(self.id)
+        self.session.on_over(self)
+
+    def on_time_up(self) -> None:
+        self.on_cancel()
+        self.session.on_time_up(self)
+
+
 class PeerSession(SessionFrame):
     """A session over a `Peer`. Satisfies `upstreams.session.Session`. The `run` of a subclass gives `_attach` a
     channel, shakes hands through `self.peer`, says by `_agreed` what came of that, and calls `started` with itself."""
@@ -43,7 +86,7 @@ class PeerSession(SessionFrame):
         self.peer: Peer
         self.facts = NO_FACTS
         self.era = mcp.Era.LEGACY
-        self._outbox: Outbox | None = None
+        self.outbox: Outbox | None = None
         self._listens: dict[int, Callable[[Notification], None]] = {}
         """Receivers of what belongs to a `subscriptions/listen`, by its id."""
         self._silent_timeouts = 0
@@ -59,8 +102,9 @@ class PeerSession(SessionFrame):
         return f"<{type(self).__name__} {self.name} {version} [{len(self.running)} running]>"
 
     def _attach(self, channel: Channel, outbox: Outbox | None = None) -> Peer:
-        self._outbox = outbox
-        self._now = trio.lowlevel.current_clock().current_time  # asked twice in every call: without detours
+        self.outbox = outbox
+        self.now = trio.lowlevel.current_clock().current_time  # asked twice in every call: without detours
+        self.watch = deadline_watch()
         self.peer = Peer(
             channel,
             on_request=self._questions.receive,
@@ -99,8 +143,8 @@ class PeerSession(SessionFrame):
 
     def _ended(self) -> None:
         """Send nothing more: what calls are told of that must stay true."""
-        if self._outbox is not None:
-            self._outbox.close()
+        if self.outbox is not None:
+            self.outbox.close()
         self.events.ended()
 
     def give_up(self, fault: str) -> None:
@@ -111,51 +155,70 @@ class PeerSession(SessionFrame):
     # --- asking -------------------------------------------------------------------------------------------------------
 
     async def call(self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts) -> Reply:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        outcome: Wakeup[Reply] = Wakeup()
+        return await outcome.wait(self.begin(operation, exchange, timeouts, outcome).cancel)
+
+    def begin(self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts, done: Done) -> Running:
         if len(self.running) >= MAX_IN_FLIGHT:
             text = f"{self.name} has {MAX_IN_FLIGHT} calls to work off; try again later"
             raise hub_errors.Overloaded(text, upstream=self.name)
-        peer = self.peer
-        id = peer.next_id()
-        began, heard = self._now(), peer.messages
-        mark = self._outbox.accepted_bytes if self._outbox else 0
-        questions, caller = self._questions, exchange.caller
-        if (principal := caller.identity.principal) != questions.principal:
-            questions.serve(principal)
-        running = self._enter(id, operation, exchange, timeouts, began)
+        if (principal := exchange.caller.identity.principal) != self._questions.principal:
+            self._questions.serve(principal)
+        call = _PeerCall(self, operation, exchange, timeouts, done)
+        params = stamp_call(self.era, self.facts.version, operation, exchange, call.id, self._declared)
         try:
-            with running.scope:
-                params = stamp_call(self.era, self.facts.version, operation, exchange, id, self._declared)
-                reply = await peer.request(operation.method, params, id=id)
-                if "task" in params:
-                    self._tokens.began(reply, id)
-                    if (begun := task_begun(reply)) is not None:
-                        task, kept_s = begun
-                        now = self._now()
-                        questions.recent_calls.begun(task, caller.program, now + kept_s, now)
-                if operation.method in _END_TASKS:
-                    questions.recent_calls.finished(task_finished(operation, reply), self._now())
-                return reply
-        except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
-            raise self._failure(error, mark) from None
-        finally:
-            self._leave(id)
-            if not self.terms.exclusive:  # however it ended: the upstream may go on, and speak of it
-                questions.recent_calls.ended(caller.program, self._now())
-        self._timed_out(began, heard)
+            self.peer.post(call.id, operation.method, params, call)
+        except (ChannelClosed, OutboxFull) as error:
+            raise self.failure(error, call.mark) from None
+        self._enter(call)
+        self.watch.add(call)
+        return call
+
+    def on_task_reply(self, call: _PeerCall, reply: Reply) -> None:
+        """The reply to a call that was to begin a task or to end one."""
+        recent_calls, now = self._questions.recent_calls, self.now()
+        if "task" in call.operation.params:
+            self._tokens.began(reply, call.id)
+            if (begun := task_begun(reply)) is not None:
+                task, kept_s = begun
+                recent_calls.begun(task, call.exchange.caller.program, now + kept_s, now)
+        if call.operation.method in _END_TASKS:
+            recent_calls.finished(task_finished(call.operation, reply), now)
+
+    def on_over(self, call: _PeerCall) -> None:
+        """`call` is over; the upstream may go on with it, and speak of it."""
+        self._leave(call)
+        self.watch.remove(call)
+        if not self.terms.exclusive:
+            self._questions.recent_calls.ended(call.exchange.caller.program, self.now())
+
+    def on_time_up(self, call: _PeerCall) -> None:
+        """Count a timeout; after several in which nothing at all was heard, give the upstream up.
+
+        Calls that ran side by side count once: one thing may be wrong with all of them, and others with none. An
+        upstream that waits for an answer itself may have no time for others.
+        """
+        heard = self.peer.messages
+        if heard == call.heard and call.began >= self._counted_at and not self._questions.waits:
+            self._silent_timeouts = self._silent_timeouts + 1 if heard == self._heard_then else 1
+            self._heard_then, self._counted_at = heard, self.now()
+            if self._silent_timeouts >= SILENT_TIMEOUTS:
+                self.give_up(f"did not answer {SILENT_TIMEOUTS} calls in a row")
         text = f"{self.name} did not answer in time and was told to stop; whether it acted is unknown"
-        raise hub_errors.DeadlineExceeded(text, upstream=self.name)
+        call.end(hub_errors.DeadlineExceeded(text, upstream=self.name))
 
     async def request(self, method: str, params: dict[str, Raw], *, id: int | None = None) -> Reply:
-        mark = self._outbox.accepted_bytes if self._outbox else 0
+        mark = self.outbox.accepted_bytes if self.outbox else 0
         params = stamp_own(self.era, self.facts.version, params, self.terms.extensions)
         try:
             return await self.peer.request(method, params, id=id)
         except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
-            raise self._failure(error, mark) from None
+            raise self.failure(error, mark) from None
 
     def speak_of(self, program: Program) -> None:
         if not self.terms.exclusive:
-            self._questions.recent_calls.ended(program, self._now())
+            self._questions.recent_calls.ended(program, self.now())
 
     async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
         id = self.peer.next_id()
@@ -165,7 +228,7 @@ class PeerSession(SessionFrame):
         finally:
             del self._listens[id]
 
-    def _failure(self, error: Exception, mark: int) -> hub_errors.HubError:
+    def failure(self, error: Exception, mark: int) -> hub_errors.HubError:
         """The error of a call, made of `error` of the peer. Returned, not raised: raising an error that a frame holds
         makes a cycle, which keeps the message in memory."""
         name = self.name
@@ -175,27 +238,13 @@ class PeerSession(SessionFrame):
             case RemoteProtocolError():
                 text = f"{name} answered with a malformed message: {error}"
                 return hub_errors.UpstreamProtocolError(text, upstream=name)
-            case _ if self._outbox is not None and self._outbox.delivered_bytes <= mark:
+            case _ if self.outbox is not None and self.outbox.delivered_bytes <= mark:
                 return hub_errors.UpstreamUnavailable(f"{name} ended before the call was sent to it", upstream=name)
             case BadPeer():
                 return hub_errors.UpstreamProtocolError(f"{name} {error} and was stopped", upstream=name)
             case _:
                 text = f"{name} ended while the call was with it; whether it acted is unknown"
                 return hub_errors.UpstreamLost(text, upstream=name)
-
-    def _timed_out(self, began: float, heard_before: int) -> None:
-        """Count a timeout; after several in which nothing at all was heard, give the upstream up.
-
-        Calls that ran side by side count once: one thing may be wrong with all of them, and others with none. An
-        upstream that waits for an answer itself may have no time for others.
-        """
-        heard = self.peer.messages
-        if heard != heard_before or began < self._counted_at or self._questions.waits:
-            return
-        self._silent_timeouts = self._silent_timeouts + 1 if heard == self._heard_then else 1
-        self._heard_then, self._counted_at = heard, trio.current_time()
-        if self._silent_timeouts >= SILENT_TIMEOUTS:
-            self.give_up(f"did not answer {SILENT_TIMEOUTS} calls in a row")
 
     # --- hearing ------------------------------------------------------------------------------------------------------
 

@@ -10,19 +10,13 @@ from typing import Final
 import trio
 from msgspec import Raw
 
-from hub.link.call_interface import Exchange, Operation
+from hub.link.call_interface import Exchange
 from hub.wire.declarations import ServerFacts
 from hub.wire.mcp import TASKS_RESULT, Era
-from upstreams.questions.attribution import Running, TaskTokens
+from upstreams.questions.attribution import TaskTokens
 from upstreams.questions.questions import Questions
-from upstreams.session import (
-    CallTimeouts,
-    DeclaredCapabilities,
-    SessionEvents,
-    SessionTerms,
-    prefix_log,
-    split_progress,
-)
+from upstreams.questions.running import Running
+from upstreams.session import DeclaredCapabilities, SessionEvents, SessionTerms, prefix_log, split_progress
 
 PING_ANSWER_S: Final = 15.0
 """Seconds that the upstream has to answer a ping."""
@@ -62,20 +56,18 @@ class SessionFrame:
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
-    def _enter(
-        self, id: int, operation: Operation, exchange: Exchange, timeouts: CallTimeouts, now: float | None = None
-    ) -> Running:
-        """Enter a call that is about to be sent; `_leave` must follow."""
-        running = self.running[id] = Running(operation, exchange, timeouts, now)
+    def _enter(self, running: Running) -> None:
+        """Enter a call that is sent now; `_leave` must follow."""
+        self.running[running.id] = running
+        exchange = running.exchange
         if self.terms.exclusive and exchange.caller.lasting and exchange.caller.era is Era.LEGACY:
             self._owner = exchange
-        if operation.method == TASKS_RESULT:
+        if running.operation.method == TASKS_RESULT:
             self._tokens.wait(running)
-        return running
 
-    def _leave(self, id: int) -> None:
+    def _leave(self, running: Running) -> None:
         """The call is over: what the upstream asked meanwhile is withdrawn."""
-        running = self.running.pop(id)
+        del self.running[running.id]
         if running.operation.method == TASKS_RESULT:
             self._tokens.leave(running)
         if running.questions:

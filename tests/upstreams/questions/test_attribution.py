@@ -15,7 +15,6 @@ from upstreams.questions.attribution import (
     SEVERAL,
     SUSPECT_S,
     RecentCalls,
-    Running,
     TaskTokens,
     may_ask,
     owner,
@@ -24,6 +23,7 @@ from upstreams.questions.attribution import (
     task_in,
     task_of,
 )
+from upstreams.questions.running import Running
 from upstreams.session import CallTimeouts
 
 TASK = "io.modelcontextprotocol/related-task"
@@ -272,7 +272,7 @@ def test_tasks_that_are_long_over_make_room():
 
 
 def waiting(task: str, method: str = "tasks/result") -> Running:
-    return Running(Operation(method, {"taskId": raw(task)}), FakeHost(), CallTimeouts(1.0, 2.0))
+    return Running(1, Operation(method, {"taskId": raw(task)}), FakeHost(), CallTimeouts(1.0, 2.0), 0.0, None)
 
 
 def task(id: str) -> Result:

@@ -32,8 +32,8 @@ from hub.wire.jsonrpc import (
     raw,
 )
 from hub.wire.mcp import CANCELLED, INITIALIZE, INITIALIZED, L4, PING, SET_LEVEL, Era
-from upstreams.questions.attribution import Running
 from upstreams.questions.questions import Answering
+from upstreams.questions.running import Running
 from upstreams.session import COMMON, SessionEvents, SessionTerms, StatusError
 from upstreams.transports.http.answer_stream import AnswerStream, OnMessage, stream_headers
 from upstreams.transports.http.poster import CONTENT, JSON, Poster, SessionUnknown

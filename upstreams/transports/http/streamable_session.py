@@ -15,10 +15,10 @@ import trio
 from msgspec import Raw
 
 from hub.link import hub_errors
-from hub.link.call_interface import Exchange, Operation, Program
+from hub.link.call_interface import Done, Exchange, Operation, Program
 from hub.wire.jsonrpc import Notification, Reply, Request
 from hub.wire.mcp import COMPLETE, DISCOVER, LIST_METHOD, MESSAGE, PING, PROGRESS, PROMPTS_GET, RESOURCES_READ, Kind
-from upstreams.questions.attribution import Running
+from upstreams.questions.running import Running
 from upstreams.session import (
     COMMON,
     CallTimeouts,
@@ -41,6 +41,19 @@ MAX_FAULTS: Final = 5
 GOODBYE_S: Final = 2.0
 
 log = logging.getLogger(__name__)
+
+
+class _ScopedCall(Running):
+    """An operation that is carried out in the task of its caller, within `scope`."""
+
+    __slots__ = ("scope",)
+
+    def __init__(self, id: int, operation: Operation, exchange: Exchange, timeouts: CallTimeouts) -> None:
+        Running.__init__(self, id, operation, exchange, timeouts, trio.current_time(), None)
+        self.scope = trio.CancelScope(deadline=self.deadline)
+
+    def put_off(self, deadline: float) -> None:
+        self.deadline = self.scope.deadline = deadline
 
 
 class StreamableSession(SessionFrame):
@@ -69,7 +82,8 @@ class StreamableSession(SessionFrame):
         as `Poster` says. Cancellation: the upstream is told, the connection closed."""
         id = self.next_id()
         params = stamp_call(self.era, self.facts.version, operation, exchange, id, self._declared)
-        running = self._enter(id, operation, exchange, timeouts)
+        running = _ScopedCall(id, operation, exchange, timeouts)
+        self._enter(running)
 
         def on_message(message: Request | Notification) -> None:
             running.touch()
@@ -98,12 +112,15 @@ class StreamableSession(SessionFrame):
                 self.give_up(f"{MAX_FAULTS} calls in a row failed; the last: {error}")
             raise
         finally:
-            self._leave(id)
+            self._leave(running)
         self.withdraw(id, "The time is up")
         if self.silent_s is not None:
             self.give_up("it answers neither pings nor calls")
         text = f"{self.name} did not answer in time; whether it acted is unknown"
         raise hub_errors.DeadlineExceeded(text, upstream=self.name)
+
+    def begin(self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts, done: Done) -> Running | None:
+        return None
 
     async def request(self, method: str, params: dict[str, Raw]) -> Reply:
         """A request of the hub's own. Deadlines are the caller's. Raises HubError: as `call`. Cancellation: as

@@ -1,0 +1,150 @@
+"""Running operations: what waits for the answer of each, its deadline, and the watch over the deadlines of all.
+
+Deadlines are plain numbers. One task of the hub sleeps until the earliest that it knows of; a call that ends before
+that, or whose time starts anew, does not wake it. So it wakes seldom while calls run, and never while none does.
+"""
+
+import logging
+from math import inf
+from typing import Final
+
+import trio
+
+from hub.link.call_interface import Done, Exchange, Operation
+from hub.link.hub_errors import HubError
+from hub.wire.jsonrpc import Reply
+from upstreams.session import CallTimeouts
+
+log = logging.getLogger(__name__)
+
+
+class Running:
+    """One operation, from when it is sent to when it ends: then `done` is called, unless it was cancelled.
+
+    Both times, idle and total, stand still while a question of the operation is open, since people take their time.
+    """
+
+    __slots__ = ("_done", "_idle_s", "_paused_at", "_until", "deadline", "exchange", "id", "operation", "questions")
+
+    def __init__(
+        self, id: int, operation: Operation, exchange: Exchange, timeouts: CallTimeouts, now: float, done: Done | None
+    ) -> None:
+        self.id = id
+        """The id of its request."""
+        self.operation = operation
+        self.exchange = exchange
+        self.questions: dict[trio.CancelScope, None] | None = None
+        """Open questions, by the scopes that they are answered in; None as well, if there never was one."""
+        self._done = done
+        self._idle_s = timeouts.idle_s
+        self._until = now + timeouts.total_s
+        self.deadline = min(now + timeouts.idle_s, self._until)
+        """Time at which it ends without an answer; to be changed by `put_off` only."""
+
+    def touch(self) -> None:
+        """A message for the operation came: the idle time starts anew."""
+        if not self.questions:
+            self.put_off(min(trio.current_time() + self._idle_s, self._until))
+
+    def asked(self, question: trio.CancelScope) -> None:
+        """The upstream waits for the answer to `question`."""
+        if self.questions is None:
+            self.questions = {}
+        if not self.questions:
+            self._paused_at = trio.current_time()
+            self.put_off(inf)
+        self.questions[question] = None
+
+    def settled(self, question: trio.CancelScope) -> None:
+        """The upstream waits for that answer no more."""
+        if self.questions is None or question not in self.questions:
+            return
+        del self.questions[question]
+        if not self.questions:
+            self._until += trio.current_time() - self._paused_at
+            self.touch()
+
+    def withdraw(self) -> None:
+        """Withdraw the open questions: the operation is over."""
+        for question in self.questions or ():
+            question.cancel()
+
+    def put_off(self, deadline: float) -> None:
+        """Let it have until then."""
+        self.deadline = deadline
+
+    # --- how it ends --------------------------------------------------------------------------------------------------
+
+    def end(self, outcome: Reply | HubError) -> None:
+        """Pass on the outcome. An error of who hears it is logged, and ends nothing else."""
+        done, self._done = self._done, None  # it may know this object, which would be a cycle
+        if done is not None:
+            try:
+                done(outcome)
+            except Exception:
+                log.exception("the outcome of %s could not be passed on", self.operation.method)
+
+    def cancel(self) -> None:
+        """End it without an outcome: the upstream is told. Idempotent."""
+        if self._done is not None:
+            self._done = None
+            self.on_cancel()
+
+    def on_cancel(self) -> None:
+        """Forget it, and tell the upstream."""
+        raise NotImplementedError
+
+    def on_time_up(self) -> None:
+        """Forget it, tell the upstream, and `end`."""
+        raise NotImplementedError
+
+
+class DeadlineWatch:
+    """Ends operations whose time is up. `run` must be running."""
+
+    def __init__(self) -> None:
+        self._running: set[Running] = set()
+        self.remove = self._running.discard
+        """Watches no more over an operation: it is over."""
+        self._at = inf
+        """Time at which it looks next."""
+        self._scope = trio.CancelScope()
+
+    def add(self, running: Running) -> None:
+        """Watch over `running` until `remove`."""
+        self._running.add(running)
+        if running.deadline < self._at:
+            self.look_at(running.deadline)
+
+    def look_at(self, deadline: float) -> None:
+        """Look after the deadlines at that time, or before."""
+        if deadline < self._at:
+            self._at = self._scope.deadline = deadline
+
+    async def run(self) -> None:
+        """Look after them for ever."""
+        while True:
+            with trio.CancelScope(deadline=self._at) as self._scope:
+                await trio.sleep_forever()
+            self._at, now = inf, trio.current_time()
+            for running in [each for each in self._running if each.deadline <= now]:
+                try:
+                    running.on_time_up()
+                except Exception:  # whoever else has a deadline needs this task
+                    log.exception("%s could not be ended in time", running.operation.method)
+                    self._running.discard(running)
+            self.look_at(min((each.deadline for each in self._running), default=inf))
+
+
+_WATCH: Final = trio.lowlevel.RunVar[DeadlineWatch]("deadline watch")
+
+
+def deadline_watch() -> DeadlineWatch:
+    """The watch of this hub, which lives as long as its event loop does: longer than any session."""
+    try:
+        return _WATCH.get()
+    except LookupError:
+        watch = DeadlineWatch()
+        _WATCH.set(watch)
+        trio.lowlevel.spawn_system_task(watch.run)
+        return watch
