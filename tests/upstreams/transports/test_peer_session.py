@@ -234,6 +234,82 @@ async def test_a_call_that_times_out_while_others_are_answered_says_nothing_of_t
     assert up.over == 0
 
 
+# --- begun without waiting --------------------------------------------------------------------------------------------
+
+
+def begin(up, name, outcomes, timeouts=TIMEOUTS):
+    return up.session.begin(Operation("tools/call", {"name": raw(name)}), FakeHost(), timeouts, outcomes.append)
+
+
+async def test_what_was_begun_tells_its_outcome_later(nursery, autojump_clock):
+    up = await opened(nursery)
+    up.fake.on["tools/call:fail"] = lambda message, to: Failure(7, "no")
+    outcomes = []
+    begin(up, "echo", outcomes)
+    assert len(up.session.running) == 1
+    assert outcomes == [], "not before `begin` returned"
+    await settle()
+    begin(up, "fail", outcomes)
+    await settle()
+    assert isinstance(outcomes[0], Result)
+    assert outcomes[1:] == [Failure(7, "no")]
+    assert up.session.running == {}
+
+
+@pytest.mark.covers("P-6", "P-7")
+async def test_what_was_begun_and_cancelled_is_withdrawn_and_tells_nothing(nursery, autojump_clock):
+    up = await opened(nursery)
+    outcomes = []
+    running = begin(up, "hang", outcomes)
+    await settle()
+    running.cancel()
+    running.cancel()
+    assert up.session.running == {}
+    await settle()
+    [asked] = up.fake.conversation.of("tools/call")
+    [cancelled] = up.fake.conversation.of("notifications/cancelled")
+    assert cancelled["params"] == {"requestId": asked["id"]}
+    await up.fake.conversation.say({"id": asked["id"], "result": {"content": []}})
+    await settle()
+    assert (outcomes, up.session.peer.stray_answers) == ([], 1)
+
+
+@pytest.mark.covers("P-11", "F-P-04")
+async def test_what_was_begun_ends_in_time(nursery, autojump_clock):
+    up = await opened(nursery)
+    outcomes = []
+    begin(up, "hang", outcomes)
+    begin(up, "hang", outcomes, CallTimeouts(idle_s=2, total_s=60))
+    await trio.sleep(3)
+    assert [type(each) for each in outcomes] == [DeadlineExceeded]
+    await trio.sleep(8)
+    assert [type(each) for each in outcomes] == [DeadlineExceeded] * 2
+    assert len(up.fake.conversation.of("notifications/cancelled")) == 2
+
+
+@pytest.mark.covers("F-P-02")
+async def test_what_was_begun_ends_with_the_upstream(nursery, autojump_clock, caplog):
+    up = await opened(nursery)
+    outcomes = []
+
+    def fail(outcome):
+        outcomes.append(outcome)
+        raise ValueError
+
+    up.session.begin(Operation("tools/call", {"name": raw("hang")}), FakeHost(), TIMEOUTS, fail)
+    begin(up, "hang", outcomes)
+    cancelled = begin(up, "hang", outcomes)
+    await settle()
+    cancelled.cancel()
+    await up.fake.conversation.close()
+    await settle()
+    assert [type(outcome) for outcome in outcomes] == [UpstreamLost] * 2
+    assert caplog.text.count("could not be passed on") == 1
+    with pytest.raises(UpstreamUnavailable):
+        begin(up, "echo", outcomes)
+    assert (len(outcomes), up.session.running) == (2, {})
+
+
 # --- nothing happens --------------------------------------------------------------------------------------------------
 
 
