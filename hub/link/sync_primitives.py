@@ -1,5 +1,5 @@
-"""Ways for tasks to wait: for a flag, which merges changes for one task; for a bell, which wakes everybody; and for a
-promised value."""
+"""Ways for tasks to wait: for a flag, which merges changes for one task; for a bell, which wakes everybody; for a
+promised value; and for the outcome of what was begun."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
