@@ -4,8 +4,8 @@ from math import inf
 
 import pytest
 import trio
-from hub.link.call_interface import Operation
 
+from hub.link.call_interface import Operation
 from hub.wire.jsonrpc import Result, raw
 from tests.support.fakes import FakeHost
 from upstreams.questions.running import Running, deadline_watch
