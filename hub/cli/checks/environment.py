@@ -100,7 +100,7 @@ def last_words(examined: Examined) -> Iterator[Finding]:
                 found.setdefault((cause.what, *remedy), []).append(row.name)
                 break
         else:
-            variable = lacking_variable(row.last_error)
+            variable = lacking_variable(row.last_error.partition("\n")[2])  # what it said itself
             if variable and (remedy := _about_part(variable, row.name, config, examined)):
                 found.setdefault((f"lacks {variable}, it seems", *remedy), []).append(row.name)
     for (what, why, fix), names in found.items():
