@@ -85,7 +85,7 @@ class Fetches:
         flight.is_reading, flight.is_disturbed = True, False
         pooled, uri = flight.pooled, flight.key.uri
         flight.is_observed = pooled is not None and pooled.subscriptions.is_observed(uri)
-        reply = await flight.upstream.call(flight.operation, flight)
+        reply = await flight.call(flight.operation, flight)
         if not is_complete(reply, flight.upstream.snapshot.version):
             flight.make_private()
         entry = None

@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from cache.entry import CacheKey
 from cache.interfaces import ReadablePooledSession, ReadableUpstream, ReadTicket
-from hub.link.call_interface import Caller, Exchange, Operation
+from hub.link.call_interface import Call, Caller, Exchange, Operation
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.peer import UPSTREAM_CANCEL_S, last_words
 from hub.wire.jsonrpc import Failure, Reply
@@ -55,6 +55,8 @@ class Flight:
     """The host that began it."""
     pooled: ReadablePooledSession | None
     """The session that will serve it; None: not known yet."""
+    call: Call
+    """Sends the read to the upstream."""
     is_reading: bool = False
     """True if the upstream may be working on it, so that a reported change may affect the answer."""
     is_disturbed: bool = False

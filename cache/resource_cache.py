@@ -25,7 +25,7 @@ from cache.interfaces import ReadablePooledSession, ReadableUpstream, SharedStor
 from cache.memory import CachedEntry, is_trackable
 from config.diff import source_of
 from config.settings import CacheConfig, UpstreamConfig
-from hub.link.call_interface import Caller, Exchange, Operation, Tenant
+from hub.link.call_interface import Call, Caller, Exchange, Operation, Tenant
 from hub.link.hub_errors import DeadlineExceeded, UpstreamLoop, UpstreamLost, UpstreamUnavailable
 from hub.linux.clocks import current_time
 from hub.wire.jsonrpc import Reply, peek_str
@@ -132,26 +132,26 @@ class ResourceCache:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    async def call(self, upstream: ReadableUpstream, operation: Operation, exchange: Exchange) -> Reply:
-        """Answer a read from memory, or by a read that hosts share. Other operations go to `Upstream.call`.
+    async def call(self, upstream: ReadableUpstream, operation: Operation, exchange: Exchange, call: Call) -> Reply:
+        """Answer a read from memory, or by a read that hosts share. `call` sends an operation to the upstream.
 
         Raises:
             HubError: as `Upstream.call`.
         Cancellation: passes to the upstream, unless others wait for the same.
         """
         if not is_plain(operation) or not self._fetches.is_running:
-            return await upstream.call(operation, exchange)
+            return await call(operation, exchange)
         uri = peek_str(operation.params["uri"]) or ""
         key, pooled = self._key_and_session(upstream, uri, exchange.caller)
         if key is None or not is_trackable(uri):
-            return await upstream.call(operation, exchange)
+            return await call(operation, exchange)
         if (hit := self._peek(key, pooled)) is not None:
             return fresh_result(hit.entry, self._clock())
         asked_at = self._clock()
         is_away = pooled is None and self._substitute(key, asked_at) is not None
         try:
             with trio.move_on_after(STAND_IN_S if is_away else inf):
-                return await self._join(upstream, key, pooled, operation, exchange)
+                return await self._join(upstream, key, pooled, operation, exchange, call)
             raise UpstreamUnavailable(f"{upstream.name} is not there", upstream=upstream.name)
         except (UpstreamUnavailable, UpstreamLost, DeadlineExceeded) as error:
             cached = None if isinstance(error, UpstreamLoop) else self._substitute(key, asked_at)
@@ -167,10 +167,11 @@ class ResourceCache:
         pooled: ReadablePooledSession | None,
         operation: Operation,
         exchange: Exchange,
+        call: Call,
     ) -> Reply:
         counts = self._state.counters.of[key.upstream]
         if (flight := self._state.joinable(key, pooled)) is None:
-            flight = Flight(upstream, key, operation, exchange.caller, pooled)
+            flight = Flight(upstream, key, operation, exchange.caller, pooled, call)
             self._fetches.start(flight)
             counts.misses += 1
         else:
@@ -178,7 +179,7 @@ class ResourceCache:
         try:
             return await flight.wait(exchange)
         except Released:
-            return await upstream.call(operation, exchange)
+            return await call(operation, exchange)
 
     def _substitute(self, key: CacheKey, asked_at: float) -> CachedEntry | None:
         for each in (key, for_everyone(key)):

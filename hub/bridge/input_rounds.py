@@ -7,7 +7,7 @@ form counts as cancelled; without a sample, or without roots, the operation ends
 """
 
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import trio
@@ -15,7 +15,7 @@ from msgspec import Raw, Struct, field, structs
 
 from config.settings import UpstreamConfig
 from hub.bridge.request_state import Binding, bind
-from hub.link.call_interface import Caller, Exchange, HostEnd, Operation, Upstream
+from hub.link.call_interface import Call, Caller, Exchange, HostEnd, Operation, Upstream
 from hub.link.hub_errors import HubError, UpstreamProtocolError
 from hub.link.sync_primitives import Promise
 from hub.wire import jsonrpc
@@ -48,8 +48,7 @@ class Crossing(Struct, frozen=True):
     exchange: HostEnd
     request: Request
     """The host's own, to which states are bound."""
-    call: Callable[[Operation, Exchange], Awaitable[Reply]]
-    """Carries out an operation as `Upstream.call` does."""
+    call: Call
 
     @property
     def binding(self) -> Binding:

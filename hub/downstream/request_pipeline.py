@@ -16,7 +16,6 @@ Batches are the arrays of revision 2025-03-26, which no other revision knows.
 
 import logging
 from collections.abc import Callable
-from secrets import token_hex
 from typing import Final
 
 import trio
@@ -27,6 +26,7 @@ from hub.link.call_interface import Caller
 from hub.link.hub_errors import Draining, Overloaded
 from hub.link.rate_limits import ReadPace
 from hub.routing.host_exchange import AskableHost, HostExchange, Send
+from hub.routing.host_replies import report_bug
 from hub.routing.router import Router
 from hub.wire import jsonrpc, mcp
 from hub.wire.jsonrpc import Failure, Message, Notification, RemoteProtocolError, Reply, Request, Response, decode
@@ -61,7 +61,7 @@ def take_on(
         try:
             reply = router.at_once(request, caller, host.view)
         except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
-            return _fail(request, error)
+            return report_bug(request, error)
         if reply is not None:
             return reply
     return host.begin(request.id, request.method)
@@ -89,7 +89,7 @@ async def answer(
             exchange.view = host.view  # a reload, or another project, may have changed it since the request came
             return await router.dispatch(request, exchange)
     except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
-        return _fail(request, error)
+        return report_bug(request, error)
     finally:
         exchange.close()
         host.end(request.id)
@@ -106,13 +106,6 @@ def _stop(router: Router, request: Request, exchange: HostExchange) -> Reply:
     error = Draining(STOPPED)
     error.retryable = request.method in HARMLESS
     return router.reply_to_failure(request, exchange, error)
-
-
-def _fail(request: Request, error: Exception) -> Failure:
-    ref = token_hex(4)
-    log.error("cannot answer %s (ref %s)", request.method, ref, exc_info=error)
-    data = jsonrpc.raw({"ref": ref, "executed": "unknown", "retryable": False})
-    return Failure(mcp.INTERNAL_ERROR, f"The hub failed to answer this request; its log says why at {ref}", data)
 
 
 def refusal_of(error: RemoteProtocolError | Overloaded) -> Failure:

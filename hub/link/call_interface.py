@@ -11,7 +11,7 @@ An upstream's answer, error included, is a `Reply` value. A failure of the hub's
 (`hub.link.hub_errors`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -137,6 +137,9 @@ class HostEnd(Exchange, Protocol):
         """The capabilities that questions needed and that the host, a modern one, did not declare, as
         `requiredCapabilities` has them; None: there were none."""
 
+
+Call = Callable[[Operation, Exchange], Awaitable[Reply]]
+"""Carries out an operation as `Upstream.call` does."""
 
 Done = Callable[[Reply | HubError], None]
 """Gets the outcome of an operation, once: a reply, or what `Upstream.call` would raise. It is called in a task that has

@@ -1,12 +1,13 @@
 """Routing of a host's request to its handler, and what hosts are told unasked.
 
-Read in this order: `router` (the table from method to handler), `resolve` (the upstream of a visible name or URI),
-`forwarding` (one operation to its upstream, the reply in the host's words), `cached_reads` (reads answered from the
-cache), `own_tools` (the tool of an upstream that wants a sign-in, searches for tools, and calls by way of the hub's
-own), `host_exchange` (the host's end of an operation: progress, logs, questions). Lists: `live_catalog` owns the
-catalogue of each view (`view_catalogs`: what servers list and profiles choose); `list_updates` brings it up to date
-when a host asks and announces changes. Hosts that asked to be told: `subscriptions`, `change_listeners`. Besides:
-`log_levels`.
+Read in this order: `router` (the table from method to handler), `stages` (the table of what every operation passes on
+its way to an upstream), `chain` (what a stage, a target and an intent are), `intents` (a request becomes an intent, by
+one snapshot of the catalogue; `resolve` waits for what is not there yet), `passage` (the way of one intent, without a
+task as far as nothing holds it up), `host_replies` (the reply in the host's words), `own_tools` (tools that the hub
+answers itself), `host_exchange` (the host's end of an operation: progress, logs, questions). Lists: `live_catalog` owns
+the catalogue of each view, made of what servers list and profiles choose (`view_catalogs`); `list_updates` brings it up
+to date when a host asks and announces changes. Hosts that asked to be told: `subscriptions`, `change_listeners`.
+Besides: `cached_reads`, `log_levels`.
 
 A request sees one snapshot of the catalogue; no list waits long for an upstream.
 """

@@ -5,11 +5,12 @@ than its host reads merge: at most one message per subject waits.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 from msgspec import Raw, Struct
 
+from hub.bridge.tasks.polled_tasks import Viewer
 from hub.catalog.entries import Route
 from hub.catalog.view import View
 from hub.link.call_interface import Tenant
@@ -22,12 +23,22 @@ from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Reque
 from hub.wire.mcp import Kind
 from hub.wire.request_meta import split_meta
 from hub.wire.value_limits import MAX_ITEMS, has_too_many_items, read_strings
+from upstreams.subscriptions.subscription import ResourceSubscriber
 
 ACK_TIMEOUT_S: Final = 3.0
 """Seconds that owners of resources have to agree, until a host is answered without theirs."""
 RETRY_S: Final = 0.25
 """Seconds between attempts to tell a host that does not read."""
 _LEFT: Final = Failure(mcp.INTERNAL_ERROR, "The host has left")
+
+
+class Subscribe(Protocol):
+    """Has the owner of a resource tell a subscriber of its changes, on behalf of the host that looks."""
+
+    async def __call__(
+        self, route: Route, uri: str, viewer: Viewer, subscriber: ResourceSubscriber, /
+    ) -> Failure | None:
+        """None: it agreed. Raises HubError: it could not be asked."""
 
 
 class Filter(Struct, frozen=True):
@@ -68,7 +79,9 @@ class ChangeListener:
     Satisfies `upstreams.subscriptions.subscription.ResourceSubscriber`.
     """
 
-    def __init__(self, live: LiveCatalog, exchange: HostExchange) -> None:
+    def __init__(self, live: LiveCatalog, subscribe: Subscribe, exchange: HostExchange) -> None:
+        self._subscribe = subscribe
+        self.caller = exchange.caller
         self.host: Tenant = exchange.caller.tenant
         self.exchange = exchange
         """Exchange of the request that asked for something last."""
@@ -113,7 +126,7 @@ class ChangeListener:
         refusal: Reply | None = None
         while refusal is None and key not in self._forms and not upstream.is_subscribed(route.original, self):
             try:
-                refusal = await upstream.subscribe(route.original, self)
+                refusal = await self._subscribe(route, uri, self, self)
             except HubError as error:
                 refusal = failure_from(error, mcp.SUBSCRIBE)
         if isinstance(refusal, Failure):
@@ -179,8 +192,8 @@ class ChangeListener:
 class LegacySubscription(ChangeListener):
     """A legacy session."""
 
-    def __init__(self, live: LiveCatalog, exchange: HostExchange, session: HostSession) -> None:
-        super().__init__(live, exchange)
+    def __init__(self, live: LiveCatalog, subscribe: Subscribe, exchange: HostExchange, session: HostSession) -> None:
+        super().__init__(live, subscribe, exchange)
         self._session = session
 
     def notify(self, subject: str, method: str, params: dict[str, Raw]) -> None:
@@ -190,9 +203,10 @@ class LegacySubscription(ChangeListener):
 class ListenStream(ChangeListener):
     """One `subscriptions/listen`. Nothing is sent before the acknowledgement, and everything bears its id."""
 
-    def __init__(self, live: LiveCatalog, exchange: HostExchange, id: RequestId, wanted: Filter) -> None:
-        super().__init__(live, exchange)
-        self.caller = exchange.caller
+    def __init__(
+        self, live: LiveCatalog, subscribe: Subscribe, exchange: HostExchange, id: RequestId, wanted: Filter
+    ) -> None:
+        super().__init__(live, subscribe, exchange)
         self.filter = wanted
         self._send = exchange.send
         self._meta = raw({mcp.SUBSCRIPTION_KEY: id})

@@ -14,7 +14,7 @@ import trio
 from msgspec import Raw
 
 from hub.catalog.view import EVERYTHING, View
-from hub.link.call_interface import Caller
+from hub.link.call_interface import Caller, RunningCall
 from hub.link.rate_limits import TokenBucket
 from hub.wire import mcp
 from hub.wire.jsonrpc import Failure, Reply, encode_notification, peek_str, raw
@@ -71,6 +71,13 @@ class AskableHost(Protocol):
         """The request of `send` is over: withdraw questions that are still open on it."""
 
 
+class RunnablePassage(RunningCall, Protocol):
+    """An operation that waits for a task: `hub.routing.passage.Passage` is one."""
+
+    async def run(self) -> Reply:
+        """Carry it out. Raises HubError: there is no answer."""
+
+
 class HostExchange:
     """One running request of one host. Satisfies `hub.link.call_interface.Exchange`.
 
@@ -90,6 +97,7 @@ class HostExchange:
         "host",
         "lacking",
         "named",
+        "passage",
         "reported_at",
         "send",
         "view",
@@ -110,6 +118,8 @@ class HostExchange:
         self.view = view
         self.send = send
         self.host = host
+        self.passage: RunnablePassage | None = None
+        """The way of its operation, as far as it has come without a task."""
         self.lacking: Missing | None = None
         """Capabilities that questions needed, and that a modern host did not declare; None: there were none."""
         self._token = progress_token
@@ -154,6 +164,9 @@ class HostExchange:
 
     def close(self) -> None:
         """The request is about to be answered, or was cancelled: nothing can be asked on its stream any more."""
+        if self.passage is not None:  # cancelled before its turn came
+            self.passage.cancel()
+            self.passage = None
         if self.host is not None:
             if self._has_asked:
                 self.host.withdraw(self._say)

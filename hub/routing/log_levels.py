@@ -4,8 +4,7 @@ A legacy upstream has one level for all who share it; a modern request carries i
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import trio
@@ -37,17 +36,16 @@ class LogLevels:
         self._current: str | None = None
         """The level they are set to; None: no host wants log messages."""
 
-    @contextmanager
-    def use(self, level: str) -> Iterator[None]:
-        """A modern request that wants `level` runs within."""
+    def hold(self, level: str) -> None:
+        """A modern request that wants `level` runs; `release` must follow."""
         self._held[level] += 1
         self.changed()
-        try:
-            yield
-        finally:
-            self._held[level] -= 1
-            self._lingering[level] = trio.current_time() + LEVEL_LINGER_S
-            self._released.set()
+
+    def release(self, level: str) -> None:
+        """The request is over."""
+        self._held[level] -= 1
+        self._lingering[level] = trio.current_time() + LEVEL_LINGER_S
+        self._released.set()
 
     async def run(self) -> None:
         """Let levels go that no host wanted for a while, for ever. Sleeps while none linger."""

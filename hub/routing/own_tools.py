@@ -1,9 +1,14 @@
-"""Tools of the hub's own: the search for tools, calls by way of it, and the tool of an upstream that wants a sign-in.
+"""Tools of the hub's own: the registry of those that it answers itself, calls by way of the search for tools, and the
+tool of an upstream that wants a sign-in.
 
-Calling the last does nothing at the upstream but connect. So it fails as every call does while a person has to sign in,
-and hosts are asked in the same way; after that it says so.
+A new tool is a definition in the catalogue (`hub.catalog.search.meta_tools`) and a line in `OwnTools`. Those that call
+another tool are no answers: `unwrap` makes the call of them that they ask for, before anything is resolved.
+
+Calling the tool for a sign-in does nothing at the upstream but connect. So it fails as every call does while a person
+has to sign in, and hosts are asked in the same way; after that it says so.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
@@ -12,9 +17,12 @@ from hub.catalog.catalog import Catalog
 from hub.catalog.entries import Route, UpstreamEntries, VisibleEntry
 from hub.catalog.search.answers import Answer, definition, find, quote, unknown_tool
 from hub.catalog.search.index import FoundTool, SearchIndex
-from hub.catalog.search.meta_tools import CALL_TOOL, only_reads
+from hub.catalog.search.meta_tools import CALL_TOOL, FIND_TOOLS, only_reads, read_meta_call
 from hub.catalog.sign_in_tool import lists_unknown_text, no_need_text
-from hub.link.call_interface import Exchange, Interim, Operation
+from hub.catalog.view import View
+from hub.link.call_interface import Exchange, Interim
+from hub.routing.host_exchange import HostExchange
+from hub.routing.live_catalog import LiveCatalog
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
 from hub.wire.mcp import HUB_TOOL, INVALID_PARAMS, RESULT_TYPE, Era, Kind, era_of
 from hub.wire.value_limits import TooManyItems, data_of, open_result
@@ -24,14 +32,25 @@ WORDS_PER_STEP: Final = 1_000
 """Work between two checkpoints, as `SearchIndex.add` counts it; the last tool of a step may pass it."""
 
 
-class ToolSearch:
-    """Answers searches for tools."""
+OwnTool = Callable[[Request, HostExchange], Awaitable[Reply]]
+"""Answers a call of one tool of the hub's own, as an upstream would."""
 
-    def __init__(self) -> None:
+
+class OwnTools:
+    """The tools that the hub answers itself, by name, in the views of `live`."""
+
+    def __init__(self, live: LiveCatalog) -> None:
+        self._live = live
         self._making = trio.Lock()
+        self._tools: dict[str, OwnTool] = {FIND_TOOLS: self._find_tools}
 
-    async def find(self, request: Request, catalog: Catalog) -> Result:
-        """The answer to a call of the tool that finds tools."""
+    def find(self, name: str, view: View) -> OwnTool | None:
+        """The tool that hosts of `view` call by this name. A server's own endpoint has none."""
+        return None if view.server else self._tools.get(name)
+
+    async def _find_tools(self, request: Request, exchange: HostExchange) -> Result:
+        await self._live.wait(exchange.view)
+        catalog = self._live.of(exchange.view)
         index = await self._index_of(catalog)
         return result_of(find(index, catalog.tool_counts(), request.params.get("arguments")))
 
@@ -56,6 +75,13 @@ class ToolSearch:
                     work += index.add(FoundTool(each.visible, each.original, part.server_id, each.fields), title)
             catalog.keep_index(index)
             return index
+
+
+def unwrap(request: Request) -> tuple[Request, str]:
+    """The call that a call of `CALL_TOOL` or its like asks for, and the name of its tool. Raises: BadMetaCall."""
+    call = read_meta_call(request.params.get("arguments"))
+    params = {**request.params, "name": raw(call.name), "arguments": call.arguments}
+    return Request(request.id, request.method, params), call.name
 
 
 def result_of(answer: Answer) -> Result:
@@ -114,7 +140,7 @@ def _find(route: Route, catalog: Catalog) -> tuple[UpstreamEntries | None, Visib
     return part, next((tool for tool in tools if tool.original == route.original), None)
 
 
-async def call_sign_in_tool(upstream: ManagedUpstream, operation: Operation, exchange: Exchange) -> Reply:
+async def call_sign_in_tool(upstream: ManagedUpstream, exchange: Exchange) -> Reply:
     """The answer to a call of the hub's own tool of `upstream`, at which a person has to sign in, in its place."""
     await upstream.wait_ready(exchange)
     waits_for_owner = upstream.wants_sign_in and upstream.pool.has_own_account(exchange.caller)

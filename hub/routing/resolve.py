@@ -14,11 +14,11 @@ from hub.catalog.catalog import Catalog
 from hub.catalog.entries import Route
 from hub.catalog.view import EVERYTHING, View
 from hub.link.bounded_dict import BoundedDict
-from hub.link.call_interface import Caller
+from hub.routing.chain import Intent, Stage
 from hub.routing.host_exchange import HostExchange
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
-from hub.wire.jsonrpc import peek_str
+from hub.wire.jsonrpc import Reply, Result, peek_str
 from hub.wire.mcp import Kind
 
 MAX_REMOVED: Final = 256
@@ -27,7 +27,7 @@ AFFINITY_S: Final = 3600.0
 """Seconds for which a principal's use of a user interface tells which one is asking."""
 
 
-class Resolver:
+class Resolver(Stage):
     """Resolves names and URIs in what is `live`. Before `live.settled`, what is not there is waited for."""
 
     def __init__(self, live: LiveCatalog, lists: ListUpdates) -> None:
@@ -42,10 +42,12 @@ class Resolver:
         """Note that an upstream is not configured any more; its names in `view` began with `sid`."""
         self._removed.put((view, sid), name)
 
-    def used_app(self, route: Route, caller: Caller) -> None:
+    def left(self, intent: Intent, reply: Reply | None) -> None:
         """Note that a host was given a resource: if it is a user interface, that may ask for more."""
-        if route.original.startswith("ui://"):
-            self._used_apps.put((caller.identity.principal, route.upstream), trio.current_time())
+        route = intent.target.route
+        if isinstance(reply, Result) and route.original.startswith("ui://"):
+            principal = intent.host.caller.identity.principal
+            self._used_apps.put((principal, route.upstream), trio.current_time())
 
     async def find(self, kind: Kind, name: str, exchange: HostExchange) -> Route | None:
         """The route of a name; where the catalogue lacks it, after reading the list again that would have it.

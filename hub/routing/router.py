@@ -1,14 +1,14 @@
 """Router: one table from method to handler.
 
 Requests about the hub itself (`initialize`, `server/discover`, `ping`) are answered here, and so are lists, from the
-live catalogue; a list that may have changed is read again first (`hub.routing.list_updates`). Operations go to the
-upstream that has the named thing: `hub.routing.resolve` finds it, `hub.routing.forwarding` sends them there.
+live catalogue; a list that may have changed is read again first (`hub.routing.list_updates`). Operations become
+intents (`hub.routing.intents`), which pass the stages of their chain to the upstream (`hub.routing.passage`).
 
 A catalogue is a snapshot, which `hub.routing.live_catalog` swaps as a whole; no request sees half of a change.
 """
 
 from collections.abc import Awaitable, Callable
-from functools import partial
+from contextlib import suppress
 from typing import Final
 
 from msgspec import Raw
@@ -16,28 +16,28 @@ from msgspec import Raw
 from cache.resource_cache import ResourceCache
 from hub.bridge.era_bridge import EraBridge
 from hub.catalog.list_result import SETTLING_TTL_MS
-from hub.catalog.search.meta_tools import CALL_READ_ONLY_TOOL, FIND_TOOLS, META_TOOLS, BadMetaCall, read_meta_call
 from hub.catalog.view import EVERYTHING, View
-from hub.link.call_interface import NOTHING, Caller, Tenant
-from hub.link.hub_errors import HubError, failure_from
+from hub.link.call_interface import NOTHING, Caller, RunningCall, Tenant
+from hub.link.hub_errors import HubError
 from hub.link.tool_usage import ToolUsage
-from hub.routing import own_tools
-from hub.routing.cached_reads import find_cached, is_plain
-from hub.routing.forwarding import OperationForwarder
+from hub.routing.cached_reads import is_plain
+from hub.routing.chain import Intent, Wait
 from hub.routing.host_exchange import HostExchange, ProgressUpkeep
+from hub.routing.host_replies import HostReplies, report_bug
+from hub.routing.intents import Intents
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
+from hub.routing.own_tools import OwnTools
+from hub.routing.passage import Passage
 from hub.routing.resolve import Resolver
+from hub.routing.stages import Chains
 from hub.routing.subscriptions import Subscriptions
 from hub.wire import mcp
 from hub.wire.declarations import EXPERIMENTAL, NO_HUBS, HubChain, announcement, negotiate
-from hub.wire.errors_for_hosts import resource_not_found
 from hub.wire.http.mcp_headers import Mirror
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, peek_object, peek_str, raw
 from hub.wire.mcp import Era, Kind
-from hub.wire.request_meta import read_number
-from hub.wire.value_limits import data_of
 
 _CHANGING: Final = {"listChanged": True}
 _EVERYTHING: Final = {
@@ -53,7 +53,6 @@ _MODERN_CAPABILITIES: Final = {**_EVERYTHING, "extensions": {mcp.UI_EXTENSION: {
 """Tasks are an extension of the modern revision only."""
 
 DISCOVER_TTL_MS: Final = 60_000
-NO_COMPLETION: Final = Result(raw({"completion": {"values": [], "total": 0, "hasMore": False}}))
 
 
 def initialize_result(version: str, instructions: str, behind: HubChain = NO_HUBS) -> Raw:
@@ -83,18 +82,19 @@ class Router:
         self._lists = lists
         self._subscriptions = subscriptions
         self._resolver = Resolver(live, lists)
-        self._forwarder = OperationForwarder(live, levels, bridge, usage, reads)
-        self._search = own_tools.ToolSearch()
+        self._own = OwnTools(live)
+        self._replies = HostReplies(live)
+        chains = Chains(live, self._resolver, levels, self._replies, bridge, usage, reads)
+        self._intents = Intents(live, self._resolver, chains, self._replies, self._own)
         self.levels = levels
         self._bridge = bridge
         self._progress = progress
-        self._reads = reads
         self._handlers: dict[str, Callable[[Request, HostExchange], Awaitable[Reply]]] = {
             mcp.PING: self._ping,
             mcp.DISCOVER: self._discover,
-            mcp.TOOLS_CALL: partial(self._call_by_name, Kind.TOOL, "tool"),
-            mcp.PROMPTS_GET: partial(self._call_by_name, Kind.PROMPT, "prompt"),
-            mcp.RESOURCES_READ: self._read_resource,
+            mcp.TOOLS_CALL: self._call,
+            mcp.PROMPTS_GET: self._operate,
+            mcp.RESOURCES_READ: self._operate,
             mcp.COMPLETE: self._complete,
             mcp.SUBSCRIBE: self._subscriptions.subscribe,
             mcp.UNSUBSCRIBE: self._subscriptions.unsubscribe,
@@ -102,7 +102,8 @@ class Router:
         }
         for kind, method in mcp.LIST_METHOD.items():
             self._handlers[method] = self._lister(kind)
-        self._handlers |= bridge.tasks.handles.handlers(self._forwarder.reply_for_host)
+        self._handlers |= bridge.tasks.handles.handlers(self._replies.of_upstream, self._intents.call_about_task)
+        subscriptions.subscribe_at = self._intents.subscribe
 
     def digests(self, view: View) -> dict[str, str]:
         """By kind, a digest of the list that `view` shows, comparable between runs of the hub."""
@@ -145,40 +146,67 @@ class Router:
         result = initialize_result(version, catalog.instructions, catalog.behind)
         return Result(result), version, peek_object(params.get("capabilities"))
 
-    def at_once(self, request: Request, caller: Caller, view: View) -> Result | None:
+    def at_once(self, request: Request, caller: Caller, view: View) -> Reply | None:
         """The cached copy of the resource that `request` reads, for `caller`; None: only `dispatch` can tell."""
-        if request.method != mcp.RESOURCES_READ or self._reads is None or not is_plain(request):
+        if request.method != mcp.RESOURCES_READ or not is_plain(request):
             return None
-        uri, catalog = peek_str(request.params["uri"]), self.live.of(view)
-        if uri is None or not (routes := catalog.resolve_uri(uri)):
+        exchange = HostExchange(caller, lambda message, *, vital=False: None, view=view)
+        intent = self._intents.make(request, exchange)
+        return None if intent is None else Passage(intent).answer()
+
+    def begin(
+        self, request: Request, exchange: HostExchange, done: Callable[[Reply], None]
+    ) -> Reply | RunningCall | None:
+        """Answer `request` at once, or begin to without a task: what runs then, and can be cancelled. None: `dispatch`
+        can go on.
+
+        `done` gets the reply, once, unless it is cancelled; never before this returns. It must not raise.
+        """
+        if request.method not in mcp.MAY_ASK:
             return None
-        upstream = self.upstreams.get(routes[0].upstream)
-        if upstream is None:
+        try:
+            intent = self._intents.make(request, exchange)
+        except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
+            return self._refuse(request, exchange, error)
+        if intent is None:
             return None
-        result = find_cached(self._reads, upstream, routes[0].original, uri, caller, catalog)
-        if result is not None:
-            self._resolver.used_app(routes[0], caller)
-        return result
+        passage, progress = Passage(intent), self._progress if exchange.wants_progress else None
+
+        def on_end(outcome: Reply | Exception | None) -> None:
+            if progress is not None:
+                exchange.send_held() if isinstance(outcome, Reply) else exchange.drop_held()
+                progress.remove(exchange)
+            if outcome is not None:
+                done(self._refuse(request, exchange, outcome) if isinstance(outcome, Exception) else outcome)
+
+        taken = passage.begin(on_end, self._bridge.start)
+        if taken is None:
+            if progress is not None:
+                progress.add(exchange)
+            return passage
+        if isinstance(taken, Wait):
+            exchange.passage = passage
+            return None
+        return taken
 
     async def dispatch(self, request: Request, exchange: HostExchange) -> Reply:
-        """Answer `request`. Raises nothing; errors are replies.
+        """Answer `request`, going on where `begin` stopped. Raises nothing; errors are replies.
 
         Cancellation: passes to the upstream, which is told.
         """
         handler = self._handlers.get(request.method)
         if handler is None:
             return Failure(mcp.METHOD_NOT_FOUND, f"Method not found: {request.method}")
+        passage, exchange.passage = exchange.passage, None
         wants_progress = exchange.wants_progress
         if wants_progress:
             self._progress.add(exchange)
         try:
-            reply = await handler(request, exchange)
+            reply = await (handler(request, exchange) if passage is None else passage.run())
             exchange.send_held()
             return reply
-        except HubError as error:
-            return self.reply_to_failure(request, exchange, error)
-        except RemoteProtocolError as error:
-            return error.failure
+        except (HubError, RemoteProtocolError) as error:
+            return self._refuse(request, exchange, error)
         finally:
             if wants_progress:
                 exchange.drop_held()
@@ -186,7 +214,12 @@ class Router:
 
     def reply_to_failure(self, request: Request, exchange: HostExchange, error: HubError) -> Reply:
         """The answer to a request that failed by `error`, as its host may see it."""
-        return self._forwarder.reply_for_host(failure_from(error, request.method), request.method, "", "", exchange)
+        return self._replies.of_error(error, request.method, exchange)
+
+    def _refuse(self, request: Request, exchange: HostExchange, error: Exception) -> Reply:
+        if isinstance(error, HubError):
+            return self.reply_to_failure(request, exchange, error)
+        return error.failure if isinstance(error, RemoteProtocolError) else report_bug(request, error)
 
     async def _ping(self, request: Request, exchange: HostExchange) -> Reply:
         if exchange.caller.era is Era.MODERN:
@@ -231,70 +264,24 @@ class Router:
 
         return list_
 
-    async def _call_by_name(self, kind: Kind, noun: str, request: Request, exchange: HostExchange) -> Reply:
-        name = peek_str(request.params.get("name"))
-        if name is None:
-            return Failure(mcp.INVALID_PARAMS, f"{request.method} needs the name of a {noun}")
-        if name in META_TOOLS and kind is Kind.TOOL and not exchange.view.server:
-            return await self._meta_call(name, request, exchange)
-        route = await self._resolver.find(kind, name, exchange)
-        if route is None:
-            return Failure(mcp.INVALID_PARAMS, f"Unknown {noun}: {name}; {kind.value}/list names those there are")
-        return await self._forwarder.forward(request, exchange, route, "name", kind=kind)
+    async def _call(self, request: Request, exchange: HostExchange) -> Reply:
+        """Answer `tools/call`: tools of the hub's own are no upstream's."""
+        name = peek_str(request.params.get("name")) or ""
+        if (own := self._own.find(name, exchange.view)) is not None:
+            return self._replies.of_hub(await own(request, exchange), exchange)
+        return await self._operate(request, exchange)
 
-    async def _meta_call(self, meta_tool: str, request: Request, exchange: HostExchange) -> Reply:
-        """Answer a search, or make the call that a call of the hub's own tool is."""
-        if meta_tool == FIND_TOOLS:
-            await self.live.wait(exchange.view)
-            return self._own(await self._search.find(request, self.live.of(exchange.view)), exchange)
-        try:
-            call = read_meta_call(request.params.get("arguments"))
-        except BadMetaCall as error:
-            return self._own(own_tools.refuse(str(error)), exchange)
-        route = await self._resolver.find(Kind.TOOL, call.name, exchange)
-        catalog = self.live.of(exchange.view)
-        if route is None:
-            return self._own(await self._search.unknown(call.name, catalog), exchange)
-        if meta_tool == CALL_READ_ONLY_TOOL and (refusal := own_tools.not_for_reading(call.name, route, catalog)):
-            return self._own(refusal, exchange)
-        params = {**request.params, "name": raw(call.name), "arguments": call.arguments}
-        called = Request(request.id, request.method, params)
-        reply = await self._forwarder.forward(called, exchange, route, "name", kind=Kind.TOOL)
-        found = own_tools.explain(reply, call.name, route, catalog)
-        return own_tools.mark(self._own(found, exchange) if found is not reply else reply, call.name)
-
-    def _own(self, reply: Reply, exchange: HostExchange) -> Reply:
-        return self._forwarder.reply_for_host(reply, mcp.TOOLS_CALL, "", "", exchange)
-
-    async def _read_resource(self, request: Request, exchange: HostExchange) -> Reply:
-        uri = peek_str(request.params.get("uri"))
-        if uri is None:
-            return Failure(mcp.INVALID_PARAMS, "resources/read needs a uri")
-        routes = await self._resolver.resource(uri, exchange)
-        reply: Reply | None = None
-        for route in routes:  # several only where local upstreams share files
-            try:
-                reply = await self._forwarder.forward(request, exchange, route, "uri", asked=uri)
-            except HubError:
-                if route is routes[-1]:
-                    raise
-            if isinstance(reply, Result):
-                self._resolver.used_app(route, exchange.caller)
-                break
-        return reply or resource_not_found(uri, exchange.caller.version)
+    async def _operate(self, request: Request, exchange: HostExchange) -> Reply:
+        """Answer a call, a prompt or a read; of several owners the first that has it."""
+        intents = await self._intents.wait_for(request, exchange)
+        if not isinstance(intents, list):
+            return intents
+        for intent in intents[:-1]:
+            with suppress(HubError):
+                if isinstance(reply := await Passage(intent).run(), Result):
+                    return reply
+        return await Passage(intents[-1]).run()
 
     async def _complete(self, request: Request, exchange: HostExchange) -> Reply:
-        ref = peek_object(request.params.get("ref"))
-        route, member = await self._resolver.reference(ref, exchange)
-        if route is None:
-            return Failure(mcp.INVALID_PARAMS, "ref names no prompt, resource or template that is listed")
-        snapshot = self.upstreams[route.upstream].snapshot
-        if "completions" not in snapshot.capabilities and snapshot.version != mcp.L1:  # L1 has no such capability
-            return self._forwarder.reply_for_host(NO_COMPLETION, mcp.COMPLETE, route.upstream, "", exchange)
-        params = {**request.params, "ref": raw({**ref, member: route.original})}
-        reply = await self._forwarder.forward(Request(request.id, mcp.COMPLETE, params), exchange, route, None)
-        if isinstance(reply, Failure) and reply.code in (mcp.METHOD_NOT_FOUND, mcp.INTERNAL_ERROR):
-            original = peek_object(data_of(reply).get("upstream")).get("code")  # where the hub gives another code
-            if mcp.METHOD_NOT_FOUND in (reply.code, read_number(original)):
-                return self._forwarder.reply_for_host(NO_COMPLETION, mcp.COMPLETE, route.upstream, "", exchange)
-        return reply
+        intent = await self._intents.complete(request, exchange)
+        return await Passage(intent).run() if isinstance(intent, Intent) else intent

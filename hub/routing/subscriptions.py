@@ -15,7 +15,7 @@ from hub.bridge.tasks.polled_tasks import TaskHandles
 from hub.catalog.view import View
 from hub.link.call_interface import NOTHING, Tenant
 from hub.link.hub_errors import Overloaded
-from hub.routing.change_listeners import ACK_TIMEOUT_S, LegacySubscription, ListenStream, read_filter
+from hub.routing.change_listeners import ACK_TIMEOUT_S, LegacySubscription, ListenStream, Subscribe, read_filter
 from hub.routing.host_exchange import HostExchange, HostSession
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.declarations import TASKS_NEEDED
@@ -34,6 +34,8 @@ class Subscriptions:
 
     def __init__(self, live: LiveCatalog, tasks: TaskHandles | None = None) -> None:
         self._live = live
+        self.subscribe_at: Subscribe
+        """Has owners of resources tell of changes; set by the router."""
         self._tasks = tasks
         self._sessions: dict[Tenant, LegacySubscription] = {}
         self._streams: dict[Tenant, dict[ListenStream, None]] = {}
@@ -56,7 +58,7 @@ class Subscriptions:
         tenant = exchange.caller.tenant
         session = self._sessions.get(tenant)
         if session is None:
-            session = self._sessions[tenant] = LegacySubscription(self._live, exchange, host)
+            session = self._sessions[tenant] = LegacySubscription(self._live, self.subscribe_at, exchange, host)
         session.exchange, session.view = exchange, exchange.view
         if uri in session.held:
             return NOTHING
@@ -106,7 +108,7 @@ class Subscriptions:
         wanted = read_filter(request)
         if wanted.tasks is not None and not declares(exchange.caller.capabilities):
             return Failure(MISSING_CAPABILITY, "taskIds needs the tasks extension among the capabilities", TASKS_NEEDED)
-        stream = ListenStream(self._live, exchange, request.id, wanted)
+        stream = ListenStream(self._live, self.subscribe_at, exchange, request.id, wanted)
         self._admit(stream)
         try:
             tasks = await self._confirm(stream)

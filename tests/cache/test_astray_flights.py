@@ -22,7 +22,7 @@ class Asked:
 
     async def _read(self, reads, server, host):
         try:
-            reply = await reads.call(server, read_of(), host)
+            reply = await reads.call(server, read_of(), host, server.call)
         except UpstreamUnavailable as error:
             self.texts[host] = str(error)
         else:

@@ -13,7 +13,7 @@ async def test_one_that_answers_no_subscription_is_asked_for_few(nursery, autoju
     reads = await reads_of(nursery, server)
     for round_ in range(1, 4):
         for number in range(300):
-            await reads.call(server, read_of(f"note://{round_}/{number}"), Host())
+            await reads.call(server, read_of(f"note://{round_}/{number}"), Host(), server.call)
         assert len(server.place.subscriptions.asked) == round_ * MAX_UNANSWERED
         await trio.sleep(AGAIN_S)
     nursery.cancel_scope.cancel()
@@ -41,7 +41,7 @@ async def test_one_that_is_far_away_is_asked_for_all(nursery, autojump_clock):
     reads = await reads_of(nursery, server)
     for _ in range(3):
         for number in range(100):
-            await reads.call(server, read_of(f"note://{number}"), Host())
+            await reads.call(server, read_of(f"note://{number}"), Host(), server.call)
             await trio.sleep(0.3)
     assert len(server.reads) == 200
     nursery.cancel_scope.cancel()
@@ -54,6 +54,6 @@ async def test_many_at_once_are_all_asked_for_where_that_is_quick(nursery, autoj
     for _ in range(2):
         async with trio.open_nursery() as hosts:
             for number in range(200):
-                hosts.start_soon(reads.call, server, read_of(f"note://{number}"), Host())
+                hosts.start_soon(reads.call, server, read_of(f"note://{number}"), Host(), server.call)
     assert len(server.reads) == 200
     nursery.cancel_scope.cancel()

@@ -42,7 +42,7 @@ async def test_reads_go_on(nursery, autojump_clock, fault, caplog):
     server, store = Served(), Faulty(fault)
     reads = await reads_of(nursery, server, shared=store)
     for number in range(1, 4):
-        reply = await reads.call(server, read_of(f"note://{number}"), Host())
+        reply = await reads.call(server, read_of(f"note://{number}"), Host(), server.call)
         assert isinstance(reply, Result)
         await trio.sleep(1)
     assert len(store.raised) >= 3
@@ -62,7 +62,7 @@ async def test_what_nobody_waits_for_ends_nothing(nursery, autojump_clock):
     server.place.subscriptions.observe = observe
     reads = await reads_of(nursery, server)
     for number in range(2):
-        assert isinstance(await reads.call(server, read_of(f"note://{number}"), Host()), Result)
+        assert isinstance(await reads.call(server, read_of(f"note://{number}"), Host(), server.call), Result)
         await trio.sleep(1)
     assert len(asked) == 2
     nursery.cancel_scope.cancel()

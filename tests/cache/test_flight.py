@@ -25,7 +25,7 @@ class Asking:
         self.text = None
         self.error = None
         self.over = False
-        self._work = partial(reads.call, server, read_of(uri), self.host)
+        self._work = partial(reads.call, server, read_of(uri), self.host, server.call)
 
     async def run(self):
         with self.scope:
@@ -173,7 +173,10 @@ async def test_what_was_read_while_it_changed_is_not_kept(nursery, autojump_cloc
         assert len(server.reads) == 2, "who asks later is not given what was read before"
         await land(server)
         assert (before.text, after.text) == ("1", "2")
-        assert json.loads(bytes((await reads.call(server, read_of(), Host())).value))["contents"][0]["text"] == "2"
+        assert (
+            json.loads(bytes((await reads.call(server, read_of(), Host(), server.call)).value))["contents"][0]["text"]
+            == "2"
+        )
 
 
 async def test_a_change_of_something_else_does_no_harm(nursery, server, autojump_clock):
@@ -182,7 +185,7 @@ async def test_a_change_of_something_else_does_no_harm(nursery, server, autojump
     server.says.resource_changed("note://b")
     await begin(nursery, reads, server, Host())
     await land(server)
-    await reads.call(server, read_of(), Host())
+    await reads.call(server, read_of(), Host(), server.call)
     assert server.reads == [A]
 
 

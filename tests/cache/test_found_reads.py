@@ -37,7 +37,7 @@ async def test_what_is_found_is_no_read_of_the_upstream(nursery, autojump_clock)
     server = Served(MODERN)
     reads = await reads_of(nursery, server, shared=Full())
     for uri in ("note://a", "note://b", "note://a"):
-        await reads.call(server, read_of(uri), Host())
+        await reads.call(server, read_of(uri), Host(), server.call)
         await trio.testing.wait_all_tasks_blocked()
     counts = reads.statistics().counts
     assert server.reads == []

@@ -27,11 +27,11 @@ async def test_nothing_is_kept_that_only_others_may_be_told_of(nursery, autojump
     server.more = {"ttlMs": 60_000, "cacheScope": "private"}
     reads = await reads_of(nursery, server, shared=store)
     for _ in range(2):
-        await reads.call(server, read_of(), Host())
+        await reads.call(server, read_of(), Host(), server.call)
     assert len(server.reads) == 2
     store.is_coherent = True
     for _ in range(2):
-        await reads.call(server, read_of(), Host())
+        await reads.call(server, read_of(), Host(), server.call)
     assert len(server.reads) == 3
     nursery.cancel_scope.cancel()
 
@@ -40,7 +40,7 @@ async def test_what_this_hub_hears_of_itself_is_kept_nevertheless(nursery, autoj
     server = Served()
     reads = await reads_of(nursery, server, shared=Silent())
     for _ in range(3):
-        await reads.call(server, read_of(), Host())
+        await reads.call(server, read_of(), Host(), server.call)
     assert len(server.reads) == 1
     nursery.cancel_scope.cancel()
 
@@ -51,13 +51,13 @@ async def test_nor_is_what_was_read_meanwhile_when_they_are_heard_again(nursery,
     server, store = Served(MODERN), Silent()
     server.more, server.gate = {"ttlMs": 60_000, "cacheScope": "private"}, trio.Event()
     reads = await reads_of(nursery, server, shared=store)
-    nursery.start_soon(reads.call, server, read_of(), Host())
+    nursery.start_soon(reads.call, server, read_of(), Host(), server.call)
     await trio.testing.wait_all_tasks_blocked()
     store.is_coherent = True
     reads.on_gap()
     server.gate.set()
     await trio.testing.wait_all_tasks_blocked()
-    await reads.call(server, read_of(), Host())
+    await reads.call(server, read_of(), Host(), server.call)
     assert len(server.reads) == 2
     nursery.cancel_scope.cancel()
 
@@ -70,6 +70,6 @@ async def test_a_process_is_of_this_hub_alone_wherever_its_files_are(nursery, au
     looked.is_coherent = True
     reads = await reads_of(nursery, server, shared=looked)
     for _ in range(2):
-        await reads.call(server, read_of(), Host())
+        await reads.call(server, read_of(), Host(), server.call)
     assert len(server.reads) == 1
     nursery.cancel_scope.cancel()

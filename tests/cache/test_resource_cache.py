@@ -21,7 +21,7 @@ A = "note://a"
 
 async def read(reads, server, host=None, uri=A):
     """The text, and what else there is."""
-    reply = await reads.call(server, read_of(uri), host or Host())
+    reply = await reads.call(server, read_of(uri), host or Host(), server.call)
     members = json.loads(bytes(reply.value))
     return members.pop("contents")[0]["text"], {name: members[name] for name in members if name != "resultType"}
 
@@ -192,11 +192,11 @@ async def test_what_depends_on_more_than_the_uri_is_neither_kept_nor_given(nurse
     server.more = {"ttlMs": 5000}
     reads = await reads_of(nursery, server)
     for _ in range(2):
-        await reads.call(server, operation, Host())
+        await reads.call(server, operation, Host(), server.call)
     assert len(server.reads) == 2
     assert reads.statistics().entries == 0
     await read(reads, server)
-    await reads.call(server, operation, Host())
+    await reads.call(server, operation, Host(), server.call)
     assert len(server.reads) == 4
 
 
@@ -218,7 +218,7 @@ async def test_where_a_request_is_traced_makes_no_difference(nursery, autojump_c
     reads = await reads_of(nursery, server)
     for number in range(2):
         traced = msgspec.structs.replace(read_of(), meta={"traceparent": raw(str(number))})
-        await reads.call(server, traced, Host())
+        await reads.call(server, traced, Host(), server.call)
     assert server.reads == [A]
 
 
@@ -237,9 +237,9 @@ async def test_errors_are_not_kept(nursery, autojump_clock, reply):
     for _ in range(2):
         if reply is None:
             with pytest.raises(UpstreamUnavailable):
-                await reads.call(server, read_of(), Host())
+                await reads.call(server, read_of(), Host(), server.call)
         else:
-            assert await reads.call(server, read_of(), Host()) is reply
+            assert await reads.call(server, read_of(), Host(), server.call) is reply
     assert len(server.reads) == 2
     assert reads.statistics().entries == 0
 

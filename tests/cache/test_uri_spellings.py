@@ -29,7 +29,7 @@ SPELLINGS = [
 
 
 async def text_of(reads, server, uri):
-    reply = await reads.call(server, read_of(uri), Host())
+    reply = await reads.call(server, read_of(uri), Host(), server.call)
     return json.loads(bytes(reply.value))["contents"][0]["text"]
 
 

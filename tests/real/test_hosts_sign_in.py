@@ -114,10 +114,12 @@ def test_mcp_remote_signs_in_and_passes_calls_on(oauth, tmp_path, kind):
             remote.wait_for("Proxy established")
             call = {"name": "echo__echo", "arguments": {"text": "hello from mcp-remote"}}
             begin = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-            for message in (
-                {"id": 1, "method": "initialize", "params": begin},
-                {"method": "notifications/initialized"},
-                {"id": 2, "method": "tools/call", "params": call},
-            ):
+
+            def send(**message):
                 remote.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+            send(id=1, method="initialize", params=begin)
+            remote.wait_for(r'^\{.*"serverInfo"')  # before that it has no session to send the others in
+            send(method="notifications/initialized")
+            send(id=2, method="tools/call", params=call)
             assert remote.wait_for(r'^\{.*"text": ?"(hello[^"]*)"')[1] == "hello from mcp-remote"

@@ -1,7 +1,7 @@
 """Client of tasks: requests to an upstream about a task that runs there, and what a legacy one asks meanwhile.
 
-Every request goes by `Upstream.call`, and reports no progress, since it is no operation of a host. A legacy task is
-known only in the session it was begun in, so requests about it name that session.
+Every request goes the way of the call that began the task, and reports no progress, since it is no operation of a host.
+A legacy task is known only in the session it was begun in, so requests about it name that session.
 
 A legacy upstream asks by requests of its own, but only while a `tasks/result` is open. So for a modern host that polls
 the hub holds one open, collects what comes, shows it with the next look at the task, and gives the upstream what
@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 
 from hub.bridge.input_rounds import MAX_OPEN, PendingQuestion, input_request
 from hub.bridge.tasks.messages import Task, read_task
-from hub.link.call_interface import Caller, Exchange, Operation, Upstream
+from hub.link.call_interface import Call, Caller, Exchange, Operation, Upstream
 from hub.link.hub_errors import HubError
 from hub.wire import mcp
 from hub.wire.jsonrpc import Failure, Reply, peek_object, raw
@@ -72,7 +72,7 @@ class SilentExchange:
 
 class TaskClient(Struct, frozen=True):
     """One task of `upstream`, called `id` there, which was begun under the revision `version`, and a legacy one in
-    `session`. Requests about it go by `exchange`.
+    `session`. Requests about it are sent by `call`, and go by `exchange`.
 
     Every method raises `HubError` as `Upstream.call` does. Cancellation: of the request, never of the task.
     """
@@ -81,6 +81,7 @@ class TaskClient(Struct, frozen=True):
     id: str
     version: str
     exchange: Exchange
+    call: Call
     session: str = ""
 
     @property
@@ -112,7 +113,7 @@ class TaskClient(Struct, frozen=True):
     async def request(self, method: str, exchange: Exchange | None = None, **params: Raw) -> Reply:
         """Ask for something about the task: to cancel it, to take answers (`inputResponses`)."""
         operation = Operation(method, {"taskId": raw(self.id), **params}, session=self.session)
-        return await self.upstream.call(operation, exchange or self.exchange)
+        return await self.call(operation, exchange or self.exchange)
 
 
 def is_unknown(failure: Failure) -> bool:

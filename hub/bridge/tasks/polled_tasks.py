@@ -19,7 +19,7 @@ from hub.bridge.tasks import messages
 from hub.bridge.tasks.client import SilentExchange, TaskClient, TaskQuestions, is_unknown
 from hub.bridge.tasks.messages import TERMINAL, Task, TaskTicket
 from hub.catalog.view import View
-from hub.link.call_interface import Caller, Interim, Upstream
+from hub.link.call_interface import Call, Caller, Interim, Upstream
 from hub.link.fault_isolation import run_isolated
 from hub.link.hub_errors import HubError
 from hub.link.sealing import InvalidSeal, Sealer
@@ -56,6 +56,8 @@ class TaskListener(Viewer, Protocol):
         """Send a notification; an unsent one of the same subject is replaced. Never blocks."""
 
 
+CallOf = Callable[[str, str, Viewer], Call]
+"""The way of requests about a task that a tool of an upstream, by its own name, has begun: upstream, tool, host."""
 Show = Callable[[Reply, str, str, str, Viewer], Reply]
 """A reply as a host may see it; further arguments: the method, the upstream, its revision, whose host."""
 
@@ -81,7 +83,8 @@ class TaskHandles:
         self._sealer = sealer
         self._upstreams = upstreams
         self.ttl_s = ttl_s
-        self._show: Show = lambda reply, *_: reply
+        self._show: Show
+        self._call_of: CallOf
         self.nursery: trio.Nursery | None = None
         self._gatherings: dict[tuple[str, str, str], TaskQuestions] = {}
         """By upstream, session and the id of the task there."""
@@ -109,9 +112,10 @@ class TaskHandles:
 
     # --- requests of hosts --------------------------------------------------------------------------------------------
 
-    def handlers(self, show: Show) -> dict[str, Callable[[Request, Viewer], Awaitable[Reply]]]:
-        """Handlers by method. `show` rewrites replies of upstreams for hosts, from now on."""
-        self._show = show
+    def handlers(self, show: Show, call_of: CallOf) -> dict[str, Callable[[Request, Viewer], Awaitable[Reply]]]:
+        """Handlers by method. From now on `show` rewrites replies of upstreams for hosts, and requests to these go by
+        `call_of`."""
+        self._show, self._call_of = show, call_of
         return dict.fromkeys((mcp.TASKS_GET, mcp.TASKS_UPDATE, mcp.TASKS_CANCEL), self._answer)
 
     async def _answer(self, request: Request, viewer: Viewer) -> Reply:
@@ -134,17 +138,17 @@ class TaskHandles:
             found = await self._look(id, ticket, viewer)
             return found if isinstance(found, Failure) else Result(messages.complete_result(found))
         do = self._update if method == mcp.TASKS_UPDATE else self._cancel
-        refusal = await do(ticket, request, viewer.caller)
+        refusal = await do(ticket, request, viewer)
         if refusal is None:
             return Result(messages.complete_result({}))
         return self._refusal(refusal, method, ticket, viewer)
 
-    async def _update(self, ticket: TaskTicket, request: Request, caller: Caller) -> Failure | None:
+    async def _update(self, ticket: TaskTicket, request: Request, viewer: Viewer) -> Failure | None:
         answers = answers_of(request, needed=True)
         for answer in answers.values():
             open_object(answer)
         if era_of(ticket.version) is Era.MODERN:
-            reply = await self._client(ticket, caller).request(mcp.TASKS_UPDATE, inputResponses=raw(answers))
+            reply = await self._client(ticket, viewer).request(mcp.TASKS_UPDATE, inputResponses=raw(answers))
             return reply if isinstance(reply, Failure) else None
         if self._is_lost(ticket):
             return UNKNOWN
@@ -153,10 +157,10 @@ class TaskHandles:
             gathering.update(answers)
         return None
 
-    async def _cancel(self, ticket: TaskTicket, request: Request, caller: Caller) -> Failure | None:
+    async def _cancel(self, ticket: TaskTicket, request: Request, viewer: Viewer) -> Failure | None:
         if self._is_lost(ticket):
             return UNKNOWN
-        client = self._client(ticket, caller)
+        client = self._client(ticket, viewer)
         reply = await client.request(mcp.TASKS_CANCEL)
         if isinstance(reply, Failure) and client.era is Era.LEGACY and is_unknown(reply):
             found = await client.poll()  # one that is over cannot be cancelled there, which is no error here
@@ -195,9 +199,10 @@ class TaskHandles:
         ticket = self._read(id)
         return "" if ticket is None else ticket.run
 
-    def _client(self, ticket: TaskTicket, caller: Caller) -> TaskClient:
-        upstream = self._upstreams[ticket.upstream]
-        return TaskClient(upstream, ticket.task, ticket.version, SilentExchange(caller), ticket.session)
+    def _client(self, ticket: TaskTicket, viewer: Viewer) -> TaskClient:
+        upstream, exchange = self._upstreams[ticket.upstream], SilentExchange(viewer.caller)
+        call = self._call_of(ticket.upstream, ticket.tool, viewer)
+        return TaskClient(upstream, ticket.task, ticket.version, exchange, call, ticket.session)
 
     def _is_lost(self, ticket: TaskTicket) -> bool:
         return bool(ticket.session) and self._upstreams[ticket.upstream].has_lost(ticket.session)
@@ -208,7 +213,7 @@ class TaskHandles:
         """The state of the task, in the format of the extension."""
         if self._is_lost(ticket):
             return messages.loss_of(id, ticket)
-        client = self._client(ticket, viewer.caller)
+        client = self._client(ticket, viewer)
         task = await client.poll()
         if isinstance(task, Failure):
             return self._refusal(task, mcp.TASKS_GET, ticket, viewer)

@@ -94,7 +94,7 @@ class Tasks:
         if task is None:
             return reply
         caller = exchange.caller
-        client = TaskClient(upstream, task.id, version, SilentExchange(caller, exchange), task.session)
+        client = TaskClient(upstream, task.id, version, SilentExchange(caller, exchange), crossing.call, task.session)
         client.keep_session(task)
         if caller.era is Era.MODERN and declares(caller.capabilities):
             return self.handles.create_handle(client, task, peek_str(operation.params.get("name")) or "")
@@ -112,7 +112,9 @@ class Tasks:
         kinds = peek_object(members["k"])
         answers = {key: answer for key, answer in answers_of(crossing.request).items() if key in kinds}
         check_answers(answers, kinds, upstream.name)
-        client = TaskClient(upstream, peek_str(members["t"]) or "", MODERN, SilentExchange(exchange.caller, exchange))
+        client = TaskClient(
+            upstream, peek_str(members["t"]) or "", MODERN, SilentExchange(exchange.caller, exchange), crossing.call
+        )
         task_wait = TaskWait(
             client,
             None,

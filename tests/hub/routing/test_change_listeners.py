@@ -89,6 +89,10 @@ class World:
         self.settled = live.settled
         self.settled.set()
         self.subscriptions = Subscriptions(live, tasks)
+        self.subscriptions.subscribe_at = self.subscribe_at
+
+    async def subscribe_at(self, route, uri, viewer, subscriber):
+        return await self.upstreams[route.upstream].subscribe(route.original, subscriber)
 
     async def subscribe(self, host, uri):
         return await self.subscriptions.subscribe(Request(1, "resources/subscribe", {"uri": raw(uri)}), host)

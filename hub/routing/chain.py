@@ -1,0 +1,168 @@
+"""Chain: the stages that an operation of a host passes on its way to an upstream, and its reply on the way back.
+
+    outer stages   once for each request of a host
+    the way back   the reply of the upstream becomes one for the host
+    eras           between a host and an upstream of different eras; asks the rest as often as it needs
+    inner stages   once for each message to the upstream
+    the seam       `Upstream.begin`, `Upstream.call`
+
+A stage says in one step whether it lets an operation pass, answers it, or has to wait. So an operation that nothing
+holds up passes all of them and is sent in the step in which it came, without a task (`hub.routing.passage`).
+`hub.routing.stages` has the table of stages, in their order; a new idea is a module with a stage, and a line there.
+"""
+
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from functools import partial
+from typing import Final, Protocol
+
+from msgspec import Struct, structs
+
+from hub.catalog.entries import Route
+from hub.link.call_interface import Exchange, Operation
+from hub.routing.host_exchange import HostExchange
+from hub.wire.jsonrpc import Reply, Request
+from hub.wire.mcp import Kind
+from upstreams.upstream import ManagedUpstream
+
+
+class Target(Struct, frozen=True, eq=False):
+    """One thing of one upstream that hosts can ask for."""
+
+    upstream: ManagedUpstream
+    """The upstream itself: one that was replaced passes calls on to its successor."""
+    route: Route
+    """Its own name or URI there, and the arguments that a profile fixes."""
+    exposed: str
+    """The name or URI under which the host asks for it."""
+    chain: "Chain"
+    kind: Kind | None = None
+    """The list it is in; None: something that need not be listed."""
+
+
+class Intent(Struct, frozen=True, eq=False):
+    """One operation that a host wants, resolved to its target. It keeps that and not the catalogue, so a call that
+    lasts an hour holds no list of tools."""
+
+    target: Target
+    request: Request
+    """The host's own, to which states are bound; of a meta call the call that it asks for."""
+    operation: Operation
+    """The same for the upstream, under its own names and URIs."""
+    exchange: Exchange
+    """Whom the upstream reports to and asks: the host's end of its request, or of work that the hub does for it."""
+    host: HostExchange
+    """The host's end of its request."""
+    meta_call: str = ""
+    """The tool of a meta call, as the host named it; "": the host called it directly."""
+
+    def send(self, next: "Next", operation: Operation, exchange: Exchange) -> Awaitable[Reply]:
+        """Carry out another operation for this intent by `next`."""
+        if operation is not self.operation or exchange is not self.exchange:
+            self = structs.replace(self, operation=operation, exchange=exchange)
+        return next(self)
+
+
+Next = Callable[[Intent], Awaitable[Reply]]
+"""The rest of the way: carries an intent out as `Upstream.call` does."""
+
+
+class Wait(Enum):
+    """The verdict of a stage that cannot tell at once."""
+
+    WAIT = "wait"
+
+
+WAIT: Final = Wait.WAIT
+
+
+class Stage:
+    """One stage of a chain, which knows no other. A subclass has `admits`, and `left` or `call` if it needs them."""
+
+    def admits(self, intent: Intent) -> Reply | Wait | None:
+        """Answer or refuse an intent, or let it pass (None); WAIT: only `call` can tell. Never blocks or raises."""
+        return None
+
+    def left(self, intent: Intent, reply: Reply | None) -> None:
+        """An intent that `admits` let pass is over; `reply` None: without an answer. Never blocks or raises."""
+
+    async def call(self, intent: Intent, next: Next) -> Reply:
+        """Carry out an intent for which `admits` was WAIT.
+
+        Raises:
+            HubError: there is no answer.
+        Cancellation: passes to the upstream.
+        """
+        return await next(intent)
+
+
+class Eras(Protocol):
+    """The stage between hosts and upstreams of different eras: `hub.routing.stages.EraStage`."""
+
+    def passes(self, intent: Intent) -> bool:
+        """True if an intent goes to its upstream as it is, so that only its reply may need more."""
+
+    def is_final(self, intent: Intent, reply: Reply) -> bool:
+        """True if there is nothing to do about a reply to such an intent."""
+
+    async def call(self, intent: Intent, next: Next) -> Reply:
+        """As `Stage.call`. `next` may be called several times, with other operations and exchanges."""
+
+
+class Chain(Struct, frozen=True, eq=False):
+    """The stages for some targets. Composed when something changes and never in a call."""
+
+    outer: tuple[Stage, ...]
+    """Their replies are for the host as they are."""
+    way_back: Callable[[Intent, Reply], Reply]
+    """The reply of the upstream as one for the host."""
+    eras: Eras
+    inner: tuple[Stage, ...]
+
+
+class Section:
+    """The way of one intent through some stages, from the outside in."""
+
+    __slots__ = ("_at", "_stages", "intent")
+
+    def __init__(self, stages: tuple[Stage, ...], intent: Intent) -> None:
+        self.intent = intent
+        self._stages = stages
+        self._at = 0
+        """Number of stages that it has passed."""
+
+    def enter(self) -> Reply | Wait | None:
+        """Pass stages until one has a verdict: that; None: all let it pass."""
+        intent = self.intent
+        for stage in self._stages:
+            verdict = stage.admits(intent)
+            if verdict is not None:
+                return verdict
+            self._at += 1
+        return None
+
+    def leave(self, reply: Reply | None) -> None:
+        """Tell the stages that it has passed, from the inside out; `leave` must follow `enter`."""
+        for number in range(self._at - 1, -1, -1):
+            self._stages[number].left(self.intent, reply)
+
+    async def carry(self, verdict: Reply | Wait | None, last: Next) -> Reply:
+        """Carry on behind `enter`, which had this verdict, to `last` behind all stages; and `leave`."""
+        reply = None
+        try:
+            if verdict is None:
+                reply = await last(self.intent)
+            elif isinstance(verdict, Wait):
+                rest = partial(go_through, self._stages[self._at + 1 :], last)
+                reply = await self._stages[self._at].call(self.intent, rest)
+            else:
+                reply = verdict
+            return reply
+        finally:
+            self.leave(reply)
+
+
+async def go_through(stages: tuple[Stage, ...], last: Next, intent: Intent) -> Reply:
+    """Carry out an intent through `stages`, and by `last` behind them. Raises as `Stage.call`."""
+    section = Section(stages, intent)
+    return await section.carry(section.enter(), last)

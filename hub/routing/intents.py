@@ -1,0 +1,202 @@
+"""Intents of hosts' requests: the one place where a request becomes an operation of an upstream.
+
+A request is resolved once, by one snapshot of the catalogue, when its turn comes. What is not there is waited for
+(`Resolver`); then it is resolved by the snapshot of then. Calls by way of the hub's own tools are unwrapped before
+that, so an intent never names a tool of the hub's own in another's place.
+"""
+
+from functools import partial
+from typing import Final
+
+import trio
+from msgspec import Raw, Struct
+
+from hub.bridge.tasks.polled_tasks import Viewer
+from hub.catalog.embedded_uris import LARGE_BYTES, untag_arguments
+from hub.catalog.entries import Route
+from hub.catalog.search.meta_tools import CALL_READ_ONLY_TOOL, CALLS, BadMetaCall
+from hub.link.call_interface import NOTHING, Call, Operation
+from hub.routing.chain import Intent, Target, go_through
+from hub.routing.host_exchange import HostExchange
+from hub.routing.host_replies import NO_COMPLETION, HostReplies
+from hub.routing.live_catalog import LiveCatalog
+from hub.routing.own_tools import OwnTools, not_for_reading, refuse, unwrap
+from hub.routing.passage import call_upstream
+from hub.routing.resolve import Resolver
+from hub.routing.stages import Chains
+from hub.wire.errors_for_hosts import resource_not_found
+from hub.wire.jsonrpc import Failure, Reply, Request, peek_object, peek_str, raw
+from hub.wire.mcp import COMPLETE, INVALID_PARAMS, L1, PROMPTS_GET, SUBSCRIBE, TASKS_GET, TOOLS_CALL, Kind
+from hub.wire.request_meta import params_for_upstream, split_meta
+from upstreams.subscriptions.subscription import ResourceSubscriber
+
+NOUNS: Final = {TOOLS_CALL: "tool", PROMPTS_GET: "prompt"}
+KINDS: Final = {TOOLS_CALL: Kind.TOOL, PROMPTS_GET: Kind.PROMPT}
+
+
+class Wanted(Struct, frozen=True):
+    """The thing that a request names."""
+
+    request: Request
+    """The host's own, or the call that its meta call asks for."""
+    member: str
+    """The param that names it."""
+    exposed: str
+    kind: Kind | None = None
+    """The list it is in; None: a resource, which need not be listed."""
+    meta_tool: str = ""
+    """The tool of the hub's own by way of which it is called."""
+
+
+class Intents:
+    """Makes the intents of what hosts of `live` ask for."""
+
+    def __init__(
+        self, live: LiveCatalog, resolver: Resolver, chains: Chains, replies: HostReplies, own: OwnTools
+    ) -> None:
+        self._live = live
+        self._resolver = resolver
+        self._chains = chains
+        self._replies = replies
+        self._own = own
+        self._untagging = trio.CapacityLimiter(1)
+        """Threads that look through large arguments, so that nobody else waits: one, for the memory."""
+
+    def make(self, request: Request, exchange: HostExchange) -> Intent | None:
+        """The intent of a call, a prompt or a read, by the catalogue as it is; None: it has to be waited for, or
+        is refused.
+
+        Raises:
+            HubError: FixedArgumentSent, an argument is one that the host's profile fixes.
+            RemoteProtocolError: -32602, the arguments hold more URIs than the hub looks up.
+        """
+        wanted = self._read(request, exchange)
+        if not isinstance(wanted, Wanted) or wanted.meta_tool == CALL_READ_ONLY_TOOL:
+            return None
+        catalog = self._live.of(exchange.view)
+        if wanted.kind is not None:
+            route = catalog.route(wanted.kind, wanted.exposed)
+        else:
+            routes = catalog.resolve_uri(wanted.exposed)
+            route = routes[0] if len(routes) == 1 else None
+        if route is None or route.upstream not in self._live.upstreams or _is_large(wanted.request):
+            return None
+        return self._make(wanted, route, exchange, wanted.request.params.get("arguments"))
+
+    async def wait_for(self, request: Request, exchange: HostExchange) -> list[Intent] | Reply:
+        """The intents of a call, a prompt or a read, in the order in which they are to be tried: several only where
+        local upstreams share files. Or the refusal, as the host may see it.
+
+        Raises:
+            UpstreamUnavailable: the upstream is disabled, or not configured any more.
+            HubError, RemoteProtocolError: as `make`.
+        """
+        wanted = self._read(request, exchange)
+        if not isinstance(wanted, Wanted):
+            return wanted
+        if wanted.kind is None:
+            routes = await self._resolver.resource(wanted.exposed, exchange)
+            if not routes:
+                return resource_not_found(wanted.exposed, exchange.caller.version)
+        else:
+            route = await self._resolver.find(wanted.kind, wanted.exposed, exchange)
+            if route is None:
+                return await self._refuse(wanted, exchange)
+            routes = [route]
+        if wanted.meta_tool == CALL_READ_ONLY_TOOL:
+            refusal = not_for_reading(wanted.exposed, routes[0], self._live.of(exchange.view))
+            if refusal is not None:
+                return self._replies.of_hub(refusal, exchange)
+        arguments = wanted.request.params.get("arguments")
+        if arguments is not None and _is_large(wanted.request):
+            untag = self._live.of(exchange.view).untagger(routes[0].upstream)
+            work = partial(untag_arguments, arguments, untag)
+            arguments = await trio.to_thread.run_sync(work, limiter=self._untagging)
+        return [self._make(wanted, route, exchange, arguments) for route in routes]
+
+    async def complete(self, request: Request, exchange: HostExchange) -> Intent | Reply:
+        """The intent of a completion, or its refusal. Raises as `wait_for`."""
+        ref = peek_object(request.params.get("ref"))
+        route, member = await self._resolver.reference(ref, exchange)
+        if route is None:
+            return Failure(INVALID_PARAMS, "ref names no prompt, resource or template that is listed")
+        snapshot = self._live.upstreams[route.upstream].snapshot
+        if "completions" not in snapshot.capabilities and snapshot.version != L1:  # L1 has no such capability
+            return self._replies.of_upstream(NO_COMPLETION, COMPLETE, route.upstream, "", exchange)
+        params = {**request.params, "ref": raw({**ref, member: route.original})}
+        wanted = Wanted(Request(request.id, COMPLETE, params), "", peek_str(ref.get(member)) or "")
+        return self._make(wanted, route, exchange, None)
+
+    def call_about_task(self, upstream: str, tool: str, viewer: Viewer) -> Call:
+        """The way of requests about a task that a call of the upstream's `tool` has begun."""
+        intent = self._beside(TASKS_GET, Route(upstream, tool), tool, viewer)
+        return partial(intent.send, partial(go_through, intent.target.chain.outer, call_upstream))
+
+    async def subscribe(self, route: Route, uri: str, viewer: Viewer, subscriber: ResourceSubscriber) -> Failure | None:
+        """Have the owner of a resource tell `subscriber` of its changes; None: it agreed. Raises HubError: as
+        `ManagedUpstream.subscribe`. Cancellation: there is no subscription."""
+
+        async def last(intent: Intent) -> Reply:
+            refusal = await intent.target.upstream.subscribe(route.original, subscriber)
+            return NOTHING if refusal is None else refusal
+
+        intent = self._beside(SUBSCRIBE, route, uri, viewer)
+        reply = await go_through(intent.target.chain.outer, last, intent)
+        return reply if isinstance(reply, Failure) else None
+
+    def _beside(self, method: str, route: Route, exposed: str, viewer: Viewer) -> Intent:
+        """The intent of something that is no operation of a request: nothing is reported to its host."""
+        target = Target(self._live.upstreams[route.upstream], route, exposed, self._chains.find(method))
+        host = HostExchange(viewer.caller, lambda message, *, vital=False: None, view=viewer.view)
+        return Intent(target, Request(0, method, {}), Operation(method, {}), host, host)
+
+    def _read(self, request: Request, exchange: HostExchange) -> Wanted | Reply:
+        """Read what a request names."""
+        kind, given = KINDS.get(request.method), request.params
+        if kind is None:
+            uri = peek_str(given.get("uri"))
+            return Failure(INVALID_PARAMS, "resources/read needs a uri") if uri is None else Wanted(request, "uri", uri)
+        name = peek_str(given.get("name"))
+        if name is None:
+            return Failure(INVALID_PARAMS, f"{request.method} needs the name of a {NOUNS[request.method]}")
+        if kind is Kind.TOOL and name in CALLS and not exchange.view.server:
+            try:
+                request, exposed = unwrap(request)
+            except BadMetaCall as error:
+                return self._replies.of_hub(refuse(str(error)), exchange)
+            return Wanted(request, "name", exposed, kind, meta_tool=name)
+        return Wanted(request, "name", name, kind)
+
+    async def _refuse(self, wanted: Wanted, exchange: HostExchange) -> Reply:
+        """The refusal of a name that nothing has."""
+        if wanted.meta_tool:
+            text = await self._own.unknown(wanted.exposed, self._live.of(exchange.view))
+            return self._replies.of_hub(text, exchange)
+        assert wanted.kind is not None, "resources are refused elsewhere"
+        noun = NOUNS[wanted.request.method]
+        return Failure(
+            INVALID_PARAMS, f"Unknown {noun}: {wanted.exposed}; {wanted.kind.value}/list names those there are"
+        )
+
+    def _make(self, wanted: Wanted, route: Route, exchange: HostExchange, arguments: Raw | None) -> Intent:
+        """The intent, with the operation under the upstream's own names and URIs. Large `arguments` are so already."""
+        request = wanted.request
+        params, meta = split_meta(request.params)
+        if wanted.member:
+            params[wanted.member] = raw(route.original)
+        if arguments is not None:
+            if not _is_large(request):
+                arguments = untag_arguments(arguments, self._live.of(exchange.view).untagger(route.upstream))
+            params["arguments"] = arguments
+        if route.fixed is not None:  # last, so that it is sent as it was written
+            params["arguments"] = route.fixed.fill(arguments)
+        chain = self._chains.find(request.method, signs_in=route.signs_in)
+        target = Target(self._live.upstreams[route.upstream], route, wanted.exposed, chain, wanted.kind)
+        operation = Operation(request.method, params_for_upstream(params), meta)
+        return Intent(target, request, operation, exchange, exchange, wanted.exposed if wanted.meta_tool else "")
+
+
+def _is_large(request: Request) -> bool:
+    """True if its arguments take so long to look through that it is a matter for a thread."""
+    arguments = request.params.get("arguments")
+    return arguments is not None and memoryview(arguments).nbytes > LARGE_BYTES

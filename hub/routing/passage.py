@@ -1,0 +1,152 @@
+"""Passage: the way of one intent through its chain, without a task as far as nothing holds it up.
+
+    begin -> answered at once, or sent -> its reply -> `on_end`
+          -> run, in the task of whoever asked          (a stage waits, or the upstream is not ready)
+    sent  -> run, in a task of the hub -> `on_end`      (the reply is not the end of it)
+
+`run` carries on from where the passage has come to: no stage is passed twice.
+"""
+
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from hub.link.call_interface import RunningCall
+from hub.link.hub_errors import HubError, UpstreamUnavailable
+from hub.routing.chain import WAIT, Intent, Section, Wait, go_through
+from hub.wire.jsonrpc import Reply
+
+Start = Callable[[Callable[[], Awaitable[None]]], None]
+"""Starts a task of the hub that outlives whoever asked."""
+OnEnd = Callable[[Reply | Exception | None], None]
+"""Gets the outcome of a passage: the reply for the host, the error of the hub, or None if it was cancelled."""
+
+
+class Passage:
+    """One intent on its way. Satisfies `hub.link.call_interface.RunningCall`."""
+
+    __slots__ = ("_first", "_inner", "_on_end", "_outer", "_running", "_scope", "_start", "_verdict", "intent")
+
+    def __init__(self, intent: Intent) -> None:
+        self.intent = intent
+        self._outer = Section(intent.target.chain.outer, intent)
+        self._verdict = self._outer.enter()
+        """Of the outer stages."""
+        self._inner: tuple[Section, Reply | Wait | None] | None = None
+        """The inner stages, as far as the first message has passed them, and their verdict."""
+        self._first: Reply | HubError | None = None
+        """The outcome of the first message, which was sent without a task."""
+        self._running: RunningCall | None = None
+        self._scope: trio.CancelScope | None = None
+
+    def begin(self, on_end: OnEnd, start: Start) -> Reply | Wait | None:
+        """Take the intent as far as it comes in one step.
+
+        None: it was sent, and `on_end` gets its outcome, in a later step and never twice; it must not raise. A reply:
+        that is all. WAIT: only `run` can go on. `start`: for a reply that is not the end of it.
+        """
+        intent, chain = self.intent, self.intent.target.chain
+        if self._verdict is None:
+            if chain.eras.passes(intent):
+                inner = Section(chain.inner, intent)
+                verdict = inner.enter()
+                self._inner = inner, verdict
+                if verdict is None and self._send_at_once(intent):
+                    self._on_end, self._start = on_end, start
+                    return None
+            return WAIT
+        if self._verdict is not WAIT:
+            self._outer.leave(None if isinstance(self._verdict, Wait) else self._verdict)
+        return self._verdict
+
+    def _send_at_once(self, intent: Intent) -> bool:
+        try:
+            self._running = intent.target.upstream.begin(intent.operation, intent.exchange, self._hear)
+        except HubError as error:
+            self._first = error
+        return self._running is not None
+
+    def answer(self) -> Reply | None:
+        """The reply of an outer stage, which ends it; None: there is none, and nothing was done."""
+        reply = None if isinstance(self._verdict, Wait) else self._verdict
+        self._outer.leave(reply)
+        return reply
+
+    def cancel(self) -> None:
+        """End it. What was sent the upstream is told of, and `on_end` gets None."""
+        if self._scope is not None:
+            self._scope.cancel()
+            return
+        running, self._running = self._running, None
+        if running is not None:
+            running.cancel()
+        if self._inner is not None:
+            self._inner[0].leave(None)
+        self._outer.leave(None)
+        if running is not None:
+            self._on_end(None)
+
+    def _hear(self, outcome: Reply | HubError) -> None:
+        """Take the outcome of the first message."""
+        self._running = None
+        intent, chain = self.intent, self.intent.target.chain
+        if isinstance(outcome, HubError) or not chain.eras.is_final(intent, outcome):
+            self._first, self._scope = outcome, trio.CancelScope()
+            self._start(self._end)
+            return
+        assert self._inner is not None, "it was sent"
+        self._inner[0].leave(outcome)
+        try:
+            reply = chain.way_back(intent, outcome)
+        except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
+            self._outer.leave(None)
+            self._on_end(error)
+        else:
+            self._outer.leave(reply)
+            self._on_end(reply)
+
+    async def _end(self) -> None:
+        outcome: Reply | Exception | None = None
+        try:
+            assert self._scope is not None
+            with self._scope:
+                outcome = await self.run()
+        except Exception as error:  # noqa: BLE001 - as in `_hear`
+            outcome = error.with_traceback(None)
+        self._on_end(outcome)
+
+    async def run(self) -> Reply:
+        """Carry the intent out, from where it has come to; the reply for the host.
+
+        Raises:
+            HubError: there is no answer.
+        Cancellation: passes to the upstream.
+        """
+        return await self._outer.carry(self._verdict, self._cross)
+
+    async def _cross(self, intent: Intent) -> Reply:
+        chain = intent.target.chain
+        return chain.way_back(intent, await chain.eras.call(intent, self._send))
+
+    async def _send(self, intent: Intent) -> Reply:
+        """Carry out one message to the upstream. What `begin` has passed is for the first."""
+        if self._inner is None:
+            return await go_through(intent.target.chain.inner, call_upstream, intent)
+        (inner, verdict), self._inner = self._inner, None
+        return await inner.carry(verdict, self._call)
+
+    async def _call(self, intent: Intent) -> Reply:
+        first, self._first = self._first, None
+        if first is None or isinstance(first, UpstreamUnavailable):  # nothing was sent
+            return await call_upstream(intent)
+        if not isinstance(first, HubError):
+            return first
+        try:
+            raise first
+        finally:
+            del first  # a cycle: the exception's traceback holds this frame
+
+
+async def call_upstream(intent: Intent) -> Reply:
+    """The seam: behind all stages. Raises as `Upstream.call`."""
+    return await intent.target.upstream.call(intent.operation, intent.exchange)

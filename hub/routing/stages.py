@@ -1,0 +1,166 @@
+"""Stages of an operation, from the outside in: read this table first.
+
+    outer, once for each request of a host
+        CallCount     counts calls of tools by host
+        Resolver      remembers whose user interfaces an account reads (`hub.routing.resolve`)
+        CachedCopy    answers a read from memory, in the form of the host
+        WantedLevel   keeps upstreams as talkative as a modern request wants
+    the way back      names and URIs of the host's view, its revision; lists that proved stale (`HostReplies`)
+    eras              questions, parked calls, tasks, pages to visit, sign-ins (`EraStage`, over `hub.bridge`)
+    inner, once for each message to the upstream
+        SignInAnswer  answers in place of an upstream at which a person has to sign in
+        SharedReads   one read for all hosts that want the same (`cache.resource_cache`)
+        CallNote      tells the cache that a tool was called, which may have changed what was read
+
+A stage that has nothing to do for a target is not in its chain.
+"""
+
+from functools import partial
+from typing import Final
+
+from cache.resource_cache import ResourceCache
+from hub.bridge.era_bridge import EraBridge
+from hub.bridge.input_rounds import Crossing
+from hub.link.tool_usage import ToolUsage
+from hub.routing.cached_reads import find_cached, is_plain
+from hub.routing.chain import WAIT, Chain, Intent, Next, Stage, Wait
+from hub.routing.host_replies import HostReplies
+from hub.routing.live_catalog import LiveCatalog
+from hub.routing.log_levels import LogLevels
+from hub.routing.own_tools import call_sign_in_tool
+from hub.wire.jsonrpc import Reply
+from hub.wire.mcp import COMPLETE, PROMPTS_GET, RESOURCES_READ, SUBSCRIBE, TASKS_GET, TOOLS_CALL, Era
+
+OPERATIONS: Final = (TOOLS_CALL, PROMPTS_GET, RESOURCES_READ, COMPLETE)
+BESIDE: Final = (SUBSCRIBE, TASKS_GET)
+"""What is no operation of a host's request: only the outer stages of its chain are passed."""
+
+
+class Chains:
+    """The chains of one hub. `reads`: the resource cache, or None."""
+
+    def __init__(
+        self,
+        live: LiveCatalog,
+        resolver: Stage,
+        levels: LogLevels,
+        replies: HostReplies,
+        bridge: EraBridge,
+        usage: ToolUsage,
+        reads: ResourceCache | None,
+    ) -> None:
+        eras, level = EraStage(bridge), WantedLevel(levels)
+        outer: dict[str, tuple[Stage, ...]] = {TOOLS_CALL: (CallCount(usage),), RESOURCES_READ: (resolver,)}
+        inner: dict[str, tuple[Stage, ...]] = {}
+        if reads is not None:
+            outer[RESOURCES_READ] = resolver, CachedCopy(live, reads)
+            inner = {TOOLS_CALL: (CallNote(reads),), RESOURCES_READ: (SharedReads(reads),)}
+        self._chains = {
+            method: Chain((*outer.get(method, ()), level), replies.of_intent, eras, inner.get(method, ()))
+            for method in OPERATIONS
+        }
+        self._chains |= dict.fromkeys(BESIDE, Chain((), replies.of_intent, eras, ()))
+        self._sign_in = Chain((level,), replies.of_intent, eras, (SignInAnswer(),))
+
+    def find(self, method: str, *, signs_in: bool = False) -> Chain:
+        """The chain of operations of `method`; `signs_in`: of the hub's own tool for signing in."""
+        return self._sign_in if signs_in else self._chains[method]
+
+
+class CallCount(Stage):
+    """Counts calls of tools, by host."""
+
+    def __init__(self, usage: ToolUsage) -> None:
+        self._usage = usage
+
+    def admits(self, intent: Intent) -> None:
+        route = intent.target.route
+        called = route.upstream, route.original, intent.exchange.caller.identity.host
+        try:  # without a function call, since every call of a tool comes by
+            self._usage.calls[called] += 1
+        except KeyError:
+            self._usage.begin(called)
+
+
+class CachedCopy(Stage):
+    """Answers a read with the cached copy in the form of the host, if there is one."""
+
+    def __init__(self, live: LiveCatalog, reads: ResourceCache) -> None:
+        self._live = live
+        self._reads = reads
+
+    def admits(self, intent: Intent) -> Reply | None:
+        if not is_plain(intent.request):
+            return None
+        target, host = intent.target, intent.host
+        catalog = self._live.of(host.view)
+        return find_cached(self._reads, target.upstream, target.route.original, target.exposed, host.caller, catalog)
+
+
+class WantedLevel(Stage):
+    """Keeps upstreams as talkative as a modern request wants. The level of a session counts anyway."""
+
+    def __init__(self, levels: LogLevels) -> None:
+        self._levels = levels
+
+    def admits(self, intent: Intent) -> None:
+        caller = intent.host.caller
+        if caller.log_level is not None and caller.era is Era.MODERN:
+            self._levels.hold(caller.log_level)
+
+    def left(self, intent: Intent, reply: Reply | None) -> None:
+        caller = intent.host.caller
+        if caller.log_level is not None and caller.era is Era.MODERN:
+            self._levels.release(caller.log_level)
+
+
+class EraStage:
+    """The stage between eras. Satisfies `hub.routing.chain.Eras`."""
+
+    def __init__(self, bridge: EraBridge) -> None:
+        self._bridge = bridge
+
+    def passes(self, intent: Intent) -> bool:
+        return self._bridge.passes(intent.target.upstream, intent.request, intent.host.caller)
+
+    def is_final(self, intent: Intent, reply: Reply) -> bool:
+        return self._bridge.is_final(intent.target.upstream, reply, intent.host)
+
+    async def call(self, intent: Intent, next: Next) -> Reply:
+        call = partial(intent.send, next)
+        crossing = Crossing(intent.target.upstream, intent.operation, intent.host, intent.request, call)
+        return await self._bridge.forward(crossing)
+
+
+class SignInAnswer(Stage):
+    """Answers in place of an upstream at which a person has to sign in."""
+
+    def admits(self, intent: Intent) -> Wait:
+        return WAIT
+
+    async def call(self, intent: Intent, next: Next) -> Reply:
+        return await call_sign_in_tool(intent.target.upstream, intent.exchange)
+
+
+class SharedReads(Stage):
+    """Reads a resource once for all hosts that want the same."""
+
+    def __init__(self, reads: ResourceCache) -> None:
+        self._reads = reads
+
+    def admits(self, intent: Intent) -> Wait | None:
+        return WAIT if intent.target.upstream.config.cache else None
+
+    async def call(self, intent: Intent, next: Next) -> Reply:
+        call = partial(intent.send, next)
+        return await self._reads.call(intent.target.upstream, intent.operation, intent.exchange, call)
+
+
+class CallNote(Stage):
+    """Tells the cache that a tool was called, also without an answer: it may have changed what was read before."""
+
+    def __init__(self, reads: ResourceCache) -> None:
+        self._reads = reads
+
+    def left(self, intent: Intent, reply: Reply | None) -> None:
+        self._reads.note_call(intent.target.upstream.name)
