@@ -51,14 +51,15 @@ class OwnTools:
     async def _find_tools(self, request: Request, exchange: HostExchange) -> Result:
         await self._live.wait(exchange.view)
         catalog = self._live.of(exchange.view)
-        index = await self._index_of(catalog)
+        index = await self.index_of(catalog)
         return result_of(find(index, catalog.tool_counts(), request.params.get("arguments")))
 
     async def unknown(self, name: str, catalog: Catalog) -> Result:
         """The text for a model that calls a tool which is not there."""
-        return refuse(unknown_tool(name, (await self._index_of(catalog)).near(name)))
+        return refuse(unknown_tool(name, (await self.index_of(catalog)).near(name)))
 
-    async def _index_of(self, catalog: Catalog) -> SearchIndex:
+    async def index_of(self, catalog: Catalog) -> SearchIndex:
+        """The index of the tools of a catalogue, made for the first who asks, in steps."""
         if catalog.index is not None:
             return catalog.index
         async with self._making:

@@ -13,8 +13,8 @@ from config.tables.profiles import Profile, ToolOverride
 from hub.catalog.search.index import SearchIndex
 from hub.catalog.token_cost import tokens_of, tool_bytes
 from hub.link.call_interface import Identity
-from hub.routing.own_tools import WORDS_PER_STEP, ToolSearch
-from hub.wire.jsonrpc import Request, raw
+from hub.routing.own_tools import WORDS_PER_STEP, OwnTools
+from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, MODERN
 from tests.hub.catalog.search.corpus import servers
 from tests.support.fakes import FakeUpstream
@@ -342,11 +342,11 @@ async def test_an_index_is_made_in_slices(autojump_clock, monkeypatch):
 
         me, steps = trio.lowlevel.current_task(), Steps()
         trio.lowlevel.add_instrument(steps)
-        await ToolSearch().find(Request(1, "tools/call", {}), catalog)
+        await OwnTools(None).index_of(catalog)
         trio.lowlevel.remove_instrument(steps)
         assert sum(map(len, work.values())) == 123
         assert len(work) > 1, "by the step of this task in which it was done"
         assert all(sum(each[:-1]) < WORDS_PER_STEP for each in work.values()), "only the last tool may pass it"
         index = catalog.index
-        await ToolSearch().find(Request(1, "tools/call", {}), catalog)
+        await OwnTools(None).index_of(catalog)
         assert catalog.index is index is not None
