@@ -71,15 +71,14 @@ def localise(value: Raw, emit: Change) -> Raw:
     Raises:
         TooManyItems: it is large, and has more URIs, or more around them, than the hub looks through.
     """
-    if emit is identity or not _may_change(excerpt(value)):
+    if emit is identity:
+        return value
+    text = excerpt(value)
+    if text.find(b'"uri"') < 0 and text.find(b'"_meta"') < 0 and (text.find(b"\\") < 0 or not _ESCAPE(text)):
         return value
     if memoryview(value).nbytes > SMALL_BYTES:
         _refuse_many_uris(open_result(value))
     return _object(value, emit, _RESULT)
-
-
-def _may_change(text: bytes) -> bool:
-    return text.find(b'"uri"') >= 0 or text.find(b'"_meta"') >= 0 or (text.find(b"\\") >= 0 and bool(_ESCAPE(text)))
 
 
 def localise_meta(value: Raw, emit: Change) -> Raw:
@@ -188,7 +187,7 @@ def untag_arguments(arguments: Raw, untag: Change) -> Raw:
     if untag is identity:
         return arguments
     data = bytes(arguments)
-    if len(text := excerpt(data)) < len(data) and not _may_hold_tags(text.lower()):
+    if len(data) > SMALL_BYTES and len(text := excerpt(data)) < len(data) and not _may_hold_tags(text.lower()):
         return arguments
     pieces: list[bytes] = []
     done, spelled = 0, 0

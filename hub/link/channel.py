@@ -6,7 +6,7 @@ Descriptors beneath streams are found here, and TCP peers that vanish are notice
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, Protocol
@@ -35,6 +35,32 @@ class LineDropped(Exception):
     def __init__(self, edges: tuple[bytes, bytes]) -> None:
         super().__init__("there was no room for a line")
         self.edges = edges
+
+
+BATCH_BYTES: Final = 64 << 10
+"""A piece that is written by itself; shorter ones that wait are written together."""
+SHORT_BYTES: Final = 4 << 10
+
+
+def gather(parts: list[bytes | bytearray], data: bytes) -> None:
+    """Add `data` to the parts of a message that is still arriving; they are joined once. Short ones are joined as they
+    come, since each part takes more memory than its bytes."""
+    if len(data) >= SHORT_BYTES:
+        parts.append(data)
+    elif parts and isinstance(parts[-1], bytearray):
+        parts[-1] += data
+    else:
+        parts.append(bytearray(data))
+
+
+def rest_of(pieces: Iterable[bytes | memoryview], sent: int) -> list[memoryview]:
+    """The pieces without their first `sent` bytes."""
+    rest: list[memoryview] = []
+    for piece in pieces:
+        if sent < len(piece):
+            rest.append(memoryview(piece)[sent:])
+        sent = max(0, sent - len(piece))
+    return rest
 
 
 class Channel(Protocol):
@@ -135,8 +161,8 @@ class Outbox:
         """Accepted bytes that the kernel has taken. Final once the outbox is broken or closed."""
         return self.accepted_bytes - self.queued_bytes - self._lost_bytes
 
-    def put(self, data: bytes) -> None:
-        """Send `data`, which must be whole messages.
+    def put(self, data: bytes | memoryview, *more: bytes | memoryview) -> None:
+        """Send `data` and what follows it, which must be whole messages. Large pieces are never copied.
 
         Raises:
             ChannelClosed: the peer is gone.
@@ -144,24 +170,24 @@ class Outbox:
         """
         if self.broken:
             raise ChannelClosed
-        size = len(data)
+        size = len(data) + sum(map(len, more)) if more else len(data)
         if self._drained is not None:
             if self.queued_bytes + size > self.limit_bytes or not self._has_room(size):
                 raise OutboxFull
-            self._queue.append(data)
+            self._queue += (data, *more)
             self.queued_bytes += size
             self.accepted_bytes += size
             return
         if size > FREE_BYTES and not self._has_room(size):
             raise OutboxFull
-        sent = self._write(data)
+        sent = self._write(data, *more)
         self.accepted_bytes += size
         if sent == size:
             if self._held:
                 self._give_back()
             return
-        self._queue.append(memoryview(data)[sent:])
         self.queued_bytes = size - sent
+        self._queue += rest_of((data, *more), sent)
         if self._held:
             self._give_back()
         self._drained = trio.Event()
@@ -192,11 +218,11 @@ class Outbox:
             self._held -= over
             self.account.give(over)
 
-    def _write(self, data: bytes | memoryview) -> int:
+    def _write(self, data: bytes | memoryview, *more: bytes | memoryview) -> int:
         if self._fd is None:
             return 0
         try:
-            return os.write(self._fd, data)
+            return os.writev(self._fd, (data, *more)) if more else os.write(self._fd, data)
         except BlockingIOError:
             return 0
         except OSError:
@@ -208,10 +234,7 @@ class Outbox:
         try:
             reads.start_wait(trio.current_time())
             while self._queue:
-                batch = memoryview(b"".join(self._queue))
-                self._queue.clear()
-                await self._send(batch)
-                del batch
+                await self._send(memoryview(self._next_batch()))
                 self._give_back()
         except (ChannelClosed, trio.TooSlowError, trio.BrokenResourceError, trio.ClosedResourceError, OSError):
             self._give_up()
@@ -223,6 +246,13 @@ class Outbox:
             drained, self._drained = self._drained, None
             if drained is not None:
                 drained.set()
+
+    def _next_batch(self) -> bytes | memoryview:
+        """The next piece of the queue if it is large, else all before the next large one, joined."""
+        short = next((at for at, piece in enumerate(self._queue) if len(piece) >= BATCH_BYTES), len(self._queue))
+        batch = self._queue[: short or 1]
+        del self._queue[: short or 1]
+        return batch[0] if len(batch) == 1 else b"".join(batch)
 
     async def _send(self, batch: memoryview) -> None:
         if self._fd is None:

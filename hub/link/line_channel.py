@@ -9,7 +9,9 @@ import trio
 from trio.lowlevel import wait_readable
 
 from hub.link.budget import FREE_BYTES, NO_LIMIT, Account, Budget
-from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, Outbox, fileno_of
+from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, Outbox, fileno_of, gather
+from hub.wire.cheap_looks import LARGE_BYTES
+from hub.wire.jsonrpc import Wire
 
 RECEIVE_BYTES: Final = 1 << 18
 MAX_LINE_BYTES: Final = 8 << 20
@@ -43,8 +45,9 @@ class LineReader:
         self._dropped_bytes = 0
         """Length of that line so far."""
         self._descriptor = fileno_of(self._stream)
-        self._begun = bytearray()
-        """The beginning of a line whose newline has not arrived."""
+        self._begun: list[bytes | bytearray] = []
+        """The parts of a line whose newline has not arrived."""
+        self._begun_bytes = 0
         self._data = received
         self._at = 0
         """Offset in `_data` of the next line."""
@@ -83,7 +86,7 @@ class LineReader:
         if self._at < len(self._data):
             self._keep(self._data[self._at :])
         self._data, self._at = b"", 0
-        size = len(self._begun) if self._dropping is None else self._dropped_bytes
+        size = self._begun_bytes if self._dropping is None else self._dropped_bytes
         if self._is_lost or size > self.limit_bytes:
             raise self._too_long()
         data = await self._read()
@@ -119,20 +122,21 @@ class LineReader:
             self._dropping = begin, (end + rest)[-EDGE_BYTES:]
             self._dropped_bytes += len(rest)
             return
-        self._begun += rest
-        if self._held or len(self._begun) > FREE_BYTES:
+        gather(self._begun, rest)
+        self._begun_bytes += len(rest)
+        if self._held or self._begun_bytes > FREE_BYTES:
             self._hold()
 
     def _hold(self) -> None:
         """Hold the incomplete line on the account; drop the line if there is no room."""
         account, now = self.account, trio.current_time()
-        more = max(0, len(self._begun) - FREE_BYTES) - self._held
+        more = max(0, self._begun_bytes - FREE_BYTES) - self._held
         if not self._held:
             account.sends.start_wait(now)
         if more > 0 and not account.take(more, now):
-            self._dropping = bytes(self._begun[:EDGE_BYTES]), bytes(self._begun[-EDGE_BYTES:])
-            self._dropped_bytes = len(self._begun)
-            self._begun = bytearray()
+            begun = self._take_begun()
+            self._dropping = begun[:EDGE_BYTES], begun[-EDGE_BYTES:]
+            self._dropped_bytes = len(begun)
             more = -self._held
         if more < 0:
             account.give(-more)
@@ -153,17 +157,22 @@ class LineReader:
 
     def _finish(self, rest: bytes) -> bytes:
         """Join a line that was begun in earlier reads with `rest`."""
-        begun, self._begun = self._begun, bytearray()
+        self._begun.append(rest)
+        line = self._take_begun()
         if self._held:
             self._hold()
-        begun += rest
-        return bytes(begun)
+        return line
+
+    def _take_begun(self) -> bytes:
+        begun, self._begun, self._begun_bytes = self._begun, [], 0
+        return b"".join(begun)
 
     def _too_long(self) -> LineTooLong:
         """Forget what was read: where the next line begins is unknown."""
         self._is_lost = True
         self._dropping = None
-        self._data, self._at, self._begun = b"", 0, bytearray()
+        self._data, self._at = b"", 0
+        self._begun, self._begun_bytes = [], 0
         if self._held:
             self._hold()
         return LineTooLong()
@@ -178,9 +187,15 @@ class LineChannel:
         self.receive = reader.receive
         self.flush = outbox.flush
 
-    def send(self, message: bytes) -> None:
+    def send(self, message: Wire) -> None:
+        if not isinstance(message, bytes):
+            self.outbox.put(*message, b"\n")
+            return
         assert message.find(b"\n") < 0, "a message for a newline-framed peer holds a newline"
-        self.outbox.put(message + b"\n")
+        if len(message) > LARGE_BYTES:
+            self.outbox.put(message, b"\n")
+        else:
+            self.outbox.put(message + b"\n")
 
     @property
     def queued_bytes(self) -> int:

@@ -123,10 +123,10 @@ class Connection(OpenConnection):
         else:
             self.expire()
 
-    def offer(self, data: bytes) -> bool:
+    def offer(self, data: bytes, *more: bytes | memoryview) -> bool:
         """Write or queue; False: there is no room, and nothing was written."""
         try:
-            self.outbox.put(data)
+            self.outbox.put(data, *more)
         except ChannelClosed:
             pass
         except OutboxFull:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from hub.link.call_interface import Identity
 from hub.link.credential_lease import Lease
 from hub.link.hub_errors import Executed, Overloaded
-from hub.wire.jsonrpc import Failure, encode_response, raw
+from hub.wire.jsonrpc import Failure, Wire, encode_response, raw
 from hub.wire.mcp import INTERNAL_ERROR
 
 log = logging.getLogger(__name__)
@@ -124,7 +124,7 @@ class Carrier(Protocol):
     @property
     def queued_bytes(self) -> int: ...
 
-    def offer(self, data: bytes) -> bool:
+    def offer(self, data: bytes, *more: bytes | memoryview) -> bool:
         """Write or queue; False: there is no room, and nothing was written."""
 
     async def flush(self) -> None: ...
@@ -186,7 +186,7 @@ class HttpResponse:
     def reply(
         self,
         status: int,
-        body: bytes = b"",
+        body: Wire = b"",
         headers: Sequence[tuple[str, str]] = (),
         *,
         content_type: str = "application/json",
@@ -202,11 +202,14 @@ class HttpResponse:
         self.complete = True
         if connection.close_after or connection.shared.draining:
             more += b"Connection: close\r\n"
-        length = b"" if status == 204 else b"Content-Length: %d\r\n" % len(body)
-        if not connection.offer(
-            b"".join((first, connection.shared.date, length, more, b"\r\n", b"" if self._bodiless else body))
-        ):
-            self._drop(len(body))
+        text, pieces = (body, ()) if isinstance(body, bytes) else (b"", body)
+        size = len(text) + sum(map(len, pieces)) if pieces else len(text)
+        if self._bodiless:
+            text, pieces = b"", ()
+        length = b"" if status == 204 else b"Content-Length: %d\r\n" % size
+        head = b"".join((first, connection.shared.date, length, more, b"\r\n", text))
+        if not connection.offer(head, *pieces):
+            self._drop(size)
 
     def open_stream(self, headers: Sequence[tuple[str, str]] = (), *, relayed: bool = False) -> None:
         """Start a 200 `text/event-stream`: chunked, not cached, not buffered by proxies, kept alive by comments.

@@ -175,8 +175,9 @@ class UnadmittedConnection(OpenConnection):
         if not self.closed:
             self._look_again()
 
-    def offer(self, data: bytes) -> bool:
+    def offer(self, data: bytes, *more: bytes | memoryview) -> bool:
         """Write, for a response; it is short, and the first, so the kernel has room for it. True."""
+        data = b"".join((data, *more))
         with suppress(OSError):
             if os.write(self.fd, data) == len(data):
                 return True

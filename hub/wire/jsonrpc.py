@@ -30,6 +30,8 @@ MAX_PARTS: Final = 256
 """Messages in one batch."""
 
 RequestId = int | str
+Wire = bytes | tuple[bytes | memoryview, ...]
+"""A message to be sent: its bytes or, if it is large, the pieces that make it, so that they need not be joined."""
 
 
 class Request(Struct, frozen=True):
@@ -457,7 +459,7 @@ def detach(value: Raw) -> Raw:
 
 def encode_request(id: RequestId, method: str, params: dict[str, Raw]) -> bytes:
     """Encode a request, without newline."""
-    return one_line(b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (encode(id), encode(method), encode(params)))
+    return one_line(encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
 
 
 def encode_notification(method: str, params: dict[str, Raw]) -> bytes:
@@ -467,9 +469,25 @@ def encode_notification(method: str, params: dict[str, Raw]) -> bytes:
     return one_line(b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (encode(method), encode(params)))
 
 
-def encode_response(id: RequestId | None, reply: Reply) -> bytes:
-    """Encode a response, without newline. With `id` None the member is left out, as 2025-11-25 and later require."""
+def response_pieces(id: RequestId | None, reply: Reply) -> Wire:
+    """A response, without newline; a large result is a piece of its own, and the bytes that came if it is plain.
+
+    With `id` None the member is left out, as 2025-11-25 and later require.
+    """
     head = b'{"jsonrpc":"2.0",' if id is None else b'{"jsonrpc":"2.0","id":%b,' % encode(id)
-    if isinstance(reply, Result):
-        return one_line(b"".join((head, b'"result":', reply.value, b"}")))
-    return one_line(b"".join((head, b'"error":', encode(reply), b"}")))
+    if not isinstance(reply, Result):
+        return one_line(b"".join((head, b'"error":', encode(reply), b"}")))
+    value = memoryview(reply.value)
+    if value.nbytes <= LARGE_BYTES:
+        return one_line(b"".join((head, b'"result":', value, b"}")))
+    return head + b'"result":', value if reply.is_plain else one_line(bytes(value)), b"}"
+
+
+def encode_response(id: RequestId | None, reply: Reply) -> bytes:
+    """Encode a response, without newline, as `response_pieces` does."""
+    return join(response_pieces(id, reply))
+
+
+def join(message: Wire) -> bytes:
+    """The bytes of a message."""
+    return message if isinstance(message, bytes) else b"".join(message)

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from msgspec import Raw
 
 from hub.wire import mcp
-from hub.wire.cheap_looks import excerpt
+from hub.wire.cheap_looks import LARGE_BYTES, excerpt
 from hub.wire.http.mcp_headers import X_MCP_HEADER, InvalidMirror, mirrors_of
 from hub.wire.jsonrpc import NULL, encode, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import Era, Kind, era_of
@@ -54,7 +54,7 @@ def result_for_host(method: str, value: Raw, *, upstream: str, upstream_version:
     """
     from_era, to_era = era_of(upstream_version), era_of(host_version)
     if from_era is to_era is Era.LEGACY:
-        text = excerpt(value)
+        text = bytes(value) if memoryview(value).nbytes <= LARGE_BYTES else excerpt(value)
         doubts = _DOUBTS.get(host_version, _DOUBTS_OF_OTHERS)
         if _SCREENS.get(method, b"{") in text and not any(doubt in text for doubt in doubts):
             return value

@@ -45,7 +45,16 @@ from hub.net.http_server import HttpRequest, HttpResponse
 from hub.routing.host_exchange import HostExchange
 from hub.routing.router import Router
 from hub.wire.declarations import program_name
-from hub.wire.jsonrpc import Message, Notification, RemoteProtocolError, Reply, Request, encode_response, is_batch
+from hub.wire.jsonrpc import (
+    Message,
+    Notification,
+    RemoteProtocolError,
+    Reply,
+    Request,
+    encode_response,
+    is_batch,
+    response_pieces,
+)
 from hub.wire.mcp import INITIALIZE, INVALID_PARAMS, LEGACY_VERSIONS, LISTEN, MODERN_VERSIONS, PING, VERSION_KEY
 from hub.wire.request_meta import Metadata, progress_token
 
@@ -248,7 +257,7 @@ class Endpoint:
         if reply is None:
             reply_to.abandon()
         else:
-            reply_to.finish(encode_response(request.id, reply), reply)
+            reply_to.finish(response_pieces(request.id, reply), reply)
 
     # --- legacy -------------------------------------------------------------------------------------------------------
 
@@ -306,7 +315,7 @@ class Endpoint:
                 reply = await answer(session, self._router, request, exchange, reply)
             finally:
                 self._soon.pop(reply_to, None)
-        reply_to.finish(None if reply is None else encode_response(request.id, reply))
+        reply_to.finish(None if reply is None else response_pieces(request.id, reply))
 
     async def _batch(self, inbound: Inbound) -> None:
         request, response = inbound.request, inbound.response

@@ -15,7 +15,7 @@ from hub.downstream.http.session import HttpSession
 from hub.net.http_server import HttpResponse
 from hub.routing.host_exchange import Send
 from hub.wire.http.sse import encode_event
-from hub.wire.jsonrpc import Failure, Reply
+from hub.wire.jsonrpc import Failure, Reply, Wire, join
 from hub.wire.mcp import METHOD_NOT_FOUND, MODERN_ERRORS
 from hub.wire.questions.question import Question
 
@@ -75,12 +75,12 @@ class ModernAnswer:
             return True
         return False
 
-    def finish(self, message: bytes, reply: Reply) -> None:
+    def finish(self, message: Wire, reply: Reply) -> None:
         """End with a response."""
         if not self._accept.json:
             self.open()
         if self._response.started:
-            self._response.write(encode_event(message), vital=True)
+            self._response.write(encode_event(join(message)), vital=True)
             self._response.close_stream()
         else:
             self._response.reply(status_of(reply), message)
@@ -142,12 +142,12 @@ class LegacyAnswer:
         """Withdraw the questions of this request."""
         self._session.withdraw(send)
 
-    def finish(self, message: bytes | None) -> None:
+    def finish(self, message: Wire | None) -> None:
         """End with a response; None: the request was cancelled, so that there is none."""
         if message is not None and (self._accept.events_first or not self._accept.json):
             self.open()
         if self._stream is not None:
-            self._stream.finish(message)
+            self._stream.finish(None if message is None else join(message))
             self._session.retire(self._stream)
         elif message is not None:
             self._response.reply(200, message)

@@ -175,7 +175,7 @@ class LineHost(Host):
 
     def _reply(self, id: int | str | None, reply: Reply) -> None:
         try:
-            self._channel.send(jsonrpc.encode_response(id, reply))
+            self._channel.send(jsonrpc.response_pieces(id, reply))
         except ChannelClosed:
             pass
         except OutboxFull:

@@ -1,12 +1,16 @@
 """Bytes to one peer: in order, bounded, never half a message."""
 
 import os
+import tracemalloc
+from itertools import pairwise
 
 import pytest
 import trio
 import trio.testing
+from hypothesis import given
+from hypothesis import strategies as st
 
-from hub.link.channel import ChannelClosed, Outbox, OutboxFull
+from hub.link.channel import SHORT_BYTES, ChannelClosed, Outbox, OutboxFull, gather, rest_of
 from hub.link.line_channel import LineChannel, LineReader
 
 LIMIT = 100
@@ -146,3 +150,69 @@ async def test_a_memory_peer_that_hangs_up_breaks_the_outbox(autojump_clock):
         outbox.put(b"one")
         await outbox.flush()
     assert broken == [True]
+
+
+async def test_pieces_leave_in_order_and_are_not_joined():
+    ours, theirs = pipe()
+    large = memoryview(b"y" * 300_000)
+    async with trio.open_nursery() as nursery:
+        outbox = Outbox(ours, nursery, lambda: None)
+        tracemalloc.start()
+        outbox.put(b"head", large, b"}\n")
+        for number in range(9):
+            outbox.put(b"%d" % number)
+        outbox.put(b"[", large, b"]", large)
+        assert outbox.accepted_bytes == 6 + 9 + 2 + 3 * len(large)
+        assert 0 < outbox.queued_bytes == outbox.accepted_bytes - outbox.delivered_bytes
+        received = bytearray(outbox.accepted_bytes)
+        at = 0
+        with memoryview(received) as view:
+            while at < len(received):
+                await trio.lowlevel.wait_readable(theirs.fileno())
+                at += os.readv(theirs.fileno(), [view[at:]])
+        await outbox.flush()
+        assert tracemalloc.get_traced_memory()[1] < len(received) + 100_000
+        tracemalloc.stop()
+        assert received == b"head%b}\n012345678[%b]%b" % (large, large, large)
+        assert outbox.queued_bytes == 0
+    await ours.aclose()
+    await theirs.aclose()
+
+
+async def test_pieces_beyond_the_limit_are_refused_whole():
+    ours, theirs = pipe()
+    async with trio.open_nursery() as nursery:
+        outbox = Outbox(ours, nursery, lambda: None, limit_bytes=200_000)
+        outbox.put(b"x" * 150_000)
+        accepted = outbox.accepted_bytes
+        with pytest.raises(OutboxFull):
+            outbox.put(b"y", b"y" * 75_000, b"y" * 75_000)
+        assert outbox.accepted_bytes == accepted
+        nursery.cancel_scope.cancel()
+    await ours.aclose()
+    assert (await read_all(theirs)).strip(b"x") == b""
+    await theirs.aclose()
+
+
+async def test_a_line_of_pieces_is_one_line(autojump_clock):
+    ours, theirs = trio.testing.memory_stream_one_way_pair()
+    async with trio.open_nursery() as nursery:
+        outbox = Outbox(ours, nursery, lambda: None)
+        channel = LineChannel(LineReader(theirs), outbox)
+        for message in (b"1", (b"2", memoryview(b"3"), b"4"), b"x" * 100_000):
+            channel.send(message)
+        assert [await channel.receive() for _ in range(3)] == [b"1", b"234", b"x" * 100_000]
+
+
+@pytest.mark.parametrize("sent", range(8))
+def test_what_is_left_of_pieces(sent):
+    assert b"".join(rest_of((b"ab", b"", b"cde", b"fg"), sent)) == b"abcdefg"[sent:]
+
+
+@given(st.lists(st.binary(min_size=1, max_size=2).map(lambda each: each * (SHORT_BYTES // 2 + 1)), max_size=20))
+def test_short_parts_are_put_together(pieces):
+    parts = []
+    for piece in pieces:
+        gather(parts, piece)
+    assert b"".join(parts) == b"".join(pieces)
+    assert not any(isinstance(a, bytearray) and isinstance(b, bytearray) for a, b in pairwise(parts))

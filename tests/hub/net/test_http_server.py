@@ -204,6 +204,19 @@ async def test_no_body_where_there_must_be_none():
         assert "content-length" not in other.headers
 
 
+@pytest.mark.parametrize("method", [b"GET", b"HEAD"])
+async def test_a_body_in_pieces_is_one_body(method):
+    async def handle(request, response):
+        response.reply(200, (b"one ", memoryview(b"two"), b"." * 100_000))
+
+    async with serving(handle) as served:
+        client = await served.connect()
+        await client.send(method + b" / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        head = await (client.head() if method == b"HEAD" else client.answer())
+        assert (head.status, head.headers["content-length"]) == (200, "100007")
+        assert method == b"HEAD" or head.body == b"one two" + b"." * 100_000
+
+
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ from trio.lowlevel import checkpoint
 
 from hub.link import hub_errors
 from hub.link.budget import FREE_BYTES, Account
+from hub.link.channel import gather
 from hub.wire.http.request_head import HeadParser
 from upstreams.session import Credential, RenewedHeaders
 from upstreams.transports.http.request_fields import NOT_LET_IN, RequestFields
@@ -100,17 +101,19 @@ class HttpReply:
         data = await self.receive()
         if self._done and len(data) <= limit_bytes:
             return data
-        whole = bytearray()  # a list of pieces may take many times what is in them
+        parts: list[bytes | bytearray] = []
+        size = 0
         try:
             while data:
-                whole += data
-                if len(whole) > limit_bytes:
+                size += len(data)
+                if size > limit_bytes:
                     raise self._too_large(limit_bytes)
-                if len(whole) > FREE_BYTES:
-                    self.hold(len(whole))
+                if size > FREE_BYTES:
+                    self.hold(size)
+                gather(parts, data)
                 del data  # not to be kept a second time while the next one is waited for
                 data = await self.receive()
-            return bytes(whole)
+            return b"".join(parts)
         finally:
             if self.held:
                 self.hold(0)
@@ -250,15 +253,15 @@ class HttpClient:
             await fields.refresh(credential)
         prefix = fields.prefixes.get((method, target or "")) or fields.prefix(method, target or "")
         if body is None:
-            data = b"".join((prefix, headers, b"\r\n"))
+            pieces: tuple[bytes, ...] = (prefix, headers, b"\r\n")
         else:
-            data = b"".join((prefix, headers, b"Content-Length: %d\r\n\r\n" % len(body), body))
+            pieces = (prefix, headers, b"Content-Length: %d\r\n\r\n" % len(body), body)
         sent = fields.current() if fields.may_change else None
         while True:
             connection = self._reuse() or await self._connect()
             self._active.add(connection)
             try:
-                reply = await self._exchange(connection, data)
+                reply = await self._exchange(connection, pieces)
                 if reply.status not in NOT_LET_IN or sent is None:
                     return reply
                 break
@@ -330,8 +333,8 @@ class HttpClient:
 
     # --- one exchange -------------------------------------------------------------------------------------------------
 
-    async def _exchange(self, connection: ClientConnection, data: bytes) -> HttpReply:
-        await connection.send(data)
+    async def _exchange(self, connection: ClientConnection, pieces: tuple[bytes, ...]) -> HttpReply:
+        await connection.send(*pieces)
         received = await connection.receive()
         informational = 0
         while True:

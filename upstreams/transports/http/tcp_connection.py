@@ -15,7 +15,7 @@ import trio
 from msgspec.structs import replace
 from trio.lowlevel import wait_readable, wait_writable
 
-from hub.link.channel import descriptor, watch_peer
+from hub.link.channel import descriptor, rest_of, watch_peer
 from upstreams.fetch import network
 from upstreams.fetch.guard import FetchTarget, target_of
 from upstreams.fetch.proxies import Proxy, proxy_for
@@ -96,35 +96,34 @@ class ClientConnection:
         self.closed = False
         self.expires_at = float("inf")
 
-    async def send(self, data: bytes) -> None:
-        """Send a whole request; when it cannot, whatever was answered in the meantime can still be read. Raises Died:
-        not one byte was taken."""
+    async def send(self, *pieces: bytes) -> None:
+        """Send a request, given in pieces; when it cannot, whatever was answered in the meantime can still be read.
+
+        Raises Died: not one byte was taken."""
         if self._fd is None:
             try:
                 with trio.fail_after(STALL_S):
-                    await self._stream.send_all(data)
+                    await self._stream.send_all(b"".join(pieces))
             except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
                 raise Died(sent=True, answered=False) from None
             return
         try:
-            sent = os.write(self._fd, data) if not self.closed else 0
+            sent = os.writev(self._fd, pieces) if not self.closed else 0
         except BlockingIOError:
             sent = 0
         except OSError:
             raise Died(sent=False, answered=False) from None
-        if sent < len(data):
-            await self._send_rest(self._fd, memoryview(data)[sent:], sent)
+        if sent < sum(map(len, pieces)):
+            await self._send_rest(self._fd, pieces, sent)
 
-    async def _send_rest(self, fd: int, rest: memoryview, sent: int) -> None:
+    async def _send_rest(self, fd: int, pieces: tuple[bytes, ...], sent: int) -> None:
         try:
-            while rest:
+            while rest := rest_of(pieces, sent):
                 with trio.fail_after(STALL_S):
                     await wait_writable(fd)
                 if self.closed:
                     raise trio.ClosedResourceError
-                taken = os.write(fd, rest)
-                sent += taken
-                rest = rest[taken:]
+                sent += os.writev(fd, rest)
         except (trio.ClosedResourceError, trio.TooSlowError):
             raise Died(sent=sent > 0, answered=False) from None
         except OSError:
