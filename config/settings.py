@@ -51,6 +51,8 @@ def in_order(registries: Mapping[str, RegistryConfig]) -> dict[str, RegistryConf
     return known
 
 
+MAX_QUEUE: Final = 10_000
+"""So that a queue, and the record of what began within a minute, stay small."""
 MIN_BUFFER: Final = 64 << 20
 """So that one request of 16 MiB fits into the quarter that a connection gets."""
 MAX_REPLICA: Final = 16
@@ -145,6 +147,15 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Time limits in seconds."""
     tool_timeouts: Annotated[dict[str, Seconds], live()] = {}
     """Seconds per upstream tool name, in place of `timeouts.call`."""
+    in_flight: Annotated[int, live(min=0, unit="calls", zero="no limit", instead_of=("max_concurrency",))] = 0
+    """Calls, prompts and reads that it carries out at a time; others wait, hosts in turns. 0: no limit."""
+    per_minute: Annotated[
+        int, live(min=0, max=MAX_QUEUE, unit="calls", zero="no limit", instead_of=("rate_limit",))
+    ] = 0
+    """Calls, prompts and reads that begin there within a minute; others wait, hosts in turns. 0: no limit."""
+    queue: Annotated[int, live(min=0, max=MAX_QUEUE, unit="calls", zero="none")] = 64
+    """Those that may wait, if it has one of these two limits; beyond that the newest of the host that has most waiting
+    is refused. 0: none waits."""
     cache: Annotated[bool, live()] = True
     """Resources that were read from it may be cached (`[cache]`)."""
 

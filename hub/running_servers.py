@@ -27,6 +27,9 @@ class RunningServers:
     _reads: ResourceCache
     _of_projects: dict[str, UpstreamConfig] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self._router.chains.adjust(self.config.upstreams)
+
     async def prepare(self, config: HubConfig) -> None:
         """Read what `apply` needs to know."""
         await self._supervisor.prepare(config.upstreams | self._of_projects)
@@ -50,8 +53,9 @@ class RunningServers:
         self._lists.rebuild()
 
     def _run(self) -> None:
-        before = dict(self._supervisor.upstreams)
-        self._supervisor.apply(self.config.upstreams | self._of_projects, drain_s=self.config.drain_s)
+        before, configs = dict(self._supervisor.upstreams), self.config.upstreams | self._of_projects
+        self._supervisor.apply(configs, drain_s=self.config.drain_s)
+        self._router.chains.adjust(configs)
         budget = self.config.name_budget
         for name in before.keys() - self._supervisor.upstreams.keys():
             _, home = home_of(name)

@@ -37,6 +37,14 @@ class SignInFacts(Struct, frozen=True, kw_only=True):
     """The command by which a person signs in, such as `hubd auth notes`; "": the hub signs in as itself."""
 
 
+class LimitStatus(Struct, frozen=True):
+    """Messages of hosts to an upstream that has limits (`in_flight`, `per_minute`)."""
+
+    running: int = 0
+    waiting: int = 0
+    """Those that wait for their turn."""
+
+
 class UpstreamRow(UpstreamStatus, frozen=True, kw_only=True):
     """One upstream as the hub uses it. State `unresolved`: not started, since a reference of its configuration has no
     value; without `failures` the hub left it out."""
@@ -53,6 +61,8 @@ class UpstreamRow(UpstreamStatus, frozen=True, kw_only=True):
     connected. None: not within a day."""
     account: SignInFacts | None = None
     """None: it lets the hub in as it is, or the configuration says how."""
+    limits: LimitStatus | None = None
+    """None: it has none."""
 
 
 class HostRow(Struct, frozen=True, kw_only=True):

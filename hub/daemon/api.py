@@ -110,6 +110,7 @@ class DaemonApi:
             parked=self._hub.bridge.parking.calls_without_request(upstream.name),
             connected_ago_s=self._since_connection_s(upstream),
             account=None if self._sign_ins is None else self._sign_ins.facts(upstream.name),
+            limits=self._hub.router.chains.limits.status(upstream.name),
             stale_config=self._stale(upstream.name),
             tokens=None if cost is None else cost.tokens,
             largest=None if cost is None or not cost.tools else answers.LargestTool(cost.largest, cost.largest_tokens),

@@ -104,6 +104,8 @@ class Operation(Struct, frozen=True):
     """Foreign `_meta` keys only (trace context, vendor keys); each hop adds its own."""
     session: str = ""
     """The session it belongs to, while that is open (requests about tasks); "": whichever serves the caller."""
+    waited_s: float = 0.0
+    """Seconds for which it waited in a queue of the hub; they count toward `timeouts.call_total`."""
 
 
 class Exchange(Protocol):

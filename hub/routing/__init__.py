@@ -7,7 +7,7 @@ task as far as nothing holds it up), `host_replies` (the reply in the host's wor
 answers itself), `host_exchange` (the host's end of an operation: progress, logs, questions). Lists: `live_catalog` owns
 the catalogue of each view, made of what servers list and profiles choose (`view_catalogs`); `list_updates` brings it up
 to date when a host asks and announces changes. Hosts that asked to be told: `subscriptions`, `change_listeners`.
-Besides: `cached_reads`, `log_levels`.
+Besides: `cached_reads`, `log_levels`, `limits` (how many messages an upstream gets at a time, and hosts in turns).
 
 A request sees one snapshot of the catalogue; no list waits long for an upstream.
 """

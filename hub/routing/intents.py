@@ -146,7 +146,7 @@ class Intents:
 
     def _beside(self, method: str, route: Route, exposed: str, viewer: Viewer) -> Intent:
         """The intent of something that is no operation of a request: nothing is reported to its host."""
-        target = Target(self._live.upstreams[route.upstream], route, exposed, self._chains.find(method))
+        target = Target(self._live.upstreams[route.upstream], route, exposed, self._chains.find(method, route.upstream))
         host = HostExchange(viewer.caller, lambda message, *, vital=False: None, view=viewer.view)
         return Intent(target, Request(0, method, {}), Operation(method, {}), host, host)
 
@@ -190,7 +190,7 @@ class Intents:
             params["arguments"] = arguments
         if route.fixed is not None:  # last, so that it is sent as it was written
             params["arguments"] = route.fixed.fill(arguments)
-        chain = self._chains.find(request.method, signs_in=route.signs_in)
+        chain = self._chains.find(request.method, route.upstream, signs_in=route.signs_in)
         target = Target(self._live.upstreams[route.upstream], route, wanted.exposed, chain, wanted.kind)
         operation = Operation(request.method, params_for_upstream(params), meta)
         return Intent(target, request, operation, exchange, exchange, wanted.exposed if wanted.meta_tool else "")

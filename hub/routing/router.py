@@ -84,8 +84,8 @@ class Router:
         self._resolver = Resolver(live, lists)
         self._own = OwnTools(live)
         self._replies = HostReplies(live)
-        chains = Chains(live, self._resolver, levels, self._replies, bridge, usage, reads)
-        self._intents = Intents(live, self._resolver, chains, self._replies, self._own)
+        self.chains = Chains(live, self._resolver, levels, self._replies, bridge, usage, reads)
+        self._intents = Intents(live, self._resolver, self.chains, self._replies, self._own)
         self.levels = levels
         self._bridge = bridge
         self._progress = progress

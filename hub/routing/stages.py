@@ -11,20 +11,24 @@
         SignInAnswer  answers in place of an upstream at which a person has to sign in
         SharedReads   one read for all hosts that want the same (`cache.resource_cache`)
         CallNote      tells the cache that a tool was called, which may have changed what was read
+        Limit         waits for a place at an upstream that has limits (`hub.routing.limits`)
 
 A stage that has nothing to do for a target is not in its chain.
 """
 
+from collections.abc import Collection, Mapping
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from cache.resource_cache import ResourceCache
+from config.settings import UpstreamConfig
 from hub.bridge.era_bridge import EraBridge
 from hub.bridge.input_rounds import Crossing
 from hub.link.tool_usage import ToolUsage
 from hub.routing.cached_reads import find_cached, is_plain
 from hub.routing.chain import WAIT, Chain, Intent, Next, Stage, Wait
 from hub.routing.host_replies import HostReplies
+from hub.routing.limits import UpstreamLimits
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.own_tools import call_sign_in_tool
@@ -34,6 +38,17 @@ from hub.wire.mcp import COMPLETE, PROMPTS_GET, RESOURCES_READ, SUBSCRIBE, TASKS
 OPERATIONS: Final = (TOOLS_CALL, PROMPTS_GET, RESOURCES_READ, COMPLETE)
 BESIDE: Final = (SUBSCRIBE, TASKS_GET)
 """What is no operation of a host's request: only the outer stages of its chain are passed."""
+SIGN_IN: Final = "sign-in"
+"""In place of a method: calls of the hub's own tool for signing in at an upstream."""
+
+
+class Line(NamedTuple):
+    """A line of the table."""
+
+    stage: Stage | Mapping[str, Stage]
+    """Or the stage of each upstream that has one, by its name."""
+    methods: Collection[str] = OPERATIONS
+    """The methods of operations that pass it, and `SIGN_IN`."""
 
 
 class Chains:
@@ -49,22 +64,44 @@ class Chains:
         usage: ToolUsage,
         reads: ResourceCache | None,
     ) -> None:
-        eras, level = EraStage(bridge), WantedLevel(levels)
-        outer: dict[str, tuple[Stage, ...]] = {TOOLS_CALL: (CallCount(usage),), RESOURCES_READ: (resolver,)}
-        inner: dict[str, tuple[Stage, ...]] = {}
-        if reads is not None:
-            outer[RESOURCES_READ] = resolver, CachedCopy(live, reads)
-            inner = {TOOLS_CALL: (CallNote(reads),), RESOURCES_READ: (SharedReads(reads),)}
-        self._chains = {
-            method: Chain((*outer.get(method, ()), level), replies.of_intent, eras, inner.get(method, ()))
-            for method in OPERATIONS
-        }
-        self._chains |= dict.fromkeys(BESIDE, Chain((), replies.of_intent, eras, ()))
-        self._sign_in = Chain((level,), replies.of_intent, eras, (SignInAnswer(),))
+        self.limits = UpstreamLimits()
+        self.outer = [
+            Line(CallCount(usage), (TOOLS_CALL,)),
+            Line(resolver, (RESOURCES_READ,)),
+            *([] if reads is None else [Line(CachedCopy(live, reads), (RESOURCES_READ,))]),
+            Line(WantedLevel(levels), (*OPERATIONS, SIGN_IN)),
+        ]
+        self.inner = [
+            Line(SignInAnswer(), (SIGN_IN,)),
+            *([] if reads is None else [Line(SharedReads(reads), (RESOURCES_READ,))]),
+            *([] if reads is None else [Line(CallNote(reads), (TOOLS_CALL,))]),
+            Line(self.limits.stages),
+        ]
+        self._way_back = replies.of_intent
+        self._eras = EraStage(bridge)
+        self.adjust({})
 
-    def find(self, method: str, *, signs_in: bool = False) -> Chain:
-        """The chain of operations of `method`; `signs_in`: of the hub's own tool for signing in."""
-        return self._sign_in if signs_in else self._chains[method]
+    def adjust(self, configs: Mapping[str, UpstreamConfig]) -> None:
+        """Compose the chains for upstreams with these configurations, by name. A call keeps the chain that it has."""
+        self.limits.adjust(configs)
+        own = {name for line in (*self.outer, *self.inner) if isinstance(line.stage, Mapping) for name in line.stage}
+        methods = *OPERATIONS, *BESIDE, SIGN_IN
+        self._chains = {name: {method: self._compose(name, method) for method in methods} for name in ("", *own)}
+
+    def _compose(self, name: str, method: str) -> Chain:
+        outer, inner = _select(self.outer, name, method), _select(self.inner, name, method)
+        return Chain(outer, self._way_back, self._eras, inner)
+
+    def find(self, method: str, upstream: str, *, signs_in: bool = False) -> Chain:
+        """The chain of operations of `method` at `upstream`; `signs_in`: of the hub's own tool for signing in there."""
+        return self._chains.get(upstream, self._chains[""])[SIGN_IN if signs_in else method]
+
+
+def _select(lines: Collection[Line], name: str, method: str) -> tuple[Stage, ...]:
+    """The stages of operations of `method` at the upstream `name`; "": at one that has no stage of its own."""
+    stages = [line.stage for line in lines if method in line.methods]
+    found = [stage.get(name) if isinstance(stage, Mapping) else stage for stage in stages]
+    return tuple(stage for stage in found if stage is not None)
 
 
 class CallCount(Stage):

@@ -6,7 +6,7 @@ that, or whose time starts anew, does not wake it. So it wakes seldom while call
 
 import logging
 from math import inf
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
@@ -99,18 +99,27 @@ class Running:
         raise NotImplementedError
 
 
+class Timed(Protocol):
+    """What has a deadline: a running operation, or a queue in which the next may go on then."""
+
+    deadline: float
+
+    def on_time_up(self) -> None:
+        """That time has come."""
+
+
 class DeadlineWatch:
-    """Ends operations whose time is up. `run` must be running."""
+    """Tells operations and queues when their time is up. `run` must be running."""
 
     def __init__(self) -> None:
-        self._running: set[Running] = set()
+        self._running: set[Timed] = set()
         self.remove = self._running.discard
-        """Watches no more over an operation: it is over."""
+        """Watches no more over one: it is over."""
         self._at = inf
         """Time at which it looks next."""
         self._scope = trio.CancelScope()
 
-    def add(self, running: Running) -> None:
+    def add(self, running: Timed) -> None:
         """Watch over `running` until `remove`."""
         self._running.add(running)
         if running.deadline < self._at:
@@ -131,7 +140,7 @@ class DeadlineWatch:
                 try:
                     running.on_time_up()
                 except Exception:  # whoever else has a deadline needs this task
-                    log.exception("%s could not be ended in time", running.operation.method)
+                    log.exception("%r could not be told that its time is up", running)
                     self._running.discard(running)
             self.look_at(min((each.deadline for each in self._running), default=inf))
 

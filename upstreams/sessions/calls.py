@@ -298,7 +298,7 @@ class Calls:
         if caller.log_level is not None and not pooled.level.told.is_set():
             return None
         call = _PooledCall(self, pooled, operation, done)
-        timeouts = self._timeouts_of(operation) if self._tool_timeouts else self._timeouts
+        timeouts = self._timeouts_of(operation) if self._tool_timeouts or operation.waited_s else self._timeouts
         try:
             running = pooled.session.begin(operation, exchange, timeouts, call)
         except HubError as error:
@@ -352,7 +352,7 @@ class Calls:
             raise UpstreamUnavailable(text, upstream=self._name)
 
     def _timeouts_of(self, operation: Operation) -> CallTimeouts:
-        if operation.method != TOOLS_CALL:
-            return self._timeouts
-        idle_s = self._tool_timeouts.get(peek_str(operation.params.get("name")) or "")
-        return self._timeouts if idle_s is None else CallTimeouts(idle_s, self._timeouts.total_s)
+        idle_s, total_s = self._timeouts.idle_s, self._timeouts.total_s
+        if operation.method == TOOLS_CALL:
+            idle_s = self._tool_timeouts.get(peek_str(operation.params.get("name")) or "", idle_s)
+        return CallTimeouts(idle_s, max(total_s - operation.waited_s, 0.0))

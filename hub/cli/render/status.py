@@ -171,6 +171,8 @@ def _notes(upstream: UpstreamRow) -> "list[str | Text]":
     notes += [f"degraded: {reason}" for reason in upstream.degraded or ()]
     if upstream.restarts:
         notes.append(f"restarted {times(upstream.restarts)}")
+    if limits := upstream.limits:
+        notes.append(f"limited: {limits.running} running, {limits.waiting} waiting")
     if parked := upstream.parked:
         notes.append(f"{parked} {'calls wait' if parked != 1 else 'call waits'} for an answer of a host")
     if refused := upstream.unattributed:

@@ -41,7 +41,8 @@ MEMBERS = {
     "upstreams": "since_s last_error last_error_ago_s last_exit restarts next_attempt_s ends_lately crash_loop name"
     " state installing installing_s queued era"
     " version transport pid counts failures health silent_s in_flight degraded sessions mode unattributed"
-    " withheld_roots settling parked stale_config tokens largest connected_ago_s account",
+    " withheld_roots settling parked stale_config tokens largest connected_ago_s account limits",
+    "limits": "running waiting",
     "account": "state issuer expires_s renewable note command",
     "last_exit": "how code signal ago_s said",
     "hosts": "host label principal transport version endpoint attached_s idle_s in_flight asked listening tools tokens"

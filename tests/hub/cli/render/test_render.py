@@ -83,6 +83,10 @@ def test_trouble_of_an_upstream_on_its_way_is_told_as_it_is():
     assert notes(state="reconnecting", last_error="exit 1") == ["exit 1"]
 
 
+def test_a_limited_upstream_tells_who_waits():
+    assert notes(state="connected", limits={"running": 4, "waiting": 12}) == ["limited: 4 running, 12 waiting"]
+
+
 @pytest.mark.covers("F-P-01", "F-P-27")
 def test_a_crash_loop_says_so_first_and_when_it_is_tried_again():
     said = "\n".join(f"line {number}" for number in range(9))
