@@ -24,6 +24,7 @@ from config.settings import HubConfig, UpstreamConfig
 from hub.app import Hub
 from hub.bridge.url_elicitation import SignInGuide
 from hub.catalog.view import EVERYTHING
+from hub.control.answers import LimitStatus
 from hub.daemon.api import DaemonApi
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
@@ -562,6 +563,7 @@ class House:
         assert (parking.asked, parking.running) == (0, 0), parking
         for upstream in self.hub.supervisor.upstreams.values():
             assert upstream.in_flight == 0, upstream
+            assert self.hub.router.chains.limits.status(upstream.name) in (None, LimitStatus()), upstream
             for pool in upstream.pools:
                 assert all(pooled.is_open for pooled in pool.extra_sessions), pool
                 exclusive = pool._by_host
