@@ -114,4 +114,4 @@ async def test_an_error_of_who_is_told_ends_nothing_else(autojump_clock, caplog)
     broken.on_time_up = fail
     await trio.sleep(2)
     assert call.ended_after == pytest.approx(1)
-    assert "could not be ended in time" in caplog.text
+    assert "could not be told that its time is up" in caplog.text
