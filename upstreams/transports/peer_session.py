@@ -166,7 +166,7 @@ class PeerSession(SessionFrame):
         if (principal := exchange.caller.identity.principal) != self._questions.principal:
             self._questions.serve(principal)
         call = _PeerCall(self, operation, exchange, timeouts, done)
-        params = stamp_call(self.era, self.facts.version, operation, exchange, call.id, self._declared)
+        params = stamp_call(self.era, self.facts.version, operation, exchange, call.id, self.declared)
         try:
             self.peer.post(call.id, operation.method, params, call)
         except (ChannelClosed, OutboxFull) as error:

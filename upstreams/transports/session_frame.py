@@ -43,7 +43,7 @@ class SessionFrame:
         self._questions = Questions(name, events, terms, self._notify, lambda: self.facts.version, one_stream)
         self.running = self._questions.running
         """All operations, by the ids of their requests and in the order of sending."""
-        self._declared = DeclaredCapabilities(terms)
+        self.declared = DeclaredCapabilities(terms)
         self._owner: Exchange | None = None
         """The exchange of the host that owns the session, if it can be told things between its calls."""
         self._tokens = TaskTokens()

@@ -45,7 +45,7 @@ KEPT_IDLE_S: Final = 4.0
 """Time that a connection may lie idle when its server does not say. Many close after 5 s, and a call that meets the
 close halfway may not be repeated."""
 KEPT_IDLE_MAX_S: Final = 60.0
-KEPT_CONNECTIONS: Final = 32
+KEPT_CONNECTIONS: Final = 128
 MAX_INFORMATIONAL: Final = 8
 MAX_BODY_BYTES: Final = 8 << 20
 PIECE_BYTES: Final = 32 << 10
@@ -194,6 +194,38 @@ class HttpReply:
         return hub_errors.ResultTooLarge(text, upstream=self._client.name)
 
 
+class BegunRequest:
+    """A request that was sent on a kept connection, and what has come of its answer: bytes, or a reply."""
+
+    __slots__ = ("connection", "is_whole", "pieces", "received", "reply", "sent", "shown", "within")
+
+    def __init__(
+        self,
+        connection: ClientConnection,
+        pieces: tuple[bytes, ...],
+        sent: int,
+        shown: tuple[Mapping[str, str], str] | None,
+    ) -> None:
+        self.connection = connection
+        self.pieces = pieces
+        self.sent = sent
+        """Bytes of `pieces` that were sent at once."""
+        self.is_whole = sent == sum(map(len, pieces))
+        """All of it was."""
+        self.shown = shown
+        """The fields in it that may change."""
+        self.received = b""
+        self.reply: HttpReply | None = None
+        self.within: object = None
+        """What the sender wants to know again: the session of the server in which it was sent."""
+
+    async def finish(self, client: "HttpClient") -> HttpReply:
+        """The reply, once its head is there. Raises Died, MalformedResponse."""
+        if not self.is_whole:
+            await self.connection.send_rest(self.pieces, self.sent)
+        return self.reply or await client.receive_reply(self.connection, self.received)
+
+
 @dataclass(eq=False, repr=False)
 class HttpClient:
     """Requests to one origin, on behalf of the upstream `name`. Opens connections as needed and keeps some. Raises
@@ -233,12 +265,13 @@ class HttpClient:
         target: str | None = None,
         resend: bool = False,
         renews: bool = True,
+        begun: BegunRequest | None = None,
     ) -> HttpReply:
         """Send a request, return when the head of its answer has come.
 
         `headers` are whole lines, each with its CRLF. `resend`: the request may be sent again when a kept connection
         turns out to be dead; else only if not a byte of it was taken. `renews`: it may be sent again with other headers
-        when these are refused, which executed nothing.
+        when these are refused, which executed nothing. `begun`: it was sent already, by `begin`.
 
         Raises:
             UpstreamUnavailable: no connection, nothing sent.
@@ -248,20 +281,23 @@ class HttpClient:
         Cancellation: closes the connection.
         """
         fields = self._fields
-        credential = fields.credential
-        if credential is not None and (credential.authorization is not fields.shown or credential.due < inf):
-            await fields.refresh(credential)
-        prefix = fields.prefixes.get((method, target or "")) or fields.prefix(method, target or "")
-        if body is None:
-            pieces: tuple[bytes, ...] = (prefix, headers, b"\r\n")
+        if begun is None:
+            credential = fields.credential
+            if credential is not None and (credential.authorization is not fields.shown or credential.due < inf):
+                await fields.refresh(credential)
+            pieces, sent = self._message(method, headers, body, target), fields.current() if fields.may_change else None
         else:
-            pieces = (prefix, headers, b"Content-Length: %d\r\n\r\n" % len(body), body)
-        sent = fields.current() if fields.may_change else None
+            pieces, sent = begun.pieces, begun.shown
         while True:
-            connection = self._reuse() or await self._connect()
+            connection = begun.connection if begun is not None else self._reuse() or await self._connect()
             self._active.add(connection)
             try:
-                reply = await self._exchange(connection, pieces)
+                if begun is not None:
+                    sending, begun = begun, None
+                    reply = await sending.finish(self)
+                else:
+                    await connection.send(*pieces)
+                    reply = await self.receive_reply(connection)
                 if reply.status not in NOT_LET_IN or sent is None:
                     return reply
                 break
@@ -289,6 +325,38 @@ class HttpClient:
         reply.discard()
         return await self.request(method, headers, body, target=target, resend=resend, renews=False)
 
+    @property
+    def can_begin(self) -> bool:
+        """True if `begin` may do."""
+        return bool(self._idle) and self._idle[-1].is_plain
+
+    def begin(self, headers: bytes, body: bytes) -> BegunRequest | None:
+        """Send a POST on an idle connection at once; `request` takes the answer. None: there is no such connection, or
+        something is to be waited for first; nothing was sent."""
+        fields = self._fields
+        credential = fields.credential
+        if credential is not None and (
+            credential.authorization is not fields.shown or credential.due <= trio.current_time()
+        ):
+            return None
+        pieces = self._message("POST", headers, body, None)
+        while (connection := self._fit()) is not None:
+            try:
+                sent = connection.write(pieces)
+            except Died:
+                connection.close()
+                continue
+            self._active.add(connection)
+            return BegunRequest(connection, pieces, sent, fields.current() if fields.may_change else None)
+        return None
+
+    def _message(self, method: str, headers: bytes, body: bytes | None, target: str | None) -> tuple[bytes, ...]:
+        fields = self._fields
+        prefix = fields.prefixes.get((method, target or "")) or fields.prefix(method, target or "")
+        if body is None:
+            return prefix, headers, b"\r\n"
+        return prefix, headers, b"Content-Length: %d\r\n\r\n" % len(body), body
+
     def sweep(self) -> None:
         """Close idle connections that are past their time or were closed by the server."""
         now = trio.current_time()
@@ -307,7 +375,7 @@ class HttpClient:
             connection.close()
         self._idle.clear()
 
-    # --- for HttpReply ------------------------------------------------------------------------------------------------
+    # --- for replies and readers --------------------------------------------------------------------------------------
 
     def give_back(self, connection: ClientConnection) -> None:
         """The exchange on `connection` is complete."""
@@ -322,6 +390,8 @@ class HttpClient:
     def drop(self, connection: ClientConnection) -> None:
         """`connection` is not to be used again."""
         self._active.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
         connection.close()
 
     def protocol_error(self, why: object) -> hub_errors.UpstreamProtocolError:
@@ -333,9 +403,10 @@ class HttpClient:
 
     # --- one exchange -------------------------------------------------------------------------------------------------
 
-    async def _exchange(self, connection: ClientConnection, pieces: tuple[bytes, ...]) -> HttpReply:
-        await connection.send(*pieces)
-        received = await connection.receive()
+    async def receive_reply(self, connection: ClientConnection, received: bytes = b"") -> HttpReply:
+        """The answer to what was sent, of which `received` has come. Raises Died: the connection ended before;
+        MalformedResponse."""
+        received = received or await connection.receive()
         informational = 0
         while True:
             if not received:
@@ -352,9 +423,10 @@ class HttpClient:
                     raise MalformedResponse("it sent interim answers in place of an answer")
                 received = received[end:] or await connection.receive()
             else:
-                return self._reply(connection, received, end)
+                return self.reply_with(connection, received, end)
 
-    def _reply(self, connection: ClientConnection, received: bytes, end: int) -> HttpReply:
+    def reply_with(self, connection: ClientConnection, received: bytes, end: int) -> HttpReply:
+        """The answer whose head, of `end` bytes, has come. Raises MalformedResponse."""
         head, length = self._parser.parse(received[:end])
         if head.status in (204, 304):
             length = 0
@@ -374,6 +446,14 @@ class HttpClient:
     # --- connections --------------------------------------------------------------------------------------------------
 
     def _reuse(self) -> ClientConnection | None:
+        """The connection that was used last, if there is one fit for use; nobody else reads it."""
+        connection = self._fit()
+        if connection is not None and connection.reader is not None:
+            connection.reader.stop()
+            connection.reader = None
+        return connection
+
+    def _fit(self) -> ClientConnection | None:
         """The connection that was used last, if there is one fit for use."""
         now = trio.current_time()
         while self._idle:

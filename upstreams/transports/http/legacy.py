@@ -36,6 +36,7 @@ from upstreams.questions.questions import Answering
 from upstreams.questions.running import Running
 from upstreams.session import COMMON, SessionEvents, SessionTerms, StatusError
 from upstreams.transports.http.answer_stream import AnswerStream, OnMessage, stream_headers
+from upstreams.transports.http.client import BegunRequest
 from upstreams.transports.http.poster import CONTENT, JSON, Poster, SessionUnknown
 from upstreams.transports.http.standing_stream import ServerSession, StandingStream
 from upstreams.transports.http.streamable_session import GOODBYE_S, RESENDABLE, StreamableSession
@@ -63,8 +64,6 @@ class LegacyHttp(StreamableSession):
 
     def __init__(self, poster: Poster, events: SessionEvents, terms: SessionTerms) -> None:
         super().__init__(poster, events, terms)
-        self._answers = 0
-        """Answers of the upstream to requests."""
         self._renewal: trio.Event | None = None
         """Set when the renewal that is going on is over."""
         self._standing_stream = StandingStream(self, lambda: self.server_session, self.renew)
@@ -144,14 +143,20 @@ class LegacyHttp(StreamableSession):
             self._level = params
         return reply
 
-    async def send(self, id: int, method: str, params: dict[str, Raw], on_message: OnMessage) -> Reply:
+    def send_at_once(self, id: int, method: str, params: dict[str, Raw]) -> BegunRequest | None:
+        sent = self.poster.client.begin(self._head, encode_request(id, method, params))
+        if sent is not None:
+            sent.within = self.server_session
+        return sent
+
+    async def send(
+        self, id: int, method: str, params: dict[str, Raw], on_message: OnMessage, begun: BegunRequest | None = None
+    ) -> Reply:
         body = encode_request(id, method, params)
         resend = method in RESENDABLE
-        server_session = self.server_session
+        server_session = self._session_of(begun)
         try:
-            reply = await self._post_request(body, id, on_message, resend=resend)
-            self._answers += 1
-            return reply
+            return await self._post_request(body, id, on_message, resend=resend, begun=begun)
         except SessionUnknown:
             if server_session.id is None:
                 raise
@@ -162,9 +167,15 @@ class LegacyHttp(StreamableSession):
         await self.renew(server_session)
         return await self._post_request(body, id, on_message, resend=resend)
 
-    async def _post_request(self, body: bytes, id: int, on_message: OnMessage, *, resend: bool) -> Reply:
-        server_session = self.server_session
-        with await self.poster.post(self._head, body, resend=resend) as reply:
+    def _session_of(self, begun: BegunRequest | None) -> ServerSession:
+        """The session in which a request was sent, or is sent now."""
+        return begun.within if begun is not None and isinstance(begun.within, ServerSession) else self.server_session
+
+    async def _post_request(
+        self, body: bytes, id: int, on_message: OnMessage, *, resend: bool, begun: BegunRequest | None = None
+    ) -> Reply:
+        server_session = self._session_of(begun)
+        with await self.poster.post(self._head, body, resend=resend, begun=begun) as reply:
             if reply.status != 200 or reply.content_type == JSON:
                 return await self.poster.read(reply, id, on_message)
 

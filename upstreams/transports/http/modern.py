@@ -31,6 +31,7 @@ from hub.wire.request_meta import request_headers
 from upstreams.inventory.read_lists import MAX_ENTRY_BYTES, first_of, walk
 from upstreams.session import COMMON, SessionEvents, SessionTerms, StatusError, stamp_own
 from upstreams.transports.http.answer_stream import OnMessage
+from upstreams.transports.http.client import BegunRequest
 from upstreams.transports.http.poster import CONTENT, Poster, field_lines
 from upstreams.transports.http.streamable_session import RESENDABLE, StreamableSession
 
@@ -75,19 +76,33 @@ class ModernHttp(StreamableSession):
             self.end(error)
             raise
 
-    async def send(self, id: int, method: str, params: dict[str, Raw], on_message: OnMessage) -> Reply:
-        reply = await self._post_request(id, method, params, on_message)
-        if isinstance(reply, Failure):
-            if reply.code == HEADER_MISMATCH and method == TOOLS_CALL and await self._refetch():
-                return await self._post_request(self.next_id(), method, params, on_message)
-            if reply.code == UNSUPPORTED_VERSION:
-                self.give_up("it no longer speaks this revision")
+    def send_at_once(self, id: int, method: str, params: dict[str, Raw]) -> BegunRequest | None:
+        return self.poster.client.begin(self._headers(method, params), encode_request(id, method, params))
+
+    async def send(
+        self, id: int, method: str, params: dict[str, Raw], on_message: OnMessage, begun: BegunRequest | None = None
+    ) -> Reply:
+        reply = await self._post_request(id, method, params, on_message, begun)
+        if isinstance(reply, Failure) and self.needs_judgement(reply):
+            return await self.judge(reply, method, params, on_message)
         return reply
 
-    async def _post_request(self, id: int, method: str, params: dict[str, Raw], on_message: OnMessage) -> Reply:
+    def needs_judgement(self, failure: Failure) -> bool:
+        return failure.code in (HEADER_MISMATCH, UNSUPPORTED_VERSION)
+
+    async def judge(self, failure: Failure, method: str, params: dict[str, Raw], on_message: OnMessage) -> Reply:
+        if failure.code == HEADER_MISMATCH and method == TOOLS_CALL and await self._refetch():
+            return await self._post_request(self.next_id(), method, params, on_message)
+        if failure.code == UNSUPPORTED_VERSION:
+            self.give_up("it no longer speaks this revision")
+        return failure
+
+    async def _post_request(
+        self, id: int, method: str, params: dict[str, Raw], on_message: OnMessage, begun: BegunRequest | None = None
+    ) -> Reply:
         headers, body = self._headers(method, params), encode_request(id, method, params)
         try:
-            with await self.poster.post(headers, body, resend=method in RESENDABLE) as reply:
+            with await self.poster.post(headers, body, resend=method in RESENDABLE, begun=begun) as reply:
                 return await self.poster.read(reply, id, on_message)
         except StatusError as error:
             if error.failure is not None:  # an error without id is about the only request on this connection

@@ -17,7 +17,7 @@ from upstreams.fetch.model import retry_after_s
 from upstreams.fetch.network import refusal
 from upstreams.session import StatusError
 from upstreams.transports.http.answer_stream import AnswerStream, OnMessage, pick, pick_of_batch
-from upstreams.transports.http.client import HttpClient, HttpReply
+from upstreams.transports.http.client import BegunRequest, HttpClient, HttpReply
 from upstreams.transports.http.tcp_connection import parse_url
 
 JSON: Final = "application/json"
@@ -45,6 +45,8 @@ class Poster:
         self.pace = ReadPace()
         """Rate limit of everything on any stream that is no response."""
         self._quiet_until = float("-inf")
+        self._streams = False
+        """The last answer came as events."""
 
     async def post_unanswered(
         self, headers: bytes, body: bytes, *, target: str | None = None, resend: bool = False
@@ -57,15 +59,31 @@ class Poster:
             if not 200 <= reply.status < 300:
                 await self.judge_refusal(reply, None)
 
-    async def post(self, headers: bytes, body: bytes, *, target: str | None = None, resend: bool = False) -> HttpReply:
-        """Post one message, return the answer, its status not yet judged.
+    @property
+    def can_begin(self) -> bool:
+        """True if `begin` may do: the upstream wants no quiet, and answers in one piece."""
+        return not self._streams and self.client.can_begin and self._quiet_until <= trio.current_time()
+
+    async def post(
+        self,
+        headers: bytes,
+        body: bytes,
+        *,
+        target: str | None = None,
+        resend: bool = False,
+        begun: BegunRequest | None = None,
+    ) -> HttpReply:
+        """Post one message, return the answer, its status not yet judged. `begun`: it was sent already.
 
         An upstream that says 429 or 503 with `Retry-After` is asked once more after that time, if the deadline of the
         caller allows for it. Raises Overloaded: it does not; HubError: as `HttpClient.request`. Cancellation: closes
         the connection.
         """
-        await self._be_quiet()
-        reply = await self.client.request("POST", headers, body, target=target, resend=resend)
+        if begun is None:
+            await self._be_quiet()
+        reply = await self.client.request("POST", headers, body, target=target, resend=resend, begun=begun)
+        if reply.status == 200:
+            self._streams = reply.content_type == EVENTS
         if reply.status in (429, 503) and self._heed(reply):
             reply.discard()
             await self._be_quiet()
@@ -87,15 +105,28 @@ class Poster:
 
     async def _read_json(self, reply: HttpReply, id: int, on_message: OnMessage) -> Reply:
         body = await reply.read()
+        return await self.read_body(body, id, on_message) if takes_time(body) else self.pick(body, id, on_message)
+
+    async def read_body(self, body: bytes, id: int, on_message: OnMessage) -> Reply:
+        """The response in the body of a JSON answer. Raises UpstreamProtocolError: there is none in it."""
         if is_batch(body):
             response = await pick_of_batch(body, id, on_message, self.name, self.pace)
+            if response is None:
+                raise self._something_else()
         else:
-            response = pick(body, id, on_message, self.name)
-        if response is None:
-            raise self.error(f"{self.name} answered a request with something else than a response")
+            response = self.pick(body, id, on_message)
         if len(body) > LARGE_BYTES:
             await trio.lowlevel.cancel_shielded_checkpoint()  # what becomes of it takes as long as reading it did
         return response
+
+    def pick(self, body: bytes, id: int, on_message: OnMessage) -> Reply:
+        """The response that a body is. Raises UpstreamProtocolError: it is none."""
+        if (response := pick(body, id, on_message, self.name)) is None:
+            raise self._something_else()
+        return response
+
+    def _something_else(self) -> hub_errors.UpstreamProtocolError:
+        return self.error(f"{self.name} answered a request with something else than a response")
 
     def answer_stream(self, reply: HttpReply) -> AnswerStream:
         """The event stream that `reply` must be. Raises UpstreamProtocolError: it is something else, a web page for
@@ -200,6 +231,11 @@ class Poster:
 
     def error(self, text: str) -> hub_errors.UpstreamProtocolError:
         return hub_errors.UpstreamProtocolError(text, upstream=self.name)
+
+
+def takes_time(body: bytes) -> bool:
+    """True if only `Poster.read_body` can read the body of an answer: it is a batch, or large."""
+    return len(body) > LARGE_BYTES or is_batch(body)
 
 
 def field_lines(fields: Iterable[tuple[str, bytes]]) -> bytes:

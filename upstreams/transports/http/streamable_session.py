@@ -1,13 +1,15 @@
 """Streamable HTTP of both eras: the frame of a call, and serving until the session ends.
 
-Each answer is read in the frame of the call that asked, so what arrives on it belongs to that call: attribution is
-lexical, and there is no table of requests. There is no task per call either. `run` owns the nursery in which everything
+Each answer is read for the call that asked, so what arrives on it belongs to that call: there is no table of requests.
+An answer in one piece, on a kept connection, is taken by the reader of that (`answer_reader`), any other by the task of
+the caller; there is no task per call. `run` owns the nursery in which everything
 else happens: withdrawals, answers to questions of the upstream, the standing stream of legacy servers.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from typing import Final
 
@@ -16,9 +18,10 @@ from msgspec import Raw
 
 from hub.link import hub_errors
 from hub.link.call_interface import Done, Exchange, Operation, Program
-from hub.wire.jsonrpc import Notification, Reply, Request
+from hub.link.sync_primitives import Wakeup
+from hub.wire.jsonrpc import Failure, Notification, Reply, Request
 from hub.wire.mcp import COMPLETE, DISCOVER, LIST_METHOD, MESSAGE, PING, PROGRESS, PROMPTS_GET, RESOURCES_READ, Kind
-from upstreams.questions.running import Running
+from upstreams.questions.running import Running, deadline_watch
 from upstreams.session import (
     COMMON,
     CallTimeouts,
@@ -29,7 +32,10 @@ from upstreams.session import (
     stamp_call,
     stamp_own,
 )
-from upstreams.transports.http.poster import Poster
+from upstreams.transports.http.answer_reader import read_answer
+from upstreams.transports.http.answer_stream import OnMessage
+from upstreams.transports.http.client import BegunRequest
+from upstreams.transports.http.poster import Poster, takes_time
 from upstreams.transports.session_frame import SessionFrame
 
 RESENDABLE: Final = frozenset({*LIST_METHOD.values(), RESOURCES_READ, PROMPTS_GET, COMPLETE, PING, DISCOVER})
@@ -40,20 +46,88 @@ MAX_FAULTS: Final = 5
 """Calls in a row that may be answered with nonsense, or with a status that is none of MCP's."""
 GOODBYE_S: Final = 2.0
 
+Receive = Callable[[OnMessage], Awaitable[Reply]]
+"""Waits for the reply to a call; what else is said goes to its argument."""
+
 log = logging.getLogger(__name__)
 
 
-class _ScopedCall(Running):
-    """An operation that is carried out in the task of its caller, within `scope`."""
+class HttpCall(Running):
+    """An operation over HTTP. While an `AnswerReader` has it, the watch over deadlines does, too; in a task that waits
+    for its answer it is bounded by `scope`."""
 
-    __slots__ = ("scope",)
+    __slots__ = ("is_cancelled", "params", "rest", "scope", "sent", "session")
 
-    def __init__(self, id: int, operation: Operation, exchange: Exchange, timeouts: CallTimeouts) -> None:
-        Running.__init__(self, id, operation, exchange, timeouts, trio.current_time(), None)
-        self.scope = trio.CancelScope(deadline=self.deadline)
+    sent: BegunRequest
+
+    def __init__(
+        self,
+        session: "StreamableSession",
+        operation: Operation,
+        exchange: Exchange,
+        timeouts: CallTimeouts,
+        done: Done | None = None,
+    ) -> None:
+        Running.__init__(self, session.next_id(), operation, exchange, timeouts, session.now(), done)
+        self.session = session
+        version, offer = session.facts.version, session.declared
+        self.params = stamp_call(session.era, version, operation, exchange, self.id, offer)
+        self.rest: Receive | None = None
+        """What is left to do about the answer."""
+        self.scope: trio.CancelScope | None = None
+        self.is_cancelled = False
 
     def put_off(self, deadline: float) -> None:
-        self.deadline = self.scope.deadline = deadline
+        self.deadline = deadline
+        if self.scope is None:
+            self.session.watch.look_at(deadline)
+        else:
+            self.scope.deadline = deadline
+
+    def on_message(self, message: Request | Notification) -> None:
+        """The upstream said something while it answers."""
+        self.touch()
+        self.session.deliver(message, self, self.id)
+
+    def on_cancel(self) -> None:
+        if self.scope is None:
+            self.session.abandon(self, "The caller has cancelled")
+        else:
+            self.is_cancelled = True
+            self.scope.cancel()
+
+    def on_time_up(self) -> None:
+        self.session.abandon(self, "The time is up")
+        self.end(self.session.too_late())
+
+    # --- for its reader -----------------------------------------------------------------------------------------------
+
+    def take(self, body: bytes) -> bool:
+        session = self.session
+        if self.id not in session.running:
+            return True
+        poster = session.poster
+        if takes_time(body):
+            self.rest = partial(poster.read_body, body, self.id)
+            return False
+        try:
+            reply = poster.pick(body, self.id, self.on_message)
+        except hub_errors.HubError as error:
+            session.fail(self, error)
+            return True
+        if isinstance(reply, Failure) and session.needs_judgement(reply):
+            self.rest = partial(session.judge, reply, self.operation.method, self.params)
+            return False
+        session.on_reply(self, reply)
+        session.on_over(self)
+        self.end(reply)
+        return True
+
+    def fail(self, error: hub_errors.HubError) -> None:
+        self.session.fail(self, error)
+
+    async def carry_on(self) -> None:
+        await self.session.carry_on(self)
 
 
 class StreamableSession(SessionFrame):
@@ -71,6 +145,10 @@ class StreamableSession(SessionFrame):
         self._end: hub_errors.HubError | None = None
         self._faults = 0
         """Calls in a row that were answered with something that is no answer."""
+        self._answers = 0
+        """Answers of the upstream to requests."""
+        self.now = trio.lowlevel.current_clock().current_time
+        self.watch = deadline_watch()
         self._checking = False
         self._suspected_at = float("-inf")
 
@@ -80,47 +158,104 @@ class StreamableSession(SessionFrame):
         """Run an operation. Progress and logs of its answer go to `exchange`; each of them restarts the idle time.
         Raises DeadlineExceeded: nothing complete came within the idle time, or no response within the total; HubError:
         as `Poster` says. Cancellation: the upstream is told, the connection closed."""
-        id = self.next_id()
-        params = stamp_call(self.era, self.facts.version, operation, exchange, id, self._declared)
-        running = _ScopedCall(id, operation, exchange, timeouts)
-        self._enter(running)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        outcome: Wakeup[Reply] = Wakeup()
+        if (running := self.begin(operation, exchange, timeouts, outcome)) is not None:
+            return await outcome.wait(running.cancel)
+        call = HttpCall(self, operation, exchange, timeouts)
+        self._enter(call)
+        return await self._receive(call, partial(self.send, call.id, operation.method, call.params))
 
-        def on_message(message: Request | Notification) -> None:
-            running.touch()
-            self.deliver(message, running, id)
+    def begin(self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts, done: Done) -> Running | None:
+        """As `Session.begin`: on a kept connection without TLS, while the server answers in one piece."""
+        if not self.poster.can_begin:
+            return None
+        call = HttpCall(self, operation, exchange, timeouts, done)
+        if (sent := self.send_at_once(call.id, operation.method, call.params)) is None:
+            return None
+        call.sent = sent
+        self._enter(call)
+        self.watch.add(call)
+        read_answer(self.poster.client, call)
+        return call
 
+    async def _receive(self, call: HttpCall, receive: Receive) -> Reply:
+        """The reply that `receive` waits for, bounded by the time of `call`. Raises HubError: as `call`."""
         try:
-            with running.scope:
-                reply = await self.send(id, operation.method, params, on_message)
-                if self._faults:
-                    self._faults = 0
-                if "task" in params:
-                    self._tokens.began(reply, id)
+            with trio.CancelScope(deadline=call.deadline) as call.scope:
+                reply = await receive(call.on_message)
+                self.on_reply(call, reply)
                 return reply
         except trio.Cancelled:
-            self.withdraw(id, "The caller has cancelled")
+            self.withdraw(call.id, "The caller has cancelled")
             raise
-        except hub_errors.UpstreamUnavailable as error:
-            self.end(error)
-            raise
-        except hub_errors.UpstreamUnauthorized as error:
-            self._suspect(error)
-            raise
-        except hub_errors.UpstreamProtocolError as error:
-            self._faults += 1
-            if self._faults >= MAX_FAULTS:  # later sessions come at growing intervals
-                self.give_up(f"{MAX_FAULTS} calls in a row failed; the last: {error}")
+        except hub_errors.HubError as error:
+            self._note_failure(error)
             raise
         finally:
-            self._leave(running)
-        self.withdraw(id, "The time is up")
+            self._leave(call)
+        if call.is_cancelled:
+            self.withdraw(call.id, "The caller has cancelled")
+            raise hub_errors.UpstreamLost("nobody waits for the answer", upstream=self.name)
+        self.withdraw(call.id, "The time is up")
+        raise self.too_late()
+
+    def too_late(self) -> hub_errors.DeadlineExceeded:
+        """The error of a call that was not answered in time; the session is given up if nothing else is, either."""
         if self.silent_s is not None:
             self.give_up("it answers neither pings nor calls")
         text = f"{self.name} did not answer in time; whether it acted is unknown"
-        raise hub_errors.DeadlineExceeded(text, upstream=self.name)
+        return hub_errors.DeadlineExceeded(text, upstream=self.name)
 
-    def begin(self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts, done: Done) -> Running | None:
-        return None
+    def on_reply(self, call: HttpCall, reply: Reply) -> None:
+        """`call` was answered."""
+        self._faults = 0
+        self._answers += 1
+        if "task" in call.params:
+            self._tokens.began(reply, call.id)
+
+    def _note_failure(self, error: hub_errors.HubError) -> None:
+        """Judge what the failure of a call says of the session."""
+        match error:
+            case hub_errors.UpstreamUnavailable():
+                self.end(error)
+            case hub_errors.UpstreamUnauthorized():
+                self._suspect(error)
+            case hub_errors.UpstreamProtocolError():
+                self._faults += 1
+                if self._faults >= MAX_FAULTS:  # later sessions come at growing intervals
+                    self.give_up(f"{MAX_FAULTS} calls in a row failed; the last: {error}")
+
+    # --- calls that were begun ----------------------------------------------------------------------------------------
+
+    def fail(self, call: HttpCall, error: hub_errors.HubError) -> None:
+        """There is no answer to `call`."""
+        if call.id in self.running:  # else it is over already, or a fault of the hub
+            self.on_over(call)
+            self._note_failure(error)
+        call.end(hub_errors.without_frames(error))
+
+    async def carry_on(self, call: HttpCall) -> None:
+        """See to the answer of `call` in the ordinary way; nothing, if it is over already."""
+        if call.id not in self.running:
+            return
+        self.watch.remove(call)
+        try:
+            rest = call.rest or partial(self.send, call.id, call.operation.method, call.params, begun=call.sent)
+            call.end(await self._receive(call, rest))
+        except hub_errors.HubError as error:
+            call.end(hub_errors.without_frames(error))
+
+    def abandon(self, call: HttpCall, reason: str) -> None:
+        """End `call`, which a reader has, before there is an answer."""
+        self.on_over(call)
+        self.poster.client.drop(call.sent.connection)
+        self.withdraw(call.id, reason)
+
+    def on_over(self, call: HttpCall) -> None:
+        """`call`, which a reader had, is over."""
+        self._leave(call)
+        self.watch.remove(call)
 
     async def request(self, method: str, params: dict[str, Raw]) -> Reply:
         """A request of the hub's own. Deadlines are the caller's. Raises HubError: as `call`. Cancellation: as
@@ -128,7 +263,9 @@ class StreamableSession(SessionFrame):
         id = self.next_id()
         try:
             params = stamp_own(self.era, self.facts.version, params, self.terms.extensions)
-            return await self.send(id, method, params, self.deliver)
+            reply = await self.send(id, method, params, self.deliver)
+            self._answers += 1
+            return reply
         except trio.Cancelled:
             self.withdraw(id, "No longer needed")
             raise
@@ -169,10 +306,22 @@ class StreamableSession(SessionFrame):
         raise hub_errors.UpstreamUnavailable(text, upstream=self.name)
 
     async def send(
-        self, id: int, method: str, params: dict[str, Raw], on_message: Callable[[Request | Notification], None]
+        self, id: int, method: str, params: dict[str, Raw], on_message: OnMessage, begun: BegunRequest | None = None
     ) -> Reply:
-        """Post one request, read its answer."""
+        """Post one request, read its answer. `begun`: `send_at_once` did post it."""
         raise NotImplementedError
+
+    def send_at_once(self, id: int, method: str, params: dict[str, Raw]) -> BegunRequest | None:
+        """Post one request now; None: as `HttpClient.begin`."""
+        raise NotImplementedError
+
+    def needs_judgement(self, failure: Failure) -> bool:
+        """True if `judge` has something to do about `failure`."""
+        return False
+
+    async def judge(self, failure: Failure, method: str, params: dict[str, Raw], on_message: OnMessage) -> Reply:
+        """The reply to a request in place of `failure`: it may have to be sent in another way."""
+        return failure
 
     def withdraw(self, id: int, reason: str) -> None:
         """Tell the upstream that request `id` is cancelled, if closing its stream does not say so already."""

@@ -8,7 +8,7 @@ import select
 import socket
 import ssl
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 import trio
@@ -79,11 +79,18 @@ class Died(Exception):
         self.answered = answered
 
 
+class IdleReader(Protocol):
+    """Reads a connection while it lies idle."""
+
+    def stop(self) -> None:
+        """Leave the connection to another reader at once."""
+
+
 class ClientConnection:
     """One TCP or TLS connection, carrying one exchange at a time. Plain TCP goes past trio's stream, to the descriptor.
     After every wait it is asked anew whether that is still open: its number may already belong to something else."""
 
-    __slots__ = ("_fd", "_poll", "_stream", "closed", "expires_at", "used")
+    __slots__ = ("_fd", "_poll", "_stream", "closed", "expires_at", "reader", "used")
 
     def __init__(self, stream: network.AnyStream) -> None:
         self._stream = stream
@@ -95,6 +102,24 @@ class ClientConnection:
         self.used = False
         self.closed = False
         self.expires_at = float("inf")
+        self.reader: IdleReader | None = None
+        """The reader that waits for what comes next; None: whoever sends a request reads the answer."""
+
+    @property
+    def is_plain(self) -> bool:
+        """True if bytes go to the descriptor: no TLS."""
+        return self._fd is not None
+
+    def write(self, pieces: tuple[bytes, ...]) -> int:
+        """Send what the kernel takes at once of a whole request, on a plain connection; the number of bytes. Raises
+        Died: not one byte was taken, and none will be."""
+        assert self._fd is not None
+        try:
+            return os.writev(self._fd, pieces)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            raise Died(sent=False, answered=False) from None
 
     async def send(self, *pieces: bytes) -> None:
         """Send a request, given in pieces; when it cannot, whatever was answered in the meantime can still be read.
@@ -107,16 +132,14 @@ class ClientConnection:
             except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
                 raise Died(sent=True, answered=False) from None
             return
-        try:
-            sent = os.writev(self._fd, pieces) if not self.closed else 0
-        except BlockingIOError:
-            sent = 0
-        except OSError:
-            raise Died(sent=False, answered=False) from None
+        sent = 0 if self.closed else self.write(pieces)
         if sent < sum(map(len, pieces)):
-            await self._send_rest(self._fd, pieces, sent)
+            await self.send_rest(pieces, sent)
 
-    async def _send_rest(self, fd: int, pieces: tuple[bytes, ...], sent: int) -> None:
+    async def send_rest(self, pieces: tuple[bytes, ...], sent: int) -> None:
+        """Send a request, of which so many bytes were sent before, on a plain connection. Raises Died: as `send`."""
+        assert self._fd is not None
+        fd = self._fd
         try:
             while rest := rest_of(pieces, sent):
                 with trio.fail_after(STALL_S):
@@ -157,7 +180,7 @@ class ClientConnection:
 
     def usable(self, now: float) -> bool:
         """True if an idle connection looks fit for another request: not too old, not closed, nothing unasked for."""
-        return now < self.expires_at and not (self._poll is not None and self._poll.poll(0))
+        return now < self.expires_at and not self.closed and not (self._poll is not None and self._poll.poll(0))
 
     def close(self) -> None:
         """Close at once; who waits on it sees the end. Idempotent."""

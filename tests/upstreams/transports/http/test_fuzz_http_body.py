@@ -22,6 +22,7 @@ from hub.wire.jsonrpc import Failure, Result
 from tests.support.descriptors import LOOKS, left_open, open_descriptors, pause
 from tests.support.http_fixture import Ear, Fixture, config_for, run
 from tests.support.http_peer import PeerRequest, Script, Talk, http_peer
+from upstreams.questions.running import deadline_watch
 from upstreams.session import CallTimeouts
 
 COUNT: Final = int(os.environ.get("HUBD_FUZZ", "300"))
@@ -167,7 +168,7 @@ class FuzzedScript(Script):
 @asynccontextmanager
 async def nothing_left() -> AsyncIterator[None]:
     """There are no more tasks and descriptors in the end than before."""
-
+    deadline_watch()
     await trio.testing.wait_all_tasks_blocked()
     tasks, descriptors = trio.lowlevel.current_statistics().tasks_living, open_descriptors()
     yield
