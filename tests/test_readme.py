@@ -138,6 +138,6 @@ def _shown_of(loaded: Loaded) -> tuple[dict[str, set[str]], str]:
     everything = merge([snapshot], Rules((UpstreamRule("github"),)), UriClaims())
     rules = ProfileRules("coding", loaded.config.profiles["coding"])
     catalog = finish(choose(everything, profile_view("coding"), rules, None))
-    listed = json.loads(bytes(catalog.page(Kind.TOOL, L4, None)))["tools"]
+    listed = json.loads(bytes(catalog.page(Kind.TOOL, L4, None).value))["tools"]
     arguments = {each["name"]: set(each["inputSchema"]["properties"]) for each in listed}
     return arguments, "; ".join([*map(str, loaded.warnings), *catalog.warnings])

@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from hashlib import sha256
 from itertools import chain
 
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from config.tables.profiles import Profile
 from hub.catalog.embedded_uris import Change, identity
@@ -29,9 +29,10 @@ from hub.catalog.token_cost import ShownCost, TokenCost, cost_of, cost_of_view
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View
 from hub.link.sealing import Sealer
+from hub.wire.byte_checks import one_line
 from hub.wire.declarations import EXPERIMENTAL, join_chains, read_chain
 from hub.wire.http.mcp_headers import Mirror
-from hub.wire.jsonrpc import encode
+from hub.wire.jsonrpc import PiecedResult, encode
 from hub.wire.mcp import Kind
 from upstreams.inventory.offered import in_full
 
@@ -196,7 +197,7 @@ class Catalog:
         ui: bool = False,
         principal: str = "",
         ttl_ms: Ttl = in_full,
-    ) -> Raw:
+    ) -> PiecedResult:
         """The result of a list request for hosts of `host_version`; `ui`: they declared the apps extension.
 
         Raises:
@@ -213,7 +214,8 @@ class Catalog:
             cursors = Cursors(self.making.sealer, kind, principal, [shown.visible for _, shown in entries])
             start = 0 if cursor is None else cursors.offset(cursor)
             end = start + (self.making.rules.page_size or len(entries))
-            items = [part.encode(kind, host_version, shown, ui=ui) for part, shown in entries[start:end]]
+            page = b",".join([part.encode(kind, host_version, shown, ui=ui) for part, shown in entries[start:end]])
+            items = [one_line(page)]
             following = cursors.cursor(end) if end < len(entries) else None
         fresh = freshness_of(self.parts, kind, ttl_ms, settling=self.making.settling, varies=self._varies)
         return list_result(kind, host_version, items, fresh, behind=self.behind, cursor=following)

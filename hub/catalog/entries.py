@@ -23,7 +23,7 @@ from hub.catalog.sign_in_tool import SIGN_IN, SignInTool, sign_in_tool
 from hub.catalog.steps import STEP, map_in_steps
 from hub.catalog.token_cost import tool_bytes
 from hub.catalog.uri_claims import UriClaims
-from hub.wire import mcp
+from hub.wire import byte_checks, mcp
 from hub.wire.http.mcp_headers import InvalidMirror, Mirror, mirrors_of
 from hub.wire.jsonrpc import EMPTY, encode, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import Kind, ListEntry, Snapshot
@@ -208,12 +208,12 @@ class UpstreamEntries:
         return shown
 
     def chunk(self, kind: Kind, host_version: str, *, ui: bool, hidden: frozenset[str] = NOTHING) -> bytes:
-        """`entries` as JSON, items separated by commas; kept for the next times."""
+        """`entries` as JSON on one line, items separated by commas; kept for the next times."""
         chunks = self._chunks.setdefault((kind, host_version, ui), {})
         chunk = chunks.pop(hidden, None)
         if chunk is None:
             shown = self.entries(kind, ui=ui, hidden=hidden)
-            chunk = b",".join([self.encode(kind, host_version, each, ui=ui) for each in shown])
+            chunk = byte_checks.one_line(b",".join([self.encode(kind, host_version, each, ui=ui) for each in shown]))
             # Most revisions see the same: keep the bytes once.
             known = (other for each in self._chunks.values() for other in each.values() if other == chunk)
             chunk = next(known, chunk)

@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from typing import Final
 
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from hub.catalog.entries import UpstreamEntries
 from hub.catalog.sign_in_tool import SignInTool
 from hub.link.sealing import InvalidSeal, Sealer
+from hub.wire.byte_checks import one_line
 from hub.wire.declarations import HubChain, announcement
-from hub.wire.jsonrpc import RemoteProtocolError, encode
+from hub.wire.jsonrpc import EMPTY, PiecedResult, RemoteProtocolError, encode
 from hub.wire.mcp import CAPABILITY, HUB_INFO, INVALID_PARAMS, SERVER_INFO_KEY, Era, Kind, Snapshot, era_of
 
 SETTLING_TTL_MS: Final = 1_000
@@ -57,16 +58,16 @@ def list_result(
     *,
     behind: HubChain,
     cursor: str | None = None,
-) -> Raw:
-    """The result for hosts of `host_version`. `items` are entries, or several of them with commas between; `cursor`:
-    that of the next page; `behind`: the hubs behind this one."""
+) -> PiecedResult:
+    """The result for hosts of `host_version`. `items` are entries, or several of them with commas between, on one line;
+    `cursor`: that of the next page; `behind`: the hubs behind this one."""
     pieces = [b'{"%b":[' % kind.value.encode()]
     for item in filter(None, items):
         pieces += (item, b",")
     pieces[-1] = b"]" if len(pieces) > 1 else pieces[0] + b"]"
     if cursor is not None:
         pieces.append(b',"nextCursor":%b' % encode(cursor))
-    meta = encode(announcement(behind))[1:-1] if behind else b""
+    meta = one_line(encode(announcement(behind)))[1:-1] if behind else b""
     if era_of(host_version) is Era.MODERN:
         scope = b"public" if fresh.public else b"private"
         meta = b",".join(filter(None, (_SERVER_INFO, meta)))
@@ -75,7 +76,7 @@ def list_result(
     elif meta:
         pieces.append(b',"_meta":{%b}' % meta)
     pieces.append(b"}")
-    return Raw(b"".join(pieces))
+    return PiecedResult(EMPTY, pieces=tuple(pieces))
 
 
 class Cursors:

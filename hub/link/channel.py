@@ -39,6 +39,8 @@ class LineDropped(Exception):
 
 BATCH_BYTES: Final = 64 << 10
 """A piece that is written by itself; shorter ones that wait are written together."""
+MAX_PIECES: Final = 1024
+"""The pieces that the kernel takes at once."""
 SHORT_BYTES: Final = 4 << 10
 
 
@@ -222,7 +224,7 @@ class Outbox:
         if self._fd is None:
             return 0
         try:
-            return os.writev(self._fd, (data, *more)) if more else os.write(self._fd, data)
+            return os.writev(self._fd, (data, *more)[:MAX_PIECES]) if more else os.write(self._fd, data)
         except BlockingIOError:
             return 0
         except OSError:

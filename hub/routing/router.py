@@ -252,7 +252,7 @@ class Router:
             if text is None:  # one that goes on with a list goes on with that
                 await self._lists.freshen([part.name for part in self.live.of(exchange.view).parts], kind)
             caller = exchange.caller
-            page = self.live.of(exchange.view).page(
+            return self.live.of(exchange.view).page(
                 kind,
                 caller.version,
                 text,
@@ -260,7 +260,6 @@ class Router:
                 principal=caller.identity.principal,
                 ttl_ms=self._lists.ttl_ms,
             )
-            return Result(page)
 
         return list_
 

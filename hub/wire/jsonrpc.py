@@ -58,6 +58,16 @@ class Result(Struct, frozen=True):
     to see otherwise (`ToolResult`)."""
 
 
+class PiecedResult(Result, frozen=True):
+    """A result that the hub has in pieces, each on one line: joined for who opens it, and not to be sent."""
+
+    pieces: tuple[bytes, ...] = ()
+
+    @property  # type: ignore[misc]
+    def value(self) -> Raw:
+        return Raw(b"".join(self.pieces))
+
+
 class Failure(Struct, frozen=True):
     """An error in an answer, a peer's or ours, as JSON-RPC writes it. A value, not an exception: it passes through."""
 
@@ -477,6 +487,9 @@ def response_pieces(id: RequestId | None, reply: Reply) -> Wire:
     head = b'{"jsonrpc":"2.0",' if id is None else b'{"jsonrpc":"2.0","id":%b,' % encode(id)
     if not isinstance(reply, Result):
         return one_line(b"".join((head, b'"error":', encode(reply), b"}")))
+    if isinstance(reply, PiecedResult):
+        pieces = (head + b'"result":', *reply.pieces, b"}")
+        return pieces if sum(map(len, pieces)) > LARGE_BYTES else b"".join(pieces)
     value = memoryview(reply.value)
     if value.nbytes <= LARGE_BYTES:
         return one_line(b"".join((head, b'"result":', value, b"}")))

@@ -120,7 +120,7 @@ class Crowd(World):
                 self.allowance[person] += 1
 
     def page(self, catalog: Any) -> bytes:
-        return bytes(catalog.page(Kind.TOOL, L4, None, ui=False, principal=""))
+        return bytes(catalog.page(Kind.TOOL, L4, None, ui=False, principal="").value)
 
     def view(self, person: Person) -> View:
         attached = [each for each in self.house.hub.hosts if each.identity == person.host.identity]

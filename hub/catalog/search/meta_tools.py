@@ -13,6 +13,7 @@ from msgspec import Raw, Struct
 
 from hub.catalog.entries import VisibleEntry
 from hub.catalog.token_cost import tool_bytes
+from hub.wire import byte_checks
 from hub.wire.byte_checks import READ_ERRORS
 from hub.wire.jsonrpc import encode, peek_object, peek_str, raw, read_object
 from hub.wire.mcp import HUB_TOOLS, Kind, ListEntry
@@ -117,8 +118,8 @@ class HubTools:
         return encode(entry_for_host(kind, shown.fields, host_version))
 
     def chunk(self, kind: Kind, host_version: str) -> bytes:
-        """All entries as JSON, separated by commas."""
-        return b",".join([self.encode(kind, host_version, each) for each in self.shown])
+        """All entries as JSON on one line, separated by commas."""
+        return byte_checks.one_line(b",".join([self.encode(kind, host_version, each) for each in self.shown]))
 
     def tool_bytes(self) -> dict[str, int]:
         """By name, the size of each tool, for its cost in tokens."""

@@ -18,7 +18,7 @@ from hub.catalog.steps import finish
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import server_view
 from hub.link.sealing import Sealer
-from hub.wire.jsonrpc import RemoteProtocolError, Result, encode_response, raw
+from hub.wire.jsonrpc import RemoteProtocolError, encode_response, raw
 from hub.wire.mcp import IDENTIFIER, L1, L4, LEGACY_VERSIONS, LIST_METHOD, MODERN, Freshness, Kind, ListEntry, Snapshot
 from tests.support.schemas import validate
 from upstreams.inventory.offered import in_full
@@ -113,7 +113,7 @@ def alone_in(catalog: Catalog, name: str) -> Catalog:
 
 
 def listed(catalog: Catalog, kind: Kind, version=L4, **more):
-    return json.loads(bytes(catalog.page(kind, version, None, **more)))[kind.value]
+    return json.loads(bytes(catalog.page(kind, version, None, **more).value))[kind.value]
 
 
 def ids(catalog: Catalog, kind: Kind, **more):
@@ -262,7 +262,7 @@ def offers_of(chance: random.Random) -> dict[str, Snapshot]:
 
 
 def everything(catalog: Catalog):
-    return [bytes(catalog.page(kind, L4, None)) for kind in Kind]
+    return [bytes(catalog.page(kind, L4, None).value) for kind in Kind]
 
 
 @pytest.mark.covers("S-3", "S-4", "G-3", "G-7")
@@ -449,7 +449,7 @@ def test_pages_are_cut_across_upstreams():
     )
     seen, cursor = [], None
     for _ in range(3):
-        page = json.loads(bytes(catalog.page(Kind.TOOL, L4, cursor)))
+        page = json.loads(bytes(catalog.page(Kind.TOOL, L4, cursor).value))
         seen.append([tool["name"] for tool in page["tools"]])
         cursor = page.get("nextCursor")
     assert seen == [["a__1", "a__2"], ["a__3", "c__4"], ["c__5"]]
@@ -460,10 +460,10 @@ def test_pages_are_cut_across_upstreams():
 def test_only_the_cursors_of_this_list_are_taken():
     paged = rules("a", page_size=1)
     catalog = merged(snapshot("a", ["1", "2"], ["1", "2"]), rule=paged)
-    cursor = json.loads(bytes(catalog.page(Kind.TOOL, L4, None, principal="me")))["nextCursor"]
+    cursor = json.loads(bytes(catalog.page(Kind.TOOL, L4, None, principal="me").value))["nextCursor"]
     same = merged(snapshot("a", [entry(Kind.TOOL, "1", title="new"), "2"]), rule=paged)
     for each in (catalog, same):
-        page = json.loads(bytes(each.page(Kind.TOOL, L4, cursor, principal="me")))
+        page = json.loads(bytes(each.page(Kind.TOOL, L4, cursor, principal="me").value))
         assert [tool["name"] for tool in page["tools"]] == ["a__2"]
     changed = merged(snapshot("a", ["0", "1", "2"]), rule=paged)
     refused = [
@@ -481,8 +481,8 @@ def test_only_the_cursors_of_this_list_are_taken():
 
 def test_a_cursor_survives_the_end_of_paging():
     catalog = merged(snapshot("a", ["1", "2", "3"]), rule=rules("a", page_size=1))
-    cursor = json.loads(bytes(catalog.page(Kind.TOOL, L4, None)))["nextCursor"]
-    page = json.loads(bytes(merged(snapshot("a", ["1", "2", "3"])).page(Kind.TOOL, L4, cursor)))
+    cursor = json.loads(bytes(catalog.page(Kind.TOOL, L4, None).value))["nextCursor"]
+    page = json.loads(bytes(merged(snapshot("a", ["1", "2", "3"])).page(Kind.TOOL, L4, cursor).value))
     assert [tool["name"] for tool in page["tools"]] == ["a__2", "a__3"]
     assert "nextCursor" not in page
 
@@ -490,8 +490,8 @@ def test_a_cursor_survives_the_end_of_paging():
 def test_without_a_sealer_cursors_end_with_the_catalogue():
     paged, a = rules("a", page_size=1), snapshot("a", ["1", "2"])
     catalog = merge([a], paged, UriClaims())
-    cursor = json.loads(bytes(catalog.page(Kind.TOOL, L4, None)))["nextCursor"]
-    assert b'"a__2"' in bytes(catalog.page(Kind.TOOL, L4, cursor))
+    cursor = json.loads(bytes(catalog.page(Kind.TOOL, L4, None).value))["nextCursor"]
+    assert b'"a__2"' in bytes(catalog.page(Kind.TOOL, L4, cursor).value)
     with pytest.raises(RemoteProtocolError):
         merge([a], paged, UriClaims()).page(Kind.TOOL, L4, cursor)
 
@@ -504,7 +504,7 @@ def test_results_are_what_the_revision_says(version, kind, page_size):
     full = snapshot("a", ["t", "u.v"], ["p", "q"], ["x:1", "ui://w"], ["x:{a}", "y:{a}"])
     for catalog in (merged(full, rule=rules("a", page_size=page_size)), merged(snapshot("a"))):
         for each in (catalog, alone_in(catalog, "a")):
-            message = encode_response(1, Result(each.page(kind, version, None)))
+            message = encode_response(1, each.page(kind, version, None))
             validate(message, version, sender="server", method=LIST_METHOD[kind])
             result = json.loads(message)["result"]
             assert ("resultType" in result) is (version == MODERN)
@@ -527,7 +527,7 @@ def left(snapshot, kind, age_ms):
 
 
 def fresh(catalog, kind=Kind.TOOL, age_ms=0):
-    result = json.loads(bytes(catalog.page(kind, MODERN, None, ttl_ms=partial(left, age_ms=age_ms))))
+    result = json.loads(bytes(catalog.page(kind, MODERN, None, ttl_ms=partial(left, age_ms=age_ms)).value))
     return result["ttlMs"], result["cacheScope"]
 
 
@@ -563,7 +563,7 @@ def test_freshness_runs_out_with_the_age_of_the_list():
 def test_each_part_of_a_merged_list_has_its_own_age():
     catalog = merged(modern("a", 5000, True), modern("b", 7000, True))
     ages = {"a": 1000, "b": 6500}
-    page = catalog.page(Kind.TOOL, MODERN, None, ttl_ms=lambda of, kind: left(of, kind, ages[of.upstream]))
+    page = catalog.page(Kind.TOOL, MODERN, None, ttl_ms=lambda of, kind: left(of, kind, ages[of.upstream])).value
     assert json.loads(bytes(page))["ttlMs"] == 500
 
 
@@ -629,7 +629,7 @@ def test_the_tool_for_signing_in_leads_to_the_hub_itself(sign_in):
     catalog = merge([snapshot("notes"), snapshot("up", ["x"])], rules(rule, "up"), UriClaims())
     assert catalog.route(Kind.TOOL, "notes__sign_in") == Route("notes", "sign_in", signs_in=True)
     assert catalog.route(Kind.TOOL, "former__sign_in") is None
-    (tool, *_) = listed = json.loads(bytes(catalog.page(Kind.TOOL, MODERN, None)))["tools"]
+    (tool, *_) = listed = json.loads(bytes(catalog.page(Kind.TOOL, MODERN, None).value))["tools"]
     assert (tool["name"] == "notes__sign_in") == (sign_in is SignInTool.LISTED)
     assert len(listed) == (2 if sign_in is SignInTool.LISTED else 1)
     alone = catalog.of_server(server_view("notes"), finish(catalog.parts[0].in_own_scope()))
@@ -646,7 +646,7 @@ def test_lists_with_a_tool_for_signing_in_are_good_for_a_short_time():
     rule = UpstreamRule("notes", sign_in=SignInTool.LISTED)
     for rules_now, most in ((rules(rule), SIGN_IN_TTL_MS), (rules("notes"), 300_000)):
         catalog = merge([snapshot("notes")], rules_now, UriClaims())
-        page = catalog.page(Kind.TOOL, MODERN, None, ttl_ms=lambda *_: 1_000_000)
+        page = catalog.page(Kind.TOOL, MODERN, None, ttl_ms=lambda *_: 1_000_000).value
         assert json.loads(bytes(page))["ttlMs"] == most
 
 

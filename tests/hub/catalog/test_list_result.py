@@ -37,16 +37,18 @@ def part(name="a", version=MODERN, *, public=True, rule=None):
 @pytest.mark.parametrize("items", [[], [b""], [b'{"a":1}'], [b"", b"1,2", b"", b"3"]])
 @pytest.mark.parametrize("version", [L4, MODERN])
 def test_entries_become_one_list_whatever_chunks_they_come_in(items, version):
-    found = json.loads(bytes(list_result(Kind.TOOL, version, items, FRESH, behind={})))
+    found = json.loads(bytes(list_result(Kind.TOOL, version, items, FRESH, behind={}).value))
     assert found["tools"] == json.loads(b"[%b]" % b",".join(filter(None, items)))
     assert "nextCursor" not in found
     assert ("ttlMs" in found) is (version == MODERN)
 
 
 def test_only_modern_hosts_are_told_how_long_a_list_is_good():
-    found = json.loads(bytes(list_result(Kind.PROMPT, MODERN, [], FRESH, behind={}, cursor='c"')))
+    found = json.loads(bytes(list_result(Kind.PROMPT, MODERN, [], FRESH, behind={}, cursor='c"').value))
     assert (found["ttlMs"], found["cacheScope"], found["nextCursor"]) == (5, "public", 'c"')
-    private = json.loads(bytes(list_result(Kind.PROMPT, MODERN, [], structs.replace(FRESH, public=False), behind={})))
+    private = json.loads(
+        bytes(list_result(Kind.PROMPT, MODERN, [], structs.replace(FRESH, public=False), behind={}).value)
+    )
     assert private["cacheScope"] == "private"
 
 

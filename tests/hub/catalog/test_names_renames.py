@@ -27,7 +27,7 @@ def catalog(*tools, scoped=False, budget=50, **rule):
 
 
 def listed(found):
-    return {tool["name"]: tool for tool in json.loads(bytes(found.page(Kind.TOOL, L4, None)))["tools"]}
+    return {tool["name"]: tool for tool in json.loads(bytes(found.page(Kind.TOOL, L4, None).value))["tools"]}
 
 
 def test_a_renamed_tool_is_listed_by_the_new_name_and_called_by_both():

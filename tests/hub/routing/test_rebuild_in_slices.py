@@ -315,7 +315,7 @@ def test_lists_of_a_profile_do_not_depend_on_the_order_in_which_servers_come(see
             live.changed(name)
             live.rebuild()
         catalog = live.of(CODING)
-        page = bytes(catalog.page(Kind.TOOL, L4, None))
+        page = bytes(catalog.page(Kind.TOOL, L4, None).value)
         return page, catalog.instructions, catalog.warnings, catalog.digest(Kind.TOOL)
 
     expected = outcome(final.items())

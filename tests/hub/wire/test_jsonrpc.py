@@ -14,11 +14,14 @@ from msgspec import UNSET, Raw
 
 from hub.wire import byte_checks, jsonrpc, member_limits
 from hub.wire.byte_checks import MAX_DEPTH, MAX_MEMBERS
+from hub.wire.cheap_looks import LARGE_BYTES
 from hub.wire.jsonrpc import (
+    EMPTY,
     MAX_ID,
     Failure,
     Message,
     Notification,
+    PiecedResult,
     RemoteProtocolError,
     Request,
     Response,
@@ -27,6 +30,8 @@ from hub.wire.jsonrpc import (
     encode_notification,
     encode_request,
     encode_response,
+    join,
+    response_pieces,
 )
 from hub.wire.member_limits import PREFIX_BYTES
 from tests.support.tables import each_row
@@ -563,3 +568,32 @@ def test_what_is_large_for_another_reason_is_opened():
     assert len(jsonrpc.own_items(own, "tools")) == 3 * member_limits.MAX_OPENED
     assert member_limits.is_long_array(jsonrpc.raw([{}] * 3 * member_limits.MAX_OPENED))
     assert not member_limits.is_long_array(jsonrpc.raw(rows))
+
+
+@pytest.mark.parametrize("text", ["x", "\u2028", "\u00fc"])
+@pytest.mark.parametrize("size", [1, 100_000])
+@pytest.mark.parametrize("id", [7, "a", None])
+def test_pieces_make_the_response(id, size, text):
+    value = json.dumps({"text": text * size}, ensure_ascii=False).encode()
+    start = b'{"jsonrpc":"2.0",' + (b"" if id is None else b'"id":%b,' % json.dumps(id).encode())
+    whole = start + b'"result":' + value.replace("\u2028".encode(), rb"\u2028") + b"}"
+    on_one_line = value.replace("\u2028".encode(), rb"\u2028")
+    for reply in (
+        Result(Raw(value)),
+        Result(Raw(on_one_line), is_plain=True),
+        PiecedResult(EMPTY, pieces=(on_one_line[:3], on_one_line[3:])),
+    ):
+        pieces = response_pieces(id, reply)
+        assert isinstance(pieces, tuple) is (len(whole) > LARGE_BYTES)
+        assert join(pieces) == encode_response(id, reply) == whole
+    assert reply.value == Raw(on_one_line)
+
+
+def test_the_large_text_of_a_tool_leaves_as_it_came():
+    data = b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"%b"}]}}' % (b"x" * 100_000)
+    reply = decode(data, strict=False).reply
+    tracemalloc.start()
+    pieces = response_pieces(2, reply)
+    assert tracemalloc.get_traced_memory()[1] < 10_000
+    tracemalloc.stop()
+    assert join(pieces) == data.replace(b'"id":1', b'"id":2')

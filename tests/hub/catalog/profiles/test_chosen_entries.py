@@ -42,7 +42,7 @@ def chosen(profile, *snapshots, previous=None, **rules):
 
 
 def names(catalog, version=L4, **more):
-    return [each["name"] for each in json.loads(bytes(catalog.page(Kind.TOOL, version, None, **more)))["tools"]]
+    return [each["name"] for each in json.loads(bytes(catalog.page(Kind.TOOL, version, None, **more).value))["tools"]]
 
 
 def original(catalog, name):
@@ -311,7 +311,7 @@ def test_what_is_said_of_a_tool_by_each_of_its_names_counts():
     catalog = chosen(Profile(name_budget=32, override=override), snapshot("a", LONG))
     sent = json.loads(bytes(catalog.route(Kind.TOOL, short).fixed.fill(None)))
     assert sent == {"a": "short", "b": "long"}
-    [shown] = json.loads(bytes(catalog.page(Kind.TOOL, L4, None)))["tools"]
+    [shown] = json.loads(bytes(catalog.page(Kind.TOOL, L4, None).value))["tools"]
     assert (shown["description"], shown["inputSchema"]["properties"]) == ("long", {})
 
 

@@ -59,17 +59,17 @@ def test_all_tools_can_be_found_but_none_that_the_view_does_not_have():
 
 def test_pages_of_every_revision():
     for version in (L1, L4, MODERN):
-        page = json.loads(bytes(whole().in_search_mode(SEARCH, ()).page(Kind.TOOL, version, None)))
+        page = json.loads(bytes(whole().in_search_mode(SEARCH, ()).page(Kind.TOOL, version, None).value))
         assert [tool["name"] for tool in page["tools"]] == ["hub__find_tools", "hub__call_tool"]
     catalog = whole(page_size=2).in_search_mode(SEARCH, {"files__read"})
-    first = json.loads(bytes(catalog.page(Kind.TOOL, L4, None)))
+    first = json.loads(bytes(catalog.page(Kind.TOOL, L4, None).value))
     assert [tool["name"] for tool in first["tools"]] == ["hub__find_tools", "hub__call_tool"]
-    second = json.loads(bytes(catalog.page(Kind.TOOL, L4, first["nextCursor"])))
+    second = json.loads(bytes(catalog.page(Kind.TOOL, L4, first["nextCursor"]).value))
     assert [tool["name"] for tool in second["tools"]] == ["files__read"]
 
 
 def test_the_list_is_private_and_another_one():
-    page = json.loads(bytes(whole().in_search_mode(SEARCH, ()).page(Kind.TOOL, MODERN, None)))
+    page = json.loads(bytes(whole().in_search_mode(SEARCH, ()).page(Kind.TOOL, MODERN, None).value))
     assert page["cacheScope"] == "private"
     assert whole().in_search_mode(SEARCH, ()).differs(whole(), Kind.TOOL)
     assert not whole().in_search_mode(SEARCH, ()).differs(whole(), Kind.RESOURCE)
