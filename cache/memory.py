@@ -220,7 +220,8 @@ class ResourceIndex(Generic[Item]):
         return self._shelves.get(upstream) or _UpstreamItems()
 
     def of(self, upstream: str) -> list[Item]:
-        return list(self._shelf(upstream).items)
+        shelf = self._shelves.get(upstream)
+        return [] if shelf is None else list(shelf.items)
 
     def of_tenant(self, upstream: str, tenant: Tenant) -> list[Item]:
         """All items of one host."""

@@ -17,23 +17,11 @@ from hub.bridge.parking.parking import PARK, ParkedCalls
 from hub.bridge.request_state import BadState, RequestState, RequestStates, input_required
 from hub.bridge.tasks.task_bridge import ABSORBED, Tasks
 from hub.bridge.url_elicitation import AGAIN, FindGuide, PageVisits, UrlElicitations, round_of
-from hub.link.call_interface import Caller, HostEnd, Interim, Upstream
+from hub.link.call_interface import HostEnd, Interim
 from hub.link.hub_errors import UpstreamUnauthorized
 from hub.wire import mcp
-from hub.wire.cheap_looks import excerpt
 from hub.wire.declarations import can_be_asked
-from hub.wire.jsonrpc import (
-    Failure,
-    Reply,
-    Request,
-    Result,
-    encode,
-    open_object,
-    peek_array,
-    peek_object,
-    peek_str,
-    raw,
-)
+from hub.wire.jsonrpc import Failure, Reply, Result, encode, open_object, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import Era, Kind, era_of
 
 RELAY: Final = "relay"
@@ -42,8 +30,6 @@ RELAY_TTL_S: Final = 24 * 3600.0
 MAX_WORDS: Final = 300
 """Characters of a server's own words in the error -32021; all of them are in its `data`."""
 _TRUE: Final = Raw(b"true")
-_RETRY: Final = frozenset({"requestState", "inputResponses"})
-"""Params of a retry."""
 
 
 class EraBridge:
@@ -85,29 +71,10 @@ class EraBridge:
         if self._nursery is not None:
             self._nursery.start_soon(work)
 
-    def passes(self, upstream: Upstream, request: Request, caller: Caller) -> bool:
-        """True if a request goes to `upstream` as it is: it is no retry, and nobody can be asked while it runs in
-        another way than its own era's."""
-        if request.method not in mcp.MAY_ASK:
-            return True
-        if self._nursery is None or (request.method == mcp.TOOLS_CALL and "tasks" in upstream.snapshot.capabilities):
-            return False
-        if caller.era is Era.LEGACY:
-            return True
-        if not _RETRY.isdisjoint(request.params):
-            return False
-        return era_of(upstream.snapshot.version) is Era.MODERN or not can_be_asked(caller.capabilities)
-
-    def is_final(self, upstream: Upstream, reply: Reply, exchange: HostEnd) -> bool:
-        """True if there is nothing to do about the first reply to a request that `passes`."""
-        if exchange.lacking is not None:
-            return False
-        if isinstance(reply, Failure):
-            return reply.code != mcp.URL_ELICITATION_REQUIRED
-        if reply.is_plain or era_of(upstream.snapshot.version) is Era.LEGACY:
-            return True
-        body = excerpt(reply.value)
-        return body.find(mcp.INPUT_REQUIRED.encode()) < 0 and body.find(b'"task"') < 0
+    @property
+    def is_running(self) -> bool:
+        """True while it can `start` tasks."""
+        return self._nursery is not None
 
     async def forward(self, crossing: Crossing) -> Reply:
         """Carry out an operation, and return the reply for its host.

@@ -11,10 +11,10 @@ holds up passes all of them and is sent in the step in which it came, without a 
 `hub.routing.stages` has the table of stages, in their order; a new idea is a module with a stage, and a line there.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from enum import Enum
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from msgspec import Struct, structs
 
@@ -109,42 +109,57 @@ class Eras(Protocol):
         """As `Stage.call`. `next` may be called several times, with other operations and exchanges."""
 
 
-class Chain(Struct, frozen=True, eq=False):
-    """The stages for some targets. Composed when something changes and never in a call."""
+class Step(NamedTuple):
+    """A stage of a chain, and those of its methods that do something."""
 
-    outer: tuple[Stage, ...]
-    """Their replies are for the host as they are."""
-    way_back: Callable[[Intent, Reply], Reply]
-    """The reply of the upstream as one for the host."""
-    eras: Eras
-    inner: tuple[Stage, ...]
+    stage: Stage
+    admits: Callable[[Intent], Reply | Wait | None] | None
+    left: Callable[[Intent, Reply | None], None] | None
+
+
+class Chain:
+    """The stages for some targets. Composed when something changes and never in a call. Never changes itself."""
+
+    def __init__(
+        self, outer: Iterable[Stage], way_back: Callable[[Intent, Reply], Reply], eras: Eras, inner: Iterable[Stage]
+    ) -> None:
+        """`way_back` makes the reply of the upstream one for the host; those of `outer` stages are such already."""
+        self.outer, self.inner = tuple(map(_step, outer)), tuple(map(_step, inner))
+        self.way_back = way_back
+        self.eras = eras
+
+
+def _step(stage: Stage) -> Step:
+    kind = type(stage)
+    admits = None if kind.admits is Stage.admits else stage.admits
+    return Step(stage, admits, None if kind.left is Stage.left else stage.left)
 
 
 class Section:
     """The way of one intent through some stages, from the outside in."""
 
-    __slots__ = ("_at", "_stages", "intent")
+    __slots__ = ("_at", "_steps", "intent")
 
-    def __init__(self, stages: tuple[Stage, ...], intent: Intent) -> None:
+    def __init__(self, steps: tuple[Step, ...], intent: Intent) -> None:
         self.intent = intent
-        self._stages = stages
+        self._steps = steps
         self._at = 0
         """Number of stages that it has passed."""
 
     def enter(self) -> Reply | Wait | None:
         """Pass stages until one has a verdict: that; None: all let it pass."""
         intent = self.intent
-        for stage in self._stages:
-            verdict = stage.admits(intent)
-            if verdict is not None:
+        for _, admits, _ in self._steps:
+            if admits is not None and (verdict := admits(intent)) is not None:
                 return verdict
             self._at += 1
         return None
 
     def leave(self, reply: Reply | None) -> None:
         """Tell the stages that it has passed, from the inside out; `leave` must follow `enter`."""
-        for number in range(self._at - 1, -1, -1):
-            self._stages[number].left(self.intent, reply)
+        for _, _, left in self._steps[: self._at][::-1]:
+            if left is not None:
+                left(self.intent, reply)
 
     async def carry(self, verdict: Reply | Wait | None, last: Next) -> Reply:
         """Carry on behind `enter`, which had this verdict, to `last` behind all stages; and `leave`."""
@@ -153,8 +168,8 @@ class Section:
             if verdict is None:
                 reply = await last(self.intent)
             elif isinstance(verdict, Wait):
-                rest = partial(go_through, self._stages[self._at + 1 :], last)
-                reply = await self._stages[self._at].call(self.intent, rest)
+                rest = partial(go_through, self._steps[self._at + 1 :], last)
+                reply = await self._steps[self._at].stage.call(self.intent, rest)
             else:
                 reply = verdict
             return reply
@@ -162,7 +177,7 @@ class Section:
             self.leave(reply)
 
 
-async def go_through(stages: tuple[Stage, ...], last: Next, intent: Intent) -> Reply:
-    """Carry out an intent through `stages`, and by `last` behind them. Raises as `Stage.call`."""
-    section = Section(stages, intent)
+async def go_through(steps: tuple[Step, ...], last: Next, intent: Intent) -> Reply:
+    """Carry out an intent through `steps`, and by `last` behind them. Raises as `Stage.call`."""
+    section = Section(steps, intent)
     return await section.carry(section.enter(), last)

@@ -101,6 +101,7 @@ class HostExchange:
         "reported_at",
         "send",
         "view",
+        "wants_progress",
     )
 
     def __init__(
@@ -123,6 +124,8 @@ class HostExchange:
         self.lacking: Missing | None = None
         """Capabilities that questions needed, and that a modern host did not declare; None: there were none."""
         self._token = progress_token
+        self.wants_progress = progress_token is not None
+        """The host asked for it."""
         self._last_progress = float("-inf")
         self._held: dict[str, Raw] | None = None
         self._allowed = TokenBucket(PROGRESS_PER_S, PROGRESS_PER_S) if progress_token is not None else None
@@ -130,11 +133,6 @@ class HostExchange:
         self._has_asked = False
         self._session: HostSession | None = None
         """Session of the host, once the request is over."""
-
-    @property
-    def wants_progress(self) -> bool:
-        """True if the host asked for it."""
-        return self._token is not None
 
     def progress(self, params: dict[str, Raw]) -> None:
         """Pass progress on under the host's own token, if it rises.

@@ -79,9 +79,12 @@ class Intents:
         else:
             routes = catalog.resolve_uri(wanted.exposed)
             route = routes[0] if len(routes) == 1 else None
-        if route is None or route.upstream not in self._live.upstreams or _is_large(wanted.request):
+        arguments = wanted.request.params.get("arguments")
+        if route is None or route.upstream not in self._live.upstreams or _is_large(arguments):
             return None
-        return self._make(wanted, route, exchange, wanted.request.params.get("arguments"))
+        if arguments is not None:
+            arguments = untag_arguments(arguments, catalog.untagger(route.upstream))
+        return self._make(wanted, route, exchange, arguments)
 
     async def wait_for(self, request: Request, exchange: HostExchange) -> list[Intent] | Reply:
         """The intents of a call, a prompt or a read, in the order in which they are to be tried: several only where
@@ -108,10 +111,10 @@ class Intents:
             if refusal is not None:
                 return self._replies.of_hub(refusal, exchange)
         arguments = wanted.request.params.get("arguments")
-        if arguments is not None and _is_large(wanted.request):
-            untag = self._live.of(exchange.view).untagger(routes[0].upstream)
-            work = partial(untag_arguments, arguments, untag)
-            arguments = await trio.to_thread.run_sync(work, limiter=self._untagging)
+        if arguments is not None:
+            work = partial(untag_arguments, arguments, self._live.of(exchange.view).untagger(routes[0].upstream))
+            is_large = _is_large(arguments)
+            arguments = await trio.to_thread.run_sync(work, limiter=self._untagging) if is_large else work()
         return [self._make(wanted, route, exchange, arguments) for route in routes]
 
     async def complete(self, request: Request, exchange: HostExchange) -> Intent | Reply:
@@ -179,14 +182,12 @@ class Intents:
         )
 
     def _make(self, wanted: Wanted, route: Route, exchange: HostExchange, arguments: Raw | None) -> Intent:
-        """The intent, with the operation under the upstream's own names and URIs. Large `arguments` are so already."""
+        """The intent, with the operation under the upstream's own names and URIs; `arguments` have them already."""
         request = wanted.request
         params, meta = split_meta(request.params)
         if wanted.member:
             params[wanted.member] = raw(route.original)
         if arguments is not None:
-            if not _is_large(request):
-                arguments = untag_arguments(arguments, self._live.of(exchange.view).untagger(route.upstream))
             params["arguments"] = arguments
         if route.fixed is not None:  # last, so that it is sent as it was written
             params["arguments"] = route.fixed.fill(arguments)
@@ -196,7 +197,6 @@ class Intents:
         return Intent(target, request, operation, exchange, exchange, wanted.exposed if wanted.meta_tool else "")
 
 
-def _is_large(request: Request) -> bool:
-    """True if its arguments take so long to look through that it is a matter for a thread."""
-    arguments = request.params.get("arguments")
+def _is_large(arguments: Raw | None) -> bool:
+    """True if they take so long to look through that it is a matter for a thread."""
     return arguments is not None and memoryview(arguments).nbytes > LARGE_BYTES

@@ -51,20 +51,18 @@ class Passage:
                 inner = Section(chain.inner, intent)
                 verdict = inner.enter()
                 self._inner = inner, verdict
-                if verdict is None and self._send_at_once(intent):
-                    self._on_end, self._start = on_end, start
-                    return None
+                if verdict is None:
+                    try:
+                        self._running = intent.target.upstream.begin(intent.operation, intent.exchange, self._hear)
+                    except HubError as error:
+                        self._first = error
+                    if self._running is not None:
+                        self._on_end, self._start = on_end, start
+                        return None
             return WAIT
         if self._verdict is not WAIT:
             self._outer.leave(None if isinstance(self._verdict, Wait) else self._verdict)
         return self._verdict
-
-    def _send_at_once(self, intent: Intent) -> bool:
-        try:
-            self._running = intent.target.upstream.begin(intent.operation, intent.exchange, self._hear)
-        except HubError as error:
-            self._first = error
-        return self._running is not None
 
     def answer(self) -> Reply | None:
         """The reply of an outer stage, which ends it; None: there is none, and nothing was done."""

@@ -32,10 +32,29 @@ from hub.routing.limits import UpstreamLimits
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.own_tools import call_sign_in_tool
-from hub.wire.jsonrpc import Reply
-from hub.wire.mcp import COMPLETE, PROMPTS_GET, RESOURCES_READ, SUBSCRIBE, TASKS_GET, TOOLS_CALL, Era
+from hub.wire.cheap_looks import excerpt
+from hub.wire.declarations import can_be_asked
+from hub.wire.jsonrpc import Failure, Reply
+from hub.wire.mcp import (
+    COMPLETE,
+    INPUT_REQUIRED,
+    LEGACY_VERSIONS,
+    MAY_ASK,
+    PROMPTS_GET,
+    RESOURCES_READ,
+    SUBSCRIBE,
+    TASKS_GET,
+    TOOLS_CALL,
+    URL_ELICITATION_REQUIRED,
+    Era,
+    era_of,
+)
 
 OPERATIONS: Final = (TOOLS_CALL, PROMPTS_GET, RESOURCES_READ, COMPLETE)
+_RETRY: Final = frozenset({"requestState", "inputResponses"})
+"""Params of a retry."""
+_ASKS: Final = INPUT_REQUIRED.encode()
+_TASK: Final = b'"task"'
 BESIDE: Final = (SUBSCRIBE, TASKS_GET)
 """What is no operation of a host's request: only the outer stages of its chain are passed."""
 SIGN_IN: Final = "sign-in"
@@ -158,10 +177,27 @@ class EraStage:
         self._bridge = bridge
 
     def passes(self, intent: Intent) -> bool:
-        return self._bridge.passes(intent.target.upstream, intent.request, intent.host.caller)
+        """True if it is no retry, and nobody is asked while it runs in another way than that of their own era."""
+        request, caller, snapshot = intent.request, intent.host.caller, intent.target.upstream.snapshot
+        if request.method not in MAY_ASK:
+            return True
+        if not self._bridge.is_running or (request.method == TOOLS_CALL and "tasks" in snapshot.capabilities):
+            return False
+        if caller.era is Era.LEGACY:
+            return True
+        if not _RETRY.isdisjoint(request.params):
+            return False
+        return not can_be_asked(caller.capabilities) or era_of(snapshot.version) is Era.MODERN
 
     def is_final(self, intent: Intent, reply: Reply) -> bool:
-        return self._bridge.is_final(intent.target.upstream, reply, intent.host)
+        if intent.host.lacking is not None:
+            return False
+        if isinstance(reply, Failure):
+            return reply.code != URL_ELICITATION_REQUIRED
+        if reply.is_plain or intent.target.upstream.snapshot.version in LEGACY_VERSIONS:
+            return True
+        body = excerpt(reply.value)
+        return body.find(_ASKS) < 0 and body.find(_TASK) < 0
 
     async def call(self, intent: Intent, next: Next) -> Reply:
         call = partial(intent.send, next)

@@ -48,6 +48,8 @@ class Kind(Enum):
     RESOURCE = "resources"
     TEMPLATE = "resourceTemplates"
 
+    __hash__ = object.__hash__  # that of `Enum` is a Python function
+
 
 LIST_METHOD: Final[Mapping[Kind, str]] = {
     Kind.TOOL: TOOLS_LIST,
