@@ -1,6 +1,6 @@
 """Chain: the stages that an operation of a host passes on its way to an upstream, and its reply on the way back.
 
-    outer stages   once for each request of a host
+    outer stages   once for each request of a host, and each owner of what it asks for
     the way back   the reply of the upstream becomes one for the host
     eras           between a host and an upstream of different eras; asks the rest as often as it needs
     inner stages   once for each message to the upstream

@@ -32,8 +32,10 @@ WORDS_PER_STEP: Final = 1_000
 """Work between two checkpoints, as `SearchIndex.add` counts it; the last tool of a step may pass it."""
 
 
-OwnTool = Callable[[Request, HostExchange], Awaitable[Reply]]
-"""Answers a call of one tool of the hub's own, as an upstream would."""
+Operate = Callable[[Request, HostExchange], Awaitable[Reply]]
+"""Carries out an operation of a host, through its chain."""
+OwnTool = Callable[[Request, HostExchange, Operate], Awaitable[Reply]]
+"""Answers a call of one tool of the hub's own, as an upstream would; by way of other tools, if it has to."""
 
 
 class OwnTools:
@@ -48,7 +50,7 @@ class OwnTools:
         """The tool that hosts of `view` call by this name. A server's own endpoint has none."""
         return None if view.server else self._tools.get(name)
 
-    async def _find_tools(self, request: Request, exchange: HostExchange) -> Result:
+    async def _find_tools(self, request: Request, exchange: HostExchange, operate: Operate) -> Result:
         await self._live.wait(exchange.view)
         catalog = self._live.of(exchange.view)
         index = await self.index_of(catalog)

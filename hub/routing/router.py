@@ -267,7 +267,7 @@ class Router:
         """Answer `tools/call`: tools of the hub's own are no upstream's."""
         name = peek_str(request.params.get("name")) or ""
         if (own := self._own.find(name, exchange.view)) is not None:
-            return self._replies.of_hub(await own(request, exchange), exchange)
+            return self._replies.of_hub(await own(request, exchange, self._operate), exchange)
         return await self._operate(request, exchange)
 
     async def _operate(self, request: Request, exchange: HostExchange) -> Reply:

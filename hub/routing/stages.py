@@ -1,6 +1,6 @@
 """Stages of an operation, from the outside in: read this table first.
 
-    outer, once for each request of a host
+    outer, once for each request of a host, and each owner of what it asks for
         CallCount     counts calls of tools by host
         Resolver      remembers whose user interfaces an account reads (`hub.routing.resolve`)
         CachedCopy    answers a read from memory, in the form of the host
