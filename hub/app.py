@@ -27,8 +27,8 @@ from hub.bridge.url_elicitation import FindGuide
 from hub.catalog.uri_claims import UriClaims
 from hub.downstream.hosts import Hosts
 from hub.link.autosave import autosave
-from hub.link.budget import Budget
 from hub.link.fault_isolation import keep_going
+from hub.link.memory_budget import Budget
 from hub.link.sealing import Sealer
 from hub.link.tool_usage import ToolUsage
 from hub.linux.clocks import BootClock
@@ -44,7 +44,7 @@ from hub.routing.subscriptions import Subscriptions
 from hub.routing.view_catalogs import ShownServers
 from hub.running_servers import RunningServers, rules_of
 from upstreams.inventory.last_known import LastKnown
-from upstreams.journal.redact import CommonSecrets
+from upstreams.redact import CommonSecrets
 from upstreams.references import read_references
 from upstreams.session import NO_CREDENTIALS, CredentialSource
 from upstreams.sessions.session_opener import RunSession

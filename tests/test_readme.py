@@ -19,7 +19,7 @@ from hub.catalog.profiles.profile_rules import ProfileRules
 from hub.catalog.steps import finish
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import profile_view
-from hub.daemon.options import FixedReferences
+from hub.daemon.served_config import FixedReferences
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot
 from tests.real.flow_list import FLOWS, PAIRS

@@ -2,13 +2,13 @@
 
     supervisor           all upstreams; applies configurations       runner          keeps one upstream running
     upstream             what the hub calls                          lifecycle       its states as a table
-    availability         why it is away, and until when              notifications   its events that belong to no call
+    availability         why it is away, and until when              upstream_events   its events outside of calls
     host_subscriptions   subscriptions, moved between sessions       sessions        which session serves which host
     session              the contract of all transports              transports      stdio, Streamable HTTP, HTTP+SSE
     inventory            what it lists                               subscriptions   what a session is subscribed to
-    questions            what it asks, attributed to calls           journal         what it said, what became of it
+    questions            what it asks, attributed to calls           journal         what it wrote, what became of it
     status_facts         what commands show of it                    invalidation_listener    events for the cache
-    references           values of references such as ${secret:NAME}
+    references           values such as ${secret:NAME}               redact          masks secrets in what it says
     oauth                signing in: which authorization server, tokens, renewal    fetch   guarded requests to the web
     cold_start           turns and time for servers that a package runner installs first
     demo                 our own MCP server, served without a configuration

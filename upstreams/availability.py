@@ -24,8 +24,8 @@ from hub.link.hub_errors import (
 from hub.link.sync_primitives import Bell
 from upstreams.journal.history import History
 from upstreams.journal.journal import Journal
-from upstreams.journal.redact import CommonSecrets
 from upstreams.lifecycle import TRANSITIONS, Backoff, Event, State
+from upstreams.redact import CommonSecrets
 
 log = logging.getLogger(__name__)
 

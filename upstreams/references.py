@@ -30,7 +30,7 @@ from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnresolved
 from hub.link.rate_limits import TokenBucket
 from hub.wire.printable import printable
-from upstreams.journal.redact import Mask
+from upstreams.redact import Mask
 
 log = logging.getLogger(__name__)
 

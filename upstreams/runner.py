@@ -128,7 +128,7 @@ class MainSession:
         self._upstream.main_opened(self._pooled)
         nursery.start_soon(self._upstream.lists.run, self._pooled.session, self._show)
         nursery.start_soon(self._stop_when_unused)
-        nursery.start_soon(keep_subscribed, self._pooled, self._upstream.notifications)
+        nursery.start_soon(keep_subscribed, self._pooled, self._upstream.events)
 
     def _is_loop(self, behind: HubChain) -> bool:
         """True if the upstream leads back to this hub; then the session ends for that reason."""

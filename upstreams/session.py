@@ -253,7 +253,7 @@ class Session(Protocol):
 
     def speak_of(self, program: Program) -> None:
         """Note that the upstream is told something on behalf of this program apart from its calls: for a while,
-        what the upstream says may be about that. `recent_calls.SEVERAL`: on behalf of several."""
+        what the upstream says may be about that. `attribution.SEVERAL`: on behalf of several."""
 
     async def welcome(self, exchange: Exchange) -> None:
         """Let the host that owns the session answer what the upstream asks as soon as it is open.

@@ -30,8 +30,8 @@ from upstreams.cold_start.start_gate import StartGate
 from upstreams.invalidation_listener import InvalidationListener
 from upstreams.inventory.last_known import LATE, LastConnected, LastKnown
 from upstreams.journal.journal import Journals
-from upstreams.journal.redact import CommonSecrets
 from upstreams.lifecycle import State
+from upstreams.redact import CommonSecrets
 from upstreams.references import ReadReferences, read_references
 from upstreams.runner import UpstreamRunner
 from upstreams.session import NO_CREDENTIALS, CredentialSource

@@ -4,7 +4,7 @@
 
     availability           its state; why it is away, and until when
     offered, lists         what it offers, and how its lists are read again
-    notifications          events of its sessions that belong to no call
+    events                 those of its sessions that belong to no call
     pool, opener          its sessions, their owners, and how they are opened
     legacy_sessions        sessions of another era than its main one
     selector, calls        how a call finds a session, and what it does there
@@ -36,9 +36,8 @@ from upstreams.invalidation_listener import InvalidationListener
 from upstreams.inventory.offered import Offered, declares_changes, empty_snapshot, is_local
 from upstreams.inventory.refresh import ListRefresh, Reading
 from upstreams.journal.journal import Journal
-from upstreams.journal.redact import CommonSecrets
 from upstreams.lifecycle import Event, State
-from upstreams.notifications import NotificationSink
+from upstreams.redact import CommonSecrets
 from upstreams.references import ReadReferences, ReferenceValues
 from upstreams.session import CredentialSource
 from upstreams.sessions.calls import Calls, LegacySessions, SessionSelector
@@ -47,6 +46,7 @@ from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.session_opener import RunSession, SessionOpener, SessionParts
 from upstreams.status_facts import Counts, UpstreamStatus
 from upstreams.subscriptions.subscription import ResourceSubscriber
+from upstreams.upstream_events import EventSink
 
 
 class UpstreamParts(Struct, frozen=True):
@@ -86,13 +86,13 @@ class ManagedUpstream:
         history = self.availability.history
         self._mask = history.mask
         elicitations = FinishedElicitations(partial(parts.on_elicited, name))
-        self.notifications = NotificationSink(
+        self.events = EventSink(
             name, history, self.lists, listener, elicitations, asked=self._asked, ended=self.main_lost
         )
         self.values = ReferenceValues(name, config, parts.read_references, history.mask)
         """The values of references in its configuration."""
         session_parts = SessionParts(
-            self.notifications, parts.memory, parts.run_session, parts.gate, listener, self.values, parts.credentials
+            self.events, parts.memory, parts.run_session, parts.gate, listener, self.values, parts.credentials
         )
         self.pool = Pool(name, config, parts.memory, lambda: self.host_subscriptions.move_all())
         self.opener = SessionOpener(self.pool, session_parts)
@@ -129,7 +129,7 @@ class ManagedUpstream:
     @property
     def elicitations(self) -> FinishedElicitations:
         """Elicitations at URLs that are done."""
-        return self.notifications.elicitations
+        return self.events.elicitations
 
     # --- the seam -----------------------------------------------------------------------------------------------------
 
@@ -418,7 +418,7 @@ class ManagedUpstream:
         stays listed until this upstream has listed what it offers; its subscriptions move here."""
         if not (self.offered.listed or self.offered.remembered or self.state is State.DISABLED):
             self.offered.follow(old.offered, local=is_local(self.config))
-        self.notifications.follow(old.notifications)
+        self.events.follow(old.events)
         self.predecessor = old
         self.availability.waits_for = "Its configuration has changed, and its predecessor still has calls to finish"
         self.host_subscriptions.take_over(old.host_subscriptions)
@@ -516,7 +516,7 @@ class ManagedUpstream:
             degraded=self.snapshot.degraded,
             sessions=sum(map(len, self.pools)),
             mode=self.pool.sharing.value if self.pool.sharing else None,
-            unattributed=self.notifications.unattributed_count,
-            withheld_roots=self.notifications.withheld_roots,
+            unattributed=self.events.unattributed_count,
+            withheld_roots=self.events.withheld_roots,
             settling=self.settling,
         )

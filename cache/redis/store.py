@@ -1,6 +1,6 @@
 """The shared store in Redis or Valkey: looks up and puts entries, within 50 ms or not at all.
 
-`cache.redis.coherence` keeps the connections and invalidates; `cache.redis.layout` has the names and scripts.
+`cache.redis.store_link` keeps the connections and invalidates; `cache.redis.layout` has the names and scripts.
 """
 
 import secrets
@@ -15,8 +15,6 @@ from msgspec import Raw, Struct
 
 from cache.entry import EVERYONE, Entry
 from cache.interfaces import ReadTicket, StoreListener, StoreUnreachable
-from cache.redis.coherence import StoreLink
-from cache.redis.hub_directory import RedisDirectory
 from cache.redis.layout import (
     HASH_TTL_S,
     OVERHEAD_BYTES,
@@ -26,6 +24,8 @@ from cache.redis.layout import (
     look_up_command,
     time_of,
 )
+from cache.redis.shared_facts import SharedFacts
+from cache.redis.store_link import StoreLink
 from cache.redis.url import address_of, require_client
 from cache.statistics import StoreStatistics
 from config.settings import CacheConfig
@@ -89,7 +89,7 @@ class RedisStore:
         self._listener: StoreListener
         self._health = self._link.health
         self._looks: set[_Look] = set()
-        self.directory = RedisDirectory(self._link, clock)
+        self.directory = SharedFacts(self._link, clock)
 
     @property
     def is_coherent(self) -> bool:

@@ -1,11 +1,11 @@
 """Registries of servers: what they say of a server, and the entry of ours that is made of it. Pure.
 
-    object -> server_json -> ways (how it can be run) -> slots (what is asked) -> entry (settings)
+    object -> server_json -> ways_to_run (how it can be run) -> slots (what is asked) -> entry (settings)
 
 `server_json` (of 2025-12-11, bounded, what the API of 2025-12-01 answers around it, NAME@VERSION, and the `source` of
-an upstream), `packages` (identifiers, exact versions, what a publisher may not ask for), `ways`,
-`slots` (arguments, variables and headers, and their texts, escaped), `entry` (with: what a person has
-to say, and whether an answer will do), `earlier_answers` (the answers that an entry was made of).
+an upstream), `packages` (identifiers, exact versions, what a publisher may not ask for), `ways_to_run`, `slots`
+(arguments, variables and headers, and their texts, escaped), `entry` (with: what a person has to say, and whether an
+answer will do), `earlier_answers` (the answers that an entry was made of).
 
 It lies in `config`, since what it makes are settings; whoever asks a registry, and people, is in `hub.cli.registry`.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from config.registry.entry import Answers, texts
 from config.registry.slots import Asked, Piece, Slot, as_setting, fill_template, literal_parts
-from config.registry.ways import Way
+from config.registry.ways_to_run import Way
 
 
 def answers_in(way: Way, settings: Mapping[str, Any]) -> tuple[Answers, bool]:

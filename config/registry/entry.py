@@ -11,7 +11,7 @@ from typing import Any
 from config.registry.packages import NotRunnable
 from config.registry.server_json import RegistrySource, one_line
 from config.registry.slots import Asked, Piece, Slot, all_asked, as_setting, fill_template
-from config.registry.ways import Way
+from config.registry.ways_to_run import Way
 
 Absolute = Callable[[str], str]
 """Makes a path absolute, `~` included."""

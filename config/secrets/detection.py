@@ -2,7 +2,7 @@
 
 Detection guesses, and rather once too often: by the name (`GITHUB_TOKEN`, `--api-key`, `Authorization`), or by the look
 of the value (`ghp_...`, a long word of mixed letters and digits). A reference to a variable is no secret. The log of a
-running upstream is redacted by `upstreams.journal.redact`, which knows the values themselves.
+running upstream is redacted by `upstreams.redact`, which knows the values themselves.
 """
 
 import re

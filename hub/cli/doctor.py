@@ -18,7 +18,7 @@ from config.errors import Diagnostic, EditError
 from config.files import lock_edits
 from config.hub_paths import state_dir
 from config.saved_state import Memory
-from hub.cli.checks import daemons, environment, evidence, hosts, servers, stores
+from hub.cli.checks import daemons, evidence, hosts, server_variables, servers, stores
 from hub.cli.checks.judge_token import findings_on
 from hub.cli.configuration.saving import reload_hub, save
 from hub.cli.configuration.shell_variables import keep_of_hub
@@ -220,9 +220,9 @@ CHECKS: Final[tuple[Callable[[evidence.Examined], Iterator[evidence.Finding]], .
     servers.same_server_twice,
     servers.commands,
     servers.working_directories,
-    environment.last_words,
-    environment.this_shell,
-    environment.of_this_shell_only,
+    server_variables.last_words,
+    server_variables.this_shell,
+    server_variables.of_this_shell_only,
     servers.addresses,
     servers.roots,
     stores.store,

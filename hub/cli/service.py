@@ -15,7 +15,7 @@ from config.hub_paths import runtime_dir
 from config.loading.assemble import load_all
 from config.loading.safe_reading import MAX_OWN_BYTES, read_plain
 from hub.cli import service_manager
-from hub.cli.configuration.environment import record_shell
+from hub.cli.configuration.env_capture import record_shell
 from hub.cli.context import EX_FAILED, EX_USAGE, Context, Output, client, now, own_command
 from hub.cli.parser import add
 from hub.control.errors import HubNotRunning

@@ -27,7 +27,7 @@ from hub.control.server import serve_control
 from hub.daemon import logs, systemd
 from hub.daemon.api import DaemonApi
 from hub.daemon.banner import announce
-from hub.daemon.http_address import CannotListen
+from hub.daemon.bind_http import CannotListen
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.loop_stalls import LoopWatchdog
 from hub.daemon.memory import calm_collector, keep_trim

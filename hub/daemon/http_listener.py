@@ -16,7 +16,7 @@ from config.loading.check import split_listen
 from config.settings import HubConfig
 from hub.app import WALL, Hub
 from hub.control.answers import ListenStatus
-from hub.daemon.http_address import CannotListen, listen_tcp, spell
+from hub.daemon.bind_http import CannotListen, listen_tcp, spell
 from hub.daemon.http_routes import public_reply, route
 from hub.downstream.access.access import Access, Credentials, ProxiedPersons
 from hub.downstream.access.host_tokens import check_token, read_or_make_token

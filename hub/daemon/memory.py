@@ -12,7 +12,7 @@ from typing import Final
 
 import trio
 
-from hub.link.budget import Budget
+from hub.link.memory_budget import Budget
 from hub.linux.limits import trimmer
 
 log = logging.getLogger("hubd")

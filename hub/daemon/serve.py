@@ -29,12 +29,12 @@ from hub.catalog.view import EVERYTHING, profile_view
 from hub.daemon import logs, systemd
 from hub.daemon.banner import ADVICE, ROOT, is_root
 from hub.daemon.before_start import keys_for, kill_orphans, last_known, remove_drafts, sessions_for, store_for
+from hub.daemon.bind_http import Bound, CannotListen, bind, spell
 from hub.daemon.daemon import Daemon, obey, receive
-from hub.daemon.http_address import Bound, CannotListen, bind, spell
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.loop_stalls import LoopWatchdog
-from hub.daemon.options import FixedReferences, ServeOptions, check, configuration
 from hub.daemon.reload import Reloader
+from hub.daemon.served_config import FixedReferences, ServeOptions, check, configuration
 from hub.daemon.sign_in_parts import SignInParts
 from hub.downstream.lines.connection import LineHost
 from hub.link.call_interface import OWNER, Identity
@@ -46,7 +46,7 @@ from hub.linux.orphans import MARKER, MAX_DEPTH, THIS_HUB, adopt, depth, kill_ad
 from hub.net.acceptor import AlreadyRunning, take_lock, unix_listener
 from hub.projects.workplaces import TrustedProjects
 from hub.wire.printable import printable
-from upstreams.journal.redact import CommonSecrets, Mask
+from upstreams.redact import CommonSecrets, Mask
 
 log = logging.getLogger("hubd")
 

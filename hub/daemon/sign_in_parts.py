@@ -22,7 +22,7 @@ from config.secrets.keyring import KeyringRefused, NoKeyring, SystemKeyring
 from config.settings import HubConfig, UpstreamConfig
 from config.tables.oauth import OAuthConfig
 from hub.app import WALL, Hub
-from hub.daemon.http_address import ANYWHERE, is_met_at
+from hub.daemon.bind_http import ANYWHERE, is_met_at
 from hub.daemon.http_listener import HttpListener
 from hub.link.fault_isolation import run_isolated
 from hub.link.module_loading import load
@@ -89,7 +89,7 @@ OF_CREDENTIALS: Final = ("upstreams.fetch.fetcher", "upstreams.oauth.accounts", 
 OF_THE_FLOW: Final = (
     "hub.sign_in.connection_owner",
     "hub.sign_in.web",
-    "hub.sign_in.servers",
+    "hub.sign_in.authorization_servers",
     "upstreams.oauth.renewing",
     "upstreams.oauth.store.grant_store",
 )
@@ -184,8 +184,8 @@ class SignInParts:
     @cached_property
     def sign_ins(self) -> "SignIns":
         """The flow."""
+        from hub.sign_in.authorization_servers import AuthorizationServers, Surroundings
         from hub.sign_in.connection_owner import ConnectionOwners
-        from hub.sign_in.servers import Servers, Surroundings
         from hub.sign_in.web import make_sign_ins
 
         return make_sign_ins(
@@ -194,7 +194,7 @@ class SignInParts:
                 upstream=self.config_of,
                 listening=self._listening,
                 accounts=self.accounts,
-                servers=Servers(self.fetch, self._oauth, self.accounts, WALL),
+                servers=AuthorizationServers(self.fetch, self._oauth, self.accounts, WALL),
                 ends=ConnectionOwners(),
                 signed_in=self._signed_in,
                 spawn=self._spawn,

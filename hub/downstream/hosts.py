@@ -21,9 +21,9 @@ from hub.catalog.view import View
 from hub.control.answers import HostRow
 from hub.downstream.host_questions import HostQuestions
 from hub.downstream.running_requests import RunningRequests, request_id
-from hub.link.budget import Budget
 from hub.link.call_interface import Caller, Identity, Tenant, new_conversation
 from hub.link.hub_errors import Overloaded
+from hub.link.memory_budget import Budget
 from hub.link.rate_limits import ReadPace
 from hub.link.sync_primitives import DirtyFlag
 from hub.routing.host_exchange import Send, wants_log

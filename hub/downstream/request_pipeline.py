@@ -122,8 +122,8 @@ async def read_batch(data: bytes, version: str, pace: ReadPace) -> list[Message 
     """Read the messages of an array, each in its turn by the `pace` of the host; an error in place of a malformed one.
 
     Raises:
-        RemoteProtocolError: the whole array is refused: the revision of the session has no batches
-           , it is empty or too long, or it holds an `initialize`.
+        RemoteProtocolError: the whole array is refused: the revision of the session has no batches, it is empty or too
+            long, or it holds an `initialize`.
     """
     if version != mcp.L2:
         raise RemoteProtocolError(mcp.INVALID_REQUEST, "An array is not a message here; send each message by itself")

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 import trio
 from trio.lowlevel import wait_writable
 
-from hub.link.budget import FREE_BYTES, NO_LIMIT, Account, Budget
+from hub.link.memory_budget import FREE_BYTES, NO_LIMIT, Account, Budget
 
 
 class ChannelClosed(Exception):

@@ -8,8 +8,8 @@ from typing import Final, cast
 import trio
 from trio.lowlevel import wait_readable
 
-from hub.link.budget import FREE_BYTES, NO_LIMIT, Account, Budget
 from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, Outbox, fileno_of, gather
+from hub.link.memory_budget import FREE_BYTES, NO_LIMIT, Account, Budget
 from hub.wire.cheap_looks import LARGE_BYTES
 from hub.wire.jsonrpc import Wire
 

@@ -100,7 +100,7 @@ class HttpRequest(Struct):
 
 
 class SharedState(Protocol):
-    """State shared by all connections of a server, as a response sees it (`connection_limits.ServerState`)."""
+    """State shared by all connections of a server, as a response sees it (`open_connections.ServerState`)."""
 
     limits: HttpLimits
     date: bytes

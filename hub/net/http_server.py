@@ -22,12 +22,12 @@ from typing import Final
 import trio
 from trio.lowlevel import checkpoint, wait_readable
 
-from hub.link.budget import Budget
 from hub.link.fault_isolation import keep_going
+from hub.link.memory_budget import Budget
 from hub.linux.kernel_events import HangupSet
 from hub.net.acceptor import Acceptor, share_of_descriptors, waiting
-from hub.net.connection_limits import Crowd, Guard, Handler, ServerState
 from hub.net.http_message import EarlyReply, HttpLimits, HttpRequest, HttpResponse
+from hub.net.open_connections import Crowd, Guard, Handler, ServerState
 from hub.net.unadmitted_connection import UnadmittedConnection
 from hub.wire.http.sse import KEEP_ALIVE
 

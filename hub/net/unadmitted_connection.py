@@ -18,7 +18,6 @@ import trio
 
 from hub.link.channel import watch_peer
 from hub.link.hub_errors import Overloaded
-from hub.net.connection_limits import REFUSED, OpenConnection, ServerState
 from hub.net.http_connection import (
     LINGER_BYTES,
     READ_BYTES,
@@ -31,6 +30,7 @@ from hub.net.http_connection import (
     report_fault,
 )
 from hub.net.http_message import EarlyReply, HttpRequest, HttpResponse, Undecided
+from hub.net.open_connections import REFUSED, OpenConnection, ServerState
 from hub.wire.http.request_head import HttpRefusal, head_end
 
 

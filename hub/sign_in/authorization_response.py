@@ -18,9 +18,9 @@ from msgspec.structs import replace
 
 from hub.control.sign_ins import SignInOutcome
 from hub.link.hub_errors import HubError
-from hub.sign_in.possible_sign_ins import PossibleSignIns
+from hub.sign_in.authorization_servers import Surroundings
 from hub.sign_in.return_address import ReturnAddresses
-from hub.sign_in.servers import Surroundings
+from hub.sign_in.sign_in_outlook import SignInOutlooks
 from hub.sign_in.tickets import SignInRecord, Ticket, Tickets, target_of
 from hub.wire.printable import printable
 from upstreams.oauth.model import AuthorizationServer, Grant, OAuthProblem, OAuthUnavailable
@@ -135,11 +135,11 @@ class Responses:
     """Responses that have come back: what they lead to."""
 
     def __init__(
-        self, around: Surroundings, tickets: Tickets, possible: PossibleSignIns, addresses: ReturnAddresses
+        self, around: Surroundings, tickets: Tickets, outlooks: SignInOutlooks, addresses: ReturnAddresses
     ) -> None:
         self._around = around
         self._tickets = tickets
-        self._possible = possible
+        self._outlooks = outlooks
         self._addresses = addresses
 
     async def use(self, record: SignInRecord, parameters: dict[str, str]) -> SignInOutcome:
@@ -184,7 +184,7 @@ class Responses:
         return outcome
 
     async def _redeem(self, record: SignInRecord, code: str) -> Grant:
-        """Get the tokens for a code. Raises OAuthProblem, OAuthUnavailable: as `Servers`."""
+        """Get the tokens for a code. Raises OAuthProblem, OAuthUnavailable: as `AuthorizationServers`."""
         ticket = record.ticket
         config = self._around.upstream(ticket.upstream)
         if config is None or config.url is None:
@@ -200,7 +200,7 @@ class Responses:
         """End the ticket, start the upstream, and tell everybody."""
         ticket = record.ticket
         self._tickets.end(ticket)
-        self._possible.forget(ticket.upstream, ticket.principal)
+        self._outlooks.forget(ticket.upstream, ticket.principal)
         self._addresses.listeners.release(record.redirect)
         self._around.signed_in(ticket.upstream, ticket.visit)
         lacking = sorted(set(record.scope.split()).difference(grant.scope.split(), ["offline_access"]))
@@ -228,4 +228,4 @@ class Responses:
             ticket.wish = replace(ticket.wish, anew=True, other_method=code == "invalid_client")
         elif code == "invalid_scope":
             ticket.wish = replace(ticket.wish, with_scope=True)
-        self._possible.forget(ticket.upstream, ticket.principal)
+        self._outlooks.forget(ticket.upstream, ticket.principal)

@@ -23,8 +23,8 @@ import trio
 from config.settings import UpstreamConfig
 from hub.net.http_message import EarlyReply, HttpRequest
 from hub.net.http_server import Handler, HttpLimits, HttpServer
+from hub.sign_in.authorization_servers import Surroundings
 from hub.sign_in.authorization_url import RedirectUri, base_url, callback_at, parse_redirect
-from hub.sign_in.servers import Surroundings
 from upstreams.oauth.client_metadata import CALLBACK
 from upstreams.oauth.model import AuthorizationServer, OAuthProblem
 from upstreams.oauth.store.sign_in_notes import SignInNotes

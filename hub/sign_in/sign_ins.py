@@ -21,10 +21,10 @@ from hub.link.call_interface import OWNER, Caller
 from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnavailable
 from hub.net.http_server import Handler
 from hub.sign_in.authorization_response import BadResponse, Responses, read_pasted
+from hub.sign_in.authorization_servers import Surroundings
 from hub.sign_in.authorization_url import WILDCARDS, authorization_url, host_of, new_secrets
-from hub.sign_in.possible_sign_ins import PossibleSignIns, check_scope, join_scopes, too_slow
 from hub.sign_in.return_address import ReturnAddresses
-from hub.sign_in.servers import Surroundings
+from hub.sign_in.sign_in_outlook import SignInOutlooks, check_scope, join_scopes, too_slow
 from hub.sign_in.tickets import RECORD_S, Invitation, SignInRecord, Ticket, Tickets, state_hash, target_of
 from upstreams.oauth.client_search import ClientWish
 from upstreams.oauth.discovery.discover import choose_scopes
@@ -51,10 +51,10 @@ class SignIns:
         """`pages`: makes the handler of browsers' requests for these sign-ins."""
         self._around = around
         self.tickets = Tickets(trio.current_time, around.wall)
-        self.possible = PossibleSignIns(around, trio.current_time)
+        self.outlooks = SignInOutlooks(around, trio.current_time)
         self.handle: Handler = pages(self, around)
         self.addresses = ReturnAddresses(around, self.handle)
-        self.responses = Responses(around, self.tickets, self.possible, self.addresses)
+        self.responses = Responses(around, self.tickets, self.outlooks, self.addresses)
 
     # --- for hosts ----------------------------------------------------------------------------------------------------
 
@@ -63,9 +63,9 @@ class SignIns:
         config, principal = self._account(upstream, caller)
         if config is not None and principal is not None:
             with trio.move_on_after(LOOK_S) as looking:
-                await self.possible.look(upstream, config, principal)
+                await self.outlooks.look(upstream, config, principal)
             if looking.cancelled_caught:
-                self.possible.note_slow(upstream, config, principal)
+                self.outlooks.note_slow(upstream, config, principal)
 
     def visit(self, upstream: str, caller: Caller) -> SignInVisit | None:
         """The page on which the user of a host signs in; None: there is none that would work now."""
@@ -73,7 +73,7 @@ class SignIns:
         base = None if principal is None else self.addresses.begin_base(principal)
         if config is None or principal is None or base is None or self._is_one_of_several:
             return None
-        if self.possible.why_not(upstream, principal) != "":
+        if self.outlooks.why_not(upstream, principal) != "":
             return None
         tells = self.tells_codes(principal)
         if self._around.ends.blind and base.startswith("http:") and not tells:
@@ -111,8 +111,8 @@ class SignIns:
             )
         if self._is_one_of_several:
             return _one_of_several(upstream)
-        known = self.possible.find(upstream, principal)
-        why = self.possible.why_not(upstream, principal)
+        known = self.outlooks.find(upstream, principal)
+        why = self.outlooks.why_not(upstream, principal)
         if why and known is not None and (known.discovery is not None or isinstance(known.failure, NoSignIn)):
             return why
         visit = self.visit(upstream, caller)
@@ -132,7 +132,7 @@ class SignIns:
         return config, principal if may_sign_in else None
 
     def _server(self, upstream: str, principal: str) -> str:
-        known = self.possible.find(upstream, principal)
+        known = self.outlooks.find(upstream, principal)
         return "" if known is None or known.discovery is None else host_of(known.discovery.server.issuer)
 
     # --- for terminals ------------------------------------------------------------------------------------------------
@@ -155,8 +155,8 @@ class SignIns:
         url = config.url or ""
         try:
             check_scope(upstream, config, scope)
-            discovery = await self.possible.discover(upstream, config, principal, anew=True)
-            unusual = self.possible.unusual(upstream, principal)
+            discovery = await self.outlooks.discover(upstream, config, principal, anew=True)
+            unusual = self.outlooks.unusual(upstream, principal)
             agreed = discovery.server.issuer if unusual else ""
             if not unusual and not self.tickets.may_ask(upstream, principal):
                 unusual = _too_many(upstream)
@@ -269,8 +269,8 @@ class SignIns:
         upstream, principal = ticket.upstream, ticket.principal
         config = self._load_configured(upstream)
         async with ticket.lock:
-            discovery = await self.possible.discover(upstream, config, principal)
-            why = self.possible.unusual(upstream, principal)
+            discovery = await self.outlooks.discover(upstream, config, principal)
+            why = self.outlooks.unusual(upstream, principal)
             if why and ticket.agreed != discovery.server.issuer:
                 raise OAuthProblem(why)
             redirect = await self.addresses.choose(config, discovery.server, RECORD_S)

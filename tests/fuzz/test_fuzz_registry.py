@@ -12,7 +12,7 @@ from config.registry.entry import about, check_answer, default_of, entry, words_
 from config.registry.packages import NotRunnable
 from config.registry.server_json import RegistrySource, Unreadable, read_page
 from config.registry.slots import Piece, all_asked
-from config.registry.ways import ways_of
+from config.registry.ways_to_run import ways_of
 from tests.fuzz.mutation import damaged
 from tests.support.registry_entries import EXAMPLES, absolute
 from upstreams.fetch.model import read_json_object

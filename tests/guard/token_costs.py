@@ -27,7 +27,7 @@ from hub.net.http_message import HttpRequest
 from tests.support.counting import calls_of
 from tests.support.issuer_world import BY_NAME, HUB, NOW, URL, World
 from tests.support.token_world import answer, running
-from upstreams.transports.http.request_fields import RequestFields
+from upstreams.transports.http.request_credentials import RequestCredentials
 from upstreams.transports.http.tcp_connection import parse_url
 
 OWN, OF_HOST = "o" * 43, "h" * 43
@@ -64,7 +64,7 @@ async def upstream_request(directory: Path) -> Work:
     async with running(directory, answer()) as world:
         credential = world.credential()
         credential.signed_in(await world.accounts.keep(world.grant()))
-    fields = RequestFields("notes", parse_url("https://notes.example/mcp"), {}, None, credential)
+    fields = RequestCredentials("notes", parse_url("https://notes.example/mcp"), {}, None, credential)
     await fields.refresh(credential)
     assert fields.shown.startswith("Bearer ")
 

@@ -10,9 +10,9 @@ import trio.testing
 
 from hub.daemon.memory import WORTH_BYTES, is_worthwhile, keep_trim
 from hub.downstream.http.event_stream import EventStream
-from hub.link.budget import FREE_BYTES, PATIENCE_S, Budget
 from hub.link.channel import ChannelClosed, LineDropped, Outbox, OutboxFull
 from hub.link.line_channel import EDGE_BYTES, LineReader
+from hub.link.memory_budget import FREE_BYTES, PATIENCE_S, Budget
 from hub.wire.mcp import L4
 from hub.wire.salvage_ids import id_at_edges
 from tests.support.fakes import FakeUpstream
@@ -94,7 +94,7 @@ async def test_a_body_is_held_until_it_is_answered(budget, chunked):
 
 
 async def test_small_requests_are_not_counted(budget, monkeypatch):
-    monkeypatch.setattr("hub.link.budget.Account.take", lambda *_: pytest.fail("it is small"))
+    monkeypatch.setattr("hub.link.memory_budget.Account.take", lambda *_: pytest.fail("it is small"))
     async with serving(budget=budget) as served:
         client = await served.connect()
         assert (await client.ask(post(b"x" * (FREE_BYTES - 1000)))).status == 200

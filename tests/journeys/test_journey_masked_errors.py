@@ -7,7 +7,7 @@ from config.setting import Secret
 from hub.link.call_interface import Identity
 from hub.wire.jsonrpc import Failure, raw
 from tests.support.house import ALICE
-from upstreams.journal.redact import MAX_ERROR_BYTES
+from upstreams.redact import MAX_ERROR_BYTES
 
 TOKEN = "s3cr3t-of-the-server"
 SETTINGS = {"up": {"env": {"TOKEN": Secret(TOKEN), "FORMAT": Secret("text")}}}

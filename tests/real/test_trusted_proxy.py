@@ -16,7 +16,7 @@ from config.setting import Secret
 from config.settings import HubConfig
 from config.tables.access import AccessConfig, TrustedProxy
 from hub.app import Hub
-from hub.daemon.http_address import listen_tcp
+from hub.daemon.bind_http import listen_tcp
 from hub.daemon.http_listener import HttpListener
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.link.sealing import Sealer, Signer

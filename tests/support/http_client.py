@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from hub.link.budget import Budget
+from hub.link.memory_budget import Budget
 from hub.net.http_message import EarlyReply
 from hub.net.http_server import Guard, Handler, HttpLimits, HttpRequest, HttpServer
 

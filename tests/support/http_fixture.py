@@ -12,9 +12,9 @@ from msgspec import Raw
 from config.saved_state import Memory
 from config.setting import Secret
 from config.settings import UpstreamConfig
-from hub.link.budget import Budget
 from hub.link.call_interface import Caller, Identity, Operation
 from hub.link.hub_errors import HubError, without_frames
+from hub.link.memory_budget import Budget
 from hub.wire.jsonrpc import Failure, Reply, Result, raw
 from hub.wire.mcp import MODERN, Kind
 from hub.wire.questions.question import Question

@@ -7,7 +7,7 @@ from typing import Any
 from config.registry.entry import Answers, check_answer, default_of, entry
 from config.registry.server_json import PublishedServer, RegistrySource, read_server
 from config.registry.slots import Piece, all_asked
-from config.registry.ways import Way, ways_of
+from config.registry.ways_to_run import Way, ways_of
 
 EXAMPLES: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "data" / "registry" / "examples.json").read_text(encoding="utf-8")

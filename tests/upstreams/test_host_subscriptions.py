@@ -174,7 +174,7 @@ async def test_a_session_of_ones_own_is_used_as_soon_as_it_is_there(autojump_clo
     assert await upstream.subscribe(A, one) is None
     assert await upstream.subscribe(A, other) is None
     assert await upstream.call(ECHO, other.exchange)
-    upstream.notifications.asked("elicitation/create")
+    upstream.events.asked("elicitation/create")
     assert [len(each) for each in watched(fake)] == [1]
     await trio.sleep(1)
     assert (one.heard, other.heard) == ([A], [])

@@ -16,8 +16,8 @@ from hub.link.call_interface import Operation
 from hub.link.hub_errors import UpstreamUnavailable, UpstreamUnresolved
 from hub.wire.jsonrpc import raw
 from tests.support.fakes import FakeHost, FakeUpstream, make_supervisor, opener
-from upstreams.journal.redact import Mask
 from upstreams.lifecycle import FAILED_PAUSE_S, State
+from upstreams.redact import Mask
 from upstreams.references import RENEWALS, ReferenceValues, Unresolvable, read_references
 
 KEY = Reference("secret", "K", "ab")

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 import msgspec
 import trio
 
-from upstreams.fetch import network
+from upstreams.fetch import connection
 from upstreams.fetch.guard import FetchTarget, IsOwnListener, judge_addresses, judge_behind_proxy, judge_url
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed, Resolve
 from upstreams.fetch.proxies import Proxy, ProxyUnusable, proxy_for
@@ -58,8 +58,8 @@ class Fetcher:
     is_own_listener: IsOwnListener = lambda address, port: False
     """True if the hub itself listens at an address and port."""
     resolve: Resolve = look_up
-    tls: Callable[[], ssl.SSLContext] = network.system_trust
-    dial: network.Dial = network.dial
+    tls: Callable[[], ssl.SSLContext] = connection.system_trust
+    dial: connection.Dial = connection.dial
 
     def __post_init__(self) -> None:
         self._turns = trio.CapacityLimiter(MAX_AT_ONCE)
@@ -114,14 +114,14 @@ class Fetcher:
         target = judge_url(url, allowed)
         if self._closed:
             raise FetchFailed(f"{target.origin} is not asked: the hub is ending")
-        wire: network.Wire | None = None
+        wire: connection.Wire | None = None
         try:
             with trio.fail_after(self.timeout_s):
                 turns_there = self._turns_at.setdefault(target.origin, trio.CapacityLimiter(MAX_AT_ONE))
                 async with turns_there, self._turns:
                     httpx_requests, tls = await trio.to_thread.run_sync(self._load)
                     stream = await self._connect(target, allowed, tls)
-                    with closing(network.Wire(stream, target.origin, MAX_HEAD_BYTES)) as wire:
+                    with closing(connection.Wire(stream, target.origin, MAX_HEAD_BYTES)) as wire:
                         most = self.max_body_bytes
                         answer: Fetched = await httpx_requests.ask(method, target, headers, body, wire, tls, most)
                         return answer
@@ -145,14 +145,14 @@ class Fetcher:
         except ProxyUnusable as error:
             raise FetchFailed(f"{target.origin} cannot be reached: {error}") from None
         except (OSError, ValueError) as error:
-            raise FetchFailed(f"{target.origin} cannot be reached: {network.reason(error)}") from None
+            raise FetchFailed(f"{target.origin} cannot be reached: {connection.reason(error)}") from None
         return judge_addresses(target, allowed, addresses, self.is_own_listener)
 
-    async def _connect(self, target: FetchTarget, allowed: Allowed, tls: ssl.SSLContext) -> network.AnyStream:
+    async def _connect(self, target: FetchTarget, allowed: Allowed, tls: ssl.SSLContext) -> connection.AnyStream:
         way = await self._find_way(target, allowed)
         if not isinstance(way, Proxy):
-            return await network.connect(self.dial, way, target.port, target.origin)
+            return await connection.connect(self.dial, way, target.port, target.origin)
         try:
-            return await network.connect_through(way, tls, target.host, target.port)
-        except network.ProxyRefusal as error:
+            return await connection.connect_via(way, tls, target.host, target.port)
+        except connection.ProxyRefusal as error:
             raise FetchFailed(f"{target.origin} cannot be reached: {error}") from None

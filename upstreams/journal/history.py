@@ -11,8 +11,8 @@ from typing import Final
 from config.settings import UpstreamConfig
 from hub.wire.printable import printable
 from upstreams.journal.journal import Journal
-from upstreams.journal.redact import CommonSecrets, Mask
 from upstreams.lifecycle import LOOP_ENDS, LOOP_WINDOW_S, State
+from upstreams.redact import CommonSecrets, Mask
 from upstreams.session import Exit
 from upstreams.status_facts import LastExit, Trouble
 

@@ -34,7 +34,7 @@ from hub.wire.declarations import can_be_asked
 from hub.wire.jsonrpc import Failure, Reply, Result, peek_str
 from hub.wire.mcp import L4, TOOLS_CALL, Era
 from upstreams.availability import Availability
-from upstreams.journal.redact import MAX_ERROR_BYTES, TELLS_ERROR
+from upstreams.redact import MAX_ERROR_BYTES, TELLS_ERROR
 from upstreams.session import CallTimeouts, StatusError
 from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession

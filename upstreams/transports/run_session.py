@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
-from hub.link.budget import Budget
+from hub.link.memory_budget import Budget
 from hub.link.module_loading import load
 from upstreams.session import Session, SessionEvents, SessionTerms
 

@@ -13,8 +13,8 @@ from msgspec import Raw
 from hub.bridge.parking.phases import ParkedState
 from hub.bridge.request_state import Binding
 from hub.link.bounded_dict import BoundedDict
-from hub.link.budget import Account
 from hub.link.call_interface import Caller, Exchange, Tenant
+from hub.link.memory_budget import Account
 from hub.link.peer import UPSTREAM_CANCEL_S, last_words
 from hub.wire.jsonrpc import Reply, Request, detach
 from hub.wire.mcp import LIST_ROOTS, MAX_DECLARED_BYTES

@@ -21,10 +21,10 @@ from hub.bridge.parking.call import KnownRoots, ParkedCall
 from hub.bridge.parking.phases import CallEvent, ParkedState, Phase
 from hub.bridge.request_state import BadState, RequestState, RequestStates, bind, input_required
 from hub.link.bounded_dict import BoundedDict
-from hub.link.budget import Budget
 from hub.link.call_interface import Exchange, HostEnd, Interim, Tenant
 from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import Draining, Executed, HubError, UpstreamLost, without_frames
+from hub.link.memory_budget import Budget
 from hub.wire.jsonrpc import Reply, Request, Result, peek_str
 from hub.wire.mcp import LIST_ROOTS
 from hub.wire.questions.question import Question, QuestionRefusal

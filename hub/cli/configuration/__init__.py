@@ -2,6 +2,6 @@
 
 `editing` has remove, enable, disable, and the draft of each change; `saving` checks it, shows it or saves it, and lets
 the running hub take it up, and `main_file` is which file that is. `adding` is `hubd add`, `editor` is `hubd edit`;
-`showing` has config, validate and schema, `trusting` has trust and untrust; `environment` is `hubd env`, and
+`showing` has config, validate and schema, `trusting` has trust and untrust; `env_capture` is `hubd env`, and
 `shell_variables` keeps as secrets what only the shell has and servers need.
 """

@@ -23,11 +23,11 @@ from config.hosts.secret_literals import NewSecrets
 from config.loading.gather import OWN_VARIABLES
 from config.secrets.detection import secrets_in
 from config.secrets.store import SecretStore
-from hub.cli.configuration.environment import record_shell
+from hub.cli.configuration.env_capture import record_shell
 from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.shell_variables import keep_in, settle_of_import
 from hub.cli.context import EX_FAILED, Context, UsageError, agreed, ask
-from hub.cli.hosts import choices
+from hub.cli.hosts import import_choices
 from hub.cli.hosts.changes import below_home
 from hub.cli.hosts.disable_originals import (
     ImportedOriginals,
@@ -105,7 +105,7 @@ def _import(options: Context) -> int:
     output.set(dry_run=options.dry_run, files=[], commands=[], notes=output.member("notes", []))
     records = options.records
     servers, skipped, code = _survey(options, structs.replace(machine, environ=environ), records)
-    servers, skipped = choices.choose_named(options, servers, skipped)
+    servers, skipped = import_choices.choose_named(options, servers, skipped)
     ours = import_writing.names_by_identity(config, directory, environ)
     dropped = set() if options.again else import_writing.removals_in(directory)
     project = project_of(options)
@@ -121,7 +121,7 @@ def _import(options: Context) -> int:
         return result
 
     result, stores = _decide(options, take, directory)
-    choices.settle_near_duplicates(options, result, config)
+    import_choices.settle_near_duplicates(options, result, config)
     wanting = _leave_for_sign_in(options, result, directory)
     held = [secret for _, server in result.taken for secret in secrets_in(server.values)]
     variables, unkept = settle_of_import(options, result, present.own_lines)
@@ -142,8 +142,8 @@ def _import(options: Context) -> int:
 
     writes = plan_writes()
     originals = ImportedOriginals(options, result, config, machine, records, unkept, wanting)
-    choices.summarise(result, skipped, config, output)
-    choices.say_elsewhere(options, machine, ours, output)
+    import_choices.summarise(result, skipped, config, output)
+    import_choices.say_elsewhere(options, machine, ours, output)
     if options.dry_run:
         for name in () if new is None else new.values:
             output.say(f"would be kept as by `hubd secret set`: {name}")
@@ -162,9 +162,9 @@ def _import(options: Context) -> int:
     remember_hosts(result)
     if not options.disable_originals:
         own = [name for name, server in result.taken if server.place.project is None and not server.off]
-        choices.say_tried(result, outcomes_in_hub(own, output, main=originals.main), output)
+        import_choices.say_tried(result, outcomes_in_hub(own, output, main=originals.main), output)
     code = max(code, originals.take_out())
-    choices.say_next(options, result, machine, records, output)
+    import_choices.say_next(options, result, machine, records, output)
     return code
 
 
@@ -178,7 +178,7 @@ def _survey(options: Context, machine: Machine, records: Records) -> tuple[list[
     code = EX_OK
     places = list(_places(options, machine))
     if options.disable_originals:
-        choices.say_shared(places, options.output)
+        import_choices.say_shared(places, options.output)
     for place in places:
         try:
             found, not_found = read_servers(place, machine, records)

@@ -10,7 +10,7 @@ from typing import Final
 from config.hosts.secret_literals import NewSecrets
 from config.registry.entry import Answers, about, check_answer, default_of, missing
 from config.registry.slots import Asked, Piece, Slot, all_asked
-from config.registry.ways import Way
+from config.registry.ways_to_run import Way
 from hub.cli.context import Context, UsageError, ask_text, nearest
 from hub.cli.registry.choosing import MAX_ASKED
 from hub.wire.printable import printable

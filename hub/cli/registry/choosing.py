@@ -9,7 +9,7 @@ from typing import Any, Final
 from config.errors import EditError
 from config.registry.entry import words_without_answers
 from config.registry.server_json import LATEST, one_line
-from config.registry.ways import Way, ways_of
+from config.registry.ways_to_run import Way, ways_of
 from hub.cli.context import Context, UsageError, ask
 from hub.cli.registry.client import RegistryFailed
 from hub.cli.registry.lookup import Found

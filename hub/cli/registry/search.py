@@ -5,7 +5,7 @@ from os import EX_OK, EX_UNAVAILABLE
 from typing import Any
 
 from config.registry.server_json import Listed, one_line
-from config.registry.ways import kinds_of
+from config.registry.ways_to_run import kinds_of
 from hub.cli.context import Context, Output, UsageError
 from hub.cli.registry.choosing import report_failures
 from hub.cli.registry.client import Registry, RegistryFailed, run_all

@@ -14,7 +14,7 @@ from config.registry.earlier_answers import answers_in
 from config.registry.entry import Answers, check_answer
 from config.registry.server_json import LATEST, Listed, RegistrySource, is_older, source_of
 from config.registry.slots import Asked, Piece, all_asked
-from config.registry.ways import ENGINES, Way, ways_of
+from config.registry.ways_to_run import ENGINES, Way, ways_of
 from config.secrets.store import SecretStore
 from hub.cli.configuration.editing import make_change
 from hub.cli.context import EX_FAILED, Context

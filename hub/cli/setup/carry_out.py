@@ -25,7 +25,7 @@ from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import backup_dir, state_dir
 from config.loading.assemble import load_all
 from config.settings import HubConfig, UpstreamConfig
-from hub.cli.configuration.environment import capture_unasked
+from hub.cli.configuration.env_capture import capture_unasked
 from hub.cli.context import EX_FAILED, Context, Output, client, now, own_command
 from hub.cli.hosts.changes import as_object, originals_of, remember_originals
 from hub.cli.hosts.disable_originals import remember_hosts, write_each

@@ -18,9 +18,9 @@ from config.hub_paths import config_file
 from config.loading.gather import OWN_VARIABLES
 from config.secrets.store import SecretStore
 from hub.cli.context import EX_FAILED, EX_INTERRUPTED, Context, Output, UsageError
-from hub.cli.hosts.choices import say_elsewhere, say_shared, settle_near_duplicates
 from hub.cli.hosts.disable_originals import tools_by_server
 from hub.cli.hosts.entries import say_permissions
+from hub.cli.hosts.import_choices import say_elsewhere, say_shared, settle_near_duplicates
 from hub.cli.hosts.served_servers import reasons
 from hub.cli.hosts.turn import choose_hosts, in_turn
 from hub.cli.parser import add

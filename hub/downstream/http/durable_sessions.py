@@ -10,7 +10,7 @@ into a journal; if that cannot be written, only these are lost:
     lists   run -> endpoint -> digests of its lists
 
 A session older than `LIFE_S` is not revived, so each entry of the journal is forgotten once hubs have run for that long
-since it was written (`hub.downstream.http.running_time`).
+since it was written (`hub.downstream.http.session_age`).
 """
 
 import logging
@@ -24,7 +24,7 @@ from msgspec import Raw, Struct, field, structs
 from cache.interfaces import MAX_FACT_BYTES
 from config.saved_state import Memory
 from hub.catalog.view import View
-from hub.downstream.http.running_time import Odometer
+from hub.downstream.http.session_age import JournalClock
 from hub.link.autosave import SaveBarrier, autosave
 from hub.link.call_interface import Identity
 from hub.link.sealing import InvalidSeal, Signer
@@ -121,7 +121,7 @@ class DurableSessions:
         self._signer = signer
         self._journal = journal
         self._wall = wall
-        self._odometer = Odometer(journal)
+        self._clock = JournalClock(journal)
         self.kept_chars = 0
         """Characters of all URIs and workplaces in the journal."""
         for name in journal.keys("kept"):
@@ -201,7 +201,7 @@ class DurableSessions:
             kept = structs.replace(kept, uris=kept.uris[:MAX_URIS])
             if self.kept_chars + kept.chars > MAX_KEPT_CHARS:
                 kept = structs.replace(kept, uris=[], workplace="")
-            self._odometer.put("kept", name, msgspec.to_builtins(kept))
+            self._clock.put("kept", name, msgspec.to_builtins(kept))
             self.kept_chars += kept.chars
             self._publish_kept(name, kept)
             for oldest in self._journal.keys("kept")[:-MAX_KEPT]:
@@ -221,7 +221,7 @@ class DurableSessions:
     def _drop(self, name: str) -> None:
         kept = self._find(name)
         self.kept_chars -= kept.chars if kept else 0
-        self._odometer.put("kept", name, None)
+        self._clock.put("kept", name, None)
 
     def end(self, past: Past) -> None:
         """Note that a session is over for good."""
@@ -235,7 +235,7 @@ class DurableSessions:
         over = {name: _read(self._journal.get("over", name), int) or 0 for name in self._journal.keys("over")}
         if len(over) >= MAX_OVER:
             self._forget_end(min(over, key=over.__getitem__))
-        self._odometer.put("over", name, minted)
+        self._clock.put("over", name, minted)
 
     def publish_again(self) -> None:
         """Publish all of the journal that other hubs need: they have lost it. Not what sessions of earlier runs
@@ -250,7 +250,7 @@ class DurableSessions:
         """Forget that a session is over; none that began before it is revived from now on, whatever the clock says."""
         minted = _read(self._journal.get("over", name), int) or 0
         self._journal.put("floor", "minted", max(self._floor(), minted))
-        self._odometer.put("over", name, None)
+        self._clock.put("over", name, None)
 
     def give_up(self, past: Past) -> None:
         """Forget a session that goes on at another hub."""
@@ -272,7 +272,7 @@ class DurableSessions:
 
     def record_run(self) -> None:
         """Let later runs of this hub know that this run was before them (`was_mine`)."""
-        self._odometer.put("runs", self.run_id, int(self._wall()))
+        self._clock.put("runs", self.run_id, int(self._wall()))
 
     def was_mine(self, run: str) -> bool:
         """True if `run` was an earlier run of this hub, by `record_run`."""
@@ -280,16 +280,16 @@ class DurableSessions:
 
     def forget(self, now: float) -> None:
         """Drop what is too old to matter, and the lists of runs long ago. `now` is the loop's time, in seconds."""
-        self._odometer.run_on(now)
+        self._clock.run_on(now)
         for name in self._journal.keys("runs"):
-            if name != self.run_id and self._odometer.is_older("runs", name, FORGET_S):
-                self._odometer.put("runs", name, None)
+            if name != self.run_id and self._clock.is_older("runs", name, FORGET_S):
+                self._clock.put("runs", name, None)
         for name in self._journal.keys("kept"):
-            if self._find(name) is None or self._odometer.is_older("kept", name, FORGET_S):
+            if self._find(name) is None or self._clock.is_older("kept", name, FORGET_S):
                 self._drop(name)
         for name in self._journal.keys("over"):
             minted = _read(self._journal.get("over", name), int)
-            if self._odometer.is_older("over", name, FORGET_S) and (minted or 0) <= self._wall():
+            if self._clock.is_older("over", name, FORGET_S) and (minted or 0) <= self._wall():
                 self._forget_end(name)
         runs = [run for run in self._journal.keys("lists") if run != self.run_id]
         for run in runs[: max(0, len(runs) - MAX_RUNS)]:
@@ -305,7 +305,7 @@ class DurableSessions:
 
     def save(self) -> None:
         """Save all changes now. Blocks; never raises."""
-        self._odometer.note()
+        self._clock.note()
         self._journal.save()
 
 

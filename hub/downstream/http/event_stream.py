@@ -14,7 +14,7 @@ from typing import Final
 
 import trio
 
-from hub.link.budget import Account
+from hub.link.memory_budget import Account
 from hub.net.http_server import HttpResponse
 from hub.wire.http.sse import encode_event
 

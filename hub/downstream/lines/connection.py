@@ -16,11 +16,11 @@ from trio.lowlevel import checkpoint
 from hub.catalog.view import EVERYTHING, View
 from hub.downstream.hosts import Host, Hosts
 from hub.downstream.request_pipeline import answer, read_batch, refusal_of, run_batch, take_on, wants_answer
-from hub.link.budget import FREE_BYTES, NO_ROOM, Account
 from hub.link.call_interface import Caller, Identity
 from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, Outbox, OutboxFull, descriptor
 from hub.link.hub_errors import Executed, Overloaded
 from hub.link.line_channel import LineChannel, LineReader
+from hub.link.memory_budget import FREE_BYTES, NO_ROOM, Account
 from hub.routing.host_exchange import HostExchange, keep_untold
 from hub.routing.router import Router
 from hub.wire import jsonrpc, mcp

@@ -22,7 +22,7 @@ from config.registry.server_json import (
     versions_path,
 )
 from config.registry.slots import Piece, all_asked, as_setting, fill_template
-from config.registry.ways import ways_of
+from config.registry.ways_to_run import ways_of
 from tests.support.registry_entries import EXAMPLES, absolute, example, made, way_of
 from tests.support.tables import each_row
 

@@ -10,7 +10,7 @@ from config.setting import Secret
 from config.settings import HubConfig
 from config.tables.access import AccessConfig, AccessIssuer, AccessToken, Introspection, TrustedProxy
 from hub.app import Hub
-from hub.daemon.http_address import listen_tcp
+from hub.daemon.bind_http import listen_tcp
 from hub.daemon.http_listener import HttpListener
 from hub.downstream.access import issuer_tokens
 from hub.downstream.access.access import ProxiedPersons

@@ -6,13 +6,13 @@ import socket
 import pytest
 import trio
 
-import hub.daemon.http_address
+import hub.daemon.bind_http
 from config.hub_paths import token_path
 from config.saved_state import Memory
 from config.setting import Secret
 from config.settings import DEFAULT_LISTEN, HubConfig
 from hub.app import Hub
-from hub.daemon.http_address import CannotListen, bind, listen_tcp
+from hub.daemon.bind_http import CannotListen, bind, listen_tcp
 from hub.daemon.http_listener import HttpListener
 from hub.downstream.access.host_tokens import read_or_make_token
 from hub.downstream.http.durable_sessions import DurableSessions
@@ -41,7 +41,7 @@ def taken():
 def held_by_another(monkeypatch):
     """Sockets of this process belong to another user, as far as the hub knows."""
     monkeypatch.setattr(
-        hub.daemon.http_address, "is_held_by_another_user", lambda port: is_held_by_another_user(port, uid=ANOTHER)
+        hub.daemon.bind_http, "is_held_by_another_user", lambda port: is_held_by_another_user(port, uid=ANOTHER)
     )
 
 
@@ -65,7 +65,7 @@ def test_a_holder_that_nobody_can_name_counts_as_another(taken, tmp_path):
 
 
 def test_the_token_is_replaced_when_another_user_is_at_the_usual_address(monkeypatch, taken, held_by_another):
-    monkeypatch.setattr(hub.daemon.http_address, "DEFAULT_LISTEN", f"127.0.0.1:{taken}")
+    monkeypatch.setattr(hub.daemon.bind_http, "DEFAULT_LISTEN", f"127.0.0.1:{taken}")
     before = read_or_make_token(token_path())
     bound = bind(HubConfig(listen=f"127.0.0.1:{taken}"), Memory(None))
     with bound.tcp:
@@ -75,7 +75,7 @@ def test_the_token_is_replaced_when_another_user_is_at_the_usual_address(monkeyp
 
 
 def test_the_token_stays_when_it_is_a_hub_of_ours(monkeypatch, taken):
-    monkeypatch.setattr(hub.daemon.http_address, "DEFAULT_LISTEN", f"127.0.0.1:{taken}")
+    monkeypatch.setattr(hub.daemon.bind_http, "DEFAULT_LISTEN", f"127.0.0.1:{taken}")
     before = read_or_make_token(token_path())
     bound = bind(HubConfig(listen=f"127.0.0.1:{taken}"), Memory(None))
     with bound.tcp:

@@ -8,7 +8,7 @@ from config.saved_state import Memory
 from config.setting import Secret
 from config.settings import CacheConfig, HubConfig, ReplicaConfig
 from hub.app import Hub
-from hub.daemon.http_address import listen_tcp
+from hub.daemon.bind_http import listen_tcp
 from hub.daemon.http_listener import HttpListener, token_of
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.fleet.gate import Fleet

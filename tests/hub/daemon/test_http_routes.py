@@ -10,7 +10,7 @@ from config.saved_state import Memory
 from config.setting import Secret
 from config.settings import HubConfig
 from hub.app import Hub
-from hub.daemon.http_address import listen_tcp
+from hub.daemon.bind_http import listen_tcp
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.http_routes import PAGES, WELCOME, route
 from hub.downstream.http.durable_sessions import DurableSessions

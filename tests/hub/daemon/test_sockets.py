@@ -9,9 +9,9 @@ import hub.daemon.serve
 from config.hub_paths import control_path, socket_path
 from config.loading.assemble import load_all
 from hub.app import WALL
-from hub.daemon.http_address import Bound, CannotListen
+from hub.daemon.bind_http import Bound, CannotListen
 from hub.daemon.logs import OwnLog
-from upstreams.journal.redact import CommonSecrets
+from upstreams.redact import CommonSecrets
 
 
 async def test_commands_can_connect_as_soon_as_hosts_can(tmp_path, monkeypatch):

@@ -742,7 +742,7 @@ async def test_a_yes_is_for_one_authorization_server():
         it.servers.discoveries["notes"] = discovery("https://b.example")
         begun = await it.sign_ins.begin("notes", yes=True)
         it.servers.discoveries["notes"] = discovery("https://c.example")
-        it.sign_ins.possible.forget("notes", "local")
+        it.sign_ins.outlooks.forget("notes", "local")
         with pytest.raises(OAuthProblem, match=r"now names https://c\.example"):
             await it.sign_ins.prepare(*it.invited(begun.url), on_terminal=False)
         await it.sign_ins.finish(back(begun.authorization_url, iss="https://b.example"))
@@ -764,7 +764,7 @@ async def test_a_ticket_from_before_is_no_way_around_it():
         visit = it.sign_ins.visit("notes", caller())
         await sign_in(it, "other")
         it.servers.discoveries["notes"] = discovery("https://other-id.example")
-        it.sign_ins.possible.forget("notes", "local")
+        it.sign_ins.outlooks.forget("notes", "local")
         page = await it.get(visit.url)
         assert page.status == 409
         assert "where you are signed in for other" in page.body.decode()

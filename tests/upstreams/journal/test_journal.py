@@ -17,8 +17,8 @@ from upstreams.journal.journal import (
     Journals,
     merge_tails,
 )
-from upstreams.journal.redact import Mask
 from upstreams.lifecycle import LOOP_ENDS, LOOP_WINDOW_S, State
+from upstreams.redact import Mask
 from upstreams.session import Exit
 from upstreams.status_facts import JournalRecord
 

@@ -216,7 +216,7 @@ async def test_what_can_run_only_once_is_refused_to_other_accounts(nursery, auto
     assert isinstance(error, UpstreamUnavailable)
     assert "across_principals" in str(error)
     assert "singleton" in str(error)
-    house.upstream.notifications.asked("elicitation/create")
+    house.upstream.events.asked("elicitation/create")
     assert await do(house, Host("three")) == [3]
     assert house.upstream.status().mode == "singleton"
     await house.fake.conversation.close()
@@ -285,10 +285,10 @@ async def test_one_that_asks_is_no_longer_shared(nursery, autojump_clock):
     house = await a_house(nursery)
     one, two, other = Host("one"), Host("two"), Host("one", "you")
     assert await do(house, two, one, other) == [2, 1]
-    house.upstream.notifications.asked("elicitation/create")
+    house.upstream.events.asked("elicitation/create")
     assert house.upstream.status().mode == "interactive"
     assert await do(house, one, two, other, two) == [3, 2, 2]  # who used it last goes on with it
-    house.upstream.notifications.asked("elicitation/create")
+    house.upstream.events.asked("elicitation/create")
     for host in (one, other):
         house.upstream.host_left(host.caller.tenant)
     assert await do(house, Host("three"), two) == [3, 2, 3, 1]
@@ -308,7 +308,7 @@ async def test_a_host_that_begins_each_request_anew_does_not_go_on_with_the_main
     house = await a_house(nursery)
     host = again(Host(), lasting=False)
     await do(house, host)
-    house.upstream.notifications.asked("elicitation/create")
+    house.upstream.events.asked("elicitation/create")
     assert await do(house, host) == [1, 1]  # where its own parked calls do not look like another's
 
 
@@ -317,7 +317,7 @@ async def test_a_session_of_its_own_stays_with_a_host_that_is_gone_from_it(nurse
     one = Host()
     await do(house, one)
     house.upstream.host_left(one.caller.tenant)
-    house.upstream.notifications.asked("elicitation/create")
+    house.upstream.events.asked("elicitation/create")
     assert await do(house, Host("two")) == [1, 1]
 
 
@@ -329,7 +329,7 @@ async def test_accounts_are_told_apart_when_a_session_opens_while_the_first_ques
     async with trio.open_nursery() as calls:
         calls.start_soon(do, house, Host("two", "you"))
         await settle()
-        house.upstream.notifications.asked("elicitation/create")
+        house.upstream.events.asked("elicitation/create")
         gate.set()
     assert house.calls() == [1, 1]
     await settle()
@@ -341,7 +341,7 @@ async def test_accounts_are_told_apart_when_a_session_opens_while_the_first_ques
 async def test_what_is_configured_stays_when_it_asks(nursery, autojump_clock, mode):
     house = await a_house(nursery, session_mode=mode)
     before = house.upstream.status().mode
-    house.upstream.notifications.asked("elicitation/create")
+    house.upstream.events.asked("elicitation/create")
     assert house.upstream.status().mode == before
 
 
@@ -413,7 +413,7 @@ async def test_calls_that_are_late_open_nothing_for_a_host_that_is_gone(nursery,
     shared = await a_house(nursery)
     shared.upstream.host_left(host.caller.tenant)
     await do(shared, host)
-    shared.upstream.notifications.asked("elicitation/create")
+    shared.upstream.events.asked("elicitation/create")
     assert await do(shared, Host("two")) == [1, 1]
     assert host.caller.tenant not in shared.pool._by_host
 
@@ -637,18 +637,18 @@ async def test_changes_that_any_tells_of_are_read_from_the_main_one(nursery, aut
 async def test_questions_that_are_nobodys_are_counted_and_now_and_then_logged(nursery, autojump_clock, caplog):
     house = await a_house(nursery)
     for _ in range(5):
-        house.upstream.notifications.unattributed("sampling/createMessage")
+        house.upstream.events.unattributed("sampling/createMessage")
     assert house.upstream.status().unattributed == 5
     assert caplog.text.count("nobody can tell") == 1
     await trio.sleep(61)
-    house.upstream.notifications.unattributed("sampling/createMessage")
+    house.upstream.events.unattributed("sampling/createMessage")
     assert caplog.text.count("nobody can tell") == 2
     assert "6 so far" in caplog.text
 
 
 async def test_visits_that_are_done_are_remembered(nursery, autojump_clock):
     house = await a_house(nursery)
-    house.upstream.notifications.elicited("e1")
+    house.upstream.events.elicited("e1")
     await house.upstream.elicitations.wait_for(["e1"])
 
 

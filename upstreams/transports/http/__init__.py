@@ -3,8 +3,8 @@
 `detect` (finds out what a server speaks), `streamable_session` (what sessions of both eras share), `legacy`, `modern`
 and `sse_transport` (the three kinds of session), `poster` (one message and its answer), `answer_stream` (events of an
 answer), `answer_reader` (takes answers to calls that no task waits for), `standing_stream` (what a legacy server says
-unasked), `client` (keeps connections), `tcp_connection` (one of them), `request_fields` (lines of every request),
-`response_head` (heads of answers).
+unasked), `client` (keeps connections), `tcp_connection` (one of them), `request_credentials` (what every request says
+of who asks), `response_head` (heads of answers).
 
-The place of credentials: `RequestFields` asks for them before each request, and again when the server refuses it.
+The place of credentials: `RequestCredentials` asks for them before each request, and again when the server refuses it.
 """

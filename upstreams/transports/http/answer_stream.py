@@ -6,8 +6,8 @@ from typing import Final, Self
 import trio
 from trio.lowlevel import checkpoint
 
-from hub.link.budget import FREE_BYTES
 from hub.link.hub_errors import Executed, HubError, ResultTooLarge, UpstreamProtocolError
+from hub.link.memory_budget import FREE_BYTES
 from hub.link.rate_limits import ReadPace
 from hub.wire.http.sse import EventTooLong, SseParser
 from hub.wire.jsonrpc import (

@@ -18,11 +18,11 @@ import trio
 from trio.lowlevel import checkpoint
 
 from hub.link import hub_errors
-from hub.link.budget import FREE_BYTES, Account
 from hub.link.channel import gather
+from hub.link.memory_budget import FREE_BYTES, Account
 from hub.wire.http.request_head import HeadParser
 from upstreams.session import Credential, RenewedHeaders
-from upstreams.transports.http.request_fields import NOT_LET_IN, RequestFields
+from upstreams.transports.http.request_credentials import NOT_LET_IN, RequestCredentials
 from upstreams.transports.http.response_head import (
     MalformedResponse,
     ResponseChunks,
@@ -247,7 +247,7 @@ class HttpClient:
     """An Authorization that may change with each request: what was refused is sent once more."""
 
     def __post_init__(self) -> None:
-        self._fields = RequestFields(self.name, self.url, self.headers, self.renewed_headers, self.credential)
+        self._fields = RequestCredentials(self.name, self.url, self.headers, self.renewed_headers, self.credential)
         self._idle: list[ClientConnection] = []
         self._active: set[ClientConnection] = set()
         self._parser = HeadParser(read_response)

@@ -18,7 +18,7 @@ from config.diff import config_key
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link import hub_errors
-from hub.link.budget import Budget
+from hub.link.memory_budget import Budget
 from hub.wire.declarations import ServerFacts
 from hub.wire.jsonrpc import Reply, encode_request
 from hub.wire.mcp import DISCOVER, MODERN, Era

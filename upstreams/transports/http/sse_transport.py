@@ -14,8 +14,8 @@ from urllib.parse import urljoin
 import trio
 
 from hub.link import hub_errors
-from hub.link.budget import FREE_BYTES
 from hub.link.channel import ChannelClosed, OutboxFull
+from hub.link.memory_budget import FREE_BYTES
 from hub.link.peer import BadPeer
 from hub.wire.jsonrpc import RemoteProtocolError, Request, RequestId, decode
 from hub.wire.mcp import L1, L2

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from trio.lowlevel import wait_readable, wait_writable
 
 from hub.link.channel import descriptor, rest_of, watch_peer
-from upstreams.fetch import network
+from upstreams.fetch import connection
 from upstreams.fetch.guard import FetchTarget, target_of
 from upstreams.fetch.proxies import Proxy, proxy_for
 
@@ -92,7 +92,7 @@ class ClientConnection:
 
     __slots__ = ("_fd", "_poll", "_stream", "closed", "expires_at", "reader", "used")
 
-    def __init__(self, stream: network.AnyStream) -> None:
+    def __init__(self, stream: connection.AnyStream) -> None:
         self._stream = stream
         self._fd = descriptor(stream)
         self._poll: select.poll | None = None
@@ -176,7 +176,7 @@ class ClientConnection:
             self._socket().setsockopt(socket.IPPROTO_TCP, _QUICKACK, 1)
 
     def _socket(self) -> trio.socket.SocketType:
-        return network.bottom(self._stream).socket
+        return connection.bottom(self._stream).socket
 
     def usable(self, now: float) -> bool:
         """True if an idle connection looks fit for another request: not too old, not closed, nothing unasked for."""
@@ -193,31 +193,31 @@ class ClientConnection:
 async def connect(url: Url, tls: ssl.SSLContext | None = None, *, within_s: float = CONNECT_S) -> ClientConnection:
     """A new connection to the origin of `url`, or to its proxy. `tls` in place of the system's trust store. Raises
     CannotConnect: refused, timed out, name unknown, certificate not trusted. Cancellation: leaves nothing open."""
-    stream: network.AnyStream
+    stream: connection.AnyStream
     try:
         with trio.fail_after(within_s):
             if url.proxy is None:
                 stream = await trio.open_tcp_stream(url.host, url.port)
             elif url.secure:
-                stream = await network.connect_through(url.proxy, tls or network.system_trust(), url.host, url.port)
+                stream = await connection.connect_via(url.proxy, tls or connection.system_trust(), url.host, url.port)
             else:
-                stream = await network.reach(url.proxy, tls or network.system_trust())
+                stream = await connection.reach(url.proxy, tls or connection.system_trust())
     except trio.TooSlowError:
         way = "" if url.proxy is None else f" through the proxy {url.proxy.authority}"
         raise CannotConnect(f"no connection{way} within {within_s:.0f} seconds") from None
-    except network.ProxyRefusal as error:
+    except connection.ProxyRefusal as error:
         raise CannotConnect(str(error)) from None
     except (OSError, ValueError) as error:
-        raise CannotConnect(network.reason(error)) from None
-    watch_peer(network.bottom(stream).socket)  # or a server that vanished would never be noticed
-    return ClientConnection(await _secure(stream, url, tls or network.system_trust()) if url.secure else stream)
+        raise CannotConnect(connection.reason(error)) from None
+    watch_peer(connection.bottom(stream).socket)  # or a server that vanished would never be noticed
+    return ClientConnection(await _secure(stream, url, tls or connection.system_trust()) if url.secure else stream)
 
 
-async def _secure(stream: network.AnyStream, url: Url, tls: ssl.SSLContext) -> network.AnyStream:
+async def _secure(stream: connection.AnyStream, url: Url, tls: ssl.SSLContext) -> connection.AnyStream:
     try:
         with trio.fail_after(TLS_S):
-            return await network.secure(stream, tls, url.host)
+            return await connection.secure(stream, tls, url.host)
     except trio.TooSlowError:
         raise CannotConnect(f"no TLS handshake within {TLS_S:.0f} seconds") from None
     except trio.BrokenResourceError as error:
-        raise CannotConnect(network.reason(error)) from None
+        raise CannotConnect(connection.reason(error)) from None

@@ -29,7 +29,7 @@ from hub.link.rate_limits import TokenBucket
 from hub.linux.limits import limit_child, refuse_last_descriptors
 from hub.linux.orphans import MARKER, THIS_HUB, kill_marked, mark_of, waited_for
 from hub.linux.processes import take_descriptors
-from upstreams.journal.redact import Mask
+from upstreams.redact import Mask
 from upstreams.transports.stdio.stderr import StderrLog
 
 log = logging.getLogger(__name__)

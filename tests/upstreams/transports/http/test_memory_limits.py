@@ -8,8 +8,8 @@ import pytest
 import trio
 import trio.testing
 
-from hub.link.budget import FREE_BYTES, Account, Budget
 from hub.link.hub_errors import Executed, HubError, Overloaded, UpstreamLost
+from hub.link.memory_budget import FREE_BYTES, Account, Budget
 from tests.support.http_fixture import config_for, run
 from tests.support.http_peer import Handler, HttpPeer, PeerRequest, Script, Talk, head, http_peer
 from tests.support.steps import counting

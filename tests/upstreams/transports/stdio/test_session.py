@@ -14,10 +14,10 @@ from config.diff import config_key
 from config.saved_state import Memory
 from config.setting import Secret
 from config.settings import Timeouts, UpstreamConfig
-from hub.link.budget import Budget
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import Executed, HubError, Overloaded, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
 from hub.link.line_channel import MAX_LINE_BYTES
+from hub.link.memory_budget import Budget
 from hub.wire.declarations import capabilities_of_shared_session
 from hub.wire.jsonrpc import Result, peek_str, raw
 from hub.wire.mcp import L2, L4, MODERN, Kind

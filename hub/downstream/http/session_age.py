@@ -1,4 +1,4 @@
-"""Age of journal entries, counted in the time that hubs have run since the entries were written.
+"""Age of what is kept of sessions: the time that hubs have run since an entry of their journal was written.
 
 The time of day cannot tell: it may be wrong for a while, by days, in both directions, and what was forgotten meanwhile
 does not come back. How long hubs have run can only be too short: while none runs, while the machine sleeps, and for a
@@ -13,8 +13,8 @@ NOTE_S: Final = 600.0
 """Interval for noting the running time; time after the last note is lost with the hub."""
 
 
-class Odometer:
-    """Running time of one journal, kept in its sections `clock` and `since`; times are seconds of the loop's clock."""
+class JournalClock:
+    """Time that hubs have run with one journal, kept there in `clock` and `since`; seconds of the loop's clock."""
 
     def __init__(self, journal: Memory) -> None:
         self._journal = journal

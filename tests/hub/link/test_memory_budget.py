@@ -2,7 +2,7 @@
 
 import pytest
 
-from hub.link.budget import PATIENCE_S, Budget
+from hub.link.memory_budget import PATIENCE_S, Budget
 
 MIB = 1 << 20
 

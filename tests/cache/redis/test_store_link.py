@@ -3,8 +3,8 @@
 import pytest
 import trio
 
-from cache.redis.coherence import GREETING_S, HURRY_S, StoreLink
 from cache.redis.layout import ValueSealer
+from cache.redis.store_link import GREETING_S, HURRY_S, StoreLink
 from cache.redis.url import address_of
 from config.setting import Secret
 from config.settings import CacheConfig

@@ -1,4 +1,4 @@
-"""Redaction: masks secrets in what an upstream says: those of its configuration, and those that the hub sends to any
+"""Redaction masks secrets in what an upstream says: those of its configuration, and those that the hub sends to any
 upstream, wherever they may come back from. Pure.
 
 What a server tells of its work is masked: errors, of JSON-RPC and of tools (`isError`), log messages, progress, and all

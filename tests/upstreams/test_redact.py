@@ -8,7 +8,7 @@ from config.setting import Secret
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamProtocolError
 from hub.wire.jsonrpc import Failure, Raw, raw
-from upstreams.journal.redact import MAX_ERROR_BYTES, MAX_LEARNT, TELLS_ERROR, CommonSecrets, Mask
+from upstreams.redact import MAX_ERROR_BYTES, MAX_LEARNT, TELLS_ERROR, CommonSecrets, Mask
 
 TOKEN = 't0k3n/with+\u00e9"quotes\\'
 CONFIG = UpstreamConfig(

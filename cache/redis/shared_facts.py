@@ -1,4 +1,4 @@
-"""Directory of hubs in the shared store: small facts under names, such as where a hub runs and who has a session."""
+"""Facts that hubs share in the store: small ones under names, such as where a hub runs and who has a session."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 import trio
 
 from cache.interfaces import MAX_FACT_BYTES, StoreUnreachable
-from cache.redis.coherence import StoreLink
 from cache.redis.layout import OVERHEAD_BYTES, SWAP, CommandRefused, read_command, time_of
+from cache.redis.store_link import StoreLink
 
 FACT_S: Final = 0.5
 """Time limit of a round trip. Longer than a look-up in the cache: without a fact a host gets an error."""
@@ -29,7 +29,7 @@ class _Found(NamedTuple):
     """True if the store holds a value under this name that no hub of these keys wrote."""
 
 
-class RedisDirectory:
+class SharedFacts:
     """A `cache.interfaces.Directory`. A value that no hub wrote counts as none, and `swap` does not replace it.
 
     While the sealing key is being replaced, a name has one place for each key, and hubs look in both. So each value

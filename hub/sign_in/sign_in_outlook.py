@@ -1,4 +1,4 @@
-"""Possible sign-ins: what a sign-in at an upstream would begin with, found out ahead, and whether a host may begin it.
+"""Outlook of sign-ins: what one at an upstream would begin with, found out ahead, and whether a host may begin it.
 
 A host is told where to sign in only if it would work, and only in the usual case. What is unusual is for a person at a
 terminal: another authorization server than before, or one that is known from an upstream elsewhere, which may take
@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from config.settings import UpstreamConfig
 from hub.link.bounded_dict import BoundedDict
-from hub.sign_in.servers import Surroundings
+from hub.sign_in.authorization_servers import Surroundings
 from hub.sign_in.tickets import Target, target_of
 from upstreams.oauth.discovery.challenge import permit_scopes, readable_scopes
 from upstreams.oauth.model import (
@@ -39,8 +39,8 @@ AGAIN_S: Final = 5.0
 MAX_KNOWN: Final = 256
 
 
-class PossibleSignIn(Struct, frozen=True):
-    """The knowledge of a sign-in that has not begun."""
+class SignInOutlook(Struct, frozen=True):
+    """What is known of a sign-in that has not begun."""
 
     at: float
     target: Target
@@ -63,16 +63,16 @@ class PossibleSignIn(Struct, frozen=True):
         return self.retry_after_s or AGAIN_S
 
 
-class PossibleSignIns:
-    """The possible sign-ins at all upstreams, by principal. Servers are asked once at a time for each."""
+class SignInOutlooks:
+    """The outlooks of sign-ins at all upstreams, by principal. Servers are asked once at a time for each."""
 
     def __init__(self, around: Surroundings, now: Callable[[], float]) -> None:
         self._around = around
         self._now = now
-        self._known: BoundedDict[tuple[str, str], PossibleSignIn] = BoundedDict(MAX_KNOWN)
+        self._known: BoundedDict[tuple[str, str], SignInOutlook] = BoundedDict(MAX_KNOWN)
         self._turns: BoundedDict[tuple[str, str], trio.Lock] = BoundedDict(MAX_KNOWN)
 
-    def find(self, upstream: str, principal: str) -> PossibleSignIn | None:
+    def find(self, upstream: str, principal: str) -> SignInOutlook | None:
         """What was found within the last minute, for the settings of now; a failure, for longer if a
         server said so."""
         found, config = self._known.get((upstream, principal)), self._around.upstream(upstream)
@@ -90,17 +90,17 @@ class PossibleSignIns:
             slow = OAuthUnavailable(too_slow(upstream or IDENTITY_PROVIDER))
             self._note(upstream, config, principal, failure=slow)
 
-    async def look(self, upstream: str, config: UpstreamConfig, principal: str) -> PossibleSignIn:
+    async def look(self, upstream: str, config: UpstreamConfig, principal: str) -> SignInOutlook:
         """Find out what a sign-in would begin with, unless that is known, be it that there is none."""
         async with self._turn(upstream, principal):
             if self.find(upstream, principal) is None:
                 with suppress(OAuthProblem, OAuthUnavailable):
                     await self._ask(upstream, config, principal)
-        return self.find(upstream, principal) or PossibleSignIn(self._now(), target_of(config))
+        return self.find(upstream, principal) or SignInOutlook(self._now(), target_of(config))
 
     async def discover(self, upstream: str, config: UpstreamConfig, principal: str, *, anew: bool = False) -> Discovery:
         """Find out what a sign-in begins with, which a person waits for. `anew`: whatever is known. Raises
-        OAuthProblem, OAuthUnavailable: as `Servers`."""
+        OAuthProblem, OAuthUnavailable: as `AuthorizationServers`."""
         async with self._turn(upstream, principal):
             known = None if anew else self.find(upstream, principal)
             if known is not None and known.discovery is not None:
@@ -138,7 +138,7 @@ class PossibleSignIns:
         return found
 
     def _note(self, upstream: str, config: UpstreamConfig, principal: str, **known: Any) -> None:
-        self._known.put((upstream, principal), PossibleSignIn(self._now(), target_of(config), **known))
+        self._known.put((upstream, principal), SignInOutlook(self._now(), target_of(config), **known))
 
     async def _unusual(
         self, upstream: str, config: UpstreamConfig, principal: str, issuer: str, grant: Grant | None

@@ -1,4 +1,4 @@
-"""`hubd env`: the environment of servers; `hubd env capture`: recording that of this shell in hubd.env."""
+"""`hubd env capture`: recording the environment of this shell in hubd.env; `hubd env`: that which servers get."""
 
 import os
 import sys

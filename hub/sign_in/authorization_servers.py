@@ -21,8 +21,8 @@ from upstreams.oauth.token_answers import check_id_token, first_grant
 from upstreams.oauth.token_endpoint import TokenEndpoint
 
 
-class Servers:
-    """The servers out there, and what they publish.
+class AuthorizationServers:
+    """Authorization servers out there, and what they publish.
 
     Every method raises OAuthProblem if a person has to do something, OAuthUnavailable if one cannot be asked now.
     """
@@ -93,7 +93,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     """The hub's HTTP listener; None: it has none."""
     accounts: Accounts
     """Credentials of principals, and what is kept of sign-ins."""
-    servers: Servers
+    servers: AuthorizationServers
     ends: ConnectionOwners
     signed_in: Callable[[str, str], None]
     """Called with the upstream when a grant for it is there: it is started, and waiting calls go on; and with the id of

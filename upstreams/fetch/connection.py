@@ -1,5 +1,6 @@
-"""One connection of a guarded request, counted while it is read: to a checked address, or through the tunnel that an
-HTTP proxy opens with CONNECT (RFC 9110 9.3.6). A proxy gets its own credentials, and nothing of what goes through.
+"""One dialled connection of a guarded request, counted while it is read: to a checked address, or through the tunnel
+that an HTTP proxy opens with CONNECT (RFC 9110 9.3.6). A proxy gets its own credentials, and nothing of what goes
+through.
 """
 
 import functools
@@ -111,7 +112,7 @@ async def reach(proxy: Proxy, tls: ssl.SSLContext) -> AnyStream:
         raise ProxyRefusal(f"the proxy {proxy.authority} cannot be reached: {reason(error)}") from None
 
 
-async def connect_through(proxy: Proxy, tls: ssl.SSLContext, host: str, port: int) -> AnyStream:
+async def connect_via(proxy: Proxy, tls: ssl.SSLContext, host: str, port: int) -> AnyStream:
     """A connection to `host` at `port` that `proxy` makes. As `reach`. Raises ProxyRefusal: the proxy cannot be
     reached, or makes none."""
     stream = await reach(proxy, tls)

@@ -1,4 +1,4 @@
-"""Connection limits of an HTTP listener: which connection is closed when there are too many.
+"""Open connections of an HTTP listener, and which of them is closed when there are too many.
 
     stranger --first good head--> guest
 
@@ -25,7 +25,7 @@ from typing import Final
 
 import trio
 
-from hub.link.budget import Budget
+from hub.link.memory_budget import Budget
 from hub.link.rate_limits import TokenBucket
 from hub.linux.kernel_events import HangupSet
 from hub.net.http_message import EarlyReply, HttpLimits, HttpRequest, HttpResponse, Undecided

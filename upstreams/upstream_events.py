@@ -1,4 +1,4 @@
-"""Notifications of one upstream that belong to no call; their rate is limited here."""
+"""Events of one upstream that belong to no call: what it tells unasked, at a limited rate, and the end of a process."""
 
 import logging
 from collections.abc import Callable
@@ -26,7 +26,7 @@ TELL_REFUSED_S: Final = 60.0
 
 
 @dataclass(eq=False, repr=False)
-class NotificationSink:
+class EventSink:
     """The `UpstreamEvents` of one upstream; `asked` and `ended` are those of whoever made it."""
 
     name: str
@@ -48,7 +48,7 @@ class NotificationSink:
     def __post_init__(self) -> None:
         self.said, self.note = self.history.said, self.history.note
 
-    def follow(self, old: "NotificationSink") -> None:
+    def follow(self, old: "EventSink") -> None:
         """Go on where the sink of the predecessor ends."""
         self.elicitations = old.elicitations
         self.unattributed_count += old.unattributed_count

@@ -1,5 +1,5 @@
-"""Request fields: the lines that every request to one server has, its credentials among them, and what to send in
-place of those that the server refuses.
+"""Credentials of requests: what every request to one server says of who asks, among the lines that all have, and what
+to send in place of credentials that the server refuses.
 
 Configured headers stay as they are until a refusal (401); then `renewed_headers` may know others. A `credential` is
 asked before each request. Either way what was refused is sent once more at most: it was not executed.
@@ -33,7 +33,7 @@ _FIELD_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
 @dataclass(eq=False, repr=False)
-class RequestFields:
+class RequestCredentials:
     """The lines of every request to `url`, as they are now. Raises ValueError: a header that cannot be sent; the text
     does not repeat its value."""
 

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import pytest
 import trio
 
-import hub.daemon.http_address
+import hub.daemon.bind_http
 from config.hub_paths import state_path, token_path
 from config.saved_state import Memory
 from config.settings import HubConfig
 from hub.app import Hub
-from hub.daemon.http_address import CannotListen, bind, is_met_at, listen_tcp
+from hub.daemon.bind_http import CannotListen, bind, is_met_at, listen_tcp
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.sign_in_parts import SignInParts
 from hub.downstream.access.host_tokens import read_or_make_token
@@ -45,7 +45,7 @@ class Usual:
 def usual(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     usual = Usual()
-    monkeypatch.setattr(hub.daemon.http_address, "DEFAULT_LISTEN", usual.address)
+    monkeypatch.setattr(hub.daemon.bind_http, "DEFAULT_LISTEN", usual.address)
     return usual
 
 
@@ -70,7 +70,7 @@ def test_a_kept_port_that_is_taken_is_given_up_only_if_it_must_be(usual, monkeyp
         assert usual.ports() == [usual.port]
         assert "hosts that have the URL of that port do not reach the hub" in caplog.text
         assert read_or_make_token(token_path()) == before, "it is a program of this user"
-        monkeypatch.setattr(hub.daemon.http_address, "is_held_by_another_user", lambda port: port == other)
+        monkeypatch.setattr(hub.daemon.bind_http, "is_held_by_another_user", lambda port: port == other)
         assert usual.ports() == [usual.port]
         assert read_or_make_token(token_path()) != before
     assert usual.ports() == [usual.port, other]
@@ -83,7 +83,7 @@ def test_a_kept_port_that_is_taken_is_given_up_only_if_it_must_be(usual, monkeyp
 @pytest.mark.parametrize("value", ["8766", 80, 65536, -1, None, True, 8766.0, [], 10**30])
 def test_what_is_no_port_is_not_kept(usual, value):
     memory = Memory(state_path())
-    memory.put(hub.daemon.http_address.SECTION, usual.address, value)
+    memory.put(hub.daemon.bind_http.SECTION, usual.address, value)
     memory.save()
     assert usual.ports() == [usual.port]
 

@@ -1,4 +1,4 @@
-"""Coherence of what hubs keep: connections to the store, over which each hub tells and hears what is invalidated.
+"""Link to the shared store: connections over which each hub tells and hears what is invalidated, so that all agree.
 
     connect -> same primary on both connections? -> subscribe -> write pending invalidations
             -> receive the own heartbeat -> COHERENT -> until any of it fails -> pause -> connect
