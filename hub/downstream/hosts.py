@@ -21,7 +21,7 @@ from hub.catalog.view import View
 from hub.control.answers import HostRow
 from hub.downstream.host_questions import HostQuestions
 from hub.downstream.running_requests import RunningRequests, request_id
-from hub.link.call_interface import Caller, Identity, Tenant, new_conversation
+from hub.link.call_interface import Caller, Identity, RunningCall, Tenant, new_conversation
 from hub.link.hub_errors import Overloaded
 from hub.link.memory_budget import Budget
 from hub.link.rate_limits import ReadPace
@@ -108,7 +108,8 @@ class Host:
         """A list has changed since it came; some hosts never ask again."""
         self._farewell: Router | None = None
         """Router to notify when the last request of a host that left has ended."""
-        self.calls: dict[RequestId, trio.CancelScope] = {}
+        self.calls: dict[RequestId, RunningCall] = {}
+        """Other running requests, by id: what cancels each."""
         self.listens: dict[RequestId, trio.CancelScope] = {}
         """Running `subscriptions/listen` requests, by id."""
         self.asking = HostQuestions(hosts.park_ttl_s, hosts.asks_as)
@@ -263,22 +264,33 @@ class Host:
             return scope
         if len(self.calls) >= SESSION_IN_FLIGHT:
             raise Overloaded(f"{SESSION_IN_FLIGHT} requests of this session are running already; wait for one to end")
-        scope = self.calls[id] = self.requests.admit(self.identity.principal)
+        scope = trio.CancelScope()
+        self.hold(id, scope)
         return scope
 
+    def has_room(self) -> bool:
+        """True if one more request may run."""
+        return len(self.calls) < SESSION_IN_FLIGHT and self.requests.has_room(self.identity.principal)
+
+    def hold(self, id: RequestId, request: RunningCall) -> None:
+        """A request for which there is room runs, and `request` cancels it; `end` must follow."""
+        self.requests.admit(self.identity.principal, request)
+        self.calls[id] = request
+
     def end(self, id: RequestId) -> None:
-        """A request that `begin` admitted is over. The last one of a host that has left ends the conversation."""
+        """A running request is over. The last one of a host that has left ends the conversation."""
         if self.listens.pop(id, None) is not None:
             return
         self.requests.release(self.identity.principal, self.calls.pop(id))
-        self._report_end()
+        if self._farewell is not None:
+            self._report_end()
 
     def notified(self, router: Router, message: Notification) -> None:
         """Handle a notification. Unknown methods and ids of other hosts are ignored."""
         if message.method == mcp.CANCELLED:
             id = request_id(message.params.get("requestId"))
-            if id is not None and (scope := self.calls.get(id) or self.listens.get(id)):
-                scope.cancel()
+            if id is not None and (request := self.calls.get(id) or self.listens.get(id)):
+                request.cancel()
         elif message.method == mcp.PROGRESS:
             self.asking.progressed(message.params)
         elif self.caller is None:
@@ -311,8 +323,8 @@ class Host:
 
     def cancel_all(self) -> None:
         """Cancel all requests of the host."""
-        for scope in (*self.calls.values(), *self.listens.values()):
-            scope.cancel()
+        for request in (*self.calls.values(), *self.listens.values()):
+            request.cancel()
 
 
 class Workplaces(Protocol):

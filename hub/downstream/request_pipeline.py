@@ -1,4 +1,4 @@
-"""The one way in for the requests of hosts: `take_on` decides, `answer` carries out.
+"""The one way in for the requests of hosts: `take_on` decides; `answer` carries out what needs a task.
 
     brought by                                      taken on as
     a POST of a modern host                         `StatelessHost`
@@ -7,63 +7,82 @@
     completion in a shell                           `StatelessHost`
     a revived session that subscribes again         `StatelessHost`
 
-No other module calls `Router.at_once` or `Router.dispatch`, so that whatever is to see every request (admission, a
+No other module calls `Router.begin` or `Router.dispatch`, so that whatever is to see every request (admission, a
 policy, metrics, an audit) has its place here, reads that are answered from the cache included. The name in a request
 is the visible one; `hub.routing.resolve` tells its server. Handshakes are agreed between a host and its carrier.
 
 Batches are the arrays of revision 2025-03-26, which no other revision knows.
 """
 
-import logging
 from collections.abc import Callable
 from typing import Final
 
 import trio
 
 from hub.downstream.hosts import Host
+from hub.downstream.quick_request import Finish, QuickRequest, stop
 from hub.downstream.running_requests import StatelessHost
-from hub.link.call_interface import Caller
-from hub.link.hub_errors import Draining, Overloaded
+from hub.link.call_interface import RunningCall
+from hub.link.hub_errors import Overloaded
 from hub.link.rate_limits import ReadPace
 from hub.routing.host_exchange import AskableHost, HostExchange, Send
 from hub.routing.host_replies import report_bug
 from hub.routing.router import Router
 from hub.wire import jsonrpc, mcp
-from hub.wire.jsonrpc import Failure, Message, Notification, RemoteProtocolError, Reply, Request, Response, decode
+from hub.wire.jsonrpc import (
+    Failure,
+    Message,
+    Notification,
+    RemoteProtocolError,
+    Reply,
+    Request,
+    Response,
+    Result,
+    decode,
+)
 from hub.wire.request_meta import progress_token
-
-log = logging.getLogger("hubd.host")
-STOPPED: Final = (
-    "The hub was stopped before this request had ended, and it is not known whether it was carried out; "
-    "find out before you repeat it, unless it changes nothing"
-)
-HARMLESS: Final = frozenset(
-    (*mcp.LIST_METHOD.values(), mcp.COMPLETE, mcp.PROMPTS_GET, mcp.RESOURCES_READ, mcp.SUBSCRIBE, mcp.UNSUBSCRIBE)
-)
-"""Methods that can be repeated by a host that does not know whether its request was carried out."""
 
 
 def take_on(
-    host: Host | StatelessHost, router: Router, request: Request, caller: Caller, *, congested: bool = False
-) -> Reply | trio.CancelScope:
-    """Take a request on: its reply, if nothing need be waited for, or else the scope for `answer`, which must follow.
+    host: Host | StatelessHost,
+    router: Router,
+    request: Request,
+    exchange: HostExchange,
+    finish: Finish | None = None,
+    *,
+    congested: bool = False,
+) -> Reply | QuickRequest | trio.CancelScope:
+    """Take a request on: its reply, if nothing need be waited for; the quick request that it is from now on, which
+    `finish` answers; or else the scope for `answer`, which must follow. Without `finish` it is never quick.
 
-    A reply costs no cancel scope and no task. A `congested` host, which does not read its answers, has to wait for
-    each, so that the limits of running requests apply. Errors of the hub become replies, as in `answer`.
+    Neither reply nor quick request cost a cancel scope and a task. A `congested` host, which does not read its answers,
+    has to wait for each, so that the limits of running requests apply. Errors of the hub become replies, as in
+    `answer`.
 
     Raises:
         RemoteProtocolError: a request of `host` with this id is running.
         Overloaded: too many are.
     """
-    if request.method == mcp.SET_LEVEL and isinstance(host, Host) and caller is host.caller:
+    if request.method == mcp.SET_LEVEL and isinstance(host, Host) and exchange.caller is host.caller:
         return host.change_level(router, request.params)
     if not (congested or request.id in host.calls or request.id in host.listens):
+        quick = None
+        if finish is not None and host.has_room():
+            quick = QuickRequest(host, router, request, exchange, finish)
+        begun: Reply | RunningCall | None
         try:
-            reply = router.at_once(request, caller, host.view)
+            if quick is None:
+                begun = router.at_once(request, exchange.caller, host.view)
+            else:
+                begun = router.begin(request, exchange, quick.done)
         except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
             return report_bug(request, error)
-        if reply is not None:
-            return reply
+        if isinstance(begun, (Result, Failure)):
+            return begun
+        if begun is not None and quick is not None:
+            quick.call = begun
+            host.hold(request.id, quick)
+            return quick
     return host.begin(request.id, request.method)
 
 
@@ -93,19 +112,16 @@ async def answer(
     finally:
         exchange.close()
         host.end(request.id)
-    return _stop(router, request, exchange) if scope in host.requests.stopped else None
+    return stop(router, request, exchange) if scope in host.requests.stopped else None
 
 
 async def serve(host: Host | StatelessHost, router: Router, request: Request, exchange: HostExchange) -> Reply | None:
     """`take_on` and `answer`, where there is nothing to do in between."""
-    taken = take_on(host, router, request, exchange.caller)
-    return await answer(host, router, request, exchange, taken) if isinstance(taken, trio.CancelScope) else taken
-
-
-def _stop(router: Router, request: Request, exchange: HostExchange) -> Reply:
-    error = Draining(STOPPED)
-    error.retryable = request.method in HARMLESS
-    return router.reply_to_failure(request, exchange, error)
+    taken = take_on(host, router, request, exchange)
+    if isinstance(taken, trio.CancelScope):
+        return await answer(host, router, request, exchange, taken)
+    assert not isinstance(taken, QuickRequest), "there is nobody to answer it"
+    return taken
 
 
 def refusal_of(error: RemoteProtocolError | Overloaded) -> Failure:
@@ -183,13 +199,13 @@ async def run_batch(
                 host.asking.answered(message)
             else:
                 assert host.caller is not None, "batches belong to sessions"
+                token = progress_token(message.params)
+                exchange = HostExchange(host.caller, notify, progress_token=token, view=host.view, host=asked)
                 try:
-                    taken = take_on(host, router, message, host.caller)
+                    taken = take_on(host, router, message, exchange)
                 except (RemoteProtocolError, Overloaded) as error:
                     taken = refusal_of(error)
                 if isinstance(taken, trio.CancelScope):
-                    token = progress_token(message.params)
-                    exchange = HostExchange(host.caller, notify, progress_token=token, view=host.view, host=asked)
                     nursery.start_soon(run, message, taken, exchange)
-                else:
+                elif not isinstance(taken, QuickRequest):
                     reply(jsonrpc.encode_response(message.id, taken))

@@ -1,4 +1,4 @@
-"""Running requests of all hosts: how many each principal has, and the scopes that cancel them."""
+"""Running requests of all hosts: how many each principal has, and what cancels them."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Final
@@ -7,6 +7,7 @@ import trio
 from msgspec import Raw, Struct
 
 from hub.catalog.view import EVERYTHING, View
+from hub.link.call_interface import RunningCall
 from hub.link.hub_errors import Overloaded, Stopping
 from hub.wire.jsonrpc import RequestId, peek_str
 from hub.wire.mcp import LISTEN
@@ -15,24 +16,32 @@ PRINCIPAL_IN_FLIGHT: Final = 256
 
 
 class RunningRequests:
-    """All running requests but subscriptions, which have no end. `admit` and `release` come in pairs."""
+    """All running requests but subscriptions, which have no end. `admit` and `release` come in pairs.
+
+    A request is known by what cancels it: the scope of its task, or a `QuickRequest`.
+    """
 
     def __init__(self) -> None:
-        self.stopped: set[trio.CancelScope] = set()
-        """Scopes of requests that `cut_off` has cancelled: these are answered all the same."""
-        self._scopes: dict[trio.CancelScope, None] = {}
+        self.stopped: set[RunningCall] = set()
+        """Requests that `cut_off` has cancelled: these are answered all the same."""
+        self._running: dict[RunningCall, None] = {}
         self._of: dict[str, int] = {}
         """Number of requests by principal."""
         self._most = PRINCIPAL_IN_FLIGHT
-        self._none_left = trio.Event()
+        self._none_left: trio.Event | None = None
+        """Set when no request is running any more, if anybody waits for that."""
 
     @property
     def count(self) -> int:
         """Number of running requests."""
-        return len(self._scopes)
+        return len(self._running)
 
-    def admit(self, principal: str) -> trio.CancelScope:
-        """Count one more request of `principal`; the result cancels it, and `release` takes it back.
+    def has_room(self, principal: str) -> bool:
+        """True if one more request of `principal` may run."""
+        return self._of.get(principal, 0) < self._most
+
+    def admit(self, principal: str, request: RunningCall) -> None:
+        """Count one more request of `principal`, until `release`.
 
         Raises:
             Overloaded: too many are running already; or all were `cut_off`.
@@ -43,19 +52,17 @@ class RunningRequests:
                 raise Stopping("The hub is stopping; try again in a moment", retry_after_ms=1000)
             raise Overloaded(f"{running} requests of this account are running already; wait for one to end")
         self._of[principal] = running + 1
-        scope = trio.CancelScope()
-        self._scopes[scope] = None
-        return scope
+        self._running[request] = None
 
-    def release(self, principal: str, scope: trio.CancelScope) -> None:
+    def release(self, principal: str, request: RunningCall) -> None:
         """A request that `admit` counted has ended."""
-        del self._scopes[scope]
+        del self._running[request]
         rest = self._of[principal] - 1
         if rest:
             self._of[principal] = rest
         else:
             del self._of[principal]
-            if not self._of:
+            if not self._of and self._none_left is not None:
                 self._none_left.set()
 
     def cut_off(self) -> None:
@@ -64,14 +71,14 @@ class RunningRequests:
         Requests that their hosts have cancelled stay unanswered. Subscriptions go on: they end with their connections.
         """
         self._most = 0
-        for scope in self._scopes:
-            if not scope.cancel_called:
-                self.stopped.add(scope)
-                scope.cancel()
+        for request in tuple(self._running):
+            if not (isinstance(request, trio.CancelScope) and request.cancel_called):
+                self.stopped.add(request)
+                request.cancel()
 
     async def wait_none(self) -> None:
         """Wait until no request of any host is running."""
-        while self._scopes:
+        while self._running:
             self._none_left = trio.Event()
             await self._none_left.wait()
 
@@ -86,11 +93,15 @@ class StatelessHost(Struct, eq=False):
     principal: str
     view: View = EVERYTHING
     counts: bool = True
-    _scope: trio.CancelScope | None = None
+    _running: RunningCall | None = None
 
-    calls: ClassVar[Mapping[RequestId, trio.CancelScope]] = {}
+    calls: ClassVar[Mapping[RequestId, RunningCall]] = {}
     listens: ClassVar[Mapping[RequestId, trio.CancelScope]] = {}
     """None are running: an id means nothing beyond its request."""
+
+    def has_room(self) -> bool:
+        """True if the request may run."""
+        return not self.counts or self.requests.has_room(self.principal)
 
     def begin(self, id: RequestId, method: str = "") -> trio.CancelScope:
         """The scope of the request; `end` must follow. Subscriptions are not counted, since they have no end.
@@ -98,16 +109,22 @@ class StatelessHost(Struct, eq=False):
         Raises:
             Overloaded: too many requests of the principal are running.
         """
-        if not self.counts or method == LISTEN:
-            return trio.CancelScope()
-        self._scope = self.requests.admit(self.principal)
-        return self._scope
+        scope = trio.CancelScope()
+        if method != LISTEN:
+            self.hold(id, scope)
+        return scope
+
+    def hold(self, id: RequestId, request: RunningCall) -> None:
+        """The request runs, and `request` cancels it; `end` must follow. Raises as `begin`."""
+        if self.counts:
+            self.requests.admit(self.principal, request)
+            self._running = request
 
     def end(self, id: RequestId) -> None:
         """The request is over."""
-        if self._scope is not None:
-            self.requests.release(self.principal, self._scope)
-            self._scope = None
+        if self._running is not None:
+            self.requests.release(self.principal, self._running)
+            self._running = None
 
 
 def request_id(value: Raw | None) -> RequestId | None:

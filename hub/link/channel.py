@@ -15,6 +15,7 @@ import trio
 from trio.lowlevel import wait_writable
 
 from hub.link.memory_budget import FREE_BYTES, NO_LIMIT, Account, Budget
+from hub.link.sync_primitives import loop_turns
 
 
 class ChannelClosed(Exception):
@@ -132,7 +133,8 @@ class Outbox:
     refuses whole messages. A peer that takes nothing for `stall_s` is given up: `on_broken` is called once, as it is
     when the peer is gone.
 
-    A stream without a descriptor (a memory stream in a test) is always written by the task.
+    A stream without a descriptor (a memory stream in a test) is always written by the task. With `joins` only the first
+    small message of a turn of the loop is written at once; the others of that turn leave in one piece at its end.
 
     Queued bytes beyond `FREE_BYTES` are held on `account`; a large message is refused before any of it is written.
     """
@@ -143,6 +145,7 @@ class Outbox:
     _: KW_ONLY
     limit_bytes: int = 16 << 20
     stall_s: float = 30.0
+    joins: bool = False
     account: Account = field(default_factory=lambda: Budget(NO_LIMIT).account())
 
     def __post_init__(self) -> None:
@@ -151,12 +154,19 @@ class Outbox:
         self._fd = descriptor(self._stream)
         self._queue: list[bytes | memoryview] = []
         self._drained: trio.Event | None = None
-        """Set when what is queued is written, or dropped; None: nothing is queued."""
+        """Set when what is queued is written, or dropped; None: nothing is queued but for the end of the turn."""
+        self._turns = loop_turns() if self.joins and self._fd is not None else None
+        self._wrote_in = -1
+        """Number of the turn of the loop in which a message was written last."""
+        self._is_held = False
+        """What is queued leaves at the end of this turn."""
         self._lost_bytes = 0
         self.queued_bytes = 0
         self.accepted_bytes = 0
         """Bytes taken by `put` so far."""
         self.broken = False
+        self._is_gone = False
+        """A write has found that the peer is gone, and `_give_up` follows."""
 
     @property
     def delivered_bytes(self) -> int:
@@ -170,9 +180,23 @@ class Outbox:
             ChannelClosed: the peer is gone.
             OutboxFull: the limit would be passed, or there is no room for it; nothing was written or queued.
         """
+        size = len(data) + sum(map(len, more)) if more else len(data)
+        turns = self._turns
+        if turns is not None and self._drained is None:
+            if self._wrote_in != turns.number:
+                self._wrote_in = turns.number
+            elif self.queued_bytes + size <= FREE_BYTES and not self.broken:
+                self._queue += (data, *more)
+                self.queued_bytes += size
+                self.accepted_bytes += size
+                if not self._is_held:
+                    self._is_held = True
+                    turns.at_end.append(self._end_turn)
+                return
+            elif self._is_held:
+                self._write_held()
         if self.broken:
             raise ChannelClosed
-        size = len(data) + sum(map(len, more)) if more else len(data)
         if self._drained is not None:
             if self.queued_bytes + size > self.limit_bytes or not self._has_room(size):
                 raise OutboxFull
@@ -197,12 +221,56 @@ class Outbox:
 
     async def flush(self) -> None:
         """Wait until the kernel has taken everything, or the peer is given up."""
+        if self._is_held:
+            self._write_held()
         if self._drained is not None:
             await self._drained.wait()
 
     def close(self) -> None:
         """Refuse everything from now on, and drop what is queued."""
+        if self._is_held:
+            self._write_held()
         self._give_up(notify=False)
+
+    def _write_held(self) -> None:
+        """Write what is held until the end of the turn; what the kernel does not take is drained."""
+        if self._try_held():
+            self._go_on()
+
+    def _end_turn(self) -> None:
+        if self._is_held and self._turns is not None and self._try_held():
+            self._turns.wake(self._go_on)
+
+    def _try_held(self) -> bool:
+        """Write what is held, without waking anybody; True: `_go_on` must follow."""
+        assert self._fd is not None, "only what has a descriptor is held"
+        self._is_held = False
+        data = self._queue[0] if len(self._queue) == 1 else b"".join(self._queue)
+        self._queue.clear()
+        try:
+            sent = os.write(self._fd, data)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self._queue.append(data)
+            self._is_gone = True
+            return True
+        self.queued_bytes -= sent
+        if not self.queued_bytes:
+            return False
+        self._queue.append(memoryview(data)[sent:])
+        self._drained = trio.Event()
+        return True
+
+    def _go_on(self) -> None:
+        """Drain what could not be written at the end of a turn, or give up a peer that is gone."""
+        if self._is_gone:
+            self._give_up()
+        elif not self.broken:
+            try:
+                self._nursery.start_soon(self._drain)
+            except RuntimeError:  # it has ended meanwhile, and the peer's owner with it
+                self._give_up(notify=False)
 
     def _has_room(self, size: int) -> bool:
         """Hold the queue and `size` more bytes on the account; False: there is no room."""

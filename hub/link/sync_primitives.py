@@ -1,11 +1,19 @@
 """Ways for tasks to wait: for a flag, which merges changes for one task; for a bell, which wakes everybody; for a
-promised value; and for the outcome of what was begun."""
+promised value; and for the outcome of what was begun. Functions may wait for the end of a turn of the event loop.
 
+In one turn tasks do what they were woken for; at its end the loop waits for the kernel. Many tasks may write to one
+peer in a turn. What is given to `LoopTurns` is done at its end, once, before the wait: then the loop has decided how
+long to wait, so nothing done there may wake a task but by `wake`.
+"""
+
+import logging
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import trio
 from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
+
+log = logging.getLogger(__name__)
 
 
 class DirtyFlag:
@@ -104,3 +112,40 @@ class Wakeup(Generic[T]):
             finally:
                 del self._outcome, outcome  # a cycle: the traceback holds this frame
         return outcome
+
+
+class LoopTurns(trio.abc.Instrument):
+    """The turns of one event loop."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        """The number of the present turn."""
+        self.at_end: list[Callable[[], None]] = []
+        """Called at the end of the present turn; must not wake a task."""
+        self.wake = trio.lowlevel.current_trio_token().run_sync_soon
+        """Calls a function in the next turn, which may wake tasks, but must not raise."""
+
+    def before_io_wait(self, timeout: float) -> None:
+        """End the present turn."""
+        self.number += 1
+        if self.at_end:
+            due, self.at_end = self.at_end, []
+            for call in due:
+                try:
+                    call()
+                except Exception:
+                    log.exception("something failed at the end of a turn of the loop")
+
+
+_TURNS: Final = trio.lowlevel.RunVar[LoopTurns]("turns of the loop")
+
+
+def loop_turns() -> LoopTurns:
+    """The turns of this event loop."""
+    try:
+        return _TURNS.get()
+    except LookupError:
+        turns = LoopTurns()
+        _TURNS.set(turns)
+        trio.lowlevel.add_instrument(turns)
+        return turns

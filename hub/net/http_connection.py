@@ -3,6 +3,9 @@
 It waits in three places only: for bytes of a request, in the handler, and for the peer to take the last bytes of a
 response. `HttpServer` checks the read deadlines of all connections once a second, so that a request does not pay for
 timers; no deadline is set while the handler runs.
+
+A handler may return before its request is answered. The task then waits for the next request already; one that comes
+too early waits for the answer, and no more is read until then.
 """
 
 import contextlib
@@ -12,9 +15,10 @@ import secrets
 import socket
 from functools import partial
 from math import inf
-from typing import Final, NamedTuple
+from typing import Final
 
 import trio
+from msgspec import Struct
 from trio.lowlevel import checkpoint, wait_readable
 
 from hub.link.channel import ChannelClosed, Outbox, OutboxFull
@@ -35,7 +39,7 @@ LINGER_BYTES: Final = 16 << 20
 RETRY_AFTER: Final = (("Retry-After", "1"),)
 
 
-class Arrived(NamedTuple):
+class Arrived(Struct, frozen=True):
     """A request that the guard has let pass, without its body."""
 
     request: HttpRequest
@@ -47,7 +51,7 @@ class Connection(OpenConnection):
     """One connection that has passed the guard with a first request. `run` serves it; the other methods return at
     once."""
 
-    __slots__ = ("_account", "_body_bytes", "_first", "_response", "_scope", "outbox")
+    __slots__ = ("_account", "_answered", "_body_bytes", "_first", "_pending", "_response", "_scope", "outbox")
 
     def __init__(
         self, stream: trio.SocketStream, shared: ServerState, first: Arrived, rest: bytes, *, hung_up: bool
@@ -57,6 +61,10 @@ class Connection(OpenConnection):
         self._first: Arrived | None = first
         self._buffer = rest
         self._response: HttpResponse | None = None
+        self._pending: HttpResponse | None = None
+        """The response of a request whose handler has returned before it was over."""
+        self._answered: trio.Event | None = None
+        """Set when that is over; None: the task does not wait for that."""
         self._scope = trio.CancelScope()
         self.is_arriving = True
         self.hung_up = hung_up
@@ -155,6 +163,8 @@ class Connection(OpenConnection):
             await self._crash(error)
         finally:
             self.abort()
+            if self._pending is not None and self._pending.cancel is not None:  # the server ends
+                self._pending.cancel()
 
     @property
     def _is_late(self) -> bool:
@@ -165,15 +175,18 @@ class Connection(OpenConnection):
         arrived, self._first = self._first, None
         while arrived is not None:
             self._check(arrived)
-            request, head, length = arrived
+            request, head, length = arrived.request, arrived.head, arrived.length
             arrived = None  # while its body is held
             if head.chunked:
                 await self._read_chunked(request, head)
-            elif length:
+            elif length <= len(self._buffer):
+                request.body, self._buffer = self._buffer[:length], self._buffer[length:]
+            else:
                 await self._read_sized(request, head, length)
             await self._handle(request)
             del request, head  # while this connection waits for the next ones
             if self.close_after or self.closed:
+                await self._wait_answered()
                 return
             arrived = await self._next()
 
@@ -198,15 +211,18 @@ class Connection(OpenConnection):
                 return b""
         return b""
 
-    async def _read_head(self) -> bytes:
-        """Read the next head; empty when the peer left before the head was complete."""
+    async def _next(self) -> Arrived | None:
+        """Wait for the next request; None when the guard has replied to it, or the peer left before its head was
+        complete. HttpRefusal: it is malformed, or the server drains."""
         data, self._buffer = self._buffer, b""
         if data:
             await checkpoint()  # a peer that pipelines does not starve others
         else:
             data = await self._receive()
-            if not data:
-                return b""
+        if self._pending is not None:
+            await self._wait_answered()
+        if not data or self.close_after or self.closed:
+            return None
         shared = self.shared
         if shared.asleep is not None:
             shared.wake()
@@ -217,19 +233,10 @@ class Connection(OpenConnection):
             start = max(0, len(data) - 3)
             more = await self._receive()
             if not more:
-                return b""
+                return None
             data += more
         self._buffer = data[end:]
-        return data[:end]
-
-    async def _next(self) -> Arrived | None:
-        """Wait for the next request; None when the guard has replied to it, or the peer is gone. HttpRefusal: it is
-        malformed, or the server drains."""
-        data = await self._read_head()
-        if not data:
-            return None
-        shared = self.shared
-        head, length = shared.parser.parse(data)
+        head, length = shared.parser.parse(data[:end])
         request = make_request(head, length, self._stream)
         early = shared.guard(request)
         if early is not None and not isinstance(early, EarlyReply):
@@ -248,19 +255,15 @@ class Connection(OpenConnection):
 
     def _check(self, arrived: Arrived) -> None:
         """Refuse a body that is too large, or whose length is missing."""
-        request, head, length = arrived
+        head, length = arrived.head, arrived.length
         if length > self.shared.limits.max_request_body:
             raise HttpRefusal(413, f"The request body has more than {self.shared.limits.max_request_body} bytes")
         if head.method == "POST" and not head.sized and not head.chunked:
             raise HttpRefusal(411, "A POST needs a Content-Length, or chunked coding")
-        self.close_after = head.close or request.is_anybody
+        self.close_after = head.close or (arrived.request.identity is None and arrived.request.is_anybody)
 
     async def _read_sized(self, request: HttpRequest, head: RequestHead, length: int) -> None:
-        data = self._buffer
-        if len(data) >= length:
-            request.body, self._buffer = data[:length], data[length:]
-            return
-        parts, missing = [data], length - len(data)
+        parts, missing = [self._buffer], length - len(self._buffer)
         began = self._begin_body(request, head, counted=length > FREE_BYTES)
         while missing > 0:
             self._extend_deadline(began, length - missing)
@@ -328,24 +331,65 @@ class Connection(OpenConnection):
         try:
             await shared.handler(request, response)
             request.body = b""  # while this connection waits for the next one
-            if self._body_bytes:
-                self._release_body()
+            if response.cancel is not None:
+                self._pending = response
+                response.on_end = self._on_over
+                return
             if not response.started:
                 raise RuntimeError(f"nobody answered {request.method} {request.path}")
             response.close_stream()
-            if shared.draining:
-                self.close_after = True
             if self.outbox.queued_bytes:
                 await self.outbox.flush()
-        finally:
-            shared.running -= 1
-            if shared.draining and not shared.running:
+        except BaseException:
+            self._end_request(is_answered=False)
+            raise
+        self._end_request()
+
+    def _end_request(self, *, is_answered: bool = True) -> None:
+        """The request is over, and its answer has left: be ready for the next one, or close."""
+        shared = self.shared
+        shared.running -= 1
+        if shared.draining:
+            self.close_after = True
+            if not shared.running:
                 shared.quiet.set()
+        if not is_answered:
+            return
+        if self._body_bytes:
+            self._release_body()
         if not self.closed:
             self._response = None
             if shared.asleep is not None:
                 shared.wake()
             self.deadline = shared.now + shared.limits.keepalive_idle_s
+        if self._pending is not None:
+            self._pending = None
+            if self._answered is not None:
+                self._answered.set()
+            if self.close_after:
+                self._scope.cancel()  # the task may be waiting for bytes
+
+    def _on_over(self) -> None:
+        """The pending request is over."""
+        response = self._pending
+        if response is not None and not (response.complete or response.gone):
+            log.error("a request was not answered: its connection is closed")
+            self.abort()
+        if self.outbox.queued_bytes:
+            self.shared.nursery.start_soon(self._end_pending)
+        else:
+            self._end_request()
+
+    async def _end_pending(self) -> None:
+        await self.outbox.flush()
+        self._end_request()
+
+    async def _wait_answered(self) -> None:
+        """Wait until no request is pending, whether the peer is there or not."""
+        if self._pending is not None:
+            self._answered = trio.Event()
+            await self._answered.wait()
+            self._answered = None
 
     def _refuse(self, reply: EarlyReply) -> None:
         if self.closed:

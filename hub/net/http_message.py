@@ -20,6 +20,9 @@ from hub.wire.mcp import INTERNAL_ERROR
 log = logging.getLogger(__name__)
 
 
+ANSWERED: Final = "this request has been answered already"
+
+
 class EarlyReply(Struct, frozen=True):
     """A guard's reply, mostly a refusal, sent in place of the handler's; the connection is closed after it."""
 
@@ -136,7 +139,7 @@ class HttpResponse:
     """The response to one request: `reply` once, or `open_stream`, any number of `write`, `close_stream`.
 
     All methods but `drained` return at once, and none raises for what the peer does. Any task may use the response
-    until the handler returns.
+    until the handler returns; or until `end`, if the handler has said `answer_later`.
     """
 
     __slots__ = (
@@ -145,8 +148,10 @@ class HttpResponse:
         "_connection",
         "_on_gone",
         "_streaming",
+        "cancel",
         "complete",
         "gone",
+        "on_end",
         "quiet_s",
         "started",
     )
@@ -157,6 +162,10 @@ class HttpResponse:
         self._bodiless = request is not None and request.method == "HEAD"
         self._connection = connection
         self._on_gone: Callable[[], None] | None = None
+        self.on_end: Callable[[], None] | None = None
+        """Called at the `end`."""
+        self.cancel: Callable[[], None] | None = None
+        """Cancels the request, which is answered after its handler has returned; None: it is answered before that."""
         self._streaming = False
         self.started = False
         """A status line has been sent: neither `reply` nor `open_stream` may be called any more."""
@@ -178,6 +187,21 @@ class HttpResponse:
         if self.gone:
             self._call_on_gone()
 
+    def answer_later(self, cancel: Callable[[], None], *, cancel_if_gone: bool = False) -> None:
+        """Let the handler return before the request is answered: `end` must follow then, whatever becomes of the peer.
+
+        `cancel` ends the request before its time; `cancel_if_gone`: also when the peer leaves.
+        """
+        self.cancel = cancel
+        if cancel_if_gone:
+            self._on_gone = cancel
+
+    def end(self) -> None:
+        """The request is over that was to be answered later; harmless when called again."""
+        callback, self.cancel, self._on_gone, self.on_end = self.on_end, None, None, None
+        if callback is not None:
+            callback()
+
     @property
     def queued_bytes(self) -> int:
         """Bytes the peer has not taken yet; drop what may be dropped, such as progress, when this grows."""
@@ -198,8 +222,9 @@ class HttpResponse:
         if self._always:
             headers = (*headers, *self._always)
         more = _encode_fields(headers) if headers else b""
-        self._start()
-        self.complete = True
+        if self.started:
+            raise RuntimeError(ANSWERED)
+        self.started = self.complete = True
         if connection.close_after or connection.shared.draining:
             more += b"Connection: close\r\n"
         text, pieces = (body, ()) if isinstance(body, bytes) else (b"", body)
@@ -218,8 +243,9 @@ class HttpResponse:
         """
         connection = self._connection
         fields = _encode_fields((*headers, *self._always))
-        self._start()
-        self._streaming = True
+        if self.started:
+            raise RuntimeError(ANSWERED)
+        self.started = self._streaming = True
         more = b"Connection: close\r\n" if connection.close_after else b""
         if not connection.closed and not relayed:
             connection.shared.streams.add(self)
@@ -289,11 +315,6 @@ class HttpResponse:
         self.started = self.complete = False
         log.info("an answer of %d bytes was dropped: hosts leave too much unread (global_buffer_bytes)", size)
         self.reply(503, body, (("Retry-After", "1"),))
-
-    def _start(self) -> None:
-        if self.started:
-            raise RuntimeError("this request has been answered already")
-        self.started = True
 
     def _call_on_gone(self) -> None:
         if self._on_gone is not None:

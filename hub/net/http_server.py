@@ -102,6 +102,7 @@ class HttpServer:
         with trio.move_on_after(DRAIN_ARRIVE_S):
             while shared.crowd.strangers:
                 await shared.room.park()
+        await checkpoint()  # whoever has just become a guest begins its request
         while shared.running:
             shared.quiet = trio.Event()
             await shared.quiet.wait()

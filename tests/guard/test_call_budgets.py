@@ -9,11 +9,11 @@ from tests.guard.count_calls import MODES, count
 
 TOLERANCE = 1.05
 BUDGETS = {
-    "HTTP legacy, 1 at a time": (371, 9.2),
-    "HTTP legacy, 64 at a time": (301, 4.2),
-    "HTTP modern, 1 at a time": (419, 9.2),
-    "unix socket, 1 at a time": (368, 10.2),
-    "unix socket, 64 at a time": (258, 2.2),
+    "HTTP legacy, 1 at a time": (258, 8.2),
+    "HTTP legacy, 64 at a time": (197, 3.2),
+    "HTTP modern, 1 at a time": (305, 8.2),
+    "unix socket, 1 at a time": (242, 8.2),
+    "unix socket, 64 at a time": (145, 0.35),
 }
 """Python function calls and system calls of one plain call."""
 

@@ -76,6 +76,7 @@ async def test_a_fault_at_any_await_costs_one_request(pair, autojump_clock, capl
                     faulty(handler, n) if request.method == method and request.params.get("name") != OTHER else handler
                 )
 
+            monkeypatch.setattr(router, "begin", lambda *request: None)  # which awaits nothing
             monkeypatch.setattr(router, "dispatch", failing)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_is_served, other)

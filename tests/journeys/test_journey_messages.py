@@ -418,7 +418,9 @@ async def test_a_request_that_waits_for_its_upstream_can_be_cancelled(pair, auto
         await host.cancel(question)
         await trio.testing.wait_all_tasks_blocked()
         requests = house.hub.hosts.requests
-        requests.release("x", requests.admit("x"))
+        scope = trio.CancelScope()
+        requests.admit("x", scope)
+        requests.release("x", scope)
         assert requests.count == 0
         release.set()
         await host.call("files__echo")

@@ -23,6 +23,7 @@ from hub.link.sealing import Signer
 from hub.net.http_message import EarlyReply
 from hub.net.http_server import HttpRequest
 from hub.routing.host_exchange import HostExchange
+from hub.routing.host_replies import report_bug
 from hub.wire.declarations import negotiate
 from hub.wire.http.sse import SseParser
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, encode, peek_object, peek_str, raw
@@ -50,9 +51,10 @@ BOB = Identity("token:bob", "desk")
 
 
 class Scripted:
-    """A router with tools for tests; `waiting` tools end when the test says so."""
+    """A router with tools for tests; `waiting` tools end when the test says so. `is_quick`: calls need no task."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_quick: bool = False) -> None:
+        self.is_quick = is_quick
         self.live = self.levels = self
         self.release = trio.Event()
         self.running: set[str] = set()
@@ -111,6 +113,14 @@ class Scripted:
             raise reply
         return reply
 
+    def begin(
+        self, request: Request, exchange: HostExchange, done: Callable[[Reply], None]
+    ) -> "Reply | ScriptedCall | None":
+        reply = self.at_once(request, exchange.caller, exchange.view)
+        if reply is not None or not self.is_quick or request.method != TOOLS_CALL:
+            return reply
+        return ScriptedCall(self, request, exchange, done)
+
     async def dispatch(self, request: Request, exchange: HostExchange) -> Reply:
         self.seen.append((exchange, request))
         if request.method == "ping" and exchange.caller.era is Era.LEGACY:
@@ -162,6 +172,34 @@ class Scripted:
             self.started = trio.Event()
 
 
+class ScriptedCall:
+    """A quick call of a `Scripted` router."""
+
+    def __init__(
+        self, router: Scripted, request: Request, exchange: HostExchange, done: Callable[[Reply], None]
+    ) -> None:
+        self._router = router
+        self._done = done
+        self._scope = trio.CancelScope()
+        self._is_over = False
+        trio.lowlevel.spawn_system_task(self._run, request, exchange)
+
+    def cancel(self) -> None:
+        assert not self._is_over, "it is cancelled no more than once, and not when it is over"
+        self._is_over = True
+        self._scope.cancel()
+
+    async def _run(self, request: Request, exchange: HostExchange) -> None:
+        with self._scope:
+            try:
+                reply = await self._router.dispatch(request, exchange)
+            except Exception as error:  # noqa: BLE001 - as the router does
+                reply = report_bug(request, error)
+            if not self._is_over:
+                self._is_over = True
+                self._done(reply)
+
+
 class Answered:
     """The response of an endpoint. `leave`: the host closes its connection."""
 
@@ -176,6 +214,8 @@ class Answered:
         self.was_cut = False
         self.queued_bytes = 0
         self.on_gone: Callable[[], None] | None = None
+        self.cancel: Callable[[], None] | None = None
+        self.over = trio.Event()
         self.arrived = trio.Event()
         self._parser = SseParser()
         self.events: list[tuple[str | None, bytes]] = []
@@ -226,6 +266,15 @@ class Answered:
         if self.gone and callback:
             self.on_gone = None
             callback()
+
+    def answer_later(self, cancel: Callable[[], None], *, cancel_if_gone: bool = False) -> None:
+        self.cancel = cancel
+        if cancel_if_gone:
+            self.on_gone = cancel
+
+    def end(self) -> None:
+        self.cancel = self.on_gone = None
+        self.over.set()
 
     def leave(self) -> None:
         self.gone = True
@@ -287,6 +336,13 @@ class Host:
         response = into or Answered()
         request = HttpRequest(method, path or self.path, headers or {}, body, identity=self.identity)
         await self.endpoint.handle(request, response)  # type: ignore[arg-type]
+        if response.cancel is not None:
+            try:
+                await response.over.wait()
+            except trio.Cancelled:  # as `HttpServer` does it
+                if response.cancel is not None:
+                    response.cancel()
+                raise
         assert response.started, "no answer"
         self.judge(response, version or self.version, ask)
         return response
@@ -387,7 +443,7 @@ def read(uri: str, id: int | str = 1) -> dict[str, Any]:
 
 def pending(endpoint: Endpoint) -> int:
     """The number of answers that wait, without those to subscriptions."""
-    return sum(since > 0 for since in endpoint._soon.values())
+    return sum(since > 0 for since in endpoint.slow.soon.values())
 
 
 def make_endpoint(router: Scripted, durable: DurableSessions | None = None) -> Endpoint:

@@ -19,7 +19,7 @@ from hub.downstream.access.access import Access
 from hub.downstream.access.refusals import FORBIDDEN
 from hub.downstream.hosts import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
-from hub.downstream.http.reply import SSE_AFTER_S, Accepted, BatchAnswer, LegacyAnswer, ModernAnswer, read_accept
+from hub.downstream.http.reply import Accepted, BatchAnswer, LegacyAnswer, ModernAnswer, read_accept
 from hub.downstream.http.request import (
     NEITHER,
     RETRY_AFTER,
@@ -35,6 +35,8 @@ from hub.downstream.http.request import (
     refuse,
 )
 from hub.downstream.http.session import HttpSession, HttpSessions
+from hub.downstream.http.slow_answers import SlowAnswers
+from hub.downstream.quick_request import QuickRequest
 from hub.downstream.request_pipeline import answer, read_batch, refusal_of, run_batch, wants_answer
 from hub.downstream.running_requests import StatelessHost
 from hub.link.call_interface import Caller, Identity
@@ -58,7 +60,6 @@ from hub.wire.jsonrpc import (
 from hub.wire.mcp import INITIALIZE, INVALID_PARAMS, LEGACY_VERSIONS, LISTEN, MODERN_VERSIONS, PING, VERSION_KEY
 from hub.wire.request_meta import Metadata, progress_token
 
-TICK_S: Final = 0.5
 LARGE_BYTES: Final = 1 << 20
 """Size of a body beyond which other tasks have their turn before it is decoded."""
 SESSION_HEADER: Final = "Mcp-Session-Id"
@@ -75,10 +76,7 @@ class Endpoint:
         self._access = access
         self._router = router
         self._posts = Posts()
-        self._asleep: trio.Event | None = None
-        """Set by the next answer to wait for, while none is pending."""
-        self._soon: dict[ModernAnswer | LegacyAnswer, float] = {}
-        """Pending answers and when each one turns into an SSE stream, soonest first."""
+        self.slow = SlowAnswers()
 
     def admit_by(self, access: Access) -> None:
         """Check requests by `access` from now on."""
@@ -98,32 +96,10 @@ class Endpoint:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.sessions.run)
                 nursery.start_soon(keep_going, "Saving sessions", self._durable.run)
-                await keep_going("Opening streams of slow answers", self._open_streams)
+                await keep_going("Opening streams of slow answers", self.slow.run)
         finally:
             self.sessions.note_lists()
             self._durable.save()
-
-    async def _open_streams(self) -> None:
-        """Open the stream of each pending answer when its time has come, to `TICK_S`: few of them are slow."""
-        while True:
-            if not self._soon:
-                self._asleep = trio.Event()
-                await self._asleep.wait()
-                self._asleep = None
-            await trio.sleep(TICK_S)
-            now = trio.current_time()
-            while self._soon and self._soon[pending := next(iter(self._soon))] <= now:
-                del self._soon[pending]
-                pending.open()
-
-    def _expect(self, pending: ModernAnswer | LegacyAnswer, since: float | None) -> None:
-        """Have a pending answer open its stream if it takes long, counted from `since`; None: at the next tick."""
-        if since is None:
-            self._soon = {pending: 0.0, **self._soon}
-        else:
-            self._soon[pending] = since + SSE_AFTER_S
-        if self._asleep is not None:
-            self._asleep.set()
 
     # --- one request --------------------------------------------------------------------------------------------------
 
@@ -155,7 +131,9 @@ class Endpoint:
         view = EVERYTHING if path == "/mcp" else None
         if path.startswith("/mcp/"):
             view = self._router.live.find_view(path.removeprefix("/mcp/"))
-        if view is None or not opens(identity, view):  # with the same words, or a token tells which profiles there are
+        if view is None or (
+            identity.profile and not opens(identity, view)
+        ):  # with the same words, or a token tells which profiles there are
             response.reply(404, nothing_here(identity.profile, is_own=request.path == f"/mcp/~{identity.profile}"))
             return None
         if identity.host not in self.hosts.known_labels:
@@ -236,15 +214,21 @@ class Endpoint:
             text = "A subscription is answered with events; Accept must allow text/event-stream"
             raise refuse(406, text, id=request.id)
         host = StatelessHost(self.hosts.requests, inbound.identity.principal, shown)
-        reply_to = ModernAnswer(inbound.response, accept)
-        reply: Reply | trio.CancelScope | None = admit(host, self._router, request, caller)
+        response = inbound.response
+        reply_to = ModernAnswer(response, accept, self.slow)
+        token, profile = progress_token(request.params), inbound.view.profile
+        exchange = HostExchange(caller, reply_to.send, progress_token=token, view=host.view, named=profile)
+        finish = None if response.gone else reply_to.finish_later
+        reply: Reply | QuickRequest | trio.CancelScope | None = admit(host, self._router, request, exchange, finish)
+        if isinstance(reply, QuickRequest):
+            self.slow.add(reply_to, trio.current_time())
+            response.answer_later(reply.cancel, cancel_if_gone=True)
+            return
         if isinstance(reply, trio.CancelScope):
-            token, profile = progress_token(request.params), inbound.view.profile
-            exchange = HostExchange(caller, reply_to.send, progress_token=token, view=host.view, named=profile)
             listens = request.method == LISTEN
             lease = inbound.request.lease if listens else None
-            self._expect(reply_to, None if listens else trio.current_time())
-            inbound.response.when_gone(reply.cancel)
+            self.slow.add(reply_to, None if listens else trio.current_time())
+            response.when_gone(reply.cancel)
             try:
                 if lease is None:
                     reply = await answer(host, self._router, request, exchange, reply)
@@ -252,12 +236,9 @@ class Endpoint:
                     with lease.keeps(reply):
                         reply = await answer(host, self._router, request, exchange, reply)
             finally:
-                inbound.response.when_gone(None)
-                self._soon.pop(reply_to, None)
-        if reply is None:
-            reply_to.abandon()
-        else:
-            reply_to.finish(response_pieces(request.id, reply), reply)
+                response.when_gone(None)
+                self.slow.remove(reply_to)
+        reply_to.finish(request.id, reply)
 
     # --- legacy -------------------------------------------------------------------------------------------------------
 
@@ -305,16 +286,21 @@ class Endpoint:
         assert caller is not None, "a session begins with its handshake"
         if request.method != PING:
             session.open = True
-        reply_to = LegacyAnswer(session, response, accept)
-        reply: Reply | trio.CancelScope | None = admit(session, self._router, request, caller)
+        reply_to = LegacyAnswer(session, response, accept, self.slow)
+        token = progress_token(request.params)
+        exchange = HostExchange(caller, reply_to.send, progress_token=token, view=session.view, host=reply_to)
+        finish = None if response.gone else reply_to.finish_later
+        reply: Reply | QuickRequest | trio.CancelScope | None = admit(session, self._router, request, exchange, finish)
+        if isinstance(reply, QuickRequest):
+            self.slow.add(reply_to, session.seen)
+            response.answer_later(reply.cancel)
+            return
         if isinstance(reply, trio.CancelScope):
-            token = progress_token(request.params)
-            exchange = HostExchange(caller, reply_to.send, progress_token=token, view=session.view, host=reply_to)
-            self._expect(reply_to, session.seen)
+            self.slow.add(reply_to, session.seen)
             try:
                 reply = await answer(session, self._router, request, exchange, reply)
             finally:
-                self._soon.pop(reply_to, None)
+                self.slow.remove(reply_to)
         reply_to.finish(None if reply is None else response_pieces(request.id, reply))
 
     async def _batch(self, inbound: Inbound) -> None:
@@ -329,12 +315,12 @@ class Endpoint:
         if session.returning is not None:
             await self._returned(session)
         session.seen = trio.current_time()
-        reply_to = BatchAnswer(session, response, read_accept(request.headers.get("accept")))
-        self._expect(reply_to, session.seen)
+        reply_to = BatchAnswer(session, response, read_accept(request.headers.get("accept")), self.slow)
+        self.slow.add(reply_to, session.seen)
         try:
             await run_batch(session, self._router, messages, notify=reply_to.send, asked=reply_to, reply=reply_to.add)
         finally:
-            self._soon.pop(reply_to, None)
+            self.slow.remove(reply_to)
         if wants_answer(messages):
             reply_to.end()
         else:

@@ -1,25 +1,23 @@
 """Answers to POSTed requests: one JSON message if the response comes soon and alone, else server-sent events.
 
-An answer becomes a stream when a message has to be sent before the response, or when the response takes longer than
-`SSE_AFTER_S`, so that keep-alives flow. The end of the connection cancels a modern request. A legacy answer is written
-to a stream of its session, which outlives the connection.
+An answer becomes a stream when a message has to be sent before the response, or when the response takes long
+(`slow_answers`), so that keep-alives flow. The end of the connection cancels a modern request. A legacy answer is
+written to a stream of its session, which outlives the connection.
 """
 
 from functools import lru_cache
-from typing import Final
 
 from msgspec import Struct
 
 from hub.downstream.http.event_stream import CONGESTED_STREAM_BYTES, EventStream
 from hub.downstream.http.session import HttpSession
+from hub.downstream.http.slow_answers import SlowAnswers
 from hub.net.http_server import HttpResponse
 from hub.routing.host_exchange import Send
 from hub.wire.http.sse import encode_event
-from hub.wire.jsonrpc import Failure, Reply, Wire, join
+from hub.wire.jsonrpc import Failure, Reply, RequestId, Wire, join, response_pieces
 from hub.wire.mcp import METHOD_NOT_FOUND, MODERN_ERRORS
 from hub.wire.questions.question import Question
-
-SSE_AFTER_S: Final = 2.0
 
 
 class Accepted(Struct, frozen=True):
@@ -58,11 +56,12 @@ def is_json(content_type: str | None) -> bool:
 class ModernAnswer:
     """The answer to a modern request. `open` opens its stream now; like `send`, it never blocks and never raises."""
 
-    __slots__ = ("_accept", "_response")
+    __slots__ = ("_accept", "_response", "_slow")
 
-    def __init__(self, response: HttpResponse, accept: Accepted) -> None:
+    def __init__(self, response: HttpResponse, accept: Accepted, slow: SlowAnswers) -> None:
         self._response = response
         self._accept = accept
+        self._slow = slow
 
     def open(self) -> None:
         if self._accept.events and not self._response.started:
@@ -75,21 +74,30 @@ class ModernAnswer:
             return True
         return False
 
-    def finish(self, message: Wire, reply: Reply) -> None:
-        """End with a response."""
+    def finish(self, id: RequestId, reply: Reply | None) -> None:
+        """End with a response; None: without one, since the host is gone."""
+        response = self._response
+        if reply is None:
+            if not response.started:
+                response.open_stream()
+            response.close_stream()
+            return
         if not self._accept.json:
             self.open()
-        if self._response.started:
-            self._response.write(encode_event(join(message)), vital=True)
-            self._response.close_stream()
+        message = response_pieces(id, reply)
+        if response.started:
+            response.write(encode_event(join(message)), vital=True)
+            response.close_stream()
         else:
-            self._response.reply(status_of(reply), message)
+            response.reply(status_of(reply), message)
 
-    def abandon(self) -> None:
-        """End without a response: the host is gone."""
-        if not self._response.started:
-            self._response.open_stream()
-        self._response.close_stream()
+    def finish_later(self, id: RequestId, reply: Reply | None) -> None:
+        """`finish`, after the handler of the request has returned."""
+        try:
+            self.finish(id, reply)
+        finally:
+            self._slow.soon.pop(self, None)
+            self._response.end()
 
 
 def status_of(reply: Reply) -> int:
@@ -107,12 +115,13 @@ class LegacyAnswer:
     Satisfies `hub.routing.host_exchange.AskableHost`: the host is asked on the stream of the answer.
     """
 
-    __slots__ = ("_accept", "_response", "_session", "_stream")
+    __slots__ = ("_accept", "_response", "_session", "_slow", "_stream")
 
-    def __init__(self, session: HttpSession, response: HttpResponse, accept: Accepted) -> None:
+    def __init__(self, session: HttpSession, response: HttpResponse, accept: Accepted, slow: SlowAnswers) -> None:
         self._session = session
         self._response = response
         self._accept = accept
+        self._slow = slow
         self._stream: EventStream | None = None
 
     def open(self) -> None:
@@ -157,14 +166,22 @@ class LegacyAnswer:
         else:
             self._response.reply(202)
 
+    def finish_later(self, id: RequestId, reply: Reply | None) -> None:
+        """`finish`, after the handler of the request has returned."""
+        try:
+            self.finish(None if reply is None else response_pieces(id, reply))
+        finally:
+            self._slow.soon.pop(self, None)
+            self._response.end()
+
 
 class BatchAnswer(LegacyAnswer):
     """The answer to a batch: one array, or, once there is a stream, an event for each response."""
 
     __slots__ = ("_replies",)
 
-    def __init__(self, session: HttpSession, response: HttpResponse, accept: Accepted) -> None:
-        super().__init__(session, response, accept)
+    def __init__(self, session: HttpSession, response: HttpResponse, accept: Accepted, slow: SlowAnswers) -> None:
+        super().__init__(session, response, accept, slow)
         self._replies: list[bytes] = []
 
     def open(self) -> None:

@@ -14,11 +14,13 @@ from msgspec import Struct
 from hub.catalog.view import View
 from hub.downstream.http.reply import Accepted, is_json, read_accept
 from hub.downstream.http.session import HttpSession
+from hub.downstream.quick_request import Finish, QuickRequest
 from hub.downstream.request_pipeline import refusal_of, take_on
 from hub.downstream.running_requests import StatelessHost
-from hub.link.call_interface import Caller, Identity
+from hub.link.call_interface import Identity
 from hub.link.hub_errors import Overloaded
 from hub.net.http_server import HttpRequest, HttpResponse
+from hub.routing.host_exchange import HostExchange
 from hub.routing.router import Router
 from hub.wire import jsonrpc, mcp
 from hub.wire.http.mcp_headers import InvalidHeader, check_mirrors
@@ -96,15 +98,15 @@ def is_modern_notification(message: Message, headers: dict[str, str]) -> bool:
 
 
 def admit(
-    host: HttpSession | StatelessHost, router: Router, request: Request, caller: Caller
-) -> Reply | trio.CancelScope:
+    host: HttpSession | StatelessHost, router: Router, request: Request, exchange: HostExchange, finish: Finish | None
+) -> Reply | QuickRequest | trio.CancelScope:
     """`take_on` for a request that came by HTTP.
 
     Raises:
         Refused: its id is in use (400), or too many are running (429).
     """
     try:
-        return take_on(host, router, request, caller)
+        return take_on(host, router, request, exchange, finish)
     except RemoteProtocolError as error:
         raise RequestRefused(400, error.failure, id=request.id) from None
     except Overloaded as error:
@@ -210,12 +212,14 @@ def read_post(headers: Mapping[str, str], body: bytes) -> Post:
     if not (accept.json or accept.events):
         raise refuse(406, "Accept must allow application/json and text/event-stream")
     message = jsonrpc.decode(body)
-    return Post(message, accept, _metadata_of(message, headers) if isinstance(message, Request) else None)
+    if not isinstance(message, Request) or "_meta" not in message.params:
+        return Post(message, accept, None)
+    return Post(message, accept, _metadata_of(message, headers))
 
 
 def _metadata_of(request: Request, headers: Mapping[str, str]) -> Metadata | None:
-    """Read the metadata of a request; None: it is not of the modern era."""
-    if "_meta" not in request.params or (request.method == mcp.INITIALIZE and "protocolVersion" in request.params):
+    """Read the metadata of a request that has `_meta`; None: it is not of the modern era."""
+    if request.method == mcp.INITIALIZE and "protocolVersion" in request.params:
         return None
     try:
         metadata = read_metadata(request.params, headers)

@@ -1,8 +1,8 @@
 """Hosts on a newline-framed connection: the shim's unix socket, or standard input and output.
 
-Both eras share such a connection, message by message. Each request is a task of the connection's nursery; all are
-cancelled when the host is gone. Reading waits for no request, so a cancellation always arrives; reading slows down only
-for a host that floods the hub, or that sends requests while it reads no answers.
+Both eras share such a connection, message by message. A request is quick, or a task of the connection's nursery; all
+are cancelled when the host is gone. Reading waits for no request, so a cancellation always arrives; reading slows down
+only for a host that floods the hub, or that sends requests while it reads no answers.
 """
 
 import logging
@@ -15,6 +15,7 @@ from trio.lowlevel import checkpoint
 
 from hub.catalog.view import EVERYTHING, View
 from hub.downstream.hosts import Host, Hosts
+from hub.downstream.quick_request import QuickRequest
 from hub.downstream.request_pipeline import answer, read_batch, refusal_of, run_batch, take_on, wants_answer
 from hub.link.call_interface import Caller, Identity
 from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, Outbox, OutboxFull, descriptor
@@ -24,7 +25,17 @@ from hub.link.memory_budget import FREE_BYTES, NO_ROOM, Account
 from hub.routing.host_exchange import HostExchange, keep_untold
 from hub.routing.router import Router
 from hub.wire import jsonrpc, mcp
-from hub.wire.jsonrpc import Failure, Notification, RemoteProtocolError, Reply, Request, Response, Result, decode
+from hub.wire.jsonrpc import (
+    Failure,
+    Notification,
+    RemoteProtocolError,
+    Reply,
+    Request,
+    RequestId,
+    Response,
+    Result,
+    decode,
+)
 from hub.wire.request_meta import progress_token, read_metadata
 from hub.wire.salvage_ids import id_at_edges
 
@@ -117,7 +128,9 @@ class LineHost(Host):
         async with trio.open_nursery() as self._nursery:
             cancel = self._nursery.cancel_scope.cancel
             account = self._account = self.hosts.budget.account(self.identity.principal, give_up=cancel)
-            self._outbox = Outbox(self._writing, self._nursery, cancel, limit_bytes=MAX_UNREAD_BYTES, account=account)
+            self._outbox = Outbox(
+                self._writing, self._nursery, cancel, limit_bytes=MAX_UNREAD_BYTES, joins=True, account=account
+            )
             reader = LineReader(self._reading, limit_bytes=MAX_MESSAGE_BYTES, received=self._received, account=account)
             self._channel = LineChannel(reader, self._outbox)
             self.hosts.add(self)
@@ -132,6 +145,7 @@ class LineHost(Host):
             finally:
                 self.end_conversation(self._router)
                 self._outbox.close()
+                self.cancel_all()
                 account.close()
                 if self.parted is not None:
                     self.parted.set()
@@ -173,7 +187,10 @@ class LineHost(Host):
             self._outbox.close()
             self._nursery.cancel_scope.cancel()
 
-    def _reply(self, id: int | str | None, reply: Reply) -> None:
+    def _reply(self, id: RequestId | None, reply: Reply | None) -> None:
+        """Answer a request; None: it gets no answer."""
+        if reply is None:
+            return
         try:
             self._channel.send(jsonrpc.response_pieces(id, reply))
         except ChannelClosed:
@@ -299,21 +316,24 @@ class LineHost(Host):
         if held and not self._account.take(held, trio.current_time()):
             self._reply(request.id, refusal_of(Overloaded(NO_ROOM, retry_after_ms=1000)))
             return False
-        is_refused = False
-        try:
-            taken = take_on(self, self._router, request, caller, congested=self._is_congested)
-        except (RemoteProtocolError, Overloaded) as error:
-            taken, is_refused = refusal_of(error), True
-        if not isinstance(taken, trio.CancelScope):
-            if held:
-                self._account.give(held)
-            self._reply(request.id, taken)
-            return not is_refused and request.method != mcp.SET_LEVEL  # which takes no more than a look
         token = progress_token(request.params)
         host = self if caller is self.caller else None  # a modern request is never asked by another
         exchange = HostExchange(caller, self.send, progress_token=token, view=self.view, host=host)
-        self._nursery.start_soon(self._serve, request, exchange, taken, held)
-        return True
+        finish = None if held else self._reply
+        is_refused = False
+        try:
+            taken = take_on(self, self._router, request, exchange, finish, congested=self._is_congested)
+        except (RemoteProtocolError, Overloaded) as error:
+            taken, is_refused = refusal_of(error), True
+        if isinstance(taken, QuickRequest):
+            return True
+        if isinstance(taken, trio.CancelScope):
+            self._nursery.start_soon(self._serve, request, exchange, taken, held)
+            return True
+        if held:
+            self._account.give(held)
+        self._reply(request.id, taken)
+        return not is_refused and request.method != mcp.SET_LEVEL  # which takes no more than a look
 
     def _caller(self, request: Request) -> Caller | None:
         """The caller of a request, by the era of the request; None: the request is of neither era."""
@@ -332,10 +352,9 @@ class LineHost(Host):
         finally:
             if held:
                 self._account.give(held)
-        if reply is not None:
-            self._reply(request.id, reply)
-            if request.method == mcp.LISTEN and isinstance(reply, Result):
-                self._write(jsonrpc.encode_notification(mcp.CANCELLED, {"requestId": jsonrpc.raw(request.id)}))
+        self._reply(request.id, reply)
+        if request.method == mcp.LISTEN and isinstance(reply, Result):
+            self._write(jsonrpc.encode_notification(mcp.CANCELLED, {"requestId": jsonrpc.raw(request.id)}))
 
     def end(self, id: int | str) -> None:
         super().end(id)

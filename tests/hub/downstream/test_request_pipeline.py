@@ -17,7 +17,7 @@ from hub.downstream.running_requests import StatelessHost
 from hub.link.call_interface import Caller
 from hub.link.hub_errors import Overloaded
 from hub.routing.host_exchange import HostExchange
-from hub.wire.jsonrpc import Request, Result, raw
+from hub.wire.jsonrpc import Failure, Request, Result, raw
 from hub.wire.mcp import L2, L4, RESOURCES_READ, SUBSCRIBE, TOOLS_CALL
 from tests.hub.downstream.lines.test_connection import connected
 from tests.hub.downstream.lines.test_connection import modern as modern_line
@@ -133,7 +133,7 @@ async def test_completion_comes_in_by_it(router):
 def test_there_is_no_other():
     """Whoever calls the router is `request_pipeline`, or the router itself."""
     root = Path(hub.__file__).parent
-    calls = re.compile(r"router\.(dispatch|at_once)\(")
+    calls = re.compile(r"router\.(dispatch|begin|at_once)\(")
     assert [path.name for path in root.rglob("*.py") if calls.search(path.read_text())] == ["request_pipeline.py"]
 
 
@@ -155,12 +155,66 @@ async def test_a_stateless_host_counts_for_its_principal_unless_the_hub_asks_by_
     nursery.cancel_scope.cancel()
 
 
+def quick(router, name="wait", finish=None):
+    """A quick request, its answers, and the running requests it is among."""
+    hosts, answers = Hosts(), []
+    exchange = HostExchange(Caller(ALICE, L4, {}), lambda message, *, vital=False: None)
+    host = StatelessHost(hosts.requests, ALICE.principal)
+    finish = finish or (lambda id, reply: answers.append((id, reply)))
+    return take_on(host, router, Request(7, TOOLS_CALL, {"name": raw(name)}), exchange, finish), answers, hosts.requests
+
+
+async def test_a_quick_request_is_answered_once(router):
+    router.is_quick = True
+    request, answers, requests = quick(router, "echo")
+    assert (requests.count, answers) == (1, [])
+    await trio.testing.wait_all_tasks_blocked()
+    [(id, reply)] = answers
+    assert (id, b"echo" in bytes(reply.value), requests.count) == (7, True, 0)
+    request.cancel()
+    assert len(answers) == 1
+
+
+@pytest.mark.parametrize("stops", [False, True])
+async def test_a_quick_request_that_is_cancelled_gets_an_answer_only_if_the_hub_stops(router, stops):
+    router.is_quick = True
+    request, answers, requests = quick(router)
+    await trio.testing.wait_all_tasks_blocked()
+    for _ in range(2):
+        (requests.cut_off if stops else request.cancel)()
+    [(id, reply)] = answers
+    assert (id, reply is not None) == (7, stops)
+    assert not stops or b"was stopped" in bytes(reply.value)
+    assert requests.count == 0
+    await trio.testing.wait_all_tasks_blocked()
+    request.done(Result(raw({})))  # it had come to its end when it was cancelled
+    assert (router.cancelled, len(answers)) == (["wait"], 1)
+
+
+@pytest.mark.covers("SEC-16")
+@pytest.mark.parametrize("faults", [1, 2])
+async def test_an_answer_that_fails_fails_one_request(router, caplog, faults):
+    router.is_quick = True
+    answers = []
+
+    def finish(id, reply):
+        answers.append(reply)
+        if len(answers) <= faults:
+            raise ZeroDivisionError
+
+    _, _, requests = quick(router, "echo", finish)
+    await trio.testing.wait_all_tasks_blocked()
+    assert isinstance(answers[-1], Failure)
+    assert (len(answers), requests.count) == (2, 0)
+    assert [record.exc_info[0] for record in caplog.records] == [ZeroDivisionError] * faults
+
+
 async def test_a_request_is_answered_by_what_its_host_is_shown_when_its_turn_comes(router):
     hosts = Hosts()
     host = StatelessHost(hosts.requests, ALICE.principal)
     exchange = HostExchange(Caller(ALICE, L4, {}), lambda message, *, vital=False: None)
     request = Request(1, TOOLS_CALL, {"name": raw("echo")})
-    taken = take_on(host, router, request, exchange.caller)
+    taken = take_on(host, router, request, exchange)
     host.view = profile_view("coding")
     await answer(host, router, request, exchange, taken)
     [(seen, _)] = router.seen

@@ -1,5 +1,6 @@
 """The HTTP server over real sockets: order, limits, time limits, streams, hosts that leave, drain."""
 
+import copy
 import errno
 import gc
 import itertools
@@ -8,6 +9,7 @@ import logging
 import os
 import select
 import socket
+import sys
 from contextlib import ExitStack, contextmanager
 
 import pytest
@@ -21,8 +23,35 @@ from hub.net.http_message import EarlyReply
 from hub.net.http_server import BURST, FEW, WAKE, HttpLimits, HttpServer
 from hub.net.open_connections import ANSWER_EVERY_S, ANSWERED_TOGETHER, AT_ONCE
 from hub.net.unadmitted_connection import UnadmittedConnection
+from tests.support import http_client
 from tests.support.http_client import allow, echo, get, post, serving
 from tests.support.steps import wakes_within
+
+
+@pytest.fixture(params=["at once", "later"], autouse=True)
+def answers(request, monkeypatch):
+    """Whether a handler returns when it has answered, or before that."""
+    if request.param == "later":
+        monkeypatch.setattr(sys.modules[__name__], "serving", serving_later)
+
+
+def serving_later(handler=echo, *args, **options):
+    """`serving`, with a handler that returns at once, and answers afterwards."""
+
+    async def handle(request, response):
+        scope, request = trio.CancelScope(), copy.copy(request)
+
+        async def run():
+            with scope:
+                await handler(request, response)
+            response.close_stream()
+            response.end()
+
+        response.answer_later(scope.cancel)
+        trio.lowlevel.spawn_system_task(run)
+
+    return http_client.serving(handle, *args, **options)
+
 
 DENIED = EarlyReply(401, b'{"no":1}', (("WWW-Authenticate", "Bearer"),))
 
@@ -719,7 +748,7 @@ async def test_a_handler_that_fails(caplog):
         elif request.path == "/raise":
             raise ValueError("secret")
 
-    async with serving(handle, limits=HttpLimits(linger_s=0.01)) as served:
+    async with http_client.serving(handle, limits=HttpLimits(linger_s=0.01)) as served:
         steady = await served.connect()
         for path in ("/raise", "/nothing", "/header"):
             answer = await served.ask(get(target=path))

@@ -104,7 +104,7 @@ class StdioSession(PeerSession):
 
     def _connect(self, child: Child, nursery: trio.Nursery, account: Account) -> None:
         broken = trio.Event()
-        outbox = Outbox(child.stdin, nursery, broken.set, account=account)
+        outbox = Outbox(child.stdin, nursery, broken.set, joins=True, account=account)
         self._attach(LineChannel(LineReader(child.stdout, account=account), outbox), outbox)
         nursery.start_soon(child.drain_stderr)
         nursery.start_soon(child.watch)

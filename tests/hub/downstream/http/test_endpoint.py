@@ -20,9 +20,9 @@ from tests.support.http_fakes import ALICE, BOB, Answered, Host, Scripted, call,
 from tests.support.steps import wakes_within
 
 
-@pytest.fixture
-def router():
-    return Scripted()
+@pytest.fixture(params=[False, True], ids=["in tasks", "quick"])
+def router(request):
+    return Scripted(is_quick=request.param)
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from tests.support.http_fakes import ALICE, Scripted, call, make_endpoint
 JSON = ("Content-Type: application/json", "Accept: application/json, text/event-stream")
 
 
-@pytest.fixture
-def router():
-    return Scripted()
+@pytest.fixture(params=[False, True], ids=["in tasks", "quick"])
+def router(request):
+    return Scripted(is_quick=request.param)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import trio.testing
 import hub.downstream.request_pipeline
 from hub.catalog.view import EVERYTHING, server_view
 from hub.downstream import hosts as hosts_module
-from hub.downstream.hosts import Hosts
+from hub.downstream.hosts import SESSION_IN_FLIGHT, Hosts
 from hub.downstream.lines import connection as downstream
 from hub.downstream.lines.connection import EOF_GRACE_S, MAX_MESSAGE_BYTES, TURN, LineHost
 from hub.link import rate_limits
@@ -93,9 +93,9 @@ class Lines:
         await self.ask("ping", id="settle")
 
 
-@pytest.fixture
-def router():
-    return Scripted()
+@pytest.fixture(params=[False, True], ids=["in tasks", "quick"])
+def router(request):
+    return Scripted(is_quick=request.param)
 
 
 @pytest.fixture
@@ -286,18 +286,42 @@ async def test_a_host_that_asks_much_at_once_lets_others_have_their_turn(router,
         await busy.initialize()
         await other.initialize()
 
-        def at_once(request, caller, scope):
-            answered.append(caller.identity)
+        def begin(request, exchange, done):
+            answered.append(exchange.caller.identity)
             if len(answered) == 1:
                 os.write(other.stream.socket.fileno(), encode(read("note:a")) + b"\n")
             return Result(raw({"contents": []}))
 
-        router.at_once = at_once
+        router.begin = begin
         await busy.send(b"\n".join(encode(read("note:a", id)) for id in range(many)))
         assert (await other.receive())["id"] == 1
         for id in range(many):
             assert (await busy.receive())["id"] == id
     assert answered.index(BOB) <= 2 * TURN
+
+
+async def test_a_host_with_many_quick_calls_lets_others_have_their_turn(router, hosts, monkeypatch):
+    monkeypatch.setattr(downstream, "TURN", 8)
+    begun, many = [], SESSION_IN_FLIGHT
+    router.is_quick = True
+    begin = router.begin
+
+    def note(request, exchange, done):
+        begun.append(exchange.caller.identity)
+        if len(begun) == 1:
+            os.write(other.stream.socket.fileno(), encode(call("wait", 1)) + b"\n")
+        return begin(request, exchange, done)
+
+    async with connected(router, hosts) as busy, connected(router, hosts, BOB) as other:
+        await busy.initialize()
+        await other.initialize()
+        router.begin = note
+        await busy.send(b"\n".join(encode(call("wait", id)) for id in range(many)))
+        await trio.testing.wait_all_tasks_blocked()
+        assert begun.index(BOB) <= 2 * downstream.TURN < many == begun.count(ALICE)
+        router.release.set()
+        assert (await other.receive())["id"] == 1
+        assert {(await busy.receive())["id"] for _ in range(many)} == set(range(many))
 
 
 @pytest.mark.covers("SEC-16")
