@@ -6,9 +6,9 @@ the hub's own), `channel` (whole messages to and from one peer, and bytes writte
 all peers), `rate_limits` (token buckets, the pace of reading), `places` (so many at a time, and the queue for them),
 `backoff` (pauses between attempts). Tasks: `fault_isolation` (a task that fails is started again), `sync_primitives` (a
 flag, a bell, a promise and the end of a turn of the loop to wait for), `autosave` (state saved in the background),
-`module_loading` (imports in a thread). Besides: `bounded_dict` (it forgets its oldest entry), `sealing` (texts that only
-this hub can read or change), `credential_lease` (how long somebody is let in), `tool_usage` (how often tools are
-called), `finished_elicitations` (visits to pages that an upstream has called complete).
+`module_loading` (imports in a thread). Besides: `bounded_dict` (it forgets its oldest entry), `sealing` (texts that
+only this hub can read or change), `credential_lease` (how long somebody is let in), `tool_usage` (how often tools
+are called), `finished_elicitations` (visits to pages that an upstream has called complete).
 
 Writing never waits and never interleaves; a caller that gave up leaves nothing behind; no message reaches anyone but
 the request it answers.
