@@ -6,8 +6,8 @@ import pty
 import subprocess
 
 import pytest
-from tests.hub.daemon.test_server_variables import SYSTEM_PATH, Connected, Machine, served
 
+from tests.hub.daemon.test_environment import SYSTEM_PATH, Connected, Machine, served
 from tests.support.processes import HUBD
 
 
