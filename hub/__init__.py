@@ -1,6 +1,6 @@
 """The hub: one MCP server to every host of a machine, and the client of all their servers. From top to bottom:
 
-    cli          commands, the doctor's checks, texts            | hubd_script, mcp_hubd_script: installed, __main__
+    cli          commands, the doctor's checks, texts            | __main__: `hubd` begins; *_script: bin/
     daemon       one process: serve, reload, the HTTP listener, what its user may ask of it
     app          one hub, wired and not listening
     projects     folders whose servers hosts see                 | fleet: several hubs behind one balancer

@@ -49,7 +49,7 @@ from upstreams.references import read_references
 from upstreams.session import NO_CREDENTIALS, CredentialSource
 from upstreams.sessions.session_opener import RunSession
 from upstreams.supervisor import Supervisor, Upstreams
-from upstreams.transports import run_session as transports
+from upstreams.transports import choose_transport as transports
 from upstreams.transports.stdio.process import is_found
 
 log = logging.getLogger("hubd")

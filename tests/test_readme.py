@@ -16,9 +16,9 @@ from config.settings import CacheConfig, HubConfig, UpstreamConfig
 from hub.catalog.merging import choose, merge
 from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.profiles.profile_rules import ProfileRules
-from hub.catalog.steps import finish
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view import profile_view
+from hub.catalog.view_name import profile_view
+from hub.catalog.work_in_steps import finish
 from hub.daemon.served_config import FixedReferences
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot

@@ -36,7 +36,7 @@ from upstreams.references import ReadReferences, read_references
 from upstreams.runner import UpstreamRunner
 from upstreams.session import NO_CREDENTIALS, CredentialSource
 from upstreams.sessions.session_opener import RunSession
-from upstreams.transports.run_session import run_session
+from upstreams.transports.choose_transport import run_session
 from upstreams.transports.stdio.process import is_found
 from upstreams.upstream import ManagedUpstream, UpstreamParts
 

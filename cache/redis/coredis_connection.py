@@ -2,7 +2,7 @@
 
 Of coredis only the connections are used, not the client: connections match answers to requests and speak TLS and RESP3,
 while the client's pool, retries and re-subscriptions would hide a slow server or a lost subscription.
-`cache.redis.replies` decodes answers with limits.
+`cache.redis.resp3_decoder` decodes answers with limits.
 """
 
 import logging
@@ -17,7 +17,7 @@ from coredis import exceptions
 from coredis.connection import BaseConnection, TCPLocation
 
 from cache.redis.layout import CommandRefused
-from cache.redis.replies import ReplyParser
+from cache.redis.resp3_decoder import Resp3Decoder
 from cache.redis.url import StoreAddress
 from hub.link.sync_primitives import DirtyFlag
 from hub.wire.printable import printable
@@ -46,7 +46,7 @@ class CoredisConnection(BaseConnection):
         password = address.password.reveal() if address.password is not None else None
         place = TCPLocation(str(address), address.port)  # to be shown only
         super().__init__(place, username=address.username, password=password, db=address.db)
-        self._parser: Any = ReplyParser(lambda is_message: listens if is_message else bool(self._requests))
+        self._parser: Any = Resp3Decoder(lambda is_message: listens if is_message else bool(self._requests))
         self._paced = _PacedStream(stream, self._unheard if listens else None)
         self.heard = self._paced.go_on
         """Called after each message: more may be read."""

@@ -24,7 +24,7 @@ from config import directories
 from config.editing.text import jsonc, serverfile
 from config.editing.text.change import Edit, EditRefused
 from config.hosts.facts import KnownHost, Place
-from config.hosts.remembered import Remembered
+from config.hosts.records_by_file import RecordsByFile
 from config.loading.host_files import command_of, hubd_command
 
 KEY: Final = "hub"
@@ -120,7 +120,7 @@ class Record(Struct, frozen=True):
     made_directories: tuple[str, ...] = ()
 
 
-class Records(Remembered[Record]):
+class Records(RecordsByFile[Record]):
     """The records of all files. `get` finds that of the hub's own entry."""
 
     kind = Record

@@ -18,7 +18,7 @@ from config.editing.text import serverfile
 from config.editing.text.change import Edit, EditRefused, Shape
 from config.errors import EditError
 from config.hosts.facts import Place, all_hosts
-from config.hosts.remembered import Remembered
+from config.hosts.records_by_file import RecordsByFile
 
 CONTEXTS: Final = (400, 100, 25)
 """Characters before and after a change that must be unchanged; tried in turn, as more may be edited around it."""
@@ -56,7 +56,7 @@ class Original(Struct, frozen=True, kw_only=True):
         return entry is None or (isinstance(entry, dict) and entry.items() >= self.off.items())
 
 
-class Originals(Remembered[list[Original]]):
+class Originals(RecordsByFile[list[Original]]):
     """All servers that were turned off or taken out, in that order."""
 
     kind = list[Original]
@@ -72,7 +72,7 @@ class Originals(Remembered[list[Original]]):
         return super().get(self._first_name(path))
 
     def put(self, path: Path, record: list[Original] | None) -> None:
-        """As `Remembered.put`, for the file, whichever host's link names it."""
+        """As `RecordsByFile.put`, for the file, whichever host's link names it."""
         super().put(self._first_name(path), record)
 
     def _first_name(self, path: Path) -> Path:

@@ -27,7 +27,7 @@ from hub.catalog.search.index import SearchIndex
 from hub.catalog.search.meta_tools import HubTools, meta_tools, only_reads
 from hub.catalog.token_cost import ShownCost, TokenCost, cost_of, cost_of_view
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view import EVERYTHING, View
+from hub.catalog.view_name import EVERYTHING, View
 from hub.link.sealing import Sealer
 from hub.wire.byte_checks import one_line
 from hub.wire.declarations import EXPERIMENTAL, join_chains, read_chain

@@ -16,9 +16,9 @@ from hub.catalog.names import Rules
 from hub.catalog.profiles.chosen_entries import ChosenEntries, choose_part, rename_parts
 from hub.catalog.profiles.profile_rules import ProfileRules
 from hub.catalog.profiles.unmatched import KnownTools, doubts_of_profile, doubts_of_upstream
-from hub.catalog.steps import finish
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view import EVERYTHING, View
+from hub.catalog.view_name import EVERYTHING, View
+from hub.catalog.work_in_steps import finish
 from hub.link.sealing import Sealer, load_keys
 from hub.wire.mcp import Kind, Snapshot
 

@@ -30,7 +30,7 @@ from hub.control.answers import Status
 from hub.control.client import ControlClient
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning
 from hub.control.methods import SIGN_IN_TRIALS, STATUS
-from hub.control.sign_ins import SignInTrial
+from hub.control.sign_in_messages import SignInTrial
 from hub.daemon.banner import is_root
 from hub.shim.start_daemon import is_alive
 from hub.wire.mcp import HUBD_VERSION

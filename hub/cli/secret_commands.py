@@ -13,7 +13,7 @@ from config.errors import ConfigError, EditError
 from config.secrets.state_file import MAX_VALUE_BYTES
 from config.secrets.store import SecretStore, Stored, check_name
 from config.secrets.uses import secret_uses
-from hub.cli.configuration.main_file import on_main_file
+from hub.cli.configuration.main_file_of_hub import on_main_file
 from hub.cli.context import EX_FAILED, Context, Output, UsageError
 from hub.cli.parser import Parser, add, add_config
 from hub.cli.render.blocks import Table

@@ -8,7 +8,7 @@ from msgspec import to_builtins
 
 from hub.cli.client.answers import describe
 from hub.cli.client.arguments import arguments, example, signature
-from hub.cli.configuration.main_file import on_main_file
+from hub.cli.configuration.main_file_of_hub import on_main_file
 from hub.cli.context import Context, Output, UsageError, as_json, ask_hub, nearest_or_all
 from hub.cli.parser import add, add_config
 from hub.cli.profiles.evidence import status_and_uses

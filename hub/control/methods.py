@@ -11,7 +11,7 @@ from msgspec import Struct, convert
 
 from cache.statistics import CacheStatistics
 from config.show.effective import ShownEnvironment
-from hub.control import sign_ins
+from hub.control import sign_in_messages as messages
 from hub.control.answers import Cleared, Logs, Reloaded, Status, ToolUses
 
 ANSWER_S: Final = 30.0
@@ -72,11 +72,11 @@ RELOAD: Final = Method("reload", Nothing, Reloaded, 16 << 20)
 ENVIRONMENT: Final = Method("environment", OneOrAll, ShownEnvironment)
 LOGS: Final = Method("logs", Follow, Logs, 16 << 20)
 STOP: Final = Method("stop", Nothing, Nothing)
-SIGN_IN: Final = Method("sign_in", sign_ins.SignIn, sign_ins.SignInStep, answer_s=SIGN_IN_S)
-SIGN_IN_FINISH: Final = Method("sign_in_finish", sign_ins.SignInAddress, sign_ins.SignInOutcome, answer_s=SIGN_IN_S)
-SIGN_IN_STATUS: Final = Method("sign_in_status", OneOrAll, sign_ins.SignInAccounts)
-SIGN_IN_TRIALS: Final = Method("sign_in_trials", Nothing, sign_ins.SignInTrials)
-SIGN_OUT: Final = Method("sign_out", sign_ins.SignOut, sign_ins.SignedOut, answer_s=SIGN_IN_S)
+SIGN_IN: Final = Method("sign_in", messages.SignIn, messages.SignInStep, answer_s=SIGN_IN_S)
+SIGN_IN_FINISH: Final = Method("sign_in_finish", messages.SignInAddress, messages.SignInOutcome, answer_s=SIGN_IN_S)
+SIGN_IN_STATUS: Final = Method("sign_in_status", OneOrAll, messages.SignInAccounts)
+SIGN_IN_TRIALS: Final = Method("sign_in_trials", Nothing, messages.SignInTrials)
+SIGN_OUT: Final = Method("sign_out", messages.SignOut, messages.SignedOut, answer_s=SIGN_IN_S)
 READ_TOKENS: Final = Method("read_tokens", Nothing, Nothing)
 
 METHODS: Final[Mapping[str, Method[Any]]] = {

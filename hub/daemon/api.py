@@ -23,7 +23,7 @@ from config.show.effective import ShownEnvironment, show_environment
 from config.tables.profiles import DEFAULT_PROFILE
 from hub.app import OPEN_DOOR, Hub
 from hub.catalog.token_cost import text_bytes, tokens_of
-from hub.catalog.view import View
+from hub.catalog.view_name import View
 from hub.control import answers
 from hub.control.methods import LOG_LINES
 from hub.daemon.banner import is_root
@@ -155,7 +155,7 @@ class DaemonApi:
         """Sentences about labels of hosts that are probably mistyped, by the name of the profile."""
         hub, found = self._hub, dict[str, list[str]]()
         if any(profile.hosts for profile in hub.hosts.profiles.profiles.values()):
-            from config.hosts.mistyped_labels import find_mistyped  # not above: only profiles that name hosts need it
+            from config.hosts.mistyped_host_labels import find_mistyped  # only profiles that name hosts need it
 
             tokens = {token.host or token.name for token in hub.config.access.tokens}
             named = frozenset() if self._listener is None else self._listener.named_tokens.labels

@@ -25,7 +25,7 @@ from config.projects import Trust
 from config.saved_state import Memory
 from config.tables.profiles import profile_problem
 from hub.app import WALL, Hub
-from hub.catalog.view import EVERYTHING, profile_view
+from hub.catalog.view_name import EVERYTHING, profile_view
 from hub.daemon import logs, systemd
 from hub.daemon.banner import ADVICE, ROOT, is_root
 from hub.daemon.before_start import keys_for, kill_orphans, last_known, remove_drafts, sessions_for, store_for

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from cache.entry import DropCause
 from hub.app import WALL
-from hub.control import sign_ins
+from hub.control import sign_in_messages as messages
 from hub.control.answers import SignInFacts
 from hub.control.server import asker
 from hub.daemon.sign_in_parts import SignInParts
@@ -48,7 +48,7 @@ class SignInRequests:
 
     async def sign_in(
         self, *, name: str = "", idp: bool = False, scope: str = "", reset: bool = False, yes: bool = False
-    ) -> AsyncGenerator[sign_ins.SignInStep, None]:
+    ) -> AsyncGenerator[messages.SignInStep, None]:
         """Begin a sign-in at an upstream, or at the company's identity provider; then tell its outcome.
 
         Raises:
@@ -61,11 +61,11 @@ class SignInRequests:
         if by_program and (yes or scope):
             raise _only_a_person(f"hubd auth {name or '--idp'} {'--yes' if yes else '--scope'}")
         begun = await self._parts.sign_ins.begin(name, scope=scope, reset=reset, yes=yes, by_program=by_program)
-        yield sign_ins.SignInStep(
-            **{member: getattr(begun, member) for member in sign_ins.SignInStep.__struct_fields__}
+        yield messages.SignInStep(
+            **{member: getattr(begun, member) for member in messages.SignInStep.__struct_fields__}
         )
         if not (begun.unusual or begun.wants_token):
-            yield sign_ins.SignInStep(issuer=begun.issuer, outcome=await self._parts.sign_ins.wait(begun))
+            yield messages.SignInStep(issuer=begun.issuer, outcome=await self._parts.sign_ins.wait(begun))
 
     def facts(self, name: str) -> SignInFacts | None:
         """The sign-in of the hub at an upstream, as far as it is known without asking anybody; None: it does not
@@ -90,7 +90,7 @@ class SignInRequests:
         is_each = config is not None and config.oauth.account == "each" and not config.across_principals
         return is_each and not credential.is_usable
 
-    async def sign_in_finish(self, address: str) -> sign_ins.SignInOutcome:
+    async def sign_in_finish(self, address: str) -> messages.SignInOutcome:
         """Carry on with an address that a person has copied.
 
         Raises:
@@ -101,7 +101,7 @@ class SignInRequests:
             raise _only_a_person("hubd auth --finish")
         return await self._parts.sign_ins.finish(address)
 
-    async def sign_in_trials(self) -> sign_ins.SignInTrials:
+    async def sign_in_trials(self) -> messages.SignInTrials:
         """The prospects of the sign-ins that upstreams wait for, of some of them at least."""
         await self._parts.ready()
         waiting = [
@@ -109,20 +109,20 @@ class SignInRequests:
             for name, upstream in self._parts.hub.supervisor.upstreams.items()
             if upstream.state is State.UNAUTHORIZED and upstream.config.signs_in_by_person
         ]
-        found: dict[str, sign_ins.SignInTrial] = {}
+        found: dict[str, messages.SignInTrial] = {}
 
         async def look(name: str) -> None:
             try:
                 found[name] = await self._parts.sign_ins.trial(name)
             except HubError as error:
-                found[name] = sign_ins.SignInTrial(name, str(error))
+                found[name] = messages.SignInTrial(name, str(error))
 
         async with trio.open_nursery() as nursery:
             for name in waiting[:MAX_TRIALS]:
                 nursery.start_soon(look, name)
-        return sign_ins.SignInTrials(tuple(found[name] for name in sorted(found)))
+        return messages.SignInTrials(tuple(found[name] for name in sorted(found)))
 
-    async def sign_in_status(self, name: str | None = None) -> sign_ins.SignInAccounts:
+    async def sign_in_status(self, name: str | None = None) -> messages.SignInAccounts:
         """The accounts at an upstream, or all."""
         parts = self._parts
         await parts.ready()
@@ -137,10 +137,10 @@ class SignInRequests:
                 upstream, members = parts.hub.supervisor.upstreams.get(row.upstream), structs.asdict(row)
                 ends, account = members.pop("expires_at"), upstream.config.oauth.account if upstream else "shared"
                 expires_s = None if ends is None else round(ends - now, 1)
-                found.append(sign_ins.SignInAccount(**members, account=account, expires_s=expires_s))
-        return sign_ins.SignInAccounts(tuple(found))
+                found.append(messages.SignInAccount(**members, account=account, expires_s=expires_s))
+        return messages.SignInAccounts(tuple(found))
 
-    async def sign_out(self, name: str | None = None, forget: bool = False) -> sign_ins.SignedOut:
+    async def sign_out(self, name: str | None = None, forget: bool = False) -> messages.SignedOut:
         """Sign out of an upstream, or of all.
 
         Raises:
@@ -163,8 +163,8 @@ class SignInRequests:
             if upstream:
                 parts.hub.supervisor.signed_out(upstream)
                 parts.hub.reads.invalidate(upstream, DropCause.CLEARED)
-            done.append(sign_ins.SignedOutAccount(upstream=upstream, principal=principal, **structs.asdict(out)))
-        return sign_ins.SignedOut(tuple(done))
+            done.append(messages.SignedOutAccount(upstream=upstream, principal=principal, **structs.asdict(out)))
+        return messages.SignedOut(tuple(done))
 
     async def _credential(self, upstream: str, principal: str) -> "UpstreamCredential | None":
         """The credential of a principal at an upstream; "": at the company's identity provider."""

@@ -17,7 +17,7 @@ from config.tables.profiles import Profile
 from hub.catalog.catalog import Catalog
 from hub.catalog.profiles.profile_of_host import ProfileChoice
 from hub.catalog.profiles.search_modes import HostLimits, SearchModes
-from hub.catalog.view import EVERYTHING, View, profile_view
+from hub.catalog.view_name import EVERYTHING, View, profile_view
 from hub.control.answers import ProfileRow
 from hub.downstream.hosts import Host, Hosts
 from hub.routing.change_listeners import ListenStream

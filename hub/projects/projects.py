@@ -25,7 +25,7 @@ import trio
 
 from config.projects import Project
 from config.settings import UpstreamConfig
-from hub.catalog.view import EVERYTHING, View, project_view
+from hub.catalog.view_name import EVERYTHING, View, project_view
 from hub.control.answers import ProjectRow
 from hub.downstream.hosts import Host
 from hub.link.fault_isolation import keep_going, run_isolated

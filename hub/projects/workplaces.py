@@ -24,7 +24,7 @@ from config.errors import ConfigError
 from config.projects import PROJECT_FILES, Project, Trust, find_project
 from config.settings import HubConfig
 from config.watching import Watcher
-from hub.catalog.view import EVERYTHING
+from hub.catalog.view_name import EVERYTHING
 from hub.downstream.hosts import Host
 from hub.wire.jsonrpc import Result, peek_array, peek_object, peek_str
 from hub.wire.mcp import LIST_ROOTS

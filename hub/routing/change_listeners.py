@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 
 from hub.bridge.tasks.polled_tasks import Viewer
 from hub.catalog.entries import Route
-from hub.catalog.view import View
+from hub.catalog.view_name import View
 from hub.link.call_interface import Tenant
 from hub.link.hub_errors import HubError, failure_from
 from hub.routing.host_exchange import HostExchange, HostSession, keep_untold

@@ -21,9 +21,9 @@ from config.tables.profiles import Profile
 from hub.catalog.catalog import Catalog
 from hub.catalog.names import Rules
 from hub.catalog.profiles.profile_of_host import find_profile
-from hub.catalog.steps import STEP, finish
 from hub.catalog.token_cost import TokenCost
-from hub.catalog.view import EVERYTHING, View, home_of, profile_view, server_view
+from hub.catalog.view_name import EVERYTHING, View, home_of, profile_view, server_view
+from hub.catalog.work_in_steps import STEP, finish
 from hub.link.sync_primitives import Bell
 from hub.routing.view_catalogs import ListChange, ShownProfiles, ShownServers, ViewCatalogs
 

@@ -19,7 +19,7 @@ from hub.catalog.search.answers import Answer, definition, find, quote, unknown_
 from hub.catalog.search.index import FoundTool, SearchIndex
 from hub.catalog.search.meta_tools import CALL_TOOL, FIND_TOOLS, only_reads, read_meta_call
 from hub.catalog.sign_in_tool import lists_unknown_text, no_need_text
-from hub.catalog.view import View
+from hub.catalog.view_name import View
 from hub.link.call_interface import Exchange, Interim
 from hub.routing.host_exchange import HostExchange
 from hub.routing.live_catalog import LiveCatalog

@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from hub.catalog.catalog import Catalog
 from hub.catalog.entries import Route
-from hub.catalog.view import EVERYTHING, View
+from hub.catalog.view_name import EVERYTHING, View
 from hub.link.bounded_dict import BoundedDict
 from hub.routing.chain import Intent, Stage
 from hub.routing.host_exchange import HostExchange

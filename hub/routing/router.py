@@ -16,7 +16,7 @@ from msgspec import Raw
 from cache.resource_cache import ResourceCache
 from hub.bridge.era_bridge import EraBridge
 from hub.catalog.list_result import SETTLING_TTL_MS
-from hub.catalog.view import EVERYTHING, View
+from hub.catalog.view_name import EVERYTHING, View
 from hub.link.call_interface import NOTHING, Caller, RunningCall, Tenant
 from hub.link.hub_errors import HubError
 from hub.link.tool_usage import ToolUsage

@@ -12,7 +12,7 @@ import trio
 
 from hub.bridge.tasks.messages import declares
 from hub.bridge.tasks.polled_tasks import TaskHandles
-from hub.catalog.view import View
+from hub.catalog.view_name import View
 from hub.link.call_interface import NOTHING, Tenant
 from hub.link.hub_errors import Overloaded
 from hub.routing.change_listeners import ACK_TIMEOUT_S, LegacySubscription, ListenStream, Subscribe, read_filter

@@ -17,9 +17,9 @@ from hub.catalog.merging import choose, merge, merge_in_steps
 from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.profiles.profile_rules import ProfileRules
 from hub.catalog.sign_in_tool import SignInTool
-from hub.catalog.steps import finish
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view import EVERYTHING, View, profile_view, server_view
+from hub.catalog.view_name import EVERYTHING, View, profile_view, server_view
+from hub.catalog.work_in_steps import finish
 from hub.link.sealing import Sealer
 from hub.wire.mcp import Kind
 from upstreams.upstream import ManagedUpstream

@@ -16,7 +16,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 import trio
 from msgspec.structs import replace
 
-from hub.control.sign_ins import SignInOutcome
+from hub.control.sign_in_messages import SignInOutcome
 from hub.link.hub_errors import HubError
 from hub.sign_in.authorization_servers import Surroundings
 from hub.sign_in.return_address import ReturnAddresses
@@ -170,7 +170,7 @@ class Responses:
             await self._around.accounts.keep(grant)
             if ticket.agreed == grant.key.issuer:
                 yes = ticket.upstream, ticket.principal, ticket.agreed
-                await self._around.accounts.ask(lambda store: store.notes.agree(*yes))
+                await self._around.accounts.ask(lambda store: store.facts.agree(*yes))
         except OAuthProblem as error:
             self._learn(ticket, error.code)
             is_denied = isinstance(error, RefusedResponse) and error.code == "access_denied"

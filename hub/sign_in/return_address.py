@@ -27,7 +27,7 @@ from hub.sign_in.authorization_servers import Surroundings
 from hub.sign_in.authorization_url import RedirectUri, base_url, callback_at, parse_redirect
 from upstreams.oauth.client_metadata import CALLBACK
 from upstreams.oauth.model import AuthorizationServer, OAuthProblem
-from upstreams.oauth.store.sign_in_notes import SignInNotes
+from upstreams.oauth.store.sign_in_facts import SignInFacts
 
 PROXIED: Final = "proxy/"
 """Principals that a trusted proxy has named begin so."""
@@ -91,8 +91,8 @@ class ReturnAddresses:
             base = base_url("127.0.0.1", port or await self._pick_port())
         return callback_at(base, await self._number(server))
 
-    async def _ask(self, question: Callable[[SignInNotes], R]) -> R:
-        return await self._around.accounts.ask(lambda store: question(store.notes))
+    async def _ask(self, question: Callable[[SignInFacts], R]) -> R:
+        return await self._around.accounts.ask(lambda store: question(store.facts))
 
     async def _number(self, server: AuthorizationServer) -> int:
         return 0 if server.sends_issuer else await self._ask(lambda notes: notes.redirect_number(server.issuer))

@@ -146,7 +146,7 @@ class SignInOutlooks:
         ask = self._around.accounts.ask
         if same_issuer(config.oauth.issuer, issuer):
             return ""
-        if await ask(lambda store: store.notes.is_agreed(upstream, principal, issuer)):
+        if await ask(lambda store: store.facts.is_agreed(upstream, principal, issuer)):
             return ""
         if grant is not None and not same_issuer(grant.key.issuer, issuer):
             return (

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from config.settings import ReplicaConfig, UpstreamConfig
 from hub.bridge.url_elicitation import SignInVisit
-from hub.control.sign_ins import SignInOutcome, SignInStep, SignInTrial
+from hub.control.sign_in_messages import SignInOutcome, SignInStep, SignInTrial
 from hub.link.call_interface import OWNER, Caller
 from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnavailable
 from hub.net.http_server import Handler

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from config.settings import UpstreamConfig
 from config.tables.oauth import UpstreamOAuth
-from hub.control.sign_ins import SignInOutcome
+from hub.control.sign_in_messages import SignInOutcome
 from hub.link.bounded_dict import BoundedDict
 from hub.sign_in.authorization_url import RedirectUri
 from upstreams.oauth.client_search import ClientWish

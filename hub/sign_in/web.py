@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 import trio
 
-from hub.control.sign_ins import SignInOutcome
+from hub.control.sign_in_messages import SignInOutcome
 from hub.link.bounded_dict import BoundedDict
 from hub.link.hub_errors import HubError
 from hub.net.http_server import HttpRequest, HttpResponse

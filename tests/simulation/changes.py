@@ -9,7 +9,7 @@ import trio.testing
 from config.diff import difference
 from config.setting import Secret
 from config.settings import Restart, Timeouts, UpstreamConfig
-from hub.catalog.view import project_view
+from hub.catalog.view_name import project_view
 from hub.link.hub_errors import HubError
 from tests.simulation.crowd import BRIEF, IN_PROJECTS, PLAIN, ROOTS, UNRELIABLE, Crowd
 from tests.simulation.shifting import BAD

@@ -1,7 +1,8 @@
 """In-memory counterparts of the hub: upstreams and hosts.
 
 `FakeUpstream` is an MCP server of either era that speaks lines over memory streams. `opener` makes a stand-in for
-`upstreams.transports.run_session.run_session`, so that a supervisor connects to it as to a process, handshake and all:
+`upstreams.transports.choose_transport.run_session`, so that a supervisor connects to it as to a process, handshake and
+all:
 
     fake = FakeUpstream(tools=["echo"])
     make_supervisor(Memory(None), on_change, run_session=opener({"files": fake}))

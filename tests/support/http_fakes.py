@@ -13,7 +13,7 @@ import trio
 from msgspec import Raw
 
 from config.saved_state import Memory
-from hub.catalog.view import View, server_view
+from hub.catalog.view_name import View, server_view
 from hub.downstream.hosts import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint

@@ -21,7 +21,7 @@ from hub.wire.questions.question import Question
 from tests.support.http_peer import Handler, HttpPeer, PeerRequest, Talk, http_peer
 from tests.support.schemas import validate
 from upstreams.session import COMMON, CallTimeouts, Session, SessionTerms
-from upstreams.transports.run_session import run_session
+from upstreams.transports.choose_transport import run_session
 
 TIMEOUTS = CallTimeouts(300.0, 3600.0)
 TEXT = {"content": [{"type": "text", "text": "called"}]}

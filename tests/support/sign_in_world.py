@@ -133,7 +133,7 @@ class MemoryKeeper:
         self.known_port: int | None = None
         self.agreed: set[tuple[str, str, str]] = set()
         self.full: Exception | None = None
-        self.notes = self
+        self.facts = self
 
     def find(self, upstream, principal):
         mine = [

@@ -1,9 +1,9 @@
 """Signing in at upstreams by OAuth: the hub as client of authorization servers, once for all hosts.
 
 `accounts`    all credentials of a hub
-`credential`  what sessions with one upstream show, and what becomes of a refusal; `credential_state` (pure) below it:
+`credential`  what sessions with one upstream show, and what becomes of a refusal; `credential_machine` (pure) below it:
               the token, when it is renewed, and what hosts are told
-`renewing`    one renewal, among all processes, and the end of a sign-in; `obtaining`: the ways to the next token
+`renewing`    one renewal, among all processes, and the end of a sign-in; `next_token`: the ways to the next token
 `discovery`   which authorization server, and what it can do
 `client_search` the client id by which that one knows the hub; `client_metadata`: how the hub describes itself (pure)
 `token_endpoint` one request there, one answer, and how the hub proves its client id; `token_answers` (pure): what an

@@ -15,7 +15,7 @@ from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnresolv
 from hub.link.module_loading import load
 from hub.link.sync_primitives import Promise
 from upstreams.oauth import model
-from upstreams.oauth.credential_state import HOLD_S, CredentialState, sign_in_of
+from upstreams.oauth.credential_machine import HOLD_S, CredentialMachine, sign_in_of
 from upstreams.oauth.discovery.challenge import parse_challenges
 from upstreams.oauth.parts import Shared
 from upstreams.oauth.token_answers import is_for, lasts
@@ -29,7 +29,7 @@ LOOK_AGAIN_S: Final = 5.0
 """Interval of looking whether another process has a sign-in by now."""
 
 
-class UpstreamCredential(CredentialState):
+class UpstreamCredential(CredentialMachine):
     """The credential that the hub shows the upstream of `account`; an `upstreams.session.Credential`.
 
     Cheap to make: files are read, and modules loaded, when it is first needed. `may_be_kept`: there may be a grant from

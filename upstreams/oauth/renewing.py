@@ -16,10 +16,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from upstreams.oauth import model
-from upstreams.oauth.credential_state import CredentialState, RenewalOutcome, sign_in_needed, time_until_due_s
+from upstreams.oauth.credential_machine import CredentialMachine, RenewalOutcome, sign_in_needed, time_until_due_s
 from upstreams.oauth.discovery.discover import discover
 from upstreams.oauth.discovery.metadata import below
-from upstreams.oauth.obtaining import Obtaining
+from upstreams.oauth.next_token import TokenSource
 from upstreams.oauth.parts import Shared
 from upstreams.oauth.store.folder import NotKept
 from upstreams.oauth.token_answers import TokenRefused, is_for
@@ -63,7 +63,7 @@ class Renewer:
     def __init__(self, account: model.OAuthAccount, shared: Shared) -> None:
         self.account = account
         self.shared = shared
-        self.obtaining = Obtaining(account, shared)
+        self.token_source = TokenSource(account, shared)
 
     async def find_kept(self) -> tuple[model.Grant | None, str]:
         """The grant that is kept, if it is good for the upstream as it is configured now; and what a person should
@@ -118,7 +118,7 @@ class Renewer:
             return None, f"{issuer} has no place for that; the token lasts as long as it says"
         try:
             with trio.fail_after(REVOKE_S):
-                done = await self.obtaining.endpoint_of(grant).revoke(grant)
+                done = await self.token_source.endpoint_of(grant).revoke(grant)
         except (model.OAuthProblem, model.OAuthUnavailable) as error:
             return False, str(error)
         except trio.TooSlowError:
@@ -134,16 +134,16 @@ class Renewal:
     """
 
     def __init__(
-        self, renewer: Renewer, state: CredentialState, challenge: model.Challenge, refused: str, scope: str
+        self, renewer: Renewer, state: CredentialMachine, challenge: model.Challenge, refused: str, scope: str
     ) -> None:
         self._grant, self._is_kept, self._was_unclear = state.grant, state.is_kept, state.was_unclear
         self._challenge, self._refused, self._scope = challenge, refused, scope
-        self._account, self._shared, self._obtaining = renewer.account, renewer.shared, renewer.obtaining
+        self._account, self._shared, self._token_source = renewer.account, renewer.shared, renewer.token_source
 
     async def run(self) -> RenewalOutcome:
         """Renew, unless another process has. Cancellation: a request that is sent is waited for."""
         try:
-            key = self._grant.key if self._grant is not None else await self._obtaining.key(self._challenge)
+            key = self._grant.key if self._grant is not None else await self._token_source.key(self._challenge)
             self._store = await trio.to_thread.run_sync(self._shared.store)
             async with self._store.lock(key) as self._held:
                 return await self._renew(key)
@@ -188,7 +188,7 @@ class Renewal:
         """Ask for the next generation. `was_begun`: somebody has, and the answer may be lost."""
         try:
             with trio.fail_after(LAST_S):
-                new = await self._obtaining.next(grant, self._scope)
+                new = await self._token_source.next(grant, self._scope)
         except trio.TooSlowError:
             raise model.OAuthUnavailable("there was no answer in time") from None
         except model.OAuthUnavailable as away:

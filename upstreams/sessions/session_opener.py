@@ -37,7 +37,7 @@ RunSession = Callable[
     [UpstreamConfig, str, SessionEvents, Memory, SessionTerms, Callable[[Session], None]], Awaitable[None]
 ]
 """Opens and serves a session of the upstream of that name; calls the last argument when it is open. It is
-`upstreams.transports.run_session.run_session`, or a test's own."""
+`upstreams.transports.choose_transport.run_session`, or a test's own."""
 
 
 class SessionParts(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Transports: `run_session` chooses one, `stdio` and `http` are packages, `negotiation` agrees on an era.
+"""Transports: `choose_transport` starts a session over one, `stdio` and `http` are packages, `negotiation` has eras.
 
 `session_frame` is what all sessions share, `peer_session` what those over one stream do. Nothing here knows who shares
 a session. A WebSocket transport would be a third package.

@@ -23,7 +23,7 @@ from hub.bridge.tasks.awaited_tasks import Show, TaskWait
 from hub.bridge.tasks.client import SilentExchange, TaskClient
 from hub.bridge.tasks.messages import augments_calls, declares, requires_task, task_in
 from hub.bridge.tasks.polled_tasks import TaskHandles
-from hub.catalog.view import View
+from hub.catalog.view_name import View
 from hub.link.call_interface import Interim, Upstream
 from hub.link.hub_errors import Executed, HubError, UpstreamUnauthorized, with_evidence
 from hub.link.sealing import Sealer

@@ -19,8 +19,8 @@ from hub.catalog.names import join_some, quote_some
 from hub.catalog.profiles.fixed_arguments import CannotFix, FixedArguments, misfits, without
 from hub.catalog.profiles.profile_rules import UNCHANGED, ProfileRules, unread_of
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
-from hub.catalog.steps import STEP, finish, map_in_steps
 from hub.catalog.token_cost import tool_bytes
+from hub.catalog.work_in_steps import STEP, finish, map_in_steps
 from hub.wire.jsonrpc import peek_object, raw
 from hub.wire.mcp import Kind
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from config.loading.check_profiles import OWN_LABEL
 from config.tables.profiles import DEFAULT_PROFILE, Profile
 from hub.catalog.profiles.search_modes import SearchModes
-from hub.catalog.view import PROFILE_MARK, View, profile_view
+from hub.catalog.view_name import PROFILE_MARK, View, profile_view
 
 
 class ProfileChoice:

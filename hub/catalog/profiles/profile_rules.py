@@ -5,7 +5,7 @@ from typing import Final
 
 from config.name_globs import EachGlob, NameChoice, may_choose
 from config.tables.profiles import Profile, ResolvedOverride, ToolOverride
-from hub.catalog.view import home_of
+from hub.catalog.view_name import home_of
 
 UNCHANGED: Final = ToolOverride()
 

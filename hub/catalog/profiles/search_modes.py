@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from config.loading.check_profiles import OWN_LABEL
-from hub.catalog.view import View
+from hub.catalog.view_name import View
 
 ON, OFF, AUTO = "on", "off", "auto"
 """The values that a profile may say."""

@@ -20,7 +20,7 @@ from hub.catalog.names import UpstreamRule, join_some, name_id
 from hub.catalog.profiles.chosen_entries import ChosenEntries
 from hub.catalog.profiles.profile_rules import ProfileRules
 from hub.catalog.search.index import near_names
-from hub.catalog.steps import STEP, map_in_steps
+from hub.catalog.work_in_steps import STEP, map_in_steps
 from hub.wire.mcp import Kind
 
 MAX_TOLD: Final = 8

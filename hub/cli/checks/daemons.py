@@ -18,7 +18,7 @@ from hub.cli.checks.evidence import Examined, Finding, join_few
 from hub.cli.render.costs import over_limit, remedy_of
 from hub.cli.render.words import telling_line
 from hub.cli.setup.probe import PREFIX
-from hub.control.sign_ins import SignInTrial
+from hub.control.sign_in_messages import SignInTrial
 from hub.daemon.banner import ADVICE, ROOT
 from hub.linux.orphans import orphans
 from hub.linux.socket_tables import listening_paths

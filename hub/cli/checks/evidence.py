@@ -21,7 +21,7 @@ from config.settings import HubConfig, UpstreamConfig
 from hub.cli.hosts.served_servers import why_not_served
 from hub.cli.render.words import join_names
 from hub.control.answers import Status
-from hub.control.sign_ins import SignInTrial
+from hub.control.sign_in_messages import SignInTrial
 
 GUI_PATH: Final = "/usr/bin:/bin:/usr/sbin:/sbin"
 """The PATH of a program that no shell has started."""

@@ -14,7 +14,7 @@ from config.secrets.store import SecretStore
 from config.setting import declarations
 from config.settings import UpstreamConfig
 from hub.cli.configuration.editing import MEMBERS, add_server
-from hub.cli.configuration.main_file import on_main_file
+from hub.cli.configuration.main_file_of_hub import on_main_file
 from hub.cli.configuration.shell_variables import keep_in, settle_of_new
 from hub.cli.context import Context, UsageError, agreed, nearest_or_all
 from hub.cli.parser import Parser, add, add_config, add_no_wait, load_when_run

@@ -17,7 +17,7 @@ from config.files import lock_edits
 from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import state_dir
 from config.secrets.detection import secrets_in
-from hub.cli.configuration.main_file import on_main_file
+from hub.cli.configuration.main_file_of_hub import on_main_file
 from hub.cli.configuration.saving import reload_hub, save, say_problems, show
 from hub.cli.context import EX_FAILED, EX_INTERRUPTED, Context
 from hub.cli.hosts.served_servers import hosts_that_lost, say_lost

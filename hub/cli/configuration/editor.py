@@ -15,7 +15,7 @@ from config.errors import EditError
 from config.loading.document import parse
 from config.loading.safe_reading import MAX_OWN_BYTES, Problem, read_plain
 from hub.cli.configuration.editing import MEMBERS
-from hub.cli.configuration.main_file import on_main_file
+from hub.cli.configuration.main_file_of_hub import on_main_file
 from hub.cli.configuration.saving import reload_hub, save, say_problems
 from hub.cli.context import EX_FAILED, EX_INTERRUPTED, Context, Output, UsageError, agreed
 from hub.cli.parser import add, add_config, add_no_wait

@@ -19,7 +19,7 @@ from config.hub_paths import backup_dir, config_file, state_dir
 from config.loading.assemble import load_all
 from config.settings import HubConfig, UpstreamConfig
 from config.show.effective import ShownEnvironment, ShownVariable, show_environment
-from hub.cli.configuration.main_file import on_main_file
+from hub.cli.configuration.main_file_of_hub import on_main_file
 from hub.cli.configuration.shell_variables import keep_of_hub
 from hub.cli.context import EX_FAILED, Context, Output, UsageError, ask_hub, nearest, now
 from hub.cli.parser import add, add_config

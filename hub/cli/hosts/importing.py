@@ -24,7 +24,7 @@ from config.loading.gather import OWN_VARIABLES
 from config.secrets.detection import secrets_in
 from config.secrets.store import SecretStore
 from hub.cli.configuration.env_capture import record_shell
-from hub.cli.configuration.main_file import on_main_file
+from hub.cli.configuration.main_file_of_hub import on_main_file
 from hub.cli.configuration.shell_variables import keep_in, settle_of_import
 from hub.cli.context import EX_FAILED, Context, UsageError, agreed, ask
 from hub.cli.hosts import import_choices

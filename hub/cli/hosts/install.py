@@ -19,7 +19,7 @@ from config.hosts.install import Plan, own_program, plan_entries, plan_restore, 
 from config.hosts.originals import is_same_file, of_host
 from config.hub_paths import config_file, runtime_dir, state_dir
 from hub.cli.configuration.env_capture import record_shell
-from hub.cli.configuration.main_file import on_main_file
+from hub.cli.configuration.main_file_of_hub import on_main_file
 from hub.cli.context import Context, Output, UsageError
 from hub.cli.hosts.changes import HostChanges, of_place, originals_of
 from hub.cli.hosts.entries import HostEntries, say_permissions

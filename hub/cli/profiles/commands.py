@@ -14,7 +14,7 @@ from config.hosts.facts import hosts_that_list_once
 from config.hub_paths import state_dir
 from config.tables.profiles import DEFAULT_PROFILE
 from hub.catalog.names import join_some
-from hub.cli.configuration.main_file import on_main_file
+from hub.cli.configuration.main_file_of_hub import on_main_file
 from hub.cli.configuration.saving import reload_hub, save, say_problems, show
 from hub.cli.context import Context, Output, UsageError, nearest
 from hub.cli.parser import Parser, add, add_config

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from config.errors import EditError
 from config.hosts.facts import all_hosts
-from config.hosts.remembered import HadBefore
+from config.hosts.records_by_file import HadBefore
 from config.hub_paths import had_before_path
 from config.loading.check_profiles import OWN_LABEL
 from config.name_globs import ALL, NameChoice, union

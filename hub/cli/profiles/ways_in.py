@@ -24,7 +24,7 @@ from config.loading.host_files import command_of
 from config.secrets.state_file import StateUnreadable
 from config.tables.access import AccessToken
 from config.tables.profiles import DEFAULT_PROFILE
-from hub.catalog.view import PROFILE_MARK
+from hub.catalog.view_name import PROFILE_MARK
 from hub.cli.context import Context
 from hub.cli.render.costs import find_known
 from hub.control.answers import HostRow, Status

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from hub.cli.render.blocks import Block, Cell, Table, paint
 from hub.cli.render.words import duration
 from hub.control.answers import UpstreamRow
-from hub.control.sign_ins import SignInAccount
+from hub.control.sign_in_messages import SignInAccount
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -31,7 +31,7 @@ from hub.cli.secret_commands import say_kept
 from hub.cli.server_watch import ServerOutcome, watch
 from hub.cli.sign_in.conversation import WHO, TokenWanted, Wishes, converse, how_long
 from hub.control.methods import SIGN_IN_FINISH, SIGN_IN_STATUS, SIGN_OUT
-from hub.control.sign_ins import SignedOutAccount, SignInOutcome
+from hub.control.sign_in_messages import SignedOutAccount, SignInOutcome
 from hub.wire.printable import printable
 
 MAX_ADDRESS_CHARS: Final = 32 << 10

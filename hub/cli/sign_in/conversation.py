@@ -21,7 +21,7 @@ from hub.control.client import ControlClient
 from hub.control.errors import ControlFailed, HubNotRunning
 from hub.control.interruptible_wait import now_s, readable
 from hub.control.methods import SIGN_IN, SIGN_IN_FINISH
-from hub.control.sign_ins import SignInOutcome, SignInStep
+from hub.control.sign_in_messages import SignInOutcome, SignInStep
 
 PATIENCE_S: Final = 60.0
 """Seconds after the end of a sign-in that the hub may take to say so."""

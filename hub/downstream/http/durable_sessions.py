@@ -23,7 +23,7 @@ from msgspec import Raw, Struct, field, structs
 
 from cache.interfaces import MAX_FACT_BYTES
 from config.saved_state import Memory
-from hub.catalog.view import View
+from hub.catalog.view_name import View
 from hub.downstream.http.session_age import JournalClock
 from hub.link.autosave import SaveBarrier, autosave
 from hub.link.call_interface import Identity

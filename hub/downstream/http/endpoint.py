@@ -14,7 +14,7 @@ from typing import Final
 
 import trio
 
-from hub.catalog.view import EVERYTHING, View
+from hub.catalog.view_name import EVERYTHING, View
 from hub.downstream.access.access import Access
 from hub.downstream.access.refusals import FORBIDDEN
 from hub.downstream.hosts import Hosts

@@ -11,7 +11,7 @@ from typing import Final
 import trio
 from msgspec import Struct
 
-from hub.catalog.view import View
+from hub.catalog.view_name import View
 from hub.downstream.http.reply import Accepted, is_json, read_accept
 from hub.downstream.http.session import HttpSession
 from hub.downstream.quick_request import Finish, QuickRequest

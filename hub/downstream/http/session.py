@@ -14,7 +14,7 @@ from typing import Final
 import trio
 from msgspec import Raw, structs
 
-from hub.catalog.view import View
+from hub.catalog.view_name import View
 from hub.downstream.hosts import Host, Hosts
 from hub.downstream.http.durable_sessions import DurableSessions, KeptFacts, Past
 from hub.downstream.http.event_stream import LISTEN_RETRY_MS, RETRY_MS, EventStream, StreamArchive

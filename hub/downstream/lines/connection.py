@@ -13,7 +13,7 @@ from typing import Final
 import trio
 from trio.lowlevel import checkpoint
 
-from hub.catalog.view import EVERYTHING, View
+from hub.catalog.view_name import EVERYTHING, View
 from hub.downstream.hosts import Host, Hosts
 from hub.downstream.quick_request import QuickRequest
 from hub.downstream.request_pipeline import answer, read_batch, refusal_of, run_batch, take_on, wants_answer

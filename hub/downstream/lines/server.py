@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from config.loading.check_profiles import OWN_LABEL
 from hub.catalog.profiles.profile_of_host import find_profile
-from hub.catalog.view import EVERYTHING, PROFILE_MARK, View
+from hub.catalog.view_name import EVERYTHING, PROFILE_MARK, View
 from hub.downstream.hosts import Hosts
 from hub.downstream.lines.connection import FLUSH_S, VERSION, LineHost
 from hub.link.call_interface import OWNER, Identity

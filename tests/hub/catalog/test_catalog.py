@@ -14,9 +14,9 @@ from hub.catalog.list_result import SIGN_IN_TTL_MS
 from hub.catalog.merging import merge
 from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.sign_in_tool import SignInTool
-from hub.catalog.steps import finish
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view import server_view
+from hub.catalog.view_name import server_view
+from hub.catalog.work_in_steps import finish
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import RemoteProtocolError, encode_response, raw
 from hub.wire.mcp import IDENTIFIER, L1, L4, LEGACY_VERSIONS, LIST_METHOD, MODERN, Freshness, Kind, ListEntry, Snapshot

@@ -17,8 +17,8 @@ from hub.catalog.list_result import (
 )
 from hub.catalog.names import UpstreamRule
 from hub.catalog.sign_in_tool import SignInTool
-from hub.catalog.steps import finish
 from hub.catalog.uri_claims import UriClaims
+from hub.catalog.work_in_steps import finish
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.mcp import L4, MODERN, Freshness, Kind, Snapshot

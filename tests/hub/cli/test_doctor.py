@@ -30,7 +30,7 @@ from hub.control.answers import Status
 from hub.control.client import ControlClient
 from hub.control.errors import ControlFailed, HubNotRunning
 from hub.control.methods import STATUS, read
-from hub.control.sign_ins import SignInTrial
+from hub.control.sign_in_messages import SignInTrial
 from hub.downstream.access.host_tokens import HostTokens
 from hub.linux import orphans, socket_tables
 from hub.linux.socket_tables import listening_paths

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 import hub
-from hub.catalog.view import profile_view
+from hub.catalog.view_name import profile_view
 from hub.daemon.api import OPERATOR, DaemonApi
 from hub.downstream.hosts import Hosts
 from hub.downstream.request_pipeline import answer, serve, take_on

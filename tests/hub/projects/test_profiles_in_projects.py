@@ -10,7 +10,7 @@ from msgspec import structs
 from config.projects import Trust, load_project
 from config.settings import HubConfig
 from config.tables.profiles import Profile
-from hub.catalog.view import profile_view, project_view
+from hub.catalog.view_name import profile_view, project_view
 from hub.link.call_interface import Identity
 from hub.projects.workplaces import TrustedProjects
 from hub.wire.mcp import L4, MODERN

@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view import server_view
+from hub.catalog.view_name import server_view
 from hub.link.sealing import Sealer
 from hub.routing.list_updates import COALESCE_S, ListUpdates
 from hub.routing.live_catalog import LiveCatalog

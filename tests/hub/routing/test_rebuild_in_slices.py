@@ -14,9 +14,9 @@ from hub.catalog.entries import UpstreamEntries
 from hub.catalog.merging import choose, merge
 from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.profiles.profile_rules import ProfileRules
-from hub.catalog.steps import STEP, finish
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view import EVERYTHING, profile_view, server_view
+from hub.catalog.view_name import EVERYTHING, profile_view, server_view
+from hub.catalog.work_in_steps import STEP, finish
 from hub.link.sealing import Sealer
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog

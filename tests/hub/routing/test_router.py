@@ -5,7 +5,7 @@ import json
 import pytest
 from msgspec import structs
 
-from hub.catalog.view import EVERYTHING, server_view
+from hub.catalog.view_name import EVERYTHING, server_view
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.wire.jsonrpc import RemoteProtocolError, Request, Result, raw
 from hub.wire.mcp import L1, L3, L4, MODERN, Kind, ListEntry

@@ -20,7 +20,7 @@ from upstreams.oauth import model
 from upstreams.oauth.store import folder as files
 from upstreams.oauth.store import records
 from upstreams.oauth.store.key_seal import KeySeal
-from upstreams.oauth.store.sign_in_notes import SignInNotes
+from upstreams.oauth.store.sign_in_facts import SignInFacts
 
 log = logging.getLogger(__name__)
 PLACES: Final = {
@@ -90,7 +90,7 @@ class GrantStore:
     def __init__(self, folder: Path, seal: KeySeal) -> None:
         self.folder = folder
         self.clients = Clients(folder / "clients", seal)
-        self.notes = SignInNotes(folder)
+        self.facts = SignInFacts(folder)
         self._seal = seal
         self._grants = folder / "grants"
         self._passed_over: set[Path] = set()
@@ -187,7 +187,7 @@ class GrantStore:
         """Forget what was kept for upstreams that have not been configured for 30 days; their names. `now` is wall
         time. To be called at each start."""
         kept = [each.file.grant_key for each in self.grants()]
-        gone = self.notes.long_removed({key.upstream for key in kept}, configured, now) if kept else []
+        gone = self.facts.long_removed({key.upstream for key in kept}, configured, now) if kept else []
         for key in kept:
             if key.upstream in gone:
                 self.delete(key)

@@ -11,9 +11,9 @@ from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.profiles.fixed_arguments import FixedArguments
 from hub.catalog.profiles.profile_rules import ProfileRules
 from hub.catalog.sign_in_tool import SignInTool
-from hub.catalog.steps import finish
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view import profile_view
+from hub.catalog.view_name import profile_view
+from hub.catalog.work_in_steps import finish
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, MODERN, Freshness, Kind, ListEntry, Snapshot
 

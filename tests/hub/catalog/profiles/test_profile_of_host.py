@@ -4,7 +4,7 @@ import pytest
 
 from config.tables.profiles import Profile
 from hub.catalog.profiles.profile_of_host import ProfileChoice, find_profile
-from hub.catalog.view import EVERYTHING, View, profile_view, server_view
+from hub.catalog.view_name import EVERYTHING, View, profile_view, server_view
 
 SHOP = View("@shop-1f3a5c07")
 CODING, REVIEW, DEFAULT = (profile_view(name) for name in ("coding", "review", "default"))

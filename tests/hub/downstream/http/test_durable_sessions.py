@@ -12,7 +12,7 @@ from cache.interfaces import MAX_FACT_BYTES
 from config.saved_state import Memory
 from config.tables.profiles import Profile
 from hub.catalog.profiles.profile_of_host import ProfileChoice
-from hub.catalog.view import EVERYTHING
+from hub.catalog.view_name import EVERYTHING
 from hub.downstream.http import durable_sessions as module
 from hub.downstream.http import session, session_age
 from hub.downstream.http.durable_sessions import LIFE_S, MAX_ID, MAX_URIS, DurableSessions, KeptFacts

@@ -299,23 +299,23 @@ async def test_only_one_has_a_lock(tmp_path):
     assert stat.S_IMODE(lock.stat().st_mode) == 0o600
 
 
-def test_notes_between_sign_ins(tmp_path):
-    notes = store_at(tmp_path).notes
-    assert [notes.redirect_number(issuer) for issuer in ("a", "b", "a", "c")] == [1, 2, 1, 3]
-    assert notes.port() is None
-    notes.keep_port(4711)
-    assert notes.port() == 4711
-    assert not notes.is_agreed("notes", "local", "a")
-    notes.agree("notes", "local", "a")
-    assert notes.is_agreed("notes", "local", "a")
-    assert not notes.is_agreed("notes", "other", "a")
-    assert [notes.only_for(uri, issuer) for uri, issuer in ("xa", "xb", "yb", "xa")] == ["a", "a", "b", "a"]
-    assert store_at(tmp_path).notes.only_for("x", "b") == "a", "the next run knows it, too"
+def test_facts_between_sign_ins(tmp_path):
+    facts = store_at(tmp_path).facts
+    assert [facts.redirect_number(issuer) for issuer in ("a", "b", "a", "c")] == [1, 2, 1, 3]
+    assert facts.port() is None
+    facts.keep_port(4711)
+    assert facts.port() == 4711
+    assert not facts.is_agreed("notes", "local", "a")
+    facts.agree("notes", "local", "a")
+    assert facts.is_agreed("notes", "local", "a")
+    assert not facts.is_agreed("notes", "other", "a")
+    assert [facts.only_for(uri, issuer) for uri, issuer in ("xa", "xb", "yb", "xa")] == ["a", "a", "b", "a"]
+    assert store_at(tmp_path).facts.only_for("x", "b") == "a", "the next run knows it, too"
     for number in range(300):
-        notes.only_for(f"uri-{number}", "a")
+        facts.only_for(f"uri-{number}", "a")
     assert len(json.loads((tmp_path / "oauth" / "facts.json").read_bytes())["only_for"]) == 256
     (tmp_path / "oauth" / "facts.json").write_text("{")
-    assert notes.redirect_number("c") == 1
+    assert facts.redirect_number("c") == 1
 
 
 def test_a_start_with_a_clock_years_ahead_removes_no_grants(tmp_path):

@@ -7,7 +7,7 @@ from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable
 from tests.support.http_fixture import Ear
 from upstreams.session import COMMON
-from upstreams.transports.run_session import run_session
+from upstreams.transports.choose_transport import run_session
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ class RenewalOutcome(Struct, frozen=True):
     """False: the grant is in memory only, since it could not be written."""
 
 
-class CredentialState:
+class CredentialMachine:
     """State of the credential of `account`. `may_be_kept`: there may be a grant from an earlier run, so the first
     request has to look for it. `clock` gives the hub's time, `wall` the time of day."""
 

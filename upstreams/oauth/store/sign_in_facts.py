@@ -1,4 +1,4 @@
-"""Small things that are kept between sign-ins, none of them secret: in one file, `facts.json`.
+"""Small facts that are kept between sign-ins, none of them secret: in one file, `facts.json`.
 
 Numbers of redirect URIs (servers that do not name themselves in their answers each have their own), which server alone
 answers at a configured one, the port that browsers come back to, what people agreed to, and since when upstreams with
@@ -47,7 +47,7 @@ class _File(Struct, kw_only=True):
     """Wall time of the latest start, to a day."""
 
 
-class SignInNotes:
+class SignInFacts:
     """The file, read and replaced under a lock. All methods block briefly, and raise NotKept if it cannot be used."""
 
     def __init__(self, folder: Path) -> None:

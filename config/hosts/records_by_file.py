@@ -22,7 +22,7 @@ class _File(Struct, Generic[T], frozen=True):
     files: dict[str, T]
 
 
-class Remembered(Generic[T]):
+class RecordsByFile(Generic[T]):
     """One such file. Callers hold the lock (`config.files.locked`)."""
 
     kind: ClassVar[Any]
@@ -70,7 +70,7 @@ class Had(Struct, frozen=True):
     """By name in the hub, the choice of tools as the setting `tools` says it; `("*",)`: all."""
 
 
-class HadBefore(Remembered[list[Had]]):
+class HadBefore(RecordsByFile[list[Had]]):
     """The servers that every host had, by its file. Damaged records are forgotten: they only help to suggest."""
 
     kind = list[Had]

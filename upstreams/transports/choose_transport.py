@@ -1,4 +1,4 @@
-"""Runs a session over the transport that the configuration of an upstream asks for."""
+"""The choice of a transport, which the configuration of an upstream makes, and a session over it."""
 
 import os
 from collections.abc import Callable, Mapping

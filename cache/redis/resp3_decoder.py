@@ -61,7 +61,7 @@ class _Group:
         return dict(zip(keys, self.items[1::2], strict=True))
 
 
-class ReplyParser:
+class Resp3Decoder:
     """Parses the answers on one connection; replaces `coredis.parser.Parser`, with the same methods."""
 
     def __init__(self, may_come: Callable[[bool], bool] = lambda is_message: True) -> None:

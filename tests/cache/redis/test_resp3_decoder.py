@@ -7,14 +7,14 @@ from coredis.parser import NOT_ENOUGH_DATA, Parser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cache.redis.replies import (
+from cache.redis.resp3_decoder import (
     MAX_ANSWER_BYTES,
     MAX_BULK_BYTES,
     MAX_DEPTH,
     MAX_ITEMS,
     MAX_REPLY_LINE_BYTES,
     ProtocolViolation,
-    ReplyParser,
+    Resp3Decoder,
 )
 
 
@@ -62,20 +62,20 @@ def test_however_it_is_cut(values, data):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=9)))
     pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
     expected = [(False, value) for value in values]
-    assert decoded(ReplyParser(), whole) == decoded(ReplyParser(), *pieces) == expected
+    assert decoded(Resp3Decoder(), whole) == decoded(Resp3Decoder(), *pieces) == expected
 
 
 @given(st.binary(max_size=300), st.sampled_from([b"", b"*2\r\n", b"%1\r\n", b"$5\r\n", b">1\r\n", b":1\r\n", b"-"]))
 def test_whatever_comes(data, front):
     with suppress(ProtocolViolation):
-        decoded(ReplyParser(), front, data)
+        decoded(Resp3Decoder(), front, data)
 
 
 def test_the_rest_of_what_is_said():
     everything = (
         b"+OK\r\n-ERR unknown command\r\n!8\r\nOOM full\r\n$-1\r\n*-1\r\n=6\r\ntxt:hi\r\n>1\r\n+hi\r\n*0\r\n%0\r\n"
     )
-    assert decoded(ReplyParser(), everything + b",1.5\r\n#t\r\n(12\r\n~1\r\n+x\r\n") == [
+    assert decoded(Resp3Decoder(), everything + b",1.5\r\n#t\r\n(12\r\n~1\r\n+x\r\n") == [
         (False, b"OK"),
         (False, "UnknownCommandError('unknown command')"),
         (False, "ResponseError('OOM full')"),
@@ -110,13 +110,13 @@ def test_the_rest_of_what_is_said():
 def test_what_is_too_much_is_refused_when_it_is_announced(announced):
     assert MAX_ANSWER_BYTES < 4 * MAX_BULK_BYTES
     with pytest.raises(ProtocolViolation):
-        decoded(ReplyParser(), announced)
+        decoded(Resp3Decoder(), announced)
 
 
 def test_it_takes_the_session_for_the_other_one():
     wanted = {name for name in ("feed", "parse", "on_disconnect") if hasattr(Parser, name)}
-    assert wanted == {"feed", "parse", "on_disconnect"} <= set(dir(ReplyParser))
-    parser = ReplyParser()
+    assert wanted == {"feed", "parse", "on_disconnect"} <= set(dir(Resp3Decoder))
+    parser = Resp3Decoder()
     parser.feed(b"*2\r\n$3\r\nab")
     assert parser.parse() is NOT_ENOUGH_DATA
     parser.on_disconnect()

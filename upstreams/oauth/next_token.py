@@ -11,7 +11,7 @@ from upstreams.oauth.token_answers import TokenRefused, first_grant, next_grant
 from upstreams.oauth.token_endpoint import TokenEndpoint, with_settings
 
 
-class Obtaining:
+class TokenSource:
     """The way to the tokens of one account: by the refresh token of a person's sign-in, or the hub as itself: client
     credentials (RFC 6749 4.4), or, for `id_jag`, as the person who signed in at the company's identity provider.
     Everything is found out anew when the client is refused.
@@ -113,6 +113,6 @@ class Obtaining:
             grant = await shared.idp_grant(self._account.principal)
             assert grant.id_token is not None
             server, client, id_token = grant.server, with_settings(grant.client, settings), grant.id_token
-        at_idp = Obtaining(model.OAuthAccount("", settings.issuer, self._account.principal, settings), shared)
+        at_idp = TokenSource(model.OAuthAccount("", settings.issuer, self._account.principal, settings), shared)
         endpoint = at_idp._endpoint(server, client)
         return await endpoint.exchange_for_id_jag(id_token.reveal(), audience, scope, resource)
