@@ -27,7 +27,7 @@ from hub.sign_in.authorization_servers import Surroundings
 from hub.sign_in.authorization_url import RedirectUri, base_url, callback_at, parse_redirect
 from upstreams.oauth.client_metadata import CALLBACK
 from upstreams.oauth.model import AuthorizationServer, OAuthProblem
-from upstreams.oauth.store.sign_in_facts import SignInFacts
+from upstreams.oauth.store.sign_in_facts import SignInFactsFile
 
 PROXIED: Final = "proxy/"
 """Principals that a trusted proxy has named begin so."""
@@ -91,7 +91,7 @@ class ReturnAddresses:
             base = base_url("127.0.0.1", port or await self._pick_port())
         return callback_at(base, await self._number(server))
 
-    async def _ask(self, question: Callable[[SignInFacts], R]) -> R:
+    async def _ask(self, question: Callable[[SignInFactsFile], R]) -> R:
         return await self._around.accounts.ask(lambda store: question(store.facts))
 
     async def _number(self, server: AuthorizationServer) -> int:

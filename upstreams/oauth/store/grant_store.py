@@ -20,7 +20,7 @@ from upstreams.oauth import model
 from upstreams.oauth.store import folder as files
 from upstreams.oauth.store import records
 from upstreams.oauth.store.key_seal import KeySeal
-from upstreams.oauth.store.sign_in_facts import SignInFacts
+from upstreams.oauth.store.sign_in_facts import SignInFactsFile
 
 log = logging.getLogger(__name__)
 PLACES: Final = {
@@ -90,7 +90,7 @@ class GrantStore:
     def __init__(self, folder: Path, seal: KeySeal) -> None:
         self.folder = folder
         self.clients = Clients(folder / "clients", seal)
-        self.facts = SignInFacts(folder)
+        self.facts = SignInFactsFile(folder)
         self._seal = seal
         self._grants = folder / "grants"
         self._passed_over: set[Path] = set()

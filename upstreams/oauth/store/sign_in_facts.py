@@ -47,7 +47,7 @@ class _File(Struct, kw_only=True):
     """Wall time of the latest start, to a day."""
 
 
-class SignInFacts:
+class SignInFactsFile:
     """The file, read and replaced under a lock. All methods block briefly, and raise NotKept if it cannot be used."""
 
     def __init__(self, folder: Path) -> None:
