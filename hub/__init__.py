@@ -1,6 +1,7 @@
 """The hub: one MCP server to every host of a machine, and the client of all their servers. From top to bottom:
 
-    cli          commands, the doctor's checks, texts            | __main__: `hubd` begins; *_script: bin/
+    isolated_script, mcp_hubd_script  copied to bin/ as `hubd` and `mcp-hubd`; `__main__`: which command it is
+    cli          commands, the doctor's checks, texts
     daemon       one process: serve, reload, the HTTP listener, what its user may ask of it
     app          one hub, wired and not listening
     projects     folders whose servers hosts see                 | fleet: several hubs behind one balancer
