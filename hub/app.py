@@ -26,13 +26,13 @@ from hub.bridge.tasks.task_bridge import Tasks
 from hub.bridge.url_elicitation import FindGuide
 from hub.catalog.uri_claims import UriClaims
 from hub.downstream.hosts import Hosts
+from hub.host_views import HostViews, SearchDecisions, load_modes
 from hub.link.autosave import autosave
 from hub.link.fault_isolation import keep_going
 from hub.link.memory_budget import Budget
 from hub.link.sealing import Sealer
 from hub.link.tool_usage import ToolUsage
 from hub.linux.clocks import BootClock
-from hub.projects.profile_hosts import ProfileHosts, SearchHosts, load_modes
 from hub.projects.projects import Projects
 from hub.projects.workplaces import TrustedProjects
 from hub.routing.host_exchange import ProgressUpkeep
@@ -118,8 +118,8 @@ class Hub:
         self.router = Router(*shown, self.levels, self.bridge, self.progress, self.usage, self.reads)
         self.servers = RunningServers(config, self.supervisor, self.live, self.lists, self.router, self.reads)
         modes = load_modes(memory)
-        self.profiles = ProfileHosts(config.profiles, self.live, self.hosts, self.subscriptions, modes)
-        self.searches = SearchHosts(modes, self.live, self.hosts, self.profiles, memory)
+        self.views = HostViews(config.profiles, self.live, self.hosts, self.subscriptions, modes)
+        self.searches = SearchDecisions(modes, self.live, self.hosts, self.views, memory)
         self.projects: Projects | None = None
         if reader is not None:
             self.projects = Projects(self.servers, self.supervisor, *shown, reader, allowances)
@@ -237,7 +237,7 @@ class Hub:
         if config.usage != self.config.usage:
             self.usage.adjust(keep=config.usage.keep)
             self.memory.save_soon()
-        with self.profiles.moving(config.profiles):
+        with self.views.moving(config.profiles):
             self.servers.apply(config, left_out)
         self.searches.configuration_changed()
         if self.projects is not None:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from config.editing.beside_main import without
+from config.editing.imported_file import without
 from config.editing.text import serverfile, toml
 from config.editing.text.change import Edit, EditRefused, Shape
 from config.errors import ConfigError, Diagnostic, EditError

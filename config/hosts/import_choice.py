@@ -1,7 +1,7 @@
 """Import of hosts' servers as upstreams: the choice of servers, their names, and the files they are kept in.
 
 `Import` decides, and `block` is what goes to `imported/HOST.toml` beside the main file, the lowest of all layers; what
-that file is as a whole is for `config.editing.beside_main` to say.
+that file is as a whole is for `config.editing.imported_file` to say.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from config.editing.beside_main import digest_of
+from config.editing.imported_file import digest_of
 from config.editing.text import toml
 from config.editing.text.change import EditRefused
 from config.hosts.host_servers import Identity, Server, Skipped, could_be, identity, is_about_tools, is_unopened

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from config.editing.beside_main import blocks_of, compose_file, marks_of_removal
+from config.editing.imported_file import blocks_of, compose_file, marks_of_removal
 from config.editing.text import toml
 from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError
@@ -102,7 +102,7 @@ def with_secrets(found: dict[Identity, str]) -> dict[Identity, str]:
 
 
 def removals_in(directory: Path) -> set[str]:
-    """Marks of servers that `hubd remove` took out of the imported files (`config.editing.beside_main`)."""
+    """Marks of servers that `hubd remove` took out of the imported files (`config.editing.imported_file`)."""
     found: set[str] = set()
     for path in directory.glob("*.toml"):
         with suppress(Problem):

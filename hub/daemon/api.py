@@ -74,7 +74,7 @@ class DaemonApi:
         left_out = {} if self._reloader is None else self._reloader.reasons_left_out()
         profiles = tuple(
             structs.replace(row, warnings=(*row.warnings, *doubts.get(row.name, ())))
-            for row in await hub.profiles.status()
+            for row in await hub.views.status()
         )
         return answers.Status(
             version=HUBD_VERSION,

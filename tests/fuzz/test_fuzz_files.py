@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from config.editing.beside_main import blocks_of, compose_file
+from config.editing.imported_file import blocks_of, compose_file
 from config.editing.text import jsonc, serverfile, toml, yaml
 from config.editing.text.change import EditRefused
 from config.errors import ConfigError

@@ -18,7 +18,7 @@ from config.hosts.install import text_at
 from config.loading.assemble import Loaded, load_all
 from config.loading.safe_reading import read_private
 from config.settings import HubConfig, UpstreamConfig
-from hub.cli.hosts.served_servers import why_not_served
+from hub.cli.hosts.who_runs_servers import why_not_served
 from hub.cli.render.words import join_names
 from hub.control.answers import Status
 from hub.control.sign_in_messages import SignInTrial

@@ -9,11 +9,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from config.editing.beside_main import capture, environment_file
 from config.environment.passing import CERTIFICATES, PROXIES, passing
 from config.errors import EditError
 from config.settings import UpstreamConfig
 from hub.cli.checks.evidence import Examined, Finding, KeepVariables, RecordShell, join_few
+from hub.cli.configuration.env_capture import environment_file, plan_capture
 from hub.cli.configuration.shell_variables import only_here_of_hub
 from hub.cli.render.words import PART, lacking_variable
 from hub.control.answers import UpstreamRow
@@ -193,7 +193,7 @@ def this_shell(examined: Examined) -> Iterator[Finding]:
     if not files or (path := environment_file(files[0])) is None:
         return
     try:
-        planned = capture(path, examined.machine.environ, examined.config)
+        planned = plan_capture(path, examined.machine.environ, examined.config)
     except EditError:  # which the configuration tells
         return
     if any(each.fix.startswith(CAPTURE) for each in last_words(examined)):

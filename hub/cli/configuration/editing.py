@@ -20,7 +20,7 @@ from config.secrets.detection import secrets_in
 from hub.cli.configuration.main_file_of_hub import on_main_file
 from hub.cli.configuration.saving import reload_hub, save, say_problems, show
 from hub.cli.context import EX_FAILED, EX_INTERRUPTED, Context
-from hub.cli.hosts.served_servers import hosts_that_lost, say_lost
+from hub.cli.hosts.who_runs_servers import hosts_that_lost, say_lost
 from hub.cli.parser import add, add_config, add_no_wait
 from hub.cli.profiles.tool_globs import say_left_out
 from hub.cli.secret_commands import say_kept, say_unused, secrets_of

@@ -4,19 +4,22 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import datetime
 from os import EX_OK
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
-from config.editing.beside_main import Capture, capture, environment_file, write_capture
-from config.environment.passing import why_not_unasked
+from config.environment.own_file import NotReadable, in_block, outside, with_block
+from config.environment.passing import recording, why_not_unasked
 from config.errors import ConfigError, EditError
-from config.files import lock_edits
+from config.files import lock_edits, read_file, replace_file
 from config.hub_paths import backup_dir, config_file, state_dir
 from config.loading.assemble import load_all
+from config.loading.gather import OWN_VARIABLES
+from config.loading.variables import MAX_FILE_BYTES
 from config.settings import HubConfig, UpstreamConfig
 from config.show.effective import ShownEnvironment, ShownVariable, show_environment
 from hub.cli.configuration.main_file_of_hub import on_main_file
@@ -109,13 +112,72 @@ def _whence(variable: ShownVariable, environment: str) -> str:
 # --- capture ----------------------------------------------------------------------------------------------------------
 
 
+class Capture(Struct, frozen=True, kw_only=True):
+    """The change of a `hubd.env` that records a shell."""
+
+    path: Path
+    before: bytes | None
+    """None: there is no file yet."""
+    after: bytes
+    recorded: dict[str, str] | None
+    """The variables that were recorded until now; None: nothing."""
+    values: dict[str, str]
+    """The variables that are recorded then."""
+    left_out: dict[str, str]
+    """The reasons, by the name of a variable or directory."""
+
+    @property
+    def changes(self) -> bool:
+        """True if the file is another one then."""
+        return self.after != (self.before or b"")
+
+
+def environment_file(config: Path) -> Path | None:
+    """The `hubd.env` beside this main file; None: a host's own file has none."""
+    return config.with_name(OWN_VARIABLES) if config.suffix == ".toml" else None
+
+
+def plan_capture(path: Path, environ: Mapping[str, str], config: HubConfig) -> Capture:
+    """The change that records `environ` for the servers of `config` in the file `path`. Variables that the user's own
+    lines there set are left to these. Blocks.
+
+    Raises:
+        EditError: the file cannot be read, or would be too large.
+    """
+    before = read_file(path, trusted=True)
+    data = before or b""
+    patterns = [config.defaults.pass_, *(each.pass_ for each in config.upstreams.values() if each.command)]
+    started = (each.command for each in config.upstreams.values() if each.command and not each.disabled)
+    commands = [command for command in started if "/" not in command]
+    try:
+        own, recorded = outside(data), in_block(data)
+        found = recording(environ, patterns, commands)
+        values = {name: value for name, value in found.values.items() if name not in own}
+        after = with_block(data, values)
+    except NotReadable as error:
+        raise EditError(f"{path}: {error}; it was left as it is") from None
+    if len(after) > MAX_FILE_BYTES:
+        raise EditError(f"{path}: would be larger than {MAX_FILE_BYTES >> 10} KB; it was left as it is")
+    left_out = found.left_out | {name: f"a line of yours in {path} sets it" for name in found.values if name in own}
+    return Capture(path=path, before=before, after=after, recorded=recorded, values=values, left_out=left_out)
+
+
+def write_capture(planned: Capture, now: datetime, backups: Path) -> Path | None:
+    """Write the file, for its owner alone; the backup of the one before. Blocks.
+
+    Raises:
+        EditError: the file is another one by now, or cannot be written.
+    """
+    return replace_file(planned.path, planned.after, was=planned.before, now=now, backups=backups, mode=0o600)
+
+
 def _capture(options: Context) -> int:
     output = options.output
     path = environment_file((options.config or config_file()).expanduser().absolute())
     if path is None:
         return output.fail(EX_FAILED, f"{options.config} is a host's own file, beside which no hubd.env counts")
     with lock_edits(state_dir()):
-        planned = capture(path, os.environ, _load_configured(options.config))
+        planned = plan_capture(path, os.environ, _load_configured(options.config))
         did, backup = "unchanged", None
         if planned.changes:
             did = "would be written" if options.dry_run else "written"
@@ -193,7 +255,7 @@ def capture_unasked(named: Path | None, more: Mapping[str, UpstreamConfig] | Non
     config = _load_configured(named)
     if more:
         config = structs.replace(config, upstreams={**config.upstreams, **more})
-    planned = capture(path, os.environ, config)
+    planned = plan_capture(path, os.environ, config)
     why = why_not_unasked(os.environ, planned.recorded, planned.values, attended=_is_attended())
     if why is None and planned.changes:
         return planned, ""

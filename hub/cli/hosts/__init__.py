@@ -2,6 +2,6 @@
 
 `install` and `importing` are the commands. `turn` selects hosts and their files, and lets one command at a time move
 servers; `entries` are what files of hosts get, `changes` writes these and reports it; `import_choices` are the
-questions and the report of an import, `disable_originals` its writing; `served_servers` tells what works through the
+questions and the report of an import, `disable_originals` its writing; `who_runs_servers` tells what works through the
 hub, and what hosts start themselves.
 """

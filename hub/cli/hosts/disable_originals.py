@@ -29,7 +29,7 @@ from config.hub_paths import config_file, had_before_path, originals_path, state
 from config.settings import HubConfig
 from hub.cli.context import EX_FAILED, Context, Output, UsageError, nearest, now
 from hub.cli.hosts.changes import host_diff, text_diff
-from hub.cli.hosts.served_servers import find_unserved, reasons, status_of
+from hub.cli.hosts.who_runs_servers import find_unserved, reasons, status_of
 from hub.control.errors import ControlFailed, HubNotRunning
 
 

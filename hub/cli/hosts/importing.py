@@ -36,8 +36,8 @@ from hub.cli.hosts.disable_originals import (
     show_writes,
     tools_by_server,
 )
-from hub.cli.hosts.served_servers import outcomes_in_hub, read_servers
 from hub.cli.hosts.turn import choose_hosts, in_turn, project_of
+from hub.cli.hosts.who_runs_servers import outcomes_in_hub, read_servers
 from hub.cli.parser import add, add_config
 from hub.cli.secret_commands import say_kept
 from hub.cli.setup.probe import probe

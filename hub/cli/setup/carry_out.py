@@ -10,7 +10,6 @@ from typing import Self
 
 from msgspec import Struct
 
-from config.editing.beside_main import Capture, write_capture
 from config.errors import EditError
 from config.files import lock_edits
 from config.hosts import import_writing
@@ -25,7 +24,7 @@ from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import backup_dir, state_dir
 from config.loading.assemble import load_all
 from config.settings import HubConfig, UpstreamConfig
-from hub.cli.configuration.env_capture import capture_unasked
+from hub.cli.configuration.env_capture import Capture, capture_unasked, write_capture
 from hub.cli.context import EX_FAILED, Context, Output, client, now, own_command
 from hub.cli.hosts.changes import as_object, originals_of, remember_originals
 from hub.cli.hosts.disable_originals import remember_hosts, write_each

@@ -21,8 +21,8 @@ from hub.cli.context import EX_FAILED, EX_INTERRUPTED, Context, Output, UsageErr
 from hub.cli.hosts.disable_originals import tools_by_server
 from hub.cli.hosts.entries import say_permissions
 from hub.cli.hosts.import_choices import say_elsewhere, say_shared, settle_near_duplicates
-from hub.cli.hosts.served_servers import reasons
 from hub.cli.hosts.turn import choose_hosts, in_turn
+from hub.cli.hosts.who_runs_servers import reasons
 from hub.cli.parser import add
 from hub.cli.setup import questions, running_hub, screens
 from hub.cli.setup.carry_out import CarryOut, SetupPlan, plan_capture, plan_installs, upstreams_in

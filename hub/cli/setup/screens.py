@@ -5,7 +5,6 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from config.editing.beside_main import Capture
 from config.hosts.facts import Place
 from config.hosts.host_servers import Server
 from config.hosts.import_choice import Import
@@ -14,6 +13,7 @@ from config.hosts.install import Plan
 from config.hosts.originals import out_again
 from config.hosts.remove_served import SIGN_IN, HostRemovals, Stays
 from config.hub_paths import backup_dir
+from hub.cli.configuration.env_capture import Capture
 from hub.cli.hosts.changes import below_home, configuration_diff, host_diff, text_diff
 from hub.cli.render.blocks import Block, Cell, Table, paint
 from hub.cli.render.costs import warning_of

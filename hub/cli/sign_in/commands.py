@@ -23,7 +23,7 @@ from config.secrets.store import SecretStore
 from hub.cli.background import start_hub
 from hub.cli.configuration.saving import reload_hub, save, say_problems
 from hub.cli.context import EX_FAILED, Context, Output, UsageError, agreed, client, now
-from hub.cli.hosts.served_servers import hosts_that_start
+from hub.cli.hosts.who_runs_servers import hosts_that_start
 from hub.cli.keyboard import read_line
 from hub.cli.parser import add
 from hub.cli.render.sign_ins import accounts_blocks

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from config.editing.beside_main import blocks_of, compose_file, marks_of_removal, without
+from config.editing.imported_file import blocks_of, compose_file, marks_of_removal, without
 from config.editing.text.change import EditRefused
 from config.hosts.facts import Machine, Place, all_hosts, every_user_file, project_files
 from config.hosts.host_servers import identities, survey

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from config.editing.beside_main import Capture
 from config.hosts.facts import Machine, all_hosts, user_places
 from config.hosts.hub_entries import KEY, Records
 from config.hosts.import_writing import Write
 from config.hosts.install import plan_entries
 from config.hosts.originals import remove_from_host
 from config.hosts.remove_served import HostRemovals
+from hub.cli.configuration.env_capture import Capture
 from hub.cli.context import Output
 from hub.cli.render.screen import Screen
 from hub.cli.setup import questions, screens

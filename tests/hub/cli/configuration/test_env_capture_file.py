@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from config.editing.beside_main import capture, environment_file, write_capture
 from config.environment.own_file import in_block
 from config.errors import EditError
 from config.settings import HubConfig, ServerSettings, UpstreamConfig
+from hub.cli.configuration.env_capture import environment_file, plan_capture, write_capture
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SHELL = {"PATH": "/home/me/bin:/usr/bin", "NODE_EXTRA_CA_CERTS": "/etc/ca.pem", "GITHUB_TOKEN": "canary"}
@@ -21,7 +21,7 @@ def record(tmp_path):
     path.parent.mkdir(mode=0o700)
 
     def record(environ=SHELL, config=None):
-        planned = capture(path, environ, config or HubConfig())
+        planned = plan_capture(path, environ, config or HubConfig())
         if planned.changes:
             write_capture(planned, NOW, tmp_path / "backups")
         return planned

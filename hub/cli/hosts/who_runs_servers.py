@@ -1,4 +1,4 @@
-"""Servers that the hub serves, servers that hosts start by themselves, and servers that nobody starts any longer.
+"""Who runs servers: the hub, if they work through it; hosts, which start them by themselves; or nobody any longer.
 
 Only what is connected through the hub now, or was within a day, may be taken out of hosts.
 """

@@ -1,4 +1,4 @@
-"""Hosts and their profiles: what other profiles mean for those that are attached.
+"""Views of attached hosts: what each is shown once profiles are others, and which of them find tools by searching.
 
 Hosts stay attached. Each is shown what its profile says now, or another profile that is its own now; those whose lists
 differ are told, and no others (the hosts of a profile that stays theirs by `ListUpdates`, as of any change).
@@ -39,8 +39,8 @@ Asked = tuple[View, str, str]
 
 
 @dataclass(eq=False, repr=False)
-class ProfileHosts:
-    """The attached hosts by profile."""
+class HostViews:
+    """The views of all attached hosts, by their profiles."""
 
     profiles: InitVar[Mapping[str, Profile]]
     _live: LiveCatalog
@@ -130,13 +130,13 @@ def _settings(profiles: Mapping[str, Profile]) -> dict[str, str]:
 
 
 @dataclass(eq=False, repr=False)
-class SearchHosts:
-    """Decides the `modes` of hosts. `run` does so when it is time."""
+class SearchDecisions:
+    """Decides which hosts find tools by searching (`modes`). `run` does so when it is time."""
 
     _modes: SearchModes
     _live: LiveCatalog
     _hosts: Hosts
-    _profiles: ProfileHosts
+    _views: HostViews
     _memory: Memory
 
     def __post_init__(self) -> None:
@@ -214,7 +214,7 @@ class SearchHosts:
         changes = [self._decide_one(*each) for each in asked]
         if any(changes):
             self._live.vary(on=self._modes.in_use)
-            self._profiles.show_modes()
+            self._views.show_modes()
 
     def _decide_one(self, place: View, label: str, named: str) -> bool:
         """Decide for a host; True if something changed."""
