@@ -7,9 +7,10 @@
     completion in a shell                           `StatelessHost`
     a revived session that subscribes again         `StatelessHost`
 
-No other module calls `Router.begin` or `Router.dispatch`, so that whatever is to see every request (admission, a
-policy, metrics, an audit) has its place here, reads that are answered from the cache included. The name in a request
-is the visible one; `hub.routing.resolve` tells its server. Handshakes are agreed between a host and its carrier.
+No other module calls `Router.begin` or `Router.dispatch`, so whatever is to see every request, lists included, has its
+place here: admission, limits of running requests, their record. The name in a request is the visible one. What is to
+judge operations by the server and the tool that they mean is a stage (`hub.routing.stages`). Handshakes are agreed
+between a host and its carrier.
 
 Batches are the arrays of revision 2025-03-26, which no other revision knows.
 """
@@ -71,10 +72,7 @@ def take_on(
             quick = QuickRequest(host, router, request, exchange, finish)
         begun: Reply | RunningCall | None
         try:
-            if quick is None:
-                begun = router.at_once(request, exchange.caller, host.view)
-            else:
-                begun = router.begin(request, exchange, quick.done)
+            begun = router.begin(request, exchange, None if quick is None else quick.done)
         except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
             return report_bug(request, error)
         if isinstance(begun, (Result, Failure)):
@@ -83,7 +81,11 @@ def take_on(
             quick.call = begun
             host.hold(request.id, quick)
             return quick
-    return host.begin(request.id, request.method)
+    try:
+        return host.begin(request.id, request.method)
+    except (RemoteProtocolError, Overloaded):
+        exchange.close()
+        raise
 
 
 async def answer(

@@ -65,10 +65,11 @@ class Passage:
         return self._verdict
 
     def answer(self) -> Reply | None:
-        """The reply of an outer stage, which ends it; None: there is none, and nothing was done."""
-        reply = None if isinstance(self._verdict, Wait) else self._verdict
-        self._outer.leave(reply)
-        return reply
+        """The reply of an outer stage, which ends it; None: there is none, and it can be run."""
+        if self._verdict is None or isinstance(self._verdict, Wait):
+            return None
+        self._outer.leave(self._verdict)
+        return self._verdict
 
     def cancel(self) -> None:
         """End it. What was sent the upstream is told of, and `on_end` gets None."""

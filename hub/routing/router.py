@@ -17,10 +17,9 @@ from cache.resource_cache import ResourceCache
 from hub.bridge.era_bridge import EraBridge
 from hub.catalog.list_result import SETTLING_TTL_MS
 from hub.catalog.view_name import EVERYTHING, View
-from hub.link.call_interface import NOTHING, Caller, RunningCall, Tenant
+from hub.link.call_interface import NOTHING, RunningCall, Tenant
 from hub.link.hub_errors import HubError
 from hub.link.tool_usage import ToolUsage
-from hub.routing.cached_reads import is_plain
 from hub.routing.chain import Intent, Wait
 from hub.routing.host_exchange import HostExchange, ProgressUpkeep
 from hub.routing.host_replies import HostReplies, report_bug
@@ -146,21 +145,14 @@ class Router:
         result = initialize_result(version, catalog.instructions, catalog.behind)
         return Result(result), version, peek_object(params.get("capabilities"))
 
-    def at_once(self, request: Request, caller: Caller, view: View) -> Reply | None:
-        """The cached copy of the resource that `request` reads, for `caller`; None: only `dispatch` can tell."""
-        if request.method != mcp.RESOURCES_READ or not is_plain(request):
-            return None
-        exchange = HostExchange(caller, lambda message, *, vital=False: None, view=view)
-        intent = self._intents.make(request, exchange)
-        return None if intent is None else Passage(intent).answer()
-
     def begin(
-        self, request: Request, exchange: HostExchange, done: Callable[[Reply], None]
+        self, request: Request, exchange: HostExchange, done: Callable[[Reply], None] | None
     ) -> Reply | RunningCall | None:
         """Answer `request` at once, or begin to without a task: what runs then, and can be cancelled. None: `dispatch`
-        can go on.
+        can go on, from there; if it never does, `HostExchange.close` has to be called.
 
-        `done` gets the reply, once, unless it is cancelled; never before this returns. It must not raise.
+        `done` gets the reply, once, unless it is cancelled; never before this returns. It must not raise. Without it
+        nothing is begun.
         """
         if request.method not in mcp.MAY_ASK:
             return None
@@ -171,6 +163,10 @@ class Router:
         if intent is None:
             return None
         passage, progress = Passage(intent), self._progress if exchange.wants_progress else None
+        if done is None:
+            reply = passage.answer()
+            exchange.passage = passage if reply is None else None
+            return reply
 
         def on_end(outcome: Reply | Exception | None) -> None:
             if progress is not None:

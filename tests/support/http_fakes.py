@@ -17,7 +17,7 @@ from hub.catalog.view_name import View, server_view
 from hub.downstream.hosts import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
-from hub.link.call_interface import Caller, Identity, Tenant
+from hub.link.call_interface import Identity, Tenant
 from hub.link.hub_errors import HubError, failure_from
 from hub.link.sealing import Signer
 from hub.net.http_message import EarlyReply
@@ -107,17 +107,13 @@ class Scripted:
         result = {"protocolVersion": version, "capabilities": {"tools": {}, "logging": {}}, "serverInfo": HUB_INFO}
         return Result(raw(result)), version, peek_object(params.get("capabilities"))
 
-    def at_once(self, request: Request, caller: Caller, view: View) -> Reply | None:
+    def begin(
+        self, request: Request, exchange: HostExchange, done: Callable[[Reply], None] | None
+    ) -> "Reply | ScriptedCall | None":
         reply = self.at_hand.get(peek_str(request.params.get("uri")) or "")
         if isinstance(reply, Exception):
             raise reply
-        return reply
-
-    def begin(
-        self, request: Request, exchange: HostExchange, done: Callable[[Reply], None]
-    ) -> "Reply | ScriptedCall | None":
-        reply = self.at_once(request, exchange.caller, exchange.view)
-        if reply is not None or not self.is_quick or request.method != TOOLS_CALL:
+        if reply is not None or done is None or not self.is_quick or request.method != TOOLS_CALL:
             return reply
         return ScriptedCall(self, request, exchange, done)
 

@@ -133,7 +133,7 @@ async def test_completion_comes_in_by_it(router):
 def test_there_is_no_other():
     """Whoever calls the router is `request_pipeline`, or the router itself."""
     root = Path(hub.__file__).parent
-    calls = re.compile(r"router\.(dispatch|begin|at_once)\(")
+    calls = re.compile(r"router\.(dispatch|begin)\(")
     assert [path.name for path in root.rglob("*.py") if calls.search(path.read_text())] == ["request_pipeline.py"]
 
 

@@ -7,6 +7,7 @@ from msgspec import structs
 
 from hub.catalog.view_name import EVERYTHING, server_view
 from hub.link.hub_errors import UpstreamUnavailable
+from hub.routing.host_exchange import HostExchange
 from hub.wire.jsonrpc import RemoteProtocolError, Request, Result, raw
 from hub.wire.mcp import L1, L3, L4, MODERN, Kind, ListEntry
 from tests.support.fakes import FakeHost
@@ -72,7 +73,8 @@ async def test_at_once_is_what_is_kept_of_what_is_asked_for_plainly(reading, mon
 
     def at_once(method="resources/read", view=EVERYTHING, **params):
         members = {name: raw(value) for name, value in params.items()}
-        return bench.router.at_once(Request(1, method, members), caller, view)
+        exchange = HostExchange(caller, lambda message, *, vital=False: None, view=view)
+        return bench.router.begin(Request(1, method, members), exchange, None)
 
     if reading is None:
         assert at_once(uri="note:a") is None, "nothing is kept"
