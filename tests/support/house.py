@@ -33,7 +33,7 @@ from hub.link.call_interface import Identity
 from hub.link.sealing import Sealer
 from hub.projects.workplaces import TrustedProjects
 from hub.wire.http.mcp_headers import encode_header
-from hub.wire.jsonrpc import Failure
+from hub.wire.jsonrpc import Failure, Wire
 from hub.wire.mcp import (
     CLIENT_CAPABILITIES_KEY,
     CLIENT_INFO_KEY,
@@ -496,10 +496,10 @@ class JudgedAnswer(Answered):
         super().__init__()
         self._take = take
 
-    def reply(self, status: int, body: bytes = b"", *rest: Any, **more: Any) -> None:
+    def reply(self, status: int, body: Wire = b"", *rest: Any, **more: Any) -> None:
         super().reply(status, body, *rest, **more)
-        if b'"jsonrpc"' in body and not self.gone:
-            self._take(body)
+        if b'"jsonrpc"' in self.body and not self.gone:
+            self._take(self.body)
 
     def write(self, data: bytes, *, vital: bool = False) -> None:
         before = len(self.events)

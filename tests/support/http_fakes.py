@@ -26,7 +26,19 @@ from hub.routing.host_exchange import HostExchange
 from hub.routing.host_replies import report_bug
 from hub.wire.declarations import negotiate
 from hub.wire.http.sse import SseParser
-from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, encode, peek_object, peek_str, raw
+from hub.wire.jsonrpc import (
+    Failure,
+    RemoteProtocolError,
+    Reply,
+    Request,
+    Result,
+    Wire,
+    encode,
+    join,
+    peek_object,
+    peek_str,
+    raw,
+)
 from hub.wire.mcp import (
     CLIENT_CAPABILITIES_KEY,
     HUB_INFO,
@@ -220,14 +232,14 @@ class Answered:
     def reply(
         self,
         status: int,
-        body: bytes = b"",
+        body: Wire = b"",
         headers: Sequence[tuple[str, str]] = (),
         *,
         content_type: str = "application/json",
     ) -> None:
         assert not self.started
         self.started = True
-        self.status, self.body, self.headers = status, body, dict(headers)
+        self.status, self.body, self.headers = status, join(body), dict(headers)
         self.complete.set()
 
     def open_stream(self, headers: Sequence[tuple[str, str]] = (), *, relayed: bool = False) -> None:
