@@ -17,7 +17,7 @@ from config.settings import HubConfig
 from hub.app import WALL, Hub
 from hub.control.answers import ListenStatus
 from hub.daemon.bind_http import CannotListen, listen_tcp, spell
-from hub.daemon.http_routes import public_reply, route
+from hub.daemon.http_routes import PAGES, public_reply, route
 from hub.downstream.access.access import Access, Credentials, ProxiedPersons
 from hub.downstream.access.host_tokens import check_token, read_or_make_token
 from hub.downstream.access.hub_urls import resource_of
@@ -91,6 +91,8 @@ class HttpListener:
         self._gate = None if fleet is None else fleet.gate(self.endpoint, durable, hub.states, handles)
         self._stopping = False
         self._signs_in = False
+        self.pages = dict(PAGES)
+        """Pages for those who have a token."""
         self._handler: Handler
         self._nursery: trio.Nursery
 
@@ -131,7 +133,7 @@ class HttpListener:
         self, sign_in: Handler | None = None, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         """Serve MCP, pages and, without a token, those of `sign_in` until cancelled."""
-        self._handler = route(self.endpoint.handle if self._gate is None else self._gate.handle, sign_in)
+        self._handler = route(self.endpoint.handle if self._gate is None else self._gate.handle, sign_in, self.pages)
         self._signs_in = sign_in is not None
         async with trio.open_nursery() as self._nursery:
             self._nursery.start_soon(self.endpoint.run)
@@ -255,6 +257,8 @@ class HttpListener:
                 await issued.run()
 
     def _public_reply(self, request: HttpRequest) -> EarlyReply | None:
+        if (request.method, request.path) in self.pages:
+            return None
         metadata = None if self._issued is None else self._issued.metadata
         return public_reply(request, stopping=self._stopping, signs_in=self._signs_in, metadata=metadata)
 

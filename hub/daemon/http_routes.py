@@ -15,16 +15,19 @@
     none, in place of a refusal that they take for the failure of a sign-in. The hub is no authorization server, and has
     no metadata of one
 
-`Host` and `Origin` come first on all. A new page is one more row of `PAGES`; one that shows something of the hub is
-given `DaemonApi` there.
+`Host` and `Origin` come first on all. A new page is one more row of `PAGES`; one that shows something of the hub is a
+row that `Daemon` puts into `HttpListener.pages`, such as `Page(partial(metrics, self._api))`: it has `DaemonApi`.
 """
 
 import re
 from typing import Final
 
+from msgspec import Struct
+
 from hub.downstream.access.refusals import ANYBODY
 from hub.downstream.access.resource_metadata import MCP_PATH, ResourceMetadata
 from hub.downstream.http.request import NOTHING_HERE
+from hub.link.call_interface import OWNER, Identity
 from hub.net.http_server import EarlyReply, Handler, HttpRequest, HttpResponse
 
 WELCOME: Final = b"""\
@@ -57,17 +60,30 @@ async def _healthz(request: HttpRequest, response: HttpResponse) -> None:
     response.reply(200, b'{"status":"ok"}')
 
 
-PAGES: Final[dict[tuple[str, str], Handler]] = {("GET", "/healthz"): _healthz}
-"""Pages for those who have the token, by method and path."""
+class Page(Struct, frozen=True):
+    """A page for those who have a token. To whoever may not open it, it is not there."""
+
+    handle: Handler
+    is_owners: bool = True
+    """Only the hub's owner may open it: no other principal, and no token of one profile. Else anybody with a token."""
+
+    def opens_for(self, identity: Identity | None) -> bool:
+        """True if who has shown this credential may open it."""
+        return not self.is_owners or (identity is not None and identity.principal == OWNER and not identity.profile)
+
+
+Pages = dict[tuple[str, str], Page]
+"""Pages by method and path."""
+PAGES: Final[Pages] = {("GET", "/healthz"): Page(_healthz, is_owners=False)}
 
 
 def public_reply(
     request: HttpRequest, *, stopping: bool, signs_in: bool, metadata: ResourceMetadata | None = None
 ) -> EarlyReply | None:
-    """The reply to a request of which no token is asked; None: it is one for `PAGES` or MCP. `metadata`: those of a hub
-    that takes tokens of authorization servers."""
+    """The reply to a request that is for no page of those who have a token, and of which no token is asked; None: it is
+    one for MCP. `metadata`: those of a hub that takes tokens of authorization servers."""
     path = request.path
-    if path == MCP_PATH or path.startswith(f"{MCP_PATH}/") or (request.method, path) in PAGES:
+    if path == MCP_PATH or path.startswith(f"{MCP_PATH}/"):
         return None
     if request.method in ("GET", "HEAD"):
         if path == "/livez":
@@ -91,14 +107,15 @@ def _is_of_a_sign_in(request: HttpRequest) -> bool:
     return "transfer-encoding" not in headers and headers.get("content-length", "0") == "0"
 
 
-def route(mcp: Handler, sign_in: Handler | None = None) -> Handler:
-    """A handler that hands each request to its page, or to that of a `sign_in`; all other paths go to `mcp`, which
-    refuses unknown ones."""
+def route(mcp: Handler, sign_in: Handler | None = None, pages: Pages = PAGES) -> Handler:
+    """A handler that hands each request to its page, or to that of a `sign_in`; all others go to `mcp`, which refuses
+    unknown paths, and so those of pages that who asks may not open."""
 
     async def handle(request: HttpRequest, response: HttpResponse) -> None:
         if sign_in is not None and request.path.startswith(SIGN_IN):
             await sign_in(request, response)
         else:
-            await PAGES.get((request.method, request.path), mcp)(request, response)
+            page = pages.get((request.method, request.path))
+            await (page.handle if page is not None and page.opens_for(request.identity) else mcp)(request, response)
 
     return handle

@@ -1,6 +1,7 @@
 """The routes of a hub's address: a golden list, asked over real sockets; with the token, with a wrong one, without."""
 
 import json
+from functools import partial
 
 import pytest
 import trio
@@ -9,12 +10,16 @@ import trio.testing
 from config.saved_state import Memory
 from config.setting import Secret
 from config.settings import HubConfig
+from config.tables.access import AccessConfig, AccessToken
+from config.tables.profiles import Profile
 from hub.app import Hub
+from hub.daemon.api import DaemonApi
 from hub.daemon.bind_http import listen_tcp
 from hub.daemon.http_listener import HttpListener
-from hub.daemon.http_routes import PAGES, WELCOME, route
+from hub.daemon.http_routes import WELCOME, Page, route
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.request import NOTHING_HERE
+from hub.link.call_interface import OWNER, Identity
 from hub.link.sealing import Sealer, Signer
 from hub.net.http_server import HttpRequest
 from tests.support.http_client import Answer, Client
@@ -214,20 +219,60 @@ async def test_the_body_of_a_404_is_what_oauth_clients_show():
     assert "hubd token" in said["error_description"]
 
 
-async def test_a_page_is_one_row(monkeypatch):
+TOKENS = {
+    "owner": ("o" * 43, AccessToken(name="owner", token=Secret("o" * 43))),
+    "other": ("p" * 43, AccessToken(name="other", token=Secret("p" * 43), principal="ann")),
+    "one profile": ("q" * 43, AccessToken(name="one", token=Secret("q" * 43), profile="coding")),
+}
+OF_ALL = {"right", *TOKENS}
+
+
+@pytest.mark.covers("SEC-08")
+@pytest.mark.parametrize("who", ["none", "wrong", *sorted(OF_ALL)])
+async def test_a_page_is_one_row_that_says_who_may_open_it(nursery, monkeypatch, tmp_path, who):
+    async def count_servers(api, request, response):
+        response.reply(200, str(len((await api.status()).upstreams)).encode())
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    access = AccessConfig(tokens=tuple(token for _, token in TOKENS.values()))
+    config = HubConfig(token=Secret(TOKEN), access=access, profiles={"coding": Profile()})
+    hub = Hub(config, Memory(None), Sealer(b"k" * 32))
+    durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9, "")
+    listener = HttpListener(hub, config, listen_tcp("127.0.0.1:0"), durable)
+    show = partial(count_servers, DaemonApi(hub, listener))
+    listener.pages["GET", "/metrics"] = Page(show)
+    listener.pages["GET", "/count"] = Page(show, is_owners=False)
+    await nursery.start(listener.run)
+    bearer = TOKENS[who][0] if who in TOKENS else BEARERS[who]
+    for path, may_open in (("/metrics", {"right", "owner"}), ("/count", OF_ALL), ("/healthz", OF_ALL)):
+        answer = await ask(listener, "GET", path, bearer)
+        nothing = await ask(listener, "GET", "/mcp/nothing", bearer)
+        if who in may_open:
+            assert (answer.status, answer.body) == ((200, b"0") if path != "/healthz" else HEALTHY)
+        else:
+            assert (answer.status, answer.body) == (nothing.status, nothing.body)
+            assert answer.status == (404 if who in OF_ALL else 401)
+        assert (await ask(listener, "POST", path, bearer)).status == 404
+        assert (await ask(listener, "GET", path, bearer, host="evil.test")).status == 403
+    nursery.cancel_scope.cancel()
+
+
+async def test_who_has_no_identity_opens_no_page_of_the_owner():
     async def mcp(request, response):
         response.reply(418)
 
     async def page(request, response):
         response.reply(200, b"here")
 
-    monkeypatch.setitem(PAGES, ("GET", "/metrics"), page)
-    handler = route(mcp)
-    for method, path, expected in [
-        ("GET", "/metrics", (200, b"here")),
-        ("GET", "/healthz", HEALTHY),
-        ("POST", "/metrics", (418, b"")),
+    pages = {("GET", "/metrics"): Page(page), ("GET", "/count"): Page(page, is_owners=False)}
+    for path, identity, status in [
+        ("/metrics", None, 418),
+        ("/metrics", Identity(OWNER, "http"), 200),
+        ("/metrics", Identity(OWNER, "http", "coding"), 418),
+        ("/metrics", Identity("proxy/ann", "http"), 418),
+        ("/count", Identity("proxy/ann", "http", "coding"), 200),
     ]:
-        response = Answered()
-        await handler(HttpRequest(method, path, {}, b""), response)
-        assert (response.status, response.body) == expected
+        request, response = HttpRequest("GET", path, {}, b""), Answered()
+        request.identity = identity
+        await route(mcp, pages=pages)(request, response)
+        assert response.status == status
