@@ -1,4 +1,4 @@
-"""Views: which servers an endpoint of the hub shows, and under which names.
+"""Names of views: each says which servers an endpoint of the hub shows, and is the end of its path.
 
     /mcp                         everything: all servers of the user
     /mcp/files                   one server, under its own names and URIs

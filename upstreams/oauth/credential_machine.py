@@ -1,4 +1,4 @@
-"""State of one credential: its token, how long that is good, when it is renewed, and what a failure leads to. Pure.
+"""The state machine of one credential: its token, how long that lasts, its renewal, and what failures lead to. Pure.
 
     none      nothing is known; requests go without a token, and the server may let them in
     needed    a person has to sign in, or the configuration is to be corrected; a token that still lasts is used
