@@ -16,7 +16,7 @@
     no metadata of one
 
 `Host` and `Origin` come first on all. A new page is one more row of `PAGES`; one that shows something of the hub is a
-row that `Daemon` puts into `HttpListener.pages`, such as `Page(partial(metrics, self._api))`: it has `DaemonApi`.
+row that `Daemon` puts into `HttpListener.pages`, such as `TokenPage(partial(metrics, self._api))`: it has `DaemonApi`.
 """
 
 import re
@@ -60,7 +60,7 @@ async def _healthz(request: HttpRequest, response: HttpResponse) -> None:
     response.reply(200, b'{"status":"ok"}')
 
 
-class Page(Struct, frozen=True):
+class TokenPage(Struct, frozen=True):
     """A page for those who have a token. To whoever may not open it, it is not there."""
 
     handle: Handler
@@ -72,9 +72,9 @@ class Page(Struct, frozen=True):
         return not self.is_owners or (identity is not None and identity.principal == OWNER and not identity.profile)
 
 
-Pages = dict[tuple[str, str], Page]
+Pages = dict[tuple[str, str], TokenPage]
 """Pages by method and path."""
-PAGES: Final[Pages] = {("GET", "/healthz"): Page(_healthz, is_owners=False)}
+PAGES: Final[Pages] = {("GET", "/healthz"): TokenPage(_healthz, is_owners=False)}
 
 
 def public_reply(

@@ -16,7 +16,7 @@ from hub.app import Hub
 from hub.daemon.api import DaemonApi
 from hub.daemon.bind_http import listen_tcp
 from hub.daemon.http_listener import HttpListener
-from hub.daemon.http_routes import WELCOME, Page, route
+from hub.daemon.http_routes import WELCOME, TokenPage, route
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.request import NOTHING_HERE
 from hub.link.call_interface import OWNER, Identity
@@ -240,8 +240,8 @@ async def test_a_page_is_one_row_that_says_who_may_open_it(nursery, monkeypatch,
     durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9, "")
     listener = HttpListener(hub, config, listen_tcp("127.0.0.1:0"), durable)
     show = partial(count_servers, DaemonApi(hub, listener))
-    listener.pages["GET", "/metrics"] = Page(show)
-    listener.pages["GET", "/count"] = Page(show, is_owners=False)
+    listener.pages["GET", "/metrics"] = TokenPage(show)
+    listener.pages["GET", "/count"] = TokenPage(show, is_owners=False)
     await nursery.start(listener.run)
     bearer = TOKENS[who][0] if who in TOKENS else BEARERS[who]
     for path, may_open in (("/metrics", {"right", "owner"}), ("/count", OF_ALL), ("/healthz", OF_ALL)):
@@ -264,7 +264,7 @@ async def test_who_has_no_identity_opens_no_page_of_the_owner():
     async def page(request, response):
         response.reply(200, b"here")
 
-    pages = {("GET", "/metrics"): Page(page), ("GET", "/count"): Page(page, is_owners=False)}
+    pages = {("GET", "/metrics"): TokenPage(page), ("GET", "/count"): TokenPage(page, is_owners=False)}
     for path, identity, status in [
         ("/metrics", None, 418),
         ("/metrics", Identity(OWNER, "http"), 200),
