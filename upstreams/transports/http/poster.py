@@ -62,7 +62,7 @@ class Poster:
     @property
     def can_begin(self) -> bool:
         """True if `begin` may do: the upstream wants no quiet, and answers in one piece."""
-        return not self._streams and self.client.can_begin and self._quiet_until <= trio.current_time()
+        return not self._streams and self.client.can_begin and not self._wants_quiet
 
     async def post(
         self,
@@ -213,8 +213,12 @@ class Poster:
         self._quiet_until = trio.current_time() + seconds
         return True
 
+    @property
+    def _wants_quiet(self) -> bool:
+        return self._quiet_until > 0 and self._quiet_until > trio.current_time()  # the clock is slower than a look
+
     async def _be_quiet(self) -> None:
-        if self._quiet_until <= trio.current_time():
+        if not self._wants_quiet:
             return
         if self._quiet_until >= trio.current_effective_deadline():
             raise self._overload()
