@@ -73,6 +73,12 @@ class ListUpdates:
         self._live.servers.projects[view].reported.set()
         self.rebuild()
 
+    def are_fresh(self, names: Iterable[str], kind: Kind) -> bool:
+        """True if `freshen` would not have to wait; else what may have changed is read again from now on."""
+        upstreams = [self._live.upstreams[name] for name in names if name in self._live.upstreams]
+        readings = [upstream.refresh_if_expired(kind) for upstream in upstreams]
+        return not (any(readings) or self._live.dirty or self._catching_up)
+
     async def freshen(self, names: Iterable[str], kind: Kind) -> None:
         """Have the list of `kind` read again at those of the upstreams `names` where it may have changed; wait within
         reason.

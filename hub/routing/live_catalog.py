@@ -114,6 +114,11 @@ class LiveCatalog:
         _, home = home_of(upstream)
         return self.of(home).costs.get(upstream)
 
+    def is_shown(self, view: View) -> bool:
+        """True if `wait` would not have to wait."""
+        project = self.servers.projects.get(view.base)
+        return self.settled.is_set() and (project is None or project.reported.is_set())
+
     async def wait(self, view: View) -> None:
         """Wait until the lists of `view` can be shown."""
         while view.server and not self.settled.is_set() and view.server not in self._reported:

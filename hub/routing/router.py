@@ -9,6 +9,7 @@ A catalogue is a snapshot, which `hub.routing.live_catalog` swaps as a whole; no
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from msgspec import Raw
@@ -99,8 +100,10 @@ class Router:
             mcp.UNSUBSCRIBE: self._subscriptions.unsubscribe,
             mcp.LISTEN: self._subscriptions.listen,
         }
+        self._at_once: dict[str, Callable[[Request, HostExchange], Reply | None]] = {mcp.PING: self._pong}
         for kind, method in mcp.LIST_METHOD.items():
-            self._handlers[method] = self._lister(kind)
+            self._handlers[method] = partial(self._list, kind)
+            self._at_once[method] = partial(self._list_at_once, kind)
         self._handlers |= bridge.tasks.handles.handlers(self._replies.of_upstream, self._intents.call_about_task)
         subscriptions.subscribe_at = self._intents.subscribe
 
@@ -154,9 +157,10 @@ class Router:
         `done` gets the reply, once, unless it is cancelled; never before this returns. It must not raise. Without it
         nothing is begun.
         """
-        if request.method not in mcp.MAY_ASK:
-            return None
         try:
+            if request.method not in mcp.MAY_ASK:
+                answer = self._at_once.get(request.method)
+                return None if answer is None else answer(request, exchange)
             intent = self._intents.make(request, exchange)
         except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
             return self._refuse(request, exchange, error)
@@ -218,6 +222,9 @@ class Router:
         return error.failure if isinstance(error, RemoteProtocolError) else report_bug(request, error)
 
     async def _ping(self, request: Request, exchange: HostExchange) -> Reply:
+        return self._pong(request, exchange)
+
+    def _pong(self, request: Request, exchange: HostExchange) -> Reply:
         if exchange.caller.era is Era.MODERN:
             return Failure(mcp.METHOD_NOT_FOUND, "There is no ping in this revision")
         return NOTHING
@@ -236,28 +243,37 @@ class Router:
         }
         return Result(raw(result | ({"instructions": catalog.instructions} if catalog.instructions else {})))
 
-    def _lister(self, kind: Kind) -> Callable[[Request, HostExchange], Awaitable[Reply]]:
-        async def list_(request: Request, exchange: HostExchange) -> Reply:
-            await self.live.wait(exchange.view)
-            for upstream in self.upstreams.values():  # one that never connected has nothing that a call could ask for
-                upstream.retry_if_due()
-            cursor = request.params.get("cursor")
-            text = None if cursor is None else peek_str(cursor)
-            if cursor is not None and text is None:
-                return Failure(mcp.INVALID_PARAMS, "A cursor is a string")
-            if text is None:  # one that goes on with a list goes on with that
-                await self._lists.freshen([part.name for part in self.live.of(exchange.view).parts], kind)
-            caller = exchange.caller
-            return self.live.of(exchange.view).page(
-                kind,
-                caller.version,
-                text,
-                ui=mcp.UI_EXTENSION in peek_object(caller.capabilities.get("extensions")),
-                principal=caller.identity.principal,
-                ttl_ms=self._lists.ttl_ms,
-            )
+    async def _list(self, kind: Kind, request: Request, exchange: HostExchange) -> Reply:
+        await self.live.wait(exchange.view)
+        if "cursor" not in request.params:  # one that goes on with a list goes on with that
+            await self._lists.freshen([part.name for part in self.live.of(exchange.view).parts], kind)
+        return self._page(kind, request, exchange)
 
-        return list_
+    def _list_at_once(self, kind: Kind, request: Request, exchange: HostExchange) -> Reply | None:
+        """The list, if it can be shown and has not changed; else None."""
+        if not self.live.is_shown(exchange.view):
+            return None
+        names = [part.name for part in self.live.of(exchange.view).parts]
+        if "cursor" not in request.params and not self._lists.are_fresh(names, kind):
+            return None
+        return self._page(kind, request, exchange)
+
+    def _page(self, kind: Kind, request: Request, exchange: HostExchange) -> Reply:
+        for upstream in self.upstreams.values():  # one that never connected has nothing that a call could ask for
+            upstream.retry_if_due()
+        cursor = request.params.get("cursor")
+        text = None if cursor is None else peek_str(cursor)
+        if cursor is not None and text is None:
+            return Failure(mcp.INVALID_PARAMS, "A cursor is a string")
+        caller = exchange.caller
+        return self.live.of(exchange.view).page(
+            kind,
+            caller.version,
+            text,
+            ui=mcp.UI_EXTENSION in peek_object(caller.capabilities.get("extensions")),
+            principal=caller.identity.principal,
+            ttl_ms=self._lists.ttl_ms,
+        )
 
     async def _call(self, request: Request, exchange: HostExchange) -> Reply:
         """Answer `tools/call`: tools of the hub's own are no upstream's."""
