@@ -115,10 +115,11 @@ class LegacyAnswer:
     Satisfies `hub.routing.host_exchange.AskableHost`: the host is asked on the stream of the answer.
     """
 
-    __slots__ = ("_accept", "_response", "_session", "_slow", "_stream")
+    __slots__ = ("_accept", "_response", "_slow", "_stream", "session")
 
     def __init__(self, session: HttpSession, response: HttpResponse, accept: Accepted, slow: SlowAnswers) -> None:
-        self._session = session
+        self.session = session
+        """The session, which outlives the request."""
         self._response = response
         self._accept = accept
         self._slow = slow
@@ -126,17 +127,12 @@ class LegacyAnswer:
 
     def open(self) -> None:
         if self._stream is None and self._accept.events and not self._response.gone:
-            self._stream = self._session.answer_stream(self._response)
+            self._stream = self.session.answer_stream(self._response)
 
     def send(self, message: bytes, *, vital: bool = False) -> None:
         self.open()
         if self._stream is not None:
             self._stream.send(message, vital=vital)
-
-    @property
-    def session(self) -> HttpSession:
-        """The session, which outlives the request."""
-        return self._session
 
     async def ask(self, question: Question, send: Send) -> Reply:
         """Ask the host of the session, if there is or can be a stream to ask it on.
@@ -145,11 +141,11 @@ class LegacyAnswer:
         """
         if self._stream is None and (self._response.gone or not self._accept.events):
             return Failure(METHOD_NOT_FOUND, f"The host of this call cannot be asked; {question.method} needs a stream")
-        return await self._session.ask(question, send)
+        return await self.session.ask(question, send)
 
     def withdraw(self, send: Send) -> None:
         """Withdraw the questions of this request."""
-        self._session.withdraw(send)
+        self.session.withdraw(send)
 
     def finish(self, message: Wire | None) -> None:
         """End with a response; None: the request was cancelled, so that there is none."""
@@ -157,7 +153,7 @@ class LegacyAnswer:
             self.open()
         if self._stream is not None:
             self._stream.finish(None if message is None else join(message))
-            self._session.retire(self._stream)
+            self.session.retire(self._stream)
         elif message is not None:
             self._response.reply(200, message)
         elif self._accept.events:

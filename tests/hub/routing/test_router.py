@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import trio
 from msgspec import structs
 
 from hub.catalog.view_name import EVERYTHING, server_view
@@ -85,3 +86,30 @@ async def test_at_once_is_what_is_kept_of_what_is_asked_for_plainly(reading, mon
     for params in ({"uri": "note:b"}, {"uri": "note:c"}, {"uri": 7}, {}, {"uri": "note:a", "_meta": {"more": 1}}):
         assert at_once(**params) is None, params
     assert at_once("resources/subscribe", uri="note:a") is None
+
+
+async def test_pings_and_lists_that_are_ready_are_answered_at_once(monkeypatch):
+    bench = Bench("echo")
+    expired = []
+    monkeypatch.setattr(bench.files, "refresh_if_expired", lambda kind: expired and expired[0])
+
+    def at_once(method, host=None, view=EVERYTHING, **params):
+        members = {name: raw(value) for name, value in params.items()}
+        exchange = HostExchange((host or FakeHost()).caller, lambda message, *, vital=False: None, view=view)
+        return bench.router.begin(Request(1, method, members), exchange, None)
+
+    assert at_once("ping") == Result(raw({}))
+    assert at_once("ping", FakeHost(version=MODERN)).code == -32601
+    listed = at_once("tools/list")
+    assert listed == await bench.ask("tools/list")
+    assert at_once("tools/list", cursor=7).code == at_once("tools/list", cursor="no such").code == -32602
+    expired.append(object())
+    assert at_once("tools/list") is None, "it is read again first"
+    expired.clear()
+    bench.live.news.set()
+    assert at_once("tools/list") is None, "it has changed"
+    bench.live.rebuild()
+    assert at_once("tools/list") == listed
+    bench.live.settled = trio.Event()
+    assert at_once("tools/list") is None, "not all have said what they offer"
+    assert at_once("server/discover") is None
