@@ -54,8 +54,10 @@ class QuickRequest:
             return
         self.call = None
         try:
-            self._exchange.close()
-            self._host.end(self._request.id)
+            try:
+                self._exchange.close()
+            finally:
+                self._host.end(self._request.id)
             self._finish(self._request.id, reply)
         except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
             self._fail(error)
@@ -65,8 +67,11 @@ class QuickRequest:
         call, self.call = self.call, None
         if call is None:
             return
-        call.cancel()
-        self._exchange.close()
+        try:
+            call.cancel()
+            self._exchange.close()
+        except Exception:  # those that are cancelled with it are none the worse
+            log.exception("%s could not be cancelled in order", self._request.method)
         self._host.end(self._request.id)
         is_stopped = self in self._host.requests.stopped
         self._finish(self._request.id, stop(self._router, self._request, self._exchange) if is_stopped else None)

@@ -107,7 +107,8 @@ async def answer(
         with scope:
             if pace is not None:
                 await pace.next()
-            exchange.view = host.view  # a reload, or another project, may have changed it since the request came
+            if exchange.passage is None:  # a reload, or another project, may have changed it since the request came
+                exchange.view = host.view
             return await router.dispatch(request, exchange)
     except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
         return report_bug(request, error)

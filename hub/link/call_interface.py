@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 from msgspec import Raw, Struct, field
 
 from config.settings import UpstreamConfig
-from hub.link.hub_errors import HubError
 from hub.wire.jsonrpc import EMPTY, Reply, Result
 from hub.wire.mcp import Era, Snapshot, era_of
 from hub.wire.questions.question import Question
@@ -143,7 +142,7 @@ class HostEnd(Exchange, Protocol):
 Call = Callable[[Operation, Exchange], Awaitable[Reply]]
 """Carries out an operation as `Upstream.call` does."""
 
-Done = Callable[[Reply | HubError], None]
+Done = Callable[[Reply | Exception], None]
 """Gets the outcome of an operation, once: a reply, or what `Upstream.call` would raise. It is called in a task that has
 other work to do. An error that it raises is only logged."""
 

@@ -7,14 +7,17 @@
 `run` carries on from where the passage has come to: no stage is passed twice.
 """
 
+import logging
 from collections.abc import Awaitable, Callable
 
 import trio
 
 from hub.link.call_interface import RunningCall
-from hub.link.hub_errors import HubError, UpstreamUnavailable
+from hub.link.hub_errors import UpstreamUnavailable
 from hub.routing.chain import WAIT, Intent, Section, Wait, go_through
 from hub.wire.jsonrpc import Reply
+
+log = logging.getLogger("hubd.host")
 
 Start = Callable[[Callable[[], Awaitable[None]]], None]
 """Starts a task of the hub that outlives whoever asked."""
@@ -34,7 +37,7 @@ class Passage:
         """Of the outer stages."""
         self._inner: tuple[Section, Reply | Wait | None] | None = None
         """The inner stages, as far as the first message has passed them, and their verdict."""
-        self._first: Reply | HubError | None = None
+        self._first: Reply | Exception | None = None
         """The outcome of the first message, which was sent without a task."""
         self._running: RunningCall | None = None
         self._scope: trio.CancelScope | None = None
@@ -54,7 +57,7 @@ class Passage:
                 if verdict is None:
                     try:
                         self._running = intent.target.upstream.begin(intent.operation, intent.exchange, self._hear)
-                    except HubError as error:
+                    except Exception as error:  # noqa: BLE001 - `run` raises it, behind the stages
                         self._first = error
                     if self._running is not None:
                         self._on_end, self._start = on_end, start
@@ -85,17 +88,17 @@ class Passage:
         if running is not None:
             self._on_end(None)
 
-    def _hear(self, outcome: Reply | HubError) -> None:
+    def _hear(self, outcome: Reply | Exception) -> None:
         """Take the outcome of the first message."""
         self._running = None
         intent, chain = self.intent, self.intent.target.chain
-        if isinstance(outcome, HubError) or not chain.eras.is_final(intent, outcome):
-            self._first, self._scope = outcome, trio.CancelScope()
-            self._start(self._end)
-            return
-        assert self._inner is not None, "it was sent"
-        self._inner[0].leave(outcome)
         try:
+            if isinstance(outcome, Exception) or not chain.eras.is_final(intent, outcome):
+                self._first, self._scope = outcome, trio.CancelScope()
+                self._start(self._end)
+                return
+            assert self._inner is not None, "it was sent"
+            self._inner[0].leave(outcome)
             reply = chain.way_back(intent, outcome)
         except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
             self._outer.leave(None)
@@ -112,7 +115,10 @@ class Passage:
                 outcome = await self.run()
         except Exception as error:  # noqa: BLE001 - as in `_hear`
             outcome = error.with_traceback(None)
-        self._on_end(outcome)
+        try:
+            self._on_end(outcome)
+        except Exception:  # a wall: other tasks of the hub go on
+            log.exception("an answer could not be given")
 
     async def run(self) -> Reply:
         """Carry the intent out, from where it has come to; the reply for the host.
@@ -121,7 +127,12 @@ class Passage:
             HubError: there is no answer.
         Cancellation: passes to the upstream.
         """
-        return await self._outer.carry(self._verdict, self._cross)
+        try:
+            return await self._outer.carry(self._verdict, self._cross)
+        finally:
+            if self._inner is not None:  # the eras have sent nothing
+                inner, self._inner = self._inner[0], None
+                inner.leave(None)
 
     async def _cross(self, intent: Intent) -> Reply:
         chain = intent.target.chain
@@ -132,13 +143,14 @@ class Passage:
         if self._inner is None:
             return await go_through(intent.target.chain.inner, call_upstream, intent)
         (inner, verdict), self._inner = self._inner, None
+        inner.intent = intent
         return await inner.carry(verdict, self._call)
 
     async def _call(self, intent: Intent) -> Reply:
         first, self._first = self._first, None
         if first is None or isinstance(first, UpstreamUnavailable):  # nothing was sent
             return await call_upstream(intent)
-        if not isinstance(first, HubError):
+        if not isinstance(first, Exception):
             return first
         try:
             raise first

@@ -226,15 +226,20 @@ class _PooledCall:
         self._operation = operation
         self._done: Done | None = done
 
-    def __call__(self, outcome: Reply | HubError) -> None:
+    def __call__(self, outcome: Reply | Exception) -> None:
         done, self._done = self._done, None
-        if done is not None:
-            calls = self._calls
-            calls.leave(self._pooled)
+        if done is None:
+            return
+        calls = self._calls
+        calls.leave(self._pooled)
+        try:
             if isinstance(outcome, HubError):
-                done(calls.judge_error(outcome))
-            else:
-                done(calls.judge(outcome, self._pooled, self._operation))
+                outcome = calls.judge_error(outcome)
+            elif not isinstance(outcome, Exception):
+                outcome = calls.judge(outcome, self._pooled, self._operation)
+        except Exception as error:  # noqa: BLE001 - whoever asked is told, and nobody else
+            outcome = error
+        done(outcome)
 
     def cancel(self) -> None:
         if self._done is not None:

@@ -94,7 +94,11 @@ class AnswerReader:
 
     async def _pass_on(self, call: BegunCall, received: bytes) -> bool:
         connection = self._connection
-        reply = await self._receive_head(call.sent, received)
+        try:
+            reply = await self._receive_head(call.sent, received)
+        except HubError as error:
+            call.fail(error)
+            return False
         if reply is None or reply.status != 200 or reply.content_type != JSON:
             connection.reader = None
             await call.carry_on()

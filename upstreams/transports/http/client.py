@@ -139,8 +139,9 @@ class HttpReply:
 
     def discard(self) -> None:
         """Give up on the rest of the body: closes the connection, which tells a modern upstream to stop."""
-        self._done = True
-        self._client.drop(self._connection)
+        if not self._done:  # else the connection may serve others already
+            self._done = True
+            self._client.drop(self._connection)
         if self.held:
             self.hold(0)
 
@@ -290,7 +291,8 @@ class HttpClient:
             pieces, sent = begun.pieces, begun.shown
         while True:
             connection = begun.connection if begun is not None else self._reuse() or await self._connect()
-            self._active.add(connection)
+            if begun is None:  # else `begin` has added it, and an empty answer may have given it back
+                self._active.add(connection)
             try:
                 if begun is not None:
                     sending, begun = begun, None

@@ -1,6 +1,7 @@
 """The HTTP client against a peer that misbehaves byte by byte."""
 
 import gzip
+import re
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -640,3 +641,59 @@ async def test_each_of_several_says_which_headers_were_refused() -> None:
         for _ in range(10):
             nursery.start_soon(fetch, client)
     assert refused == [{"Authorization": "Bearer old"}] * 10
+
+
+async def test_an_empty_refusal_closes_no_connection_that_serves_another_by_now(nursery):
+    refused, second_came, retried, ended = (trio.Event() for _ in range(4))
+
+    async def serve(stream):
+        async for body in requests_of(stream):
+            if body == b"second":
+                second_came.set()
+                await retried.wait()
+                await stream.send_all(
+                    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+                )
+                continue
+            if refused.is_set():
+                retried.set()
+            await stream.send_all(b"HTTP/1.1 401 X\r\nContent-Length: 0\r\n\r\n")
+
+    async def renew(headers):
+        refused.set()
+        await second_came.wait()
+        return {"Authorization": "another"}
+
+    [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    nursery.start_soon(trio.serve_listeners, serve, [listener])
+    url = parse_url(f"http://127.0.0.1:{listener.socket.getsockname()[1]}/")
+    client = HttpClient("up", url, {"Authorization": "one"}, renewed_headers=renew)
+
+    async def ask_first():
+        with await client.request("POST", b"", b"first") as reply:
+            assert reply.status == 401
+        ended.set()
+
+    nursery.start_soon(ask_first)
+    await refused.wait()
+    with await client.request("POST", b"", b"second") as reply:
+        assert (reply.status, await reply.read()) == (200, b"{}")
+    await ended.wait()
+    client.close()
+
+
+async def requests_of(stream):
+    """The bodies of the requests that come on a stream."""
+    data = b""
+    while True:
+        while b"\r\n\r\n" not in data:
+            more = await stream.receive_some()
+            if not more:
+                return
+            data += more
+        head, _, data = data.partition(b"\r\n\r\n")
+        length = int(re.search(rb"(?i)content-length: (\d+)", head)[1])
+        while len(data) < length:
+            data += await stream.receive_some()
+        yield data[:length]
+        data = data[length:]
