@@ -82,6 +82,11 @@ def capabilities_offered(config: UpstreamConfig, capabilities: Mapping[str, Raw]
 # --- questions of upstreams -------------------------------------------------------------------------------------------
 
 
+def may_want_input(result: Result) -> bool:
+    """False if a cheap look at a result tells that it asks for no input."""
+    return not result.is_plain and excerpt(result.value).find(_ASKS) >= 0
+
+
 def read_wanted(reply: Reply, upstream: str, version: str) -> tuple[dict[str, Question], Raw | None] | None:
     """Read an `input_required` result of the modern `upstream`: its questions, and its state as JSON, if it has one;
     None: `reply` is another result.
@@ -89,7 +94,7 @@ def read_wanted(reply: Reply, upstream: str, version: str) -> tuple[dict[str, Qu
     Raises:
         UpstreamProtocolError: it asks for nothing, or for what no host can be asked.
     """
-    if not isinstance(reply, Result) or reply.is_plain or excerpt(reply.value).find(_ASKS) < 0:
+    if not isinstance(reply, Result) or not may_want_input(reply):
         return None
     try:
         members = open_result(reply.value)

@@ -37,7 +37,7 @@ from hub.downstream.running_requests import StatelessHost
 from hub.link.call_interface import OWNER, Caller, Identity
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.tool_usage import RECENT_DAYS, RecentUse, ToolUsage
-from hub.routing.host_exchange import HostExchange
+from hub.routing.host_exchange import HostExchange, tell_nobody
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.jsonrpc import Request, Result, own_items
 from hub.wire.mcp import HUBD_VERSION, L4, LIST_METHOD, Kind
@@ -235,7 +235,7 @@ class DaemonApi:
     async def tools(self) -> list[Raw]:
         """The merged tools as a host of the newest legacy revision sees them."""
         host = StatelessHost(self._hub.hosts.requests, OPERATOR.principal, counts=False)
-        exchange = HostExchange(Caller(OPERATOR, L4, {}), lambda message, *, vital=False: None)
+        exchange = HostExchange(Caller(OPERATOR, L4, {}), tell_nobody)
         reply = await serve(host, self._hub.router, Request(0, LIST_METHOD[Kind.TOOL], {}), exchange)
         return own_items(reply.value, "tools") if isinstance(reply, Result) else []
 

@@ -159,7 +159,7 @@ class Outbox:
         self._wrote_in = -1
         """Number of the turn of the loop in which a message was written last."""
         self._is_held = False
-        """What is queued leaves at the end of this turn."""
+        """True if the queue leaves at the end of this turn."""
         self._lost_bytes = 0
         self.queued_bytes = 0
         self.accepted_bytes = 0

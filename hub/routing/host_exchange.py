@@ -38,6 +38,10 @@ class Send(Protocol):
         """`vital`: not to be dropped, however slowly the host reads; else it may be. False: it was."""
 
 
+def tell_nobody(message: bytes, *, vital: bool = False) -> None:
+    """A `Send` for work of the hub's own, of which no host hears."""
+
+
 class HostSession(Protocol):
     """A host that can be sent notifications that belong to no request: `hub.downstream.hosts.Host` is one."""
 

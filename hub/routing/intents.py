@@ -17,7 +17,7 @@ from hub.catalog.entries import Route
 from hub.catalog.search.meta_tools import CALL_READ_ONLY_TOOL, CALLS, BadMetaCall
 from hub.link.call_interface import NOTHING, Call, Operation
 from hub.routing.chain import Intent, Target, go_through
-from hub.routing.host_exchange import HostExchange
+from hub.routing.host_exchange import HostExchange, tell_nobody
 from hub.routing.host_replies import NO_COMPLETION, HostReplies
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.own_tools import OwnTools, not_for_reading, refuse, unwrap
@@ -150,7 +150,7 @@ class Intents:
     def _beside(self, method: str, route: Route, exposed: str, viewer: Viewer) -> Intent:
         """The intent of something that is no operation of a request: nothing is reported to its host."""
         target = Target(self._live.upstreams[route.upstream], route, exposed, self._chains.find(method, route.upstream))
-        host = HostExchange(viewer.caller, lambda message, *, vital=False: None, view=viewer.view)
+        host = HostExchange(viewer.caller, tell_nobody, view=viewer.view)
         return Intent(target, Request(0, method, {}), Operation(method, {}), host, host)
 
     def _read(self, request: Request, exchange: HostExchange) -> Wanted | Reply:
@@ -173,13 +173,12 @@ class Intents:
     async def _refuse(self, wanted: Wanted, exchange: HostExchange) -> Reply:
         """The refusal of a name that nothing has."""
         if wanted.meta_tool:
-            text = await self._own.unknown(wanted.exposed, self._live.of(exchange.view))
-            return self._replies.of_hub(text, exchange)
+            answer = await self._own.unknown(wanted.exposed, self._live.of(exchange.view))
+            return self._replies.of_hub(answer, exchange)
         assert wanted.kind is not None, "resources are refused elsewhere"
         noun = NOUNS[wanted.request.method]
-        return Failure(
-            INVALID_PARAMS, f"Unknown {noun}: {wanted.exposed}; {wanted.kind.value}/list names those there are"
-        )
+        text = f"Unknown {noun}: {wanted.exposed}; {wanted.kind.value}/list names those there are"
+        return Failure(INVALID_PARAMS, text)
 
     def _make(self, wanted: Wanted, route: Route, exchange: HostExchange, arguments: Raw | None) -> Intent:
         """The intent, with the operation under the upstream's own names and URIs; `arguments` have them already."""

@@ -34,7 +34,6 @@ class Passage:
         self.intent = intent
         self._outer = Section(intent.target.chain.outer, intent)
         self._verdict = self._outer.enter()
-        """Of the outer stages."""
         self._inner: tuple[Section, Reply | Wait | None] | None = None
         """The inner stages, as far as the first message has passed them, and their verdict."""
         self._first: Reply | Exception | None = None
@@ -49,23 +48,20 @@ class Passage:
         that is all. WAIT: only `run` can go on. `start`: for a reply that is not the end of it.
         """
         intent, chain = self.intent, self.intent.target.chain
-        if self._verdict is None:
-            if chain.eras.passes(intent):
-                inner = Section(chain.inner, intent)
-                verdict = inner.enter()
-                self._inner = inner, verdict
-                if verdict is None:
-                    try:
-                        self._running = intent.target.upstream.begin(intent.operation, intent.exchange, self._hear)
-                    except Exception as error:  # noqa: BLE001 - `run` raises it, behind the stages
-                        self._first = error
-                    if self._running is not None:
-                        self._on_end, self._start = on_end, start
-                        return None
-            return WAIT
-        if self._verdict is not WAIT:
-            self._outer.leave(None if isinstance(self._verdict, Wait) else self._verdict)
-        return self._verdict
+        if self._verdict is None and chain.eras.passes(intent):
+            inner = Section(chain.inner, intent)
+            verdict = inner.enter()
+            self._inner = inner, verdict
+            if verdict is None:
+                try:
+                    self._running = intent.target.upstream.begin(intent.operation, intent.exchange, self._hear)
+                except Exception as error:  # noqa: BLE001 - `run` raises it, behind the stages
+                    self._first = error
+            if self._running is not None:
+                self._on_end, self._start = on_end, start
+                return None
+        reply = self.answer()
+        return WAIT if reply is None else reply
 
     def answer(self) -> Reply | None:
         """The reply of an outer stage, which ends it; None: there is none, and it can be run."""
@@ -89,7 +85,6 @@ class Passage:
             self._on_end(None)
 
     def _hear(self, outcome: Reply | Exception) -> None:
-        """Take the outcome of the first message."""
         self._running = None
         intent, chain = self.intent, self.intent.target.chain
         try:
@@ -121,7 +116,7 @@ class Passage:
             log.exception("an answer could not be given")
 
     async def run(self) -> Reply:
-        """Carry the intent out, from where it has come to; the reply for the host.
+        """Carry the intent out, from where it has come to: no stage is passed twice. The reply for the host.
 
         Raises:
             HubError: there is no answer.

@@ -23,7 +23,8 @@ from typing import Final, NamedTuple
 from cache.resource_cache import ResourceCache
 from config.settings import UpstreamConfig
 from hub.bridge.era_bridge import EraBridge
-from hub.bridge.input_rounds import Crossing
+from hub.bridge.input_rounds import Crossing, may_want_input
+from hub.bridge.tasks.messages import may_be_task
 from hub.link.tool_usage import ToolUsage
 from hub.routing.cached_reads import find_cached, is_plain
 from hub.routing.chain import WAIT, Chain, Intent, Next, Stage, Wait
@@ -32,12 +33,10 @@ from hub.routing.limits import UpstreamLimits
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.own_tools import call_sign_in_tool
-from hub.wire.cheap_looks import excerpt
 from hub.wire.declarations import can_be_asked
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import (
     COMPLETE,
-    INPUT_REQUIRED,
     LEGACY_VERSIONS,
     MAY_ASK,
     PROMPTS_GET,
@@ -53,10 +52,8 @@ from hub.wire.mcp import (
 OPERATIONS: Final = (TOOLS_CALL, PROMPTS_GET, RESOURCES_READ, COMPLETE)
 _RETRY: Final = frozenset({"requestState", "inputResponses"})
 """Params of a retry."""
-_ASKS: Final = INPUT_REQUIRED.encode()
-_TASK: Final = b'"task"'
 BESIDE: Final = (SUBSCRIBE, TASKS_GET)
-"""What is no operation of a host's request: only the outer stages of its chain are passed."""
+"""Methods that are no operation of a host's request: only the outer stages of their chains are passed."""
 SIGN_IN: Final = "sign-in"
 """In place of a method: calls of the hub's own tool for signing in at an upstream."""
 
@@ -194,10 +191,9 @@ class EraStage:
             return False
         if isinstance(reply, Failure):
             return reply.code != URL_ELICITATION_REQUIRED
-        if reply.is_plain or intent.target.upstream.snapshot.version in LEGACY_VERSIONS:
+        if intent.target.upstream.snapshot.version in LEGACY_VERSIONS:
             return True
-        body = excerpt(reply.value)
-        return body.find(_ASKS) < 0 and body.find(_TASK) < 0
+        return not may_want_input(reply) and not may_be_task(reply)
 
     async def call(self, intent: Intent, next: Next) -> Reply:
         call = partial(intent.send, next)

@@ -30,7 +30,6 @@ class Running:
         self, id: int, operation: Operation, exchange: Exchange, timeouts: CallTimeouts, now: float, done: Done | None
     ) -> None:
         self.id = id
-        """The id of its request."""
         self.operation = operation
         self.exchange = exchange
         self.questions: dict[trio.CancelScope, None] | None = None
@@ -73,8 +72,6 @@ class Running:
         """Let it have until then."""
         self.deadline = deadline
 
-    # --- how it ends --------------------------------------------------------------------------------------------------
-
     def end(self, outcome: Reply | HubError) -> None:
         """Pass on the outcome. An error of who hears it is logged, and ends nothing else."""
         done, self._done = self._done, None  # it may know this object, which would be a cycle
@@ -100,7 +97,7 @@ class Running:
 
 
 class Timed(Protocol):
-    """What has a deadline: a running operation, or a queue in which the next may go on then."""
+    """Something with a deadline: a running operation, or a queue in which the next may go on then."""
 
     deadline: float
 

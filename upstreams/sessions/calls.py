@@ -315,12 +315,11 @@ class Calls:
         return call
 
     def _enter(self, pooled: PooledSession, caller: Caller) -> None:
-        """A call of `caller` uses the session until `leave`."""
+        """A call of `caller` uses the session until `leave`, which is told that it is over."""
         self.in_flight += 1
         pooled.acquire(caller)
 
     def leave(self, pooled: PooledSession) -> None:
-        """The call is over."""
         self.in_flight -= 1
         pooled.release()
         if self._availability.retired:
@@ -337,7 +336,7 @@ class Calls:
         return reply if "task" not in operation.params else pooled.sign(reply)
 
     def judge_error(self, error: HubError) -> HubError:
-        """What the failure of a call means, as hosts may hear it."""
+        """The failure of a call as hosts may hear it."""
         if isinstance(error, UpstreamLost) and self._stopped:
             text = f"{self._name} was stopped by a change of the hub's configuration while the call was with it;"
             return Draining(f"{text} whether it acted is unknown", upstream=self._name)

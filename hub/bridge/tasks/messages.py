@@ -77,13 +77,18 @@ class Task(Struct, frozen=True):
         return None if ttl_ms is None else ttl_ms / 1000
 
 
+def may_be_task(result: Result) -> bool:
+    """False if a cheap look at a result tells that it is no task."""
+    return not result.is_plain and excerpt(result.value).find(_MARK) >= 0
+
+
 def task_in(reply: Reply, version: str, upstream: str) -> Task | None:
     """The task that a call of an `upstream` of `version` began in place of a result; None: it gave another reply.
 
     Raises:
         UpstreamProtocolError: it is said to be one and is not.
     """
-    if not isinstance(reply, Result) or reply.is_plain or excerpt(reply.value).find(_MARK) < 0:
+    if not isinstance(reply, Result) or not may_be_task(reply):
         return None
     try:
         members = open_result(reply.value)

@@ -24,7 +24,7 @@ from hub.link.call_interface import Identity
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.sync_primitives import DirtyFlag
 from hub.net.http_server import HttpResponse
-from hub.routing.host_exchange import HostExchange, keep_untold
+from hub.routing.host_exchange import HostExchange, keep_untold, tell_nobody
 from hub.routing.router import Router
 from hub.wire.jsonrpc import Reply, Request, Result, encode_notification, raw
 from hub.wire.mcp import L4, LIST_CHANGED, SUBSCRIBE, UPDATED
@@ -161,7 +161,7 @@ class HttpSession(Host):
         assert self.caller is not None
         params = {"uri": raw(uri)}
         for pause_s in RESUBSCRIBE_S:
-            exchange = HostExchange(self.caller, lambda message, *, vital=False: None, view=self.view, host=self)
+            exchange = HostExchange(self.caller, tell_nobody, view=self.view, host=self)
             host = StatelessHost(self.hosts.requests, self.identity.principal, self.view, counts=False)
             reply = await serve(host, router, Request(0, SUBSCRIBE, params), exchange)
             if isinstance(reply, Result):

@@ -61,7 +61,7 @@ class AnswerReader:
         self._scope = trio.CancelScope()
 
     def expect(self, call: BegunCall) -> None:
-        """What comes next is the answer of `call`."""
+        """Take what comes next as the answer of `call`."""
         self._call = call
 
     def stop(self) -> None:

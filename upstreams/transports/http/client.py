@@ -218,7 +218,7 @@ class BegunRequest:
         self.received = b""
         self.reply: HttpReply | None = None
         self.within: object = None
-        """What the sender wants to know again: the session of the server in which it was sent."""
+        """A note of the sender: the session of the server in which it was sent."""
 
     async def finish(self, client: "HttpClient") -> HttpReply:
         """The reply, once its head is there. Raises Died, MalformedResponse."""

@@ -73,7 +73,7 @@ class HttpCall(Running):
         version, offer = session.facts.version, session.declared
         self.params = stamp_call(session.era, version, operation, exchange, self.id, offer)
         self.rest: Receive | None = None
-        """What is left to do about the answer."""
+        """The rest of the work on the answer."""
         self.scope: trio.CancelScope | None = None
         self.is_cancelled = False
 
