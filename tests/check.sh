@@ -6,8 +6,8 @@
 #   all         these, and the tests against real servers and clients (`make deps` first)
 #   everything  these, and those marked so: installs, a container, fleets, load, all legs of the conformance suite
 #
-# Tests run beside each other, one more at a time than there are processors, since they often wait for other processes;
-# but for those marked `alone`, which come last.
+# Tests run beside each other, more at a time than there are processors, since they often wait for other processes
+# (HUBD_WORKERS says how many); but for those marked `alone`, which come last.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -37,7 +37,7 @@ checks() {
 }
 
 tests() { # a marker expression, pytest arguments
-    local workers=$(($(nproc) < 3 ? $(nproc) + 2 : 4))
+    local workers=${HUBD_WORKERS:-$(($(nproc) < 3 ? $(nproc) + 2 : 4))}
     step "$bin/pytest" -n "$workers" --dist loadgroup --no-loadscope-reorder -m "$1 and not alone" "${@:2}"
     step "$bin/pytest" -m "$1 and alone" $(grep -rl --include="test_*.py" "mark\.alone" tests) "${@:2}"
 }
