@@ -166,10 +166,11 @@ class ManagedUpstream:
             return None
         caller = exchange.caller
         pool = self.legacy_sessions.pool if self.legacy_sessions.serve(caller) else self.pool
-        with suppress(UpstreamUnavailable):  # nothing was sent; another session may have it
-            if (pooled := pool.find(caller)) is not None:
-                return self.calls.begin_over(pooled, operation, exchange, done)
-        return None
+        try:  # without a context manager, since every call comes by
+            pooled = pool.find(caller)
+            return None if pooled is None else self.calls.begin_over(pooled, operation, exchange, done)
+        except UpstreamUnavailable:  # nothing was sent; another session may have it
+            return None
 
     async def _call_here(self, operation: Operation, exchange: Exchange) -> Reply:
         caller = exchange.caller

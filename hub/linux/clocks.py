@@ -65,10 +65,13 @@ class AwakeClock(Clock):
             self.frozen_s += now - self._wakes_at
             now = self._wakes_at
         self._wakes_at = inf
+        if not self.frozen_s:  # nothing to add until the next sleep: trio asks ten times in each call of a tool
+            vars(self)["current_time"] = self._now
         return now
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
         now = self.current_time()
+        vars(self).pop("current_time", None)
         sleep_s = deadline - now
         sleep_s = min(sleep_s, max(STEP_S, sleep_s / 2))
         self._wakes_at = now + max(sleep_s, 0.0)

@@ -136,42 +136,41 @@ def _step(stage: Stage) -> Step:
 
 
 class Section:
-    """The way of one intent through some stages, from the outside in."""
+    """The way of one intent through some stages, from the outside in. It passes them when it is made, until one has a
+    `verdict`; `leave` must follow."""
 
-    __slots__ = ("_at", "_steps", "intent")
+    __slots__ = ("_at", "_steps", "intent", "verdict")
 
     def __init__(self, steps: tuple[Step, ...], intent: Intent) -> None:
         self.intent = intent
+        self.verdict: Reply | Wait | None = None
+        """None: all let it pass."""
         self._steps = steps
         self._at = 0
         """Number of stages that it has passed."""
-
-    def enter(self) -> Reply | Wait | None:
-        """Pass stages until one has a verdict: that; None: all let it pass."""
-        intent = self.intent
-        for _, admits, _ in self._steps:
+        for _, admits, _ in steps:
             if admits is not None and (verdict := admits(intent)) is not None:
-                return verdict
+                self.verdict = verdict
+                break
             self._at += 1
-        return None
 
     def leave(self, reply: Reply | None) -> None:
-        """Tell the stages that it has passed, from the inside out; `leave` must follow `enter`."""
+        """Tell the stages that it has passed, from the inside out."""
         for _, _, left in self._steps[: self._at][::-1]:
             if left is not None:
                 left(self.intent, reply)
 
-    async def carry(self, verdict: Reply | Wait | None, last: Next) -> Reply:
-        """Carry on behind `enter`, which had this verdict, to `last` behind all stages; and `leave`."""
+    async def carry(self, last: Next) -> Reply:
+        """Carry on behind the verdict, to `last` behind all stages; and `leave`."""
         reply = None
         try:
-            if verdict is None:
+            if self.verdict is None:
                 reply = await last(self.intent)
-            elif isinstance(verdict, Wait):
+            elif isinstance(self.verdict, Wait):
                 rest = partial(go_through, self._steps[self._at + 1 :], last)
                 reply = await self._steps[self._at].stage.call(self.intent, rest)
             else:
-                reply = verdict
+                reply = self.verdict
             return reply
         finally:
             self.leave(reply)
@@ -179,5 +178,4 @@ class Section:
 
 async def go_through(steps: tuple[Step, ...], last: Next, intent: Intent) -> Reply:
     """Carry out an intent through `steps`, and by `last` behind them. Raises as `Stage.call`."""
-    section = Section(steps, intent)
-    return await section.carry(section.enter(), last)
+    return await Section(steps, intent).carry(last)

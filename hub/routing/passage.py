@@ -28,14 +28,13 @@ OnEnd = Callable[[Reply | Exception | None], None]
 class Passage:
     """One intent on its way. Satisfies `hub.link.call_interface.RunningCall`."""
 
-    __slots__ = ("_first", "_inner", "_on_end", "_outer", "_running", "_scope", "_start", "_verdict", "intent")
+    __slots__ = ("_first", "_inner", "_on_end", "_outer", "_running", "_scope", "_start", "intent")
 
     def __init__(self, intent: Intent) -> None:
         self.intent = intent
         self._outer = Section(intent.target.chain.outer, intent)
-        self._verdict = self._outer.enter()
-        self._inner: tuple[Section, Reply | Wait | None] | None = None
-        """The inner stages, as far as the first message has passed them, and their verdict."""
+        self._inner: Section | None = None
+        """The inner stages, as far as the first message has passed them."""
         self._first: Reply | Exception | None = None
         """The outcome of the first message, which was sent without a task."""
         self._running: RunningCall | None = None
@@ -48,11 +47,9 @@ class Passage:
         that is all. WAIT: only `run` can go on. `start`: for a reply that is not the end of it.
         """
         intent, chain = self.intent, self.intent.target.chain
-        if self._verdict is None and chain.eras.passes(intent):
-            inner = Section(chain.inner, intent)
-            verdict = inner.enter()
-            self._inner = inner, verdict
-            if verdict is None:
+        if self._outer.verdict is None and chain.eras.passes(intent):
+            self._inner = inner = Section(chain.inner, intent)
+            if inner.verdict is None:
                 try:
                     self._running = intent.target.upstream.begin(intent.operation, intent.exchange, self._hear)
                 except Exception as error:  # noqa: BLE001 - `run` raises it, behind the stages
@@ -65,10 +62,11 @@ class Passage:
 
     def answer(self) -> Reply | None:
         """The reply of an outer stage, which ends it; None: there is none, and it can be run."""
-        if self._verdict is None or isinstance(self._verdict, Wait):
+        verdict = self._outer.verdict
+        if verdict is None or isinstance(verdict, Wait):
             return None
-        self._outer.leave(self._verdict)
-        return self._verdict
+        self._outer.leave(verdict)
+        return verdict
 
     def cancel(self) -> None:
         """End it. What was sent the upstream is told of, and `on_end` gets None."""
@@ -79,7 +77,7 @@ class Passage:
         if running is not None:
             running.cancel()
         if self._inner is not None:
-            self._inner[0].leave(None)
+            self._inner.leave(None)
         self._outer.leave(None)
         if running is not None:
             self._on_end(None)
@@ -93,7 +91,7 @@ class Passage:
                 self._start(self._end)
                 return
             assert self._inner is not None, "it was sent"
-            self._inner[0].leave(outcome)
+            self._inner.leave(outcome)
             reply = chain.way_back(intent, outcome)
         except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
             self._outer.leave(None)
@@ -123,10 +121,10 @@ class Passage:
         Cancellation: passes to the upstream.
         """
         try:
-            return await self._outer.carry(self._verdict, self._cross)
+            return await self._outer.carry(self._cross)
         finally:
             if self._inner is not None:  # the eras have sent nothing
-                inner, self._inner = self._inner[0], None
+                inner, self._inner = self._inner, None
                 inner.leave(None)
 
     async def _cross(self, intent: Intent) -> Reply:
@@ -137,9 +135,9 @@ class Passage:
         """Carry out one message to the upstream. What `begin` has passed is for the first."""
         if self._inner is None:
             return await go_through(intent.target.chain.inner, call_upstream, intent)
-        (inner, verdict), self._inner = self._inner, None
+        inner, self._inner = self._inner, None
         inner.intent = intent
-        return await inner.carry(verdict, self._call)
+        return await inner.carry(self._call)
 
     async def _call(self, intent: Intent) -> Reply:
         first, self._first = self._first, None

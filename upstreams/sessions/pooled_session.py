@@ -150,7 +150,9 @@ class PooledSession:
 
     def acquire(self, caller: Caller) -> None:
         """A call of `caller` uses it from now on, until `release`."""
-        if not self.terms.exclusive and (tenant := caller.tenant) != self.last_tenant:
+        last = self.last_tenant
+        is_known = last is not None and last.conversation == caller.conversation  # as of most calls
+        if not (is_known or self.terms.exclusive) and (tenant := caller.tenant) != last:
             if self.users:
                 self.hosts_overlap = True
             elif self.last_account is not None:  # the upstream may go on with what the host before wanted

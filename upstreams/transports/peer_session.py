@@ -46,7 +46,7 @@ class _PeerCall(Running):
     ) -> None:
         peer, outbox = session.peer, session.outbox
         self.session = session
-        self.began = now = session.now()
+        self.began = now = session.clock.current_time()
         self.heard = peer.messages
         """Messages that had come before."""
         self.mark = outbox.accepted_bytes if outbox else 0
@@ -103,7 +103,7 @@ class PeerSession(SessionFrame):
 
     def _attach(self, channel: Channel, outbox: Outbox | None = None) -> Peer:
         self.outbox = outbox
-        self.now = trio.lowlevel.current_clock().current_time  # asked twice in every call: without detours
+        self.clock = trio.lowlevel.current_clock()  # asked twice in every call: without detours
         self.watch = deadline_watch()
         self.peer = Peer(
             channel,
@@ -177,7 +177,7 @@ class PeerSession(SessionFrame):
 
     def on_task_reply(self, call: _PeerCall, reply: Reply) -> None:
         """The reply to a call that was to begin a task or to end one."""
-        recent_calls, now = self._questions.recent_calls, self.now()
+        recent_calls, now = self._questions.recent_calls, self.clock.current_time()
         if "task" in call.operation.params:
             self._tokens.began(reply, call.id)
             if (begun := task_begun(reply)) is not None:
@@ -191,7 +191,7 @@ class PeerSession(SessionFrame):
         self._leave(call)
         self.watch.remove(call)
         if not self.terms.exclusive:
-            self._questions.recent_calls.ended(call.exchange.caller.program, self.now())
+            self._questions.recent_calls.ended(call.exchange.caller.program, self.clock.current_time())
 
     def on_time_up(self, call: _PeerCall) -> None:
         """Count a timeout; after several in which nothing at all was heard, give the upstream up.
@@ -202,7 +202,7 @@ class PeerSession(SessionFrame):
         heard = self.peer.messages
         if heard == call.heard and call.began >= self._counted_at and not self._questions.waits:
             self._silent_timeouts = self._silent_timeouts + 1 if heard == self._heard_then else 1
-            self._heard_then, self._counted_at = heard, self.now()
+            self._heard_then, self._counted_at = heard, self.clock.current_time()
             if self._silent_timeouts >= SILENT_TIMEOUTS:
                 self.give_up(f"did not answer {SILENT_TIMEOUTS} calls in a row")
         text = f"{self.name} did not answer in time and was told to stop; whether it acted is unknown"
@@ -218,7 +218,7 @@ class PeerSession(SessionFrame):
 
     def speak_of(self, program: Program) -> None:
         if not self.terms.exclusive:
-            self._questions.recent_calls.ended(program, self.now())
+            self._questions.recent_calls.ended(program, self.clock.current_time())
 
     async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
         id = self.peer.next_id()
