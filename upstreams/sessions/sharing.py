@@ -22,7 +22,7 @@ class Sharing(Enum):
     INTERACTIVE = "interactive"
 
 
-EXCLUSIVE: Final = frozenset({Sharing.PER_HOST, Sharing.INTERACTIVE})
+EXCLUSIVE: Final = Sharing.PER_HOST, Sharing.INTERACTIVE
 GRANT_EXTENSIONS: Final = {
     "client_credentials": "io.modelcontextprotocol/oauth-client-credentials",
     "id_jag": "io.modelcontextprotocol/enterprise-managed-authorization",
