@@ -74,6 +74,8 @@ class Wait(Enum):
 
 
 WAIT: Final = Wait.WAIT
+Outcome = Reply | Exception | None
+"""How an intent ended: with a reply, with an error of the hub, or cancelled."""
 
 
 class Stage:
@@ -83,8 +85,8 @@ class Stage:
         """Answer or refuse an intent, or let it pass (None); WAIT: only `call` can tell. Never blocks or raises."""
         return None
 
-    def left(self, intent: Intent, reply: Reply | None) -> None:
-        """An intent that `admits` let pass is over; `reply` None: without an answer. Never blocks or raises."""
+    def left(self, intent: Intent, outcome: Outcome) -> None:
+        """An intent that `admits` let pass is over. Never blocks or raises."""
 
     async def call(self, intent: Intent, next: Next) -> Reply:
         """Carry out an intent for which `admits` was WAIT.
@@ -114,7 +116,7 @@ class Step(NamedTuple):
 
     stage: Stage
     admits: Callable[[Intent], Reply | Wait | None] | None
-    left: Callable[[Intent, Reply | None], None] | None
+    left: Callable[[Intent, Outcome], None] | None
 
 
 class Chain:
@@ -154,26 +156,30 @@ class Section:
                 break
             self._at += 1
 
-    def leave(self, reply: Reply | None) -> None:
+    def leave(self, outcome: Outcome) -> None:
         """Tell the stages that it has passed, from the inside out."""
         for _, _, left in self._steps[: self._at][::-1]:
             if left is not None:
-                left(self.intent, reply)
+                left(self.intent, outcome)
 
     async def carry(self, last: Next) -> Reply:
         """Carry on behind the verdict, to `last` behind all stages; and `leave`."""
-        reply = None
+        outcome: Outcome = None
         try:
             if self.verdict is None:
-                reply = await last(self.intent)
+                outcome = await last(self.intent)
             elif isinstance(self.verdict, Wait):
                 rest = partial(go_through, self._steps[self._at + 1 :], last)
-                reply = await self._steps[self._at].stage.call(self.intent, rest)
+                outcome = await self._steps[self._at].stage.call(self.intent, rest)
             else:
-                reply = self.verdict
-            return reply
+                outcome = self.verdict
+            return outcome
+        except Exception as error:
+            outcome = error
+            raise
         finally:
-            self.leave(reply)
+            self.leave(outcome)
+            del outcome  # a cycle: an error's traceback holds this frame
 
 
 async def go_through(steps: tuple[Step, ...], last: Next, intent: Intent) -> Reply:

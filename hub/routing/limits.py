@@ -19,7 +19,7 @@ from hub.control.answers import LimitStatus
 from hub.link.hub_errors import DeadlineExceeded, Executed, Overloaded
 from hub.link.places import Places, Turn
 from hub.link.sync_primitives import Wakeup
-from hub.routing.chain import WAIT, Intent, Next, Stage, Wait
+from hub.routing.chain import WAIT, Intent, Next, Outcome, Stage, Wait
 from hub.wire.jsonrpc import Reply
 from upstreams.questions.running import deadline_watch
 
@@ -73,7 +73,7 @@ class Limit(Stage):
     def admits(self, intent: Intent) -> Wait | None:
         return None if self.places.take(trio.current_time()) else WAIT
 
-    def left(self, intent: Intent, reply: Reply | None) -> None:
+    def left(self, intent: Intent, outcome: Outcome) -> None:
         self.places.release()
         self._admit()
 

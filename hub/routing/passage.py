@@ -94,7 +94,7 @@ class Passage:
             self._inner.leave(outcome)
             reply = chain.way_back(intent, outcome)
         except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
-            self._outer.leave(None)
+            self._outer.leave(error)
             self._on_end(error)
         else:
             self._outer.leave(reply)

@@ -14,11 +14,11 @@ from hub.catalog.catalog import Catalog
 from hub.catalog.entries import Route
 from hub.catalog.view_name import EVERYTHING, View
 from hub.link.bounded_dict import BoundedDict
-from hub.routing.chain import Intent, Stage
+from hub.routing.chain import Intent, Outcome, Stage
 from hub.routing.host_exchange import HostExchange
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
-from hub.wire.jsonrpc import Reply, Result, peek_str
+from hub.wire.jsonrpc import Result, peek_str
 from hub.wire.mcp import Kind
 
 MAX_REMOVED: Final = 256
@@ -42,10 +42,10 @@ class Resolver(Stage):
         """Note that an upstream is not configured any more; its names in `view` began with `sid`."""
         self._removed.put((view, sid), name)
 
-    def left(self, intent: Intent, reply: Reply | None) -> None:
+    def left(self, intent: Intent, outcome: Outcome) -> None:
         """Note that a host was given a resource: if it is a user interface, that may ask for more."""
         route = intent.target.route
-        if isinstance(reply, Result) and route.original.startswith("ui://"):
+        if isinstance(outcome, Result) and route.original.startswith("ui://"):
             principal = intent.host.caller.identity.principal
             self._used_apps.put((principal, route.upstream), trio.current_time())
 

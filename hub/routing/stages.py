@@ -27,7 +27,7 @@ from hub.bridge.input_rounds import Crossing, may_want_input
 from hub.bridge.tasks.messages import may_be_task
 from hub.link.tool_usage import ToolUsage
 from hub.routing.cached_reads import find_cached, is_plain
-from hub.routing.chain import WAIT, Chain, Intent, Next, Stage, Wait
+from hub.routing.chain import WAIT, Chain, Intent, Next, Outcome, Stage, Wait
 from hub.routing.host_replies import HostReplies
 from hub.routing.limits import UpstreamLimits
 from hub.routing.live_catalog import LiveCatalog
@@ -56,6 +56,7 @@ BESIDE: Final = (SUBSCRIBE, TASKS_GET)
 """Methods that are no operation of a host's request: only the outer stages of their chains are passed."""
 SIGN_IN: Final = "sign-in"
 """In place of a method: calls of the hub's own tool for signing in at an upstream."""
+EVERY_DOOR: Final = (*OPERATIONS, *BESIDE, SIGN_IN)
 
 
 class Line(NamedTuple):
@@ -63,8 +64,8 @@ class Line(NamedTuple):
 
     stage: Stage | Mapping[str, Stage]
     """Or the stage of each upstream that has one, by its name."""
-    methods: Collection[str] = OPERATIONS
-    """The methods of operations that pass it, and `SIGN_IN`."""
+    methods: Collection[str] = EVERY_DOOR
+    """The doors by which it stands."""
 
 
 class Chains:
@@ -91,7 +92,7 @@ class Chains:
             Line(SignInAnswer(), (SIGN_IN,)),
             *([] if reads is None else [Line(SharedReads(reads), (RESOURCES_READ,))]),
             *([] if reads is None else [Line(CallNote(reads), (TOOLS_CALL,))]),
-            Line(self.limits.stages),
+            Line(self.limits.stages, OPERATIONS),
         ]
         self._way_back = replies.of_intent
         self._eras = EraStage(bridge)
@@ -101,8 +102,7 @@ class Chains:
         """Compose the chains for upstreams with these configurations, by name. A call keeps the chain that it has."""
         self.limits.adjust(configs)
         own = {name for line in (*self.outer, *self.inner) if isinstance(line.stage, Mapping) for name in line.stage}
-        methods = *OPERATIONS, *BESIDE, SIGN_IN
-        self._chains = {name: {method: self._compose(name, method) for method in methods} for name in ("", *own)}
+        self._chains = {name: {method: self._compose(name, method) for method in EVERY_DOOR} for name in ("", *own)}
 
     def _compose(self, name: str, method: str) -> Chain:
         outer, inner = _select(self.outer, name, method), _select(self.inner, name, method)
@@ -161,7 +161,7 @@ class WantedLevel(Stage):
         if caller.log_level is not None and caller.era is Era.MODERN:
             self._levels.hold(caller.log_level)
 
-    def left(self, intent: Intent, reply: Reply | None) -> None:
+    def left(self, intent: Intent, outcome: Outcome) -> None:
         caller = intent.host.caller
         if caller.log_level is not None and caller.era is Era.MODERN:
             self._levels.release(caller.log_level)
@@ -231,5 +231,5 @@ class CallNote(Stage):
     def __init__(self, reads: ResourceCache) -> None:
         self._reads = reads
 
-    def left(self, intent: Intent, reply: Reply | None) -> None:
+    def left(self, intent: Intent, outcome: Outcome) -> None:
         self._reads.note_call(intent.target.upstream.name)

@@ -8,9 +8,10 @@ from msgspec import structs
 from config.settings import Timeouts
 from hub.control.answers import LimitStatus
 from hub.link.call_interface import Identity
+from hub.link.hub_errors import DeadlineExceeded
 from hub.routing.chain import Stage
 from hub.routing.stages import Line
-from hub.wire.jsonrpc import Request, raw
+from hub.wire.jsonrpc import Request, Result, raw
 from hub.wire.mcp import HUB_FAILURE, L4, MODERN
 from tests.support.fakes import FakeHost, FakeUpstream
 from tests.support.house import ALICE, BOB, a_house
@@ -390,6 +391,32 @@ async def test_a_new_stage_is_a_class_and_a_line_of_the_table(autojump_clock):
         for each in (host, other, host):
             await each.call("up__echo")
         assert stage.counts == {"alice": 2, "bob": 1}
+
+
+class Outcomes(Stage):
+    """Collects how operations ended."""
+
+    def __init__(self):
+        self.kinds = []
+
+    def left(self, intent, outcome):
+        self.kinds.append(type(outcome))
+
+
+@pytest.mark.parametrize("section", ["outer", "inner"])
+async def test_a_stage_hears_whether_there_was_a_reply_an_error_or_a_cancellation(autojump_clock, section):
+    _, a_hub = a_busy_house(timeouts=Timeouts(call=5))
+    async with a_hub as house:
+        stage, chains = Outcomes(), house.hub.router.chains
+        getattr(chains, section).append(Line(stage))
+        house.hub.apply(house.hub.config)
+        host = await house.host()
+        await host.call("up__echo")
+        await failure((await begin(host, "late"))[0])
+        [cancelled] = await begin(host, "enough")
+        await host.cancel(cancelled)
+        await trio.testing.wait_all_tasks_blocked()
+        assert stage.kinds == [Result, DeadlineExceeded, type(None)]
 
 
 # --- calls that are begun without a task ------------------------------------------------------------------------------
