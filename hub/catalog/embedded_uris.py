@@ -178,16 +178,18 @@ def _escapes_keys(value: Raw) -> bool:
 # --- arguments --------------------------------------------------------------------------------------------------------
 
 
-def untag_arguments(arguments: Raw, untag: Change) -> Raw:
-    """Arguments in which each string that as a whole is a tagged URI is the original again.
+def untag_arguments(arguments: Raw, untagger: Callable[[], Change]) -> Raw:
+    """Arguments in which each string that as a whole is a tagged URI is the original again. `untagger` makes the change
+    of such a string; most arguments need none.
 
     Raises:
         RemoteProtocolError: -32602, more of them than the hub looks up.
     """
-    if untag is identity:
-        return arguments
     data = bytes(arguments)
-    if len(data) > SMALL_BYTES and len(text := excerpt(data)) < len(data) and not _may_hold_tags(text.lower()):
+    text = (data if len(data) <= SMALL_BYTES else excerpt(data)).lower()
+    if text.find(b'"hub.') < 0 and text.find(b'"ui:') < 0 and text.find(b"\\u00") < 0:
+        return arguments
+    if (untag := untagger()) is identity:
         return arguments
     pieces: list[bytes] = []
     done, spelled = 0, 0
@@ -207,10 +209,6 @@ def untag_arguments(arguments: Raw, untag: Change) -> Raw:
             pieces += (data[done:start], raw(after))
             done = end
     return Raw(b"".join((*pieces, data[done:]))) if pieces else arguments
-
-
-def _may_hold_tags(folded: bytes) -> bool:
-    return any(folded.find(beginning) >= 0 for beginning in (*_TAGS, *_ESCAPED_TAGS, *_ESCAPED_FIRST))
 
 
 def _tags_in(folded: bytes) -> list[int]:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol
 
-from msgspec import Raw, Struct, field
+from msgspec import Raw, Struct, field, structs
 
 from config.settings import UpstreamConfig
 from hub.wire.jsonrpc import EMPTY, Reply, Result
@@ -68,15 +68,14 @@ class Caller(Struct, frozen=True):
     """True if the conversation goes on after this operation: a legacy session or a line connection."""
     program_name: str = ""
     """The name that the program gives itself, as `hub.wire.declarations.program_name` reads it."""
+    era: Era = Era.LEGACY
+    """That of `version`."""
+    program: Program = Program(Identity("", ""))
+    """The program that an upstream may speak of for the sake of this operation."""
 
-    @property
-    def era(self) -> Era:
-        return era_of(self.version)
-
-    @property
-    def program(self) -> Program:
-        """The program that an upstream may speak of for the sake of this operation."""
-        return Program(self.identity, self.program_name)
+    def __post_init__(self) -> None:  # once for a session, in place of several times in each call
+        structs.force_setattr(self, "era", era_of(self.version))
+        structs.force_setattr(self, "program", Program(self.identity, self.program_name))
 
     @property
     def tenant(self) -> "Tenant":

@@ -21,7 +21,7 @@ from hub.wire import jsonrpc, mcp
 from hub.wire.errors_for_hosts import resource_not_found
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, RequestId, Result, raw
 from hub.wire.mcp import Kind
-from hub.wire.request_meta import split_meta
+from hub.wire.request_meta import split_params
 from hub.wire.value_limits import MAX_ITEMS, has_too_many_items, read_strings
 from upstreams.subscriptions.subscription import ResourceSubscriber
 
@@ -56,7 +56,7 @@ def read_filter(request: Request) -> Filter:
     Raises:
         RemoteProtocolError: -32602, it cannot be understood.
     """
-    params, _ = split_meta(request.params)
+    params, _ = split_params(request.params)
     if "notifications" not in params:
         raise RemoteProtocolError(mcp.INVALID_PARAMS, "subscriptions/listen needs notifications, an object")
     if has_too_many_items(params["notifications"]):

@@ -27,7 +27,7 @@ from hub.routing.stages import Chains
 from hub.wire.errors_for_hosts import resource_not_found
 from hub.wire.jsonrpc import Failure, Reply, Request, peek_object, peek_str, raw
 from hub.wire.mcp import COMPLETE, INVALID_PARAMS, L1, PROMPTS_GET, SUBSCRIBE, TASKS_GET, TOOLS_CALL, Kind
-from hub.wire.request_meta import params_for_upstream, split_meta
+from hub.wire.request_meta import split_params
 from upstreams.subscriptions.subscription import ResourceSubscriber
 
 NOUNS: Final = {TOOLS_CALL: "tool", PROMPTS_GET: "prompt"}
@@ -83,7 +83,7 @@ class Intents:
         if route is None or route.upstream not in self._live.upstreams or _is_large(arguments):
             return None
         if arguments is not None:
-            arguments = untag_arguments(arguments, catalog.untagger(route.upstream))
+            arguments = untag_arguments(arguments, partial(catalog.untagger, route.upstream))
         return self._make(wanted, route, exchange, arguments)
 
     async def wait_for(self, request: Request, exchange: HostExchange) -> list[Intent] | Reply:
@@ -112,7 +112,8 @@ class Intents:
                 return self._replies.of_hub(refusal, exchange)
         arguments = wanted.request.params.get("arguments")
         if arguments is not None:
-            work = partial(untag_arguments, arguments, self._live.of(exchange.view).untagger(routes[0].upstream))
+            untagger = partial(self._live.of(exchange.view).untagger, routes[0].upstream)
+            work = partial(untag_arguments, arguments, untagger)
             is_large = _is_large(arguments)
             arguments = await trio.to_thread.run_sync(work, limiter=self._untagging) if is_large else work()
         return [self._make(wanted, route, exchange, arguments) for route in routes]
@@ -183,7 +184,7 @@ class Intents:
     def _make(self, wanted: Wanted, route: Route, exchange: HostExchange, arguments: Raw | None) -> Intent:
         """The intent, with the operation under the upstream's own names and URIs; `arguments` have them already."""
         request = wanted.request
-        params, meta = split_meta(request.params)
+        params, meta = split_params(request.params)
         if wanted.member:
             params[wanted.member] = raw(route.original)
         if arguments is not None:
@@ -192,7 +193,7 @@ class Intents:
             params["arguments"] = route.fixed.fill(arguments)
         chain = self._chains.find(request.method, route.upstream, signs_in=route.signs_in)
         target = Target(self._live.upstreams[route.upstream], route, wanted.exposed, chain, wanted.kind)
-        operation = Operation(request.method, params_for_upstream(params), meta)
+        operation = Operation(request.method, params, meta)
         return Intent(target, request, operation, exchange, exchange, wanted.exposed if wanted.meta_tool else "")
 
 

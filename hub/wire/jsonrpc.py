@@ -19,7 +19,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from hub.wire import byte_checks, member_limits
 from hub.wire.byte_checks import MAX_MEMBERS, READ_ERRORS, UnacceptableBytes, count_some, one_line, sanitize
-from hub.wire.cheap_looks import LARGE_BYTES, read_tool_result
+from hub.wire.cheap_looks import LARGE_BYTES, is_plain_result, read_tool_result
 from hub.wire.mcp import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from hub.wire.member_limits import FREE_BYTES, MAX_OPENED, has_too_many_members
 from hub.wire.salvage_ids import Salvaged, salvage
@@ -54,8 +54,8 @@ class Result(Struct, frozen=True):
 
     value: Raw
     is_plain: bool = False
-    """It is the large result of a tool, on one line, with nothing in it that hosts of any revision but the newest are
-    to see otherwise (`ToolResult`)."""
+    """It is surely the result of a tool, on one line, with nothing in it that hosts of any revision but the newest are
+    to see otherwise (`hub.wire.cheap_looks`)."""
 
 
 class PiecedResult(Result, frozen=True):
@@ -227,7 +227,7 @@ def _response(data: bytes, envelope: _Envelope, strict: bool) -> Response:
         if byte_checks.has_duplicates(data, _decode_fields(data)):
             raise RemoteProtocolError(INVALID_REQUEST, "A member of the message is given twice")
     if not isinstance(envelope.result, UnsetType):
-        return Response(id, Result(envelope.result))
+        return Response(id, Result(envelope.result, not strict and is_plain_result(envelope.result)))
     try:
         return Response(id, _decode_failure(cast(Raw, envelope.error)))
     except READ_ERRORS:
@@ -492,7 +492,8 @@ def response_pieces(id: RequestId | None, reply: Reply) -> Wire:
         return pieces if sum(map(len, pieces)) > LARGE_BYTES else b"".join(pieces)
     value = memoryview(reply.value)
     if value.nbytes <= LARGE_BYTES:
-        return one_line(b"".join((head, b'"result":', value, b"}")))
+        message = b"".join((head, b'"result":', value, b"}"))
+        return message if reply.is_plain else one_line(message)
     return head + b'"result":', value if reply.is_plain else one_line(bytes(value)), b"}"
 
 

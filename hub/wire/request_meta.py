@@ -1,8 +1,8 @@
 """Metadata of the per-request era, 2026-07-28: each request carries its revision and its sender's capabilities.
 
 From hosts: `read_metadata` and `check_headers` judge a request; a `RequestRefusal` has the HTTP status of its refusal.
-To upstreams: `stamp` and `request_headers` make the same for a request of ours. `split_meta` keeps the keys of `_meta`
-that mean something on one hop only, and passes the others; `params_for_upstream` removes such params.
+To upstreams: `stamp` and `request_headers` make the same for a request of ours. `split_params` keeps the params and
+the keys of `_meta` that mean something on one hop only, and passes the others.
 
 Tokens of progress are part of it; progress must rise from one notification to the next.
 """
@@ -120,27 +120,23 @@ def _compare(header: str, found: str | None, wanted: str | None) -> None:
         raise RequestRefusal(mcp.HEADER_MISMATCH, f"The header {header} differs from the body")
 
 
-def split_meta(params: dict[str, Raw]) -> tuple[dict[str, Raw], dict[str, Raw]]:
-    """Split params into a copy without `_meta`, and the members of `_meta` that may cross the hub."""
-    params = dict(params)
-    value = params.pop("_meta", None)
-    if value is None:
-        return params, {}
-    return params, {name: member for name, member in peek_object(value).items() if name not in mcp.HOP_KEYS}
-
-
 _HOP_PARAMS = frozenset({"task", "inputResponses", "requestState"})
 
 
-def params_for_upstream(params: dict[str, Raw]) -> dict[str, Raw]:
-    """Remove the params that are meant for the hub alone; return `params` itself if nothing changes.
+def split_params(params: dict[str, Raw]) -> tuple[dict[str, Raw], dict[str, Raw]]:
+    """Split a host's params into a copy without those that are meant for the hub alone, and the members of `_meta` that
+    may cross it.
 
     The hub offers hosts no legacy tasks, and only `hub.bridge` continues an operation with answers: a host's
     `requestState` must never reach an upstream unverified.
     """
-    if _HOP_PARAMS.isdisjoint(params):
-        return params
-    return {name: value for name, value in params.items() if name not in _HOP_PARAMS}
+    params = dict(params)
+    value = params.pop("_meta", None)
+    if not _HOP_PARAMS.isdisjoint(params):
+        params = {name: value for name, value in params.items() if name not in _HOP_PARAMS}
+    if value is None:
+        return params, {}
+    return params, {name: member for name, member in peek_object(value).items() if name not in mcp.HOP_KEYS}
 
 
 def stamp(

@@ -42,6 +42,8 @@ MAX_GONE: Final = 64
 """Hosts that have left are remembered until all their calls must have noticed."""
 INTERACTIVE: Final = "interactive"
 """The section of the memory that lists upstreams that have asked questions."""
+UNSHARED: Final = None, *EXCLUSIVE
+"""Ways of sharing in which hosts share no session."""
 
 
 class Pool:
@@ -140,11 +142,12 @@ class Pool:
                 return pooled if pooled.covers(caller, self.config) else None
             lacks_roots = self._asks_roots and self.config.roots == "auto" and "roots" in caller.capabilities
             return None if lacks_roots else pooled  # hosts shared it, so it declares none
-        return self._find_shared(caller, claims=claims)
+        return None if self.sharing in UNSHARED else self._account_session(caller.identity.principal, claims=claims)
 
     def for_subscriptions(self, caller: Caller) -> PooledSession | None:
         """The open session for subscriptions of `caller`, whatever it declares: they ask hosts nothing."""
-        return self._by_host.get(caller.tenant) or self._find_shared(caller)
+        own = self._by_host.get(caller.tenant)
+        return own if own or self.sharing in UNSHARED else self._account_session(caller.identity.principal)
 
     def lend_main(self, caller: Caller) -> PooledSession | None:
         """The main session, if nobody owns it, lent to the subscriptions of a host that `needs_call_first`."""
@@ -157,11 +160,6 @@ class Pool:
         if caller.era is Era.LEGACY or self.sharing not in EXCLUSIVE:
             return False
         return is_welcoming(terms_of(self.config, caller.capabilities))
-
-    def _find_shared(self, caller: Caller, *, claims: bool = True) -> PooledSession | None:
-        if self.sharing is None or self.sharing in EXCLUSIVE:
-            return None
-        return self._account_session(caller.identity.principal, claims=claims)
 
     def _account_session(self, principal: str, *, claims: bool = True) -> PooledSession | None:
         pooled = self._by_account.get(principal) or self.main

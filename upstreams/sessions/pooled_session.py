@@ -84,6 +84,7 @@ class PooledSession:
     """To be closed as soon as no call holds it."""
     users: int = 0
     """Calls that use it, or wait for it."""
+    clock: trio.abc.Clock = field(default_factory=trio.lowlevel.current_clock)
     idle_since: float = field(default_factory=trio.current_time)
     needed_until: float = -inf
     """Until when tasks live in the session, though no call may use it."""
@@ -166,7 +167,7 @@ class PooledSession:
         """The opposite of `acquire`."""
         self.users -= 1
         if not self.users:
-            self.idle_since = trio.current_time()
+            self.idle_since = self.clock.current_time()
             if self.hosts_overlap:
                 self.hosts_overlap, self._others_until = False, self.idle_since + SUSPECT_S
             if self.retired and self.needed_until <= self.idle_since:

@@ -8,10 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from hub.bridge.input_rounds import may_want_input
+from hub.bridge.tasks.messages import may_be_task
+from hub.catalog.embedded_uris import localise
 from hub.wire import cheap_looks, jsonrpc
-from hub.wire.byte_checks import MAX_DEPTH
-from hub.wire.cheap_looks import LARGE_BYTES, MAX_QUOTES, MAX_TEXTS, STRETCH_BYTES, excerpt, read_tool_result
+from hub.wire.byte_checks import MAX_DEPTH, one_line
+from hub.wire.cheap_looks import (
+    LARGE_BYTES,
+    MAX_QUOTES,
+    MAX_TEXTS,
+    STRETCH_BYTES,
+    excerpt,
+    is_plain_result,
+    read_tool_result,
+)
 from hub.wire.jsonrpc import RemoteProtocolError, Result, decode
+from hub.wire.mcp import L4, LEGACY_VERSIONS
+from hub.wire.results_for_hosts import result_for_host
 
 LONG = "x" * LARGE_BYTES
 TEXT = {"type": "text", "text": LONG}
@@ -41,6 +54,55 @@ def test_an_excerpt_has_a_quoted_word_exactly_if_the_value_has(parts):
     value = "".join(parts).encode() + b"z" * LARGE_BYTES
     for word in (b'"uri"', b'"_meta"'):
         assert (word in excerpt(value)) == (word in value)
+
+
+BLOCKS = [
+    {"type": "text", "text": "é"},
+    {"type": "text", "text": "a\x01\n\\u00"},
+    {"type": "text", "text": 'says "uri" and "_meta"'},
+    {"type": "image", "data": "aa", "mimeType": "image/png"},
+    {"type": "audio", "data": "aa", "mimeType": "audio/wav"},
+    {"type": "resource_link", "uri": "file:///x", "name": "x"},
+    {"type": "resource", "resource": {"uri": "file:///x", "text": "x"}, "_meta": {"ui": {"resourceUri": "ui://x"}}},
+]
+MEMBERS = {
+    "isError": True,
+    "structuredContent": [1],
+    "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "1"}, "ui": {"resourceUri": "ui://x"}},
+    "resultType": "input_required",
+    "task": {"taskId": "1"},
+    "extra": {"uri": "file:///x", "content": []},
+}
+
+
+@given(
+    st.lists(st.sampled_from(BLOCKS), max_size=3),
+    st.sets(st.sampled_from(sorted(MEMBERS))),
+    st.sampled_from([(False, None), (True, None), (False, ("uri", r"\u0075ri")), (False, ("_meta", r"_m\u0065ta"))]),
+    st.sampled_from(sorted(LEGACY_VERSIONS)),
+)
+def test_a_plain_result_is_for_every_host_of_a_handshake_as_it_is(blocks, members, spelling, version):
+    spelled, escape = spelling
+    result = {"content": blocks, **{name: MEMBERS[name] for name in sorted(members)}}
+    text = json.dumps(result, separators=(",", ":"), ensure_ascii=spelled)
+    value = Raw((text if escape is None else text.replace(*escape)).encode())
+    if not is_plain_result(value):
+        return
+    same = result_for_host("tools/call", value, upstream="a", upstream_version=L4, host_version=version)
+    assert localise(same, lambda uri: "hub.a+" + uri) is value
+    assert not may_want_input(Result(value))
+    assert not may_be_task(Result(value))
+    assert one_line(bytes(value)) == bytes(value)
+
+
+def test_most_results_are_plain_and_others_are_not():
+    assert is_plain_result(Raw(b'{"content":[{"type":"text","text":"the \\"uri is uri"}],"isError":false}'))
+    assert decode(b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}', strict=False).reply.is_plain
+    for block in BLOCKS[0], *BLOCKS[4:]:
+        assert not is_plain_result(Raw(dumps({"content": [block]}).encode()))
+    for name, value in MEMBERS.items():
+        assert is_plain_result(Raw(dumps({"content": [], name: value}).encode())) == (name == "isError")
+    assert not is_plain_result(Raw(dumps({"tools": []}).encode()))
 
 
 def message(result: str, before: str = '{"jsonrpc":"2.0","id":7,"result":', behind: str = "}") -> bytes:

@@ -19,7 +19,6 @@ from hub.wire.request_meta import (
     RequestRefusal,
     check_headers,
     newest_mutual,
-    params_for_upstream,
     progress_token,
     read_discover_result,
     read_freshness,
@@ -27,7 +26,7 @@ from hub.wire.request_meta import (
     read_number,
     request_headers,
     slightly_above,
-    split_meta,
+    split_params,
     stamp,
 )
 
@@ -192,7 +191,7 @@ def test_hop_keys_end_here_and_others_pass() -> None:
     ours = dict.fromkeys(HOP_KEYS, 1) | {"progressToken": "é"}
     theirs = {"traceparent": "00-1", "vendor/key": {"a": [1]}}
     params = {"name": Raw(b'"x"'), "_meta": Raw(json.dumps({**ours, **theirs}).encode())}
-    rest, foreign = split_meta(params)
+    rest, foreign = split_params(params)
     token = progress_token(params)
     assert rest == {"name": Raw(b'"x"')}
     assert {name: json.loads(bytes(value)) for name, value in foreign.items()} == theirs
@@ -202,10 +201,10 @@ def test_hop_keys_end_here_and_others_pass() -> None:
 
 def test_params_without_meta_are_copied_too() -> None:
     params = {"name": Raw(b'"x"')}
-    rest = split_meta(params)
+    rest = split_params(params)
     assert rest == (params, {})
     assert rest[0] is not params
-    assert split_meta({"_meta": Raw(b"[]")}) == ({}, {})
+    assert split_params({"_meta": Raw(b"[]")}) == ({}, {})
 
 
 @pytest.mark.covers("C-1", "V-21", "G-13")
@@ -308,15 +307,14 @@ def test_whatever_a_peer_says_is_an_answer_or_a_protocol_error(value: object) ->
         for found in (said, Raw(bytes(spoilt["_meta"]).replace(b"null", bytes(said)))):
             with contextlib.suppress(RequestRefusal):
                 read_metadata({"_meta": found})
-            split_meta({"_meta": said})
+            split_params({"_meta": said})
 
 
 @pytest.mark.covers("X-11", "R-19", "G-2")
 def test_what_was_meant_for_the_hub_goes_no_further() -> None:
     params = {"name": raw("x"), "arguments": raw({"task": 1})}
-    assert params_for_upstream(params) is params
     more = {**params, "task": raw({}), "inputResponses": raw({}), "requestState": raw("s")}
-    assert params_for_upstream(more) == params
+    assert split_params(more) == (params, {})
 
 
 @pytest.mark.parametrize(
