@@ -16,9 +16,9 @@ from hub.routing.chain import Intent
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.errors_for_hosts import failure_for_host
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
-from hub.wire.mcp import COMPLETE, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCES_READ, TOOLS_CALL, Era
+from hub.wire.mcp import COMPLETE, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCES_READ, TOOLS_CALL
 from hub.wire.request_meta import read_number
-from hub.wire.results_for_hosts import UnknownResultType, result_for_host
+from hub.wire.results_for_hosts import UnknownResultType, make_plain_modern, result_for_host
 from hub.wire.value_limits import TooManyItems, data_of
 
 log = logging.getLogger("hubd.host")
@@ -66,8 +66,11 @@ class HostReplies:
         host = viewer.caller.version
         if isinstance(reply, Interim):
             return reply
-        if isinstance(reply, Result) and reply.is_plain and method == TOOLS_CALL and viewer.caller.era is Era.LEGACY:
-            return reply
+        if isinstance(reply, Result) and reply.is_plain and method == TOOLS_CALL:
+            if viewer.caller.era is Era.LEGACY:
+                return reply
+            if (plain := make_plain_modern(reply.value, upstream)) is not None:
+                return Result(plain, is_plain=True)
         if isinstance(reply, Failure):
             return failure_for_host(
                 reply,

@@ -6,6 +6,7 @@ objects, members of the per-request era, and what belongs to one hop only.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote
 
@@ -71,6 +72,26 @@ def result_for_host(method: str, value: Raw, *, upstream: str, upstream_version:
     else:
         _make_modern(method, members, from_era, upstream)
     return value if members == found else Raw(encode(members))
+
+
+def make_plain_modern(value: Raw, upstream: str) -> Raw | None:
+    """Translate a result that is plain (`Result.is_plain`) for a modern host, as `result_for_host` does; None: that has
+    to. Legacy hosts get it as it is."""
+    data = memoryview(value)
+    if bytes(data[: len(_PLAIN)]) != _PLAIN:
+        return None
+    return Raw(b"".join((data[:-1], _end_of_modern(upstream))))
+
+
+_PLAIN: Final = b'{"content":['
+
+
+@lru_cache(maxsize=256)
+def _end_of_modern(upstream: str) -> bytes:
+    """The members that a plain result gets, and the end of it."""
+    members: dict[str, Raw] = {}
+    _make_modern(mcp.TOOLS_CALL, members, Era.LEGACY, upstream)
+    return b"," + encode(members)[1:]
 
 
 def _check(method: str, found: dict[str, Raw], era: Era) -> dict[str, Raw]:

@@ -23,8 +23,8 @@ from hub.wire.cheap_looks import (
     read_tool_result,
 )
 from hub.wire.jsonrpc import RemoteProtocolError, Result, decode
-from hub.wire.mcp import L4, LEGACY_VERSIONS
-from hub.wire.results_for_hosts import result_for_host
+from hub.wire.mcp import L4, LEGACY_VERSIONS, MODERN
+from hub.wire.results_for_hosts import make_plain_modern, result_for_host
 
 LONG = "x" * LARGE_BYTES
 TEXT = {"type": "text", "text": LONG}
@@ -93,6 +93,14 @@ def test_a_plain_result_is_for_every_host_of_a_handshake_as_it_is(blocks, member
     assert not may_want_input(Result(value))
     assert not may_be_task(Result(value))
     assert one_line(bytes(value)) == bytes(value)
+    newest = result_for_host("tools/call", value, upstream="a", upstream_version=L4, host_version=MODERN)
+    assert bytes(make_plain_modern(value, "a")) == bytes(localise(newest, lambda uri: "hub.a+" + uri))
+
+
+def test_a_result_in_another_order_is_opened_for_the_newest_hosts():
+    value = Raw(b'{"isError":false,"content":[]}')
+    assert is_plain_result(value)
+    assert make_plain_modern(value, "a") is None
 
 
 def test_most_results_are_plain_and_others_are_not():
