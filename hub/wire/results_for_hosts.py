@@ -33,11 +33,13 @@ _SHAPES: Final[Mapping[str, tuple[str, str]]] = {
 }
 """The member that each result must have, and the first character of its value."""
 _SCREENS = {method: f'"{name}":{opening}'.encode() for method, (name, opening) in _SHAPES.items()}
+_OWN_KEYS: Final = b"io.modelcontextprotocol"
+"""How the keys of `_meta` begin that may end here."""
 _DOUBTS: Final[Mapping[str, tuple[bytes, ...]]] = {
-    mcp.L1: (b"related-task", b'"structuredContent"', b'"resource_link"', b'"audio"'),
-    mcp.L2: (b"related-task", b'"structuredContent"', b'"resource_link"'),
+    mcp.L1: (_OWN_KEYS, b'"structuredContent"', b'"resource_link"', b'"audio"'),
+    mcp.L2: (_OWN_KEYS, b'"structuredContent"', b'"resource_link"'),
 }
-_DOUBTS_OF_OTHERS = (b"related-task", b'"structuredContent"')
+_DOUBTS_OF_OTHERS = (_OWN_KEYS, b'"structuredContent"')
 """Bytes because of which a result between legacy peers is opened."""
 MAX_BLOCKS: Final = 5_000
 """Content blocks, or messages, of one result that are rewritten for older revisions: 40 ms."""

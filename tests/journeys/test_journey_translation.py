@@ -76,7 +76,7 @@ async def test_structure_that_is_no_object_is_for_modern_hosts_only(autojump_clo
         assert result["content"][0] == TEXT
         fake.on["tools/call"] = lambda *_: {"resultType": "complete", "content": [], "structuredContent": [1, 2]}
         if version != MODERN:
-            assert (await host.call("files__all"))["content"] == [{"type": "text", "text": "[1, 2]"}]
+            assert (await host.call("files__all"))["content"] == [{"type": "text", "text": "[1,2]"}]
 
 
 @pytest.mark.parametrize("version", [L1, L2, L3, L4, MODERN])

@@ -88,7 +88,7 @@ class Conversation:
 
     async def say(self, message: dict[str, Any]) -> None:
         """Write one message."""
-        await self.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        await self.write(json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode() + b"\n")
 
     async def tell(self, method: str, params: dict[str, Any] | None = None) -> None:
         """Write a notification."""

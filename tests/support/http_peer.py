@@ -76,7 +76,7 @@ class Talk:
     ) -> None:
         """Send a whole answer with a Content-Length."""
         if body is None:
-            body = b"" if message is None else json.dumps(message).encode()
+            body = b"" if message is None else json.dumps(message, separators=(",", ":")).encode()
         fields = ({"Content-Type": "application/json"} if body else {}) | (headers or {})
         await self.raw(head(status, {**fields, "Content-Length": str(len(body))}) + body)
 
@@ -90,7 +90,7 @@ class Talk:
 
     async def event(self, message: Any, *, id: str | None = None, retry: int | None = None) -> None:
         """Send one event in a chunk of its own; bytes as they are."""
-        data = message if isinstance(message, bytes) else json.dumps(message).encode()
+        data = message if isinstance(message, bytes) else json.dumps(message, separators=(",", ":")).encode()
         lines = [b"id: %b" % id.encode()] if id is not None else []
         lines += [b"retry: %d" % retry] if retry is not None else []
         await self.chunk(b"\n".join([*lines, b"data: " + data, b"", b""]))

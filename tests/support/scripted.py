@@ -67,7 +67,7 @@ class Server:
             getattr(self, f"step_{name}")(*arguments)
 
     def say(self, message):
-        self.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        self.write(json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode() + b"\n")
 
     def write(self, data):
         view = memoryview(data)

@@ -76,7 +76,7 @@ async def test_an_error_of_the_upstream_passes_through(era: str) -> None:
     script.on["tools/call"] = call
     async with running(script) as it:
         reply = await it.call()
-        assert (reply.code, reply.message, reply.data) == (-32602, "bad argument", Raw(b'{"x": 1}'))
+        assert (reply.code, reply.message, reply.data) == (-32602, "bad argument", Raw(b'{"x":1}'))
 
 
 @pytest.mark.covers("F-R-06")
@@ -363,7 +363,7 @@ async def test_what_may_be_asked_twice(era: str, method: str, again: bool) -> No
         operation = Operation(method, {"uri": raw("x:y"), "name": raw("n")})
         if again:
             reply = await it.session.call(operation, Ear(), TIMEOUTS)
-            assert reply == Result(Raw(b'{"again": true}'))
+            assert reply == Result(Raw(b'{"again":true}'))
         else:
             with pytest.raises(UpstreamLost):
                 await it.session.call(operation, Ear(), TIMEOUTS)

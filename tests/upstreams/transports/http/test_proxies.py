@@ -69,7 +69,7 @@ async def test_https_through_a_tunnel(tmp_path: Path) -> None:
         client = HttpClient("far", url, {"Proxy-Authorization": "of the configuration"}, tls=authority.trust())
         for _ in range(3):
             with await client.request("POST", body=b"{}") as reply:
-                assert await reply.read() == b'{"a": 1}'
+                assert await reply.read() == b'{"a":1}'
         client.close()
     assert proxy.lines == [f"CONNECT {FAR}:{peer.port} HTTP/1.1"]  # and is kept
     assert "Proxy-Authorization: Basic bWU6czNjcmV0" in proxy.heads[0]
