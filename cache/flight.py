@@ -141,8 +141,9 @@ class Flight:
             self._leader.exchange.log(params)
 
     async def ask(self, question: Question) -> Reply:
-        """See `Exchange.ask`: the first host is asked."""
-        if not self.make_private() or self._leader is None:
+        """See `Exchange.ask`: the first host is asked, after the read as well: a session that it was opened for is that
+        host's."""
+        if self._leader is None or not (self.over.is_set() or self.make_private()):
             text = f"The host that began this read does not wait for it any more ({question.method})"
             return Failure(INVALID_PARAMS, text)
         return await self._leader.exchange.ask(question)

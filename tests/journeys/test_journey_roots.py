@@ -120,3 +120,22 @@ async def test_a_server_that_is_given_no_roots_is_told_the_setting(autojump_cloc
         for number in range(1, 3):
             assert await told(host) == f'{why}; with roots = "host" it is given those of each host'
             assert house.hub.supervisor.upstreams["up"].status().withheld_roots == number
+
+
+@pytest.mark.covers("C-7", "C-8", "G-11")
+@pytest.mark.parametrize("carrier", ["lines", "http"])
+async def test_a_server_whose_session_began_with_a_shared_read_hears_where_its_host_works_now(autojump_clock, carrier):
+    """The session is opened for a read, which is over when the roots change."""
+    fake = careful()
+    fake.capabilities["resources"] = {}
+    fake.lists["resources"] = [{"uri": "up:a", "name": "a"}]
+    fake.on["resources/read"] = lambda message, conversation: {"contents": [{"uri": "up:a", "text": "x"}]}
+    async with a_house({"up": fake}, upstreams={"up": {"roots": "host"}}) as house:
+        host = await house.host(carrier, L4, capabilities={"roots": {"listChanged": True}})
+        at_work(host, HERE)
+        await host.result("resources/read", {"uri": "up:a"})
+        assert await told(host) == HERE
+        at_work(host, THERE)
+        await host.tell("notifications/roots/list_changed")
+        await trio.sleep(1)
+        assert await told(host) == THERE

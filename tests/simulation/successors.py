@@ -60,10 +60,9 @@ class KeptMemory(Memory):
         self._disk = disk
         super().__init__(Path(name))
 
-    def fetch(self, path: Path) -> bytes:
-        if path.name not in self._disk.files:
-            raise FileNotFoundError
-        return self._disk.files[path.name]
+    def _read(self, path: Path) -> None:
+        if (draft := self._disk.files.get(path.name)) is not None:
+            self._sections = msgspec.json.decode(draft)["sections"]
 
     def write(self, draft: bytes) -> None:
         assert self._path is not None
