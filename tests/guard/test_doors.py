@@ -6,7 +6,6 @@ or a reference that is called elsewhere. Whatever is new in the first table goes
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 

@@ -24,7 +24,7 @@ CHOICES: Final[list[Any]] = [os.environ["HUBD_WAY"]] if "HUBD_WAY" in os.environ
 def take_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Have all hubs of a test go the way that its parameter says; which one that is."""
     way = _find(request.param, request.node.nodeid)
-    print(f"the way of requests: {way}")
+    request.node.add_report_section("setup", "way", f"the way of requests: {way}")
     if way == "slow":
         monkeypatch.setattr(Router, "begin", lambda *request: None)  # each has a task, and waits for what it needs
         monkeypatch.setattr(Calls, "begin_over", lambda *call: None)  # each has a task at its session
