@@ -487,6 +487,25 @@ async def test_a_turn_is_over_after_so_many_bytes(nursery, autojump_clock, monke
     assert steps.most <= TURN_BYTES // 30_000 + 3
 
 
+async def test_a_peer_with_many_answers_lets_others_have_their_turn(nursery):
+    """Each answer of a quick call is passed on in the step in which it is read."""
+    ends, many = Ends(nursery), 10 * hub.link.peer.TURN
+    with counting() as steps:
+        got = []
+
+        def take(answer):
+            steps.note()
+            got.append(answer)
+
+        for id in range(1, many + 1):
+            ends.peer.post(id, "any", {}, take)
+        line = b'{"jsonrpc":"2.0","id":%d,"result":{}}\n'
+        await ends.far.write(b"".join(line % id for id in range(1, many + 1)))
+        await trio.testing.wait_all_tasks_blocked()
+    assert len(got) == many
+    assert steps.most <= hub.link.peer.TURN
+
+
 async def drain(far):
     while True:
         await far.hear()
