@@ -1,5 +1,5 @@
 # hubd: `make run` starts it, `make test` proves it. Both set up what they need and repeat quickly.
-# Variables: ARGS for hubd, PYTHON for the interpreter of the virtual environment, BENCH for a benchmark checkout.
+# Variables: ARGS for hubd, PYTHON for the interpreter of the virtual environment.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -7,7 +7,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: help run dist deps checks test everything fast repeat conformance fuzz soak load steps idle bench clean
+.PHONY: help run dist deps checks test everything fast repeat conformance fuzz soak load steps idle compare clean
 
 help: ## show this
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -85,9 +85,8 @@ steps: .venv/.dev ## the longest step of the hub's loop under floods of values t
 idle: .venv/.dev ## how often an idle hub wakes; takes two minutes
 	@$(BIN)/python tests/guard/idle_hub.py
 
-bench: .venv/.runtime ## the benchmark in BENCH=path (a folder holding bench.py), hubd as the gateway
-	@test -n "$(BENCH)" || { echo "say where the benchmark is: make bench BENCH=path" >&2; exit 2; }
-	@HUBD_BIN="$(CURDIR)/$(BIN)/hubd" $(BIN)/python "$(BENCH)/bench.py" run hubd $(ARGS)
+compare: .venv/.dev ## hubd beside Envoy, a bare relay and Python gateways, as Markdown; ARGS=--write: into hub/README.md
+	@$(BIN)/python -m tests.bench.compare $(ARGS)
 
 clean: ## remove everything that make made
 	rm -rf .venv .deps .build .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage*

@@ -43,15 +43,21 @@ def _certificate(
     return builder.sign(issuers_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
-@contextmanager
-def server_of_a_private_ca(directory: Path) -> Iterator[tuple[int, Path]]:
-    """A port on which TLS is spoken, and the file of the authority's certificate."""
+def certificates(directory: Path) -> tuple[Path, Path]:
+    """The certificate of an authority, and that of a server at 127.0.0.1 with its key, as files in this directory."""
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     ca, own = directory / "ca.pem", directory / "own.pem"
     ca.write_bytes(_certificate("private authority", ca_key, "private authority", ca_key, ca=True))
     plain = serialization.NoEncryption()
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
     own.write_bytes(_certificate("server", key, "private authority", ca_key, ca=False) + pem)
+    return ca, own
+
+
+@contextmanager
+def server_of_a_private_ca(directory: Path) -> Iterator[tuple[int, Path]]:
+    """A port on which TLS is spoken, and the file of the authority's certificate."""
+    ca, own = certificates(directory)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(own)
     with socket.create_server(("127.0.0.1", 0)) as listener:
