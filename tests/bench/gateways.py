@@ -54,7 +54,7 @@ class Gateway:
 
     name: ClassVar[str]
     separator: ClassVar[str] = "__"
-    patience_s: ClassVar[float] = 60
+    patience_s: ClassVar[float] = 300
 
     package: ClassVar[str] = ""
     """Its name in `pins.toml`."""
@@ -212,7 +212,6 @@ class ContextForge(Gateway):
     name = "ContextForge"
     package = "contextforge"
     separator = "-"
-    patience_s = 300
 
     def argv(self, site: Site) -> list[str]:
         program = str(program_of(self.package, "mcpgateway"))
