@@ -98,8 +98,7 @@ class Session:
         parts = urlsplit(url)
         assert parts.hostname
         self._address = (parts.hostname, parts.port or 80)
-        self._path = parts.path
-        self._fields = [f"POST {self._path} HTTP/1.1", f"Host: {parts.netloc}", "Content-Type: application/json"]
+        self._fields = [f"POST {parts.path} HTTP/1.1", f"Host: {parts.netloc}", "Content-Type: application/json"]
         self._fields += ["Accept: application/json, text/event-stream"]
         self._connection: socket.socket | None = None
         self._request = b""

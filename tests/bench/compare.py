@@ -1,8 +1,10 @@
-"""Compare hubd with other gateways, and print the result as Markdown: `make compare`.
+"""hubd beside other gateways, as Markdown on standard output.
 
-make compare                        everything; takes about twelve minutes, on a machine with nothing else to do
-make compare ARGS=--write           puts the tables into hub/README.md, too
-make compare ARGS='--rounds 1 --seconds 0.2 --only stdio'
+    make compare                        everything; about a quarter of an hour
+    make compare ARGS=--write           puts it into hub/README.md, too
+    make compare ARGS='--only stdio --rounds 1 --seconds 0.2'
+
+The machine should have nothing else to do.
 """
 
 import argparse
@@ -90,14 +92,17 @@ def main() -> None:
     kinds = [arguments.only] if arguments.only else list(COMPARED)
     install({gateway.package for kind in kinds for gateway in COMPARED[kind] if gateway.package})
     parts = [preamble(arguments.rounds, arguments.seconds)]
+    _print(parts[0])
     for kind in kinds:
         parts.append(compare(kind, COMPARED[kind], arguments.rounds, arguments.seconds).table())
-        print(f"\n{parts[-1]}\n", flush=True)  # noqa: T201
-    print(parts[0])  # noqa: T201
+        _print(parts[-1])
     if arguments.write:
-        README.write_text(
-            BLOCK.sub(lambda _: "\n\n".join([*parts, ""]), README.read_text(encoding="utf-8")), encoding="utf-8"
-        )
+        text = BLOCK.sub(lambda _: "\n\n".join([*parts, ""]), README.read_text(encoding="utf-8"))
+        README.write_text(text, encoding="utf-8")
+
+
+def _print(part: str) -> None:
+    print(f"{part}\n", flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

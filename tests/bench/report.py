@@ -67,11 +67,10 @@ def preamble(rounds: int, seconds: float) -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     cpu = next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.machine())
     return (
-        f"Measured on {datetime.date.today()}: commit {commit} of {date}, {cpu}, {os.cpu_count()} cores, "
-        f"Linux {platform.release().partition('-')[0]}, Python {platform.python_version()}; medians of {rounds} rounds "
-        f"of {seconds:g} s.\nIn brackets: hubd's figure over this one, formed within each round. "
-        "CPU is that of the gateway's own processes.\n"
-        "`!` and a number: calls that failed."
+        f"Measured on {datetime.date.today()}, commit {commit} of {date}, in {rounds} rounds of {seconds:g} s a turn.\n"
+        f"{cpu}, {os.cpu_count()} cores, Linux {platform.release().partition('-')[0]}, "
+        f"Python {platform.python_version()}.\n"
+        "In brackets: hubd's figure over this one. CPU is that of the gateway's own processes. `!3`: 3 calls failed."
     )
 
 

@@ -10,12 +10,12 @@ class Response:
 
     def __init__(self) -> None:
         self.status = 0
+        """0: its head is not whole yet."""
         self.session = ""
         self.is_done = False
         self.closes = False
         """No other request may follow on this connection."""
         self.messages: list[bytes] = []
-        self._head: bytes | None = None
         self._buffer = bytearray()
         """What is not understood yet: of the head, then of chunks."""
         self._body = bytearray()
@@ -26,11 +26,11 @@ class Response:
     @property
     def is_untouched(self) -> bool:
         """Nothing of it has come."""
-        return self._head is None and not self._buffer
+        return not self.status and not self._buffer
 
     def feed(self, data: bytes) -> None:
         """Read these bytes, too. Raises CallFailed for what is no response."""
-        if self._head is None:
+        if not self.status:
             self._buffer += data
             end = self._buffer.find(b"\r\n\r\n")
             if end < 0:
@@ -39,7 +39,7 @@ class Response:
             data = bytes(self._buffer[end + 4 :])
             self._buffer.clear()
             if self.status < 200:  # 100 Continue and the like
-                self._head = None
+                self.status = 0
                 return self.feed(data) if data else None
         if self._length is None:
             self._buffer += data
@@ -55,18 +55,13 @@ class Response:
     def _read_head(self, head: bytes) -> None:
         if not head.startswith(b"HTTP/1.1 "):
             raise CallFailed("no HTTP response")
-        self._head = head
+        lower = head.lower()
         self.status = int(head[9:12])
-        self.session = self._field(b"mcp-session-id")
-        self.closes = self._field(b"connection") == "close"
-        self._is_events = self._field(b"content-type").startswith("text/event-stream")
-        is_chunked = self._field(b"transfer-encoding") == "chunked"
-        self._length = None if is_chunked else int(self._field(b"content-length") or 0)
-
-    def _field(self, name: bytes) -> str:
-        assert self._head is not None
-        at = self._head.lower().find(b"\r\n" + name + b":")
-        return self._head[at + len(name) + 3 :].partition(b"\r\n")[0].strip().decode() if at >= 0 else ""
+        self.closes = b"\r\nconnection: close\r\n" in lower
+        self._is_events = b"\r\ncontent-type: text/event-stream" in lower
+        is_chunked = b"\r\ntransfer-encoding: chunked\r\n" in lower
+        self._length = None if is_chunked else int(_field(head, lower, b"\r\ncontent-length:") or 0)
+        self.session = _field(head, lower, b"\r\nmcp-session-id:").decode()
 
     def _read_chunks(self) -> None:
         at = 0
@@ -92,3 +87,8 @@ class Response:
             self._searched = 0
             if data := b"\n".join(line[5:].lstrip() for line in lines if line.startswith(b"data:")):
                 self.messages.append(data)
+
+
+def _field(head: bytes, lower: bytes, name: bytes) -> bytes:
+    at = lower.find(name)
+    return head[at + len(name) : head.find(b"\r\n", at + 2)].strip() if at >= 0 else b""

@@ -58,6 +58,7 @@ def test_a_reply_that_is_not_the_right_one_is_no_success(reply: bytes) -> None:
         echo.check(decode_reply(reply))
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("kind", "all"),
     [("http", [Hubd()]), pytest.param("stdio", [Hubd(), Relay()], marks=pytest.mark.everything)],
