@@ -72,8 +72,8 @@ def _initialize() -> bytes:
     return _request(0, "initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": INFO})
 
 
-def _call(id: int, era: str) -> bytes:
-    params: dict[str, object] = {"name": "echo__echo", "arguments": {"text": "hello"}}
+def _call(id: int, era: str, server: str) -> bytes:
+    params: dict[str, object] = {"name": f"{server}__echo", "arguments": {"text": "hello"}}
     if era == "modern":
         params["_meta"] = MODERN_META
     return _request(id, "tools/call", params)
@@ -82,8 +82,9 @@ def _call(id: int, era: str) -> bytes:
 class UnixHost:
     """A program on the unix socket whose calls share one connection."""
 
-    def __init__(self, path: str, in_flight: int) -> None:
+    def __init__(self, path: str, in_flight: int, server: str = "echo") -> None:
         self._in_flight = in_flight
+        self._server = server
         self._id = 0
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.connect(path)
@@ -95,7 +96,7 @@ class UnixHost:
 
     def round(self) -> None:
         first, self._id = self._id + 1, self._id + self._in_flight
-        self._socket.sendall(b"".join(_call(id, "legacy") + b"\n" for id in range(first, self._id + 1)))
+        self._socket.sendall(b"".join(_call(id, "legacy", self._server) + b"\n" for id in range(first, self._id + 1)))
         waiting = set(range(first, self._id + 1))
         while waiting:
             answer = json.loads(self._file.readline())
@@ -110,8 +111,9 @@ class UnixHost:
 class HttpHost:
     """Callers with a connection each, of one legacy session or of none."""
 
-    def __init__(self, port: int, token: str, era: str, in_flight: int) -> None:
+    def __init__(self, port: int, token: str, era: str, in_flight: int, server: str = "echo") -> None:
         self._era = era
+        self._server = server
         self._id = 0
         fields = ["POST /mcp HTTP/1.1", f"Host: localhost:{port}", f"Authorization: Bearer {token}"]
         fields += ["Content-Type: application/json", "Accept: application/json, text/event-stream"]
@@ -125,7 +127,7 @@ class HttpHost:
             self._send(0, b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
             self._receive(0)
         else:
-            self._fields += ["Mcp-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: echo__echo"]
+            self._fields += ["Mcp-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", f"Mcp-Name: {server}__echo"]
 
     def ask(self, method: str, params: dict[str, object]) -> bytes:
         """The body of the answer to one request of the first caller."""
@@ -136,7 +138,7 @@ class HttpHost:
     def round(self) -> None:
         for at in range(len(self._sockets)):
             self._id += 1
-            self._send(at, _call(self._id, self._era))
+            self._send(at, _call(self._id, self._era, self._server))
         for at in range(len(self._sockets)):
             _, body = self._receive(at)
             assert b"hello" in body, body
