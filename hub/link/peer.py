@@ -18,7 +18,7 @@ from msgspec import Raw
 
 from hub.link.channel import Channel, ChannelClosed, LineDropped, LineTooLong, OutboxFull
 from hub.link.hub_errors import Executed, Overloaded
-from hub.link.rate_limits import ReadPace
+from hub.link.rate_limits import TURN, ReadPace
 from hub.link.sync_primitives import Wakeup
 from hub.wire.jsonrpc import (
     EMPTY,
@@ -52,9 +52,6 @@ MAX_QUESTIONS: Final = 64
 MAX_UNREAD_BYTES: Final = 256 << 10
 """Answers that the peer may leave unread; further requests are not answered. The peer is still read: it may write
 before it reads."""
-TURN: Final = 16
-"""Messages of one peer after which others have their turn: each answer is passed on to its host in the step in which it
-is read."""
 COMPLAIN_EVERY_S: Final = 1.0
 SHOWN_CHARS: Final = 200
 MASKED_BYTES: Final = 4_096
@@ -241,7 +238,7 @@ class Peer:
             if not self._handle(message, nursery):
                 await self._pace.keep(len(data))
             elif self.messages % TURN == 0:
-                await trio.lowlevel.checkpoint()  # other peers have their turn
+                await trio.lowlevel.checkpoint()  # other peers have their turn: each answer is passed on as it is read
 
     async def _handle_batch(self, data: bytes, nursery: trio.Nursery) -> None:
         """Take the messages of a batch (2025-03-26)."""

@@ -489,7 +489,7 @@ async def test_a_turn_is_over_after_so_many_bytes(nursery, autojump_clock, monke
 
 async def test_a_peer_with_many_answers_lets_others_have_their_turn(nursery):
     """Each answer of a quick call is passed on in the step in which it is read."""
-    ends, many = Ends(nursery), 10 * hub.link.peer.TURN
+    ends, many = Ends(nursery), 10 * TURN
     with counting() as steps:
         got = []
 
@@ -503,7 +503,7 @@ async def test_a_peer_with_many_answers_lets_others_have_their_turn(nursery):
         await ends.far.write(b"".join(line % id for id in range(1, many + 1)))
         await trio.testing.wait_all_tasks_blocked()
     assert len(got) == many
-    assert steps.most <= hub.link.peer.TURN
+    assert steps.most <= TURN
 
 
 async def drain(far):
