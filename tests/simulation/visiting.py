@@ -126,9 +126,11 @@ class Visitors:
         """Check at the end that sessions know where their hosts are by now."""
         for player in (self.desk, *players):
             for conversation, root in player.roots.items():
-                owners = [each for each in self.present() if root.startswith(f"file:///{each.label}")]
-                if not conversation.over and owners:
-                    assert root in {each.root for each in owners}, (player.name, root, owners)
+                owners = [each for each in self.people if root.startswith(f"file:///{each.label}")]
+                # Nobody knows that a modern host is gone: its session, with its last roots, may outlive it.
+                at = {each.root for each in owners if not each.gone or each.host.era is Era.MODERN}
+                if not conversation.over and not all(each.gone for each in owners):
+                    assert root in at, (player.name, root, owners)
 
 
 def open_desk(dice: Random) -> tuple[Player, dict[str, Any]]:
