@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 
 from config.setting import Secret, Setting, leaves_of, texts_of
 from config.settings import UpstreamConfig
-from config.tables.profiles import Profile, ResolvedOverride, ToolOverride
+from config.tables import Profile, ResolvedOverride, ToolOverride
 
 Keys = tuple[str, ...]
 KINDS: Final = ("secret", "credential", "cmd")

@@ -42,8 +42,8 @@ class Setting(Struct, frozen=True, kw_only=True):
     """The setting beside which alone it makes sense."""
     adds: bool = False
     """True if a server's list is added to that of `[defaults]`, and does not replace it."""
-    instead_of: tuple[str, ...] = ()
-    """Names that other programs have for it, for hints about unknown settings."""
+    hints: str = ""
+    """Names that other programs have for it, as words, for hints about unknown settings."""
 
 
 # Declarations by when a change takes effect.

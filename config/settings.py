@@ -21,9 +21,7 @@ from msgspec import Struct, field
 
 from config.name_globs import ALL
 from config.setting import Secret, Setting, live, reconnect, restart
-from config.tables.access import AccessConfig
-from config.tables.oauth import OAuthConfig, UpstreamOAuth
-from config.tables.profiles import MAX_NAME_BUDGET, MIN_NAME_BUDGET, Profile
+from config.tables import MAX_NAME_BUDGET, MIN_NAME_BUDGET, AccessConfig, OAuthConfig, Profile, UpstreamOAuth
 
 OFFICIAL: Final = "official"
 OFFICIAL_URL: Final = "https://registry.modelcontextprotocol.io"
@@ -35,9 +33,9 @@ LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 class RegistryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One registry of servers that answers as that of modelcontextprotocol.io does (`/v0.1/servers`)."""
 
-    url: Annotated[str, live(mask="url", pattern="https?://", instead_of=("baseUrl", "address"))] = ""
+    url: Annotated[str, live(mask="url", pattern="https?://", hints="baseUrl address")] = ""
     """Its address, without `/v0.1`: https, or http on this machine. May hold `${VAR}`."""
-    headers: Annotated[dict[str, Secret], live(instead_of=("http_headers", "httpHeaders"))] = {}
+    headers: Annotated[dict[str, Secret], live(hints="http_headers httpHeaders")] = {}
     """Sent with each request; `${secret:NAME}` and the other references are looked up when it is asked."""
 
 
@@ -97,18 +95,16 @@ class Restart(Struct, frozen=True, forbid_unknown_fields=True):
 class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Settings of all servers: a server's own value wins, tables are joined key by key, and `pass` adds to this one."""
 
-    env: Annotated[dict[str, Secret], _server(needs="command", instead_of=("environment", "envs", "environ"))] = {}
+    env: Annotated[dict[str, Secret], _server(needs="command", hints="environment envs environ")] = {}
     """Variables for the program, beside those of the hub that are passed on (PATH, HOME, certificates, ...)."""
     pass_: Annotated[
-        tuple[str, ...], reconnect(needs="command", adds=True, mask="never", instead_of=("env_vars", "env_pass"))
+        tuple[str, ...], reconnect(needs="command", adds=True, mask="never", hints="env_vars env_pass")
     ] = field(default=(), name="pass")
     """Patterns of further variables of the hub that the program gets; `!` takes out. What looks like a secret is only
     passed by its full name."""
-    transport: Annotated[
-        Literal["auto", "stdio", "http", "sse"], reconnect(identity="server", instead_of=("type",))
-    ] = "auto"
+    transport: Annotated[Literal["auto", "stdio", "http", "sse"], reconnect(identity="server", hints="type")] = "auto"
     """`http` is Streamable HTTP, `sse` the deprecated HTTP+SSE of 2024-11-05; `auto` finds out."""
-    tools: Annotated[tuple[str, ...], live(instead_of=("allowed_tools", "allowedTools"))] = ALL
+    tools: Annotated[tuple[str, ...], live(hints="allowed_tools allowedTools")] = ALL
     """Globs over its own names of tools, such as "read_*"; what begins with `!` is taken away, and if all do, the rest
     is left. Tools that are left out do not exist for hosts; `[]`: none of them does."""
     era: Annotated[Literal["auto", "legacy", "modern"], reconnect(identity="server")] = "auto"
@@ -129,7 +125,7 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     each host gets such a session; a list of `file://` URIs: these, whoever asks."""
     tasks: Annotated[Literal["absorb", "off"], reconnect()] = "absorb"
     """`absorb`: hosts that know no tasks wait while the hub polls; `off`: it is not told that there may be tasks."""
-    disabled: Annotated[bool, reconnect(instead_of=("enabled", "disable"))] = False
+    disabled: Annotated[bool, reconnect(hints="enabled disable")] = False
     """It is listed in `hubd status` and never started."""
     start: Annotated[Literal["eager", "lazy"], live()] = "eager"
     """`lazy`: once it is known what it offers, it is started by the first call that needs it."""
@@ -141,17 +137,13 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Restarts after it ended or could not be started."""
     replace: Annotated[Literal["auto", "start-first", "stop-first"], live()] = "auto"
     """Order when its settings change: the new one starts before the old one stops, or after; `auto`: by URL before."""
-    timeouts: Annotated[
-        Timeouts, live(instead_of=("timeout", "timeout_s", "startup_timeout_sec", "tool_timeout_sec"))
-    ] = Timeouts()
+    timeouts: Annotated[Timeouts, live(hints="timeout timeout_s startup_timeout_sec tool_timeout_sec")] = Timeouts()
     """Time limits in seconds."""
     tool_timeouts: Annotated[dict[str, Seconds], live()] = {}
     """Seconds per upstream tool name, in place of `timeouts.call`."""
-    in_flight: Annotated[int, live(min=0, unit="calls", zero="no limit", instead_of=("max_concurrency",))] = 0
+    in_flight: Annotated[int, live(min=0, unit="calls", zero="no limit", hints="max_concurrency")] = 0
     """Calls, prompts and reads that it carries out at a time; others wait, hosts in turns. 0: no limit."""
-    per_minute: Annotated[
-        int, live(min=0, max=MAX_QUEUE, unit="calls", zero="no limit", instead_of=("rate_limit",))
-    ] = 0
+    per_minute: Annotated[int, live(min=0, max=MAX_QUEUE, unit="calls", zero="no limit", hints="rate_limit")] = 0
     """Calls, prompts and reads that begin there within a minute; others wait, hosts in turns. 0: no limit."""
     queue: Annotated[int, live(min=0, max=MAX_QUEUE, unit="calls", zero="none")] = 64
     """Those that may wait, if it has one of these two limits; beyond that the newest of the host that has most waiting
@@ -163,17 +155,15 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One MCP server: a command to run (stdio) or a URL (Streamable HTTP, or HTTP+SSE)."""
 
-    command: Annotated[str | None, _server(instead_of=("cmd", "program", "executable"))] = None
+    command: Annotated[str | None, _server(hints="cmd program executable")] = None
     """The program to start: a name that is looked for in PATH, or a path, relative to `cwd`."""
     args: Annotated[tuple[str, ...], _server(mask="arguments", needs="command")] = ()
     """Arguments of the program; `${VAR}`, `${VAR:-default}` and `${file:path}` are replaced, as in all texts here."""
-    cwd: Annotated[str | None, _server(mask="never", needs="command", instead_of=("workdir", "directory"))] = None
+    cwd: Annotated[str | None, _server(mask="never", needs="command", hints="workdir directory")] = None
     """Working directory of the program, relative to the configuration file; by default the directory of that file."""
-    url: Annotated[
-        str | None, _server(mask="url", pattern=r"https?://", instead_of=("serverUrl", "httpUrl", "uri", "endpoint"))
-    ] = None
+    url: Annotated[str | None, _server(mask="url", pattern=r"https?://", hints="serverUrl httpUrl uri endpoint")] = None
     """The address of a server that runs already."""
-    headers: Annotated[dict[str, Secret], _server(needs="url", instead_of=("http_headers", "httpHeaders"))] = {}
+    headers: Annotated[dict[str, Secret], _server(needs="url", hints="http_headers httpHeaders")] = {}
     """Sent with each request to `url`."""
     oauth: Annotated[UpstreamOAuth, reconnect(needs="url")] = UpstreamOAuth()
     """Signing in at `url` by OAuth, where that differs from what the server says of itself."""
@@ -181,11 +171,11 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
     """Server id in visible names, the table's name unless said; "": bare names (one upstream only)."""
     aliases: Annotated[tuple[str, ...], live()] = ()
     """Names it had before, by which its tools and prompts can still be called."""
-    trusted: Annotated[bool, live(instead_of=("trust",))] = False
+    trusted: Annotated[bool, live(hints="trust")] = False
     """Its tools are believed when they say that they only read: `hub__call_read_only_tool` takes them (search mode)."""
-    rename: Annotated[dict[str, str], live(instead_of=("renames",))] = {}
+    rename: Annotated[dict[str, str], live(hints="renames")] = {}
     """Other names for its tools, by its own names of them; the own one can still be called."""
-    describe: Annotated[dict[str, str], live(instead_of=("descriptions",))] = {}
+    describe: Annotated[dict[str, str], live(hints="descriptions")] = {}
     """Descriptions in place of its own, by its own names of tools."""
     source: Annotated[str, live(mask="never", pattern=r"[a-z][a-z0-9-]*:[^ ]+/[^ ]+@[^ ]+$|$")] = ""
     """The entry of a registry that it was made of, `REGISTRY:NAME@VERSION`, as `hubd add` wrote it; `hubd outdated` and
@@ -209,9 +199,7 @@ class CacheConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     enabled: Annotated[bool, live()] = True
     """Resources are cached."""
-    max_bytes: Annotated[int, live(min=0, unit="bytes", instead_of=("max_size", "size", "limit", "max_memory"))] = (
-        64 << 20
-    )
+    max_bytes: Annotated[int, live(min=0, unit="bytes", hints="max_size size limit max_memory")] = 64 << 20
     """Size of the cache in memory, all entries together."""
     max_entries: Annotated[int, live(min=0, unit="entries")] = 10_000
     """Most resources in memory."""
@@ -222,9 +210,7 @@ class CacheConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     all."""
     url: Annotated[
         Secret | None,
-        restart(
-            expanded=True, mask="url", pattern=r"rediss?://[^@]*$|unix:///", instead_of=("redis_url", "uri", "endpoint")
-        ),
+        restart(expanded=True, mask="url", pattern=r"rediss?://[^@]*$|unix:///", hints="redis_url uri endpoint"),
     ] = None
     """A Redis or Valkey that several hubs have in common: `redis://HOST:PORT/DB`, `rediss://` for TLS, or
     `unix:///path?db=0`."""
@@ -232,9 +218,7 @@ class CacheConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """The user to log in there as."""
     password: Annotated[Secret | None, restart(expanded=True)] = None
     """The password, best as a reference: `${file:/run/secrets/redis}`."""
-    tls_ca: Annotated[
-        str | None, restart(expanded=True, path=True, instead_of=("ca", "tls", "ca_file", "tls_ca_file", "cafile"))
-    ] = None
+    tls_ca: Annotated[str | None, restart(expanded=True, path=True, hints="ca tls ca_file tls_ca_file cafile")] = None
     """A file of certificates that that server's is checked against, in place of the system's."""
 
 
@@ -244,9 +228,7 @@ class ReplicaConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     name: Annotated[str, restart(expanded=True, pattern=f"{REPLICA_NAME}$")] = ""
     """A short name that no other has, letters and digits: the ids of its sessions begin with it, so that balancers can
     tell."""
-    url: Annotated[
-        str, restart(expanded=True, mask="url", pattern=r"https?://[^/@]+$|$", instead_of=("uri", "endpoint"))
-    ] = ""
+    url: Annotated[str, restart(expanded=True, mask="url", pattern=r"https?://[^/@]+$|$", hints="uri endpoint")] = ""
     """URL by which other hubs reach this one, such as `http://10.0.0.5:8765`; by default the address it listens on."""
 
 
@@ -256,7 +238,7 @@ DEFAULT_LISTEN: Final = "127.0.0.1:8765"
 class UsageConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The record of which tools are called."""
 
-    keep: Annotated[bool, live(instead_of=("enabled",))] = True
+    keep: Annotated[bool, live(hints="enabled")] = True
     """Calls of each tool are counted by host and day, and kept for 90 days: names and counts, no arguments. If not,
     what was counted is forgotten."""
 
@@ -264,11 +246,11 @@ class UsageConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Everything: how the hub listens, and its upstreams in configuration order."""
 
-    listen: Annotated[str, live(instead_of=("host", "port", "address", "bind"))] = DEFAULT_LISTEN
+    listen: Annotated[str, live(hints="host port address bind")] = DEFAULT_LISTEN
     """HOST:PORT of Streamable HTTP; port 0 takes any free one."""
     behind_tls_proxy: Annotated[bool, live()] = False
     """A trusted proxy ends TLS before `listen`; without saying so no address beyond loopback is taken."""
-    auth: Annotated[Literal["token", "oauth", "proxy", "none"], live(instead_of=("authentication",))] = "token"
+    auth: Annotated[Literal["token", "oauth", "proxy", "none"], live(hints="authentication")] = "token"
     """Access over HTTP. `token`: by the bearer token that `hubd token` shows, or one for each host; `oauth`: also by
     tokens of authorization servers; `proxy`: also as a trusted proxy says; `none`: by none, on loopback only."""
     allowed_hosts: Annotated[tuple[str, ...], live()] = ()
@@ -301,7 +283,7 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     sealing_key: Annotated[Secret | None, restart(expanded=True, pattern=r"[0-9A-Fa-f]{64}( [0-9A-Fa-f]{64})?$")] = None
     """The key that seals all that hosts carry for the hub, in place of its own: 64 hexadecimal digits, the same for all
     hubs behind one balancer. After a space another key that opens, too: the one before it, or the next one."""
-    cache: Annotated[CacheConfig, Setting(reload=None, instead_of=("redis", "valkey", "store"))] = CacheConfig()
+    cache: Annotated[CacheConfig, Setting(reload=None, hints="redis valkey store")] = CacheConfig()
     """The cache of resources."""
     replica: Annotated[ReplicaConfig, Setting(reload=None)] = ReplicaConfig()
     """This hub among others."""
@@ -313,17 +295,14 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The record of which tools are called."""
     defaults: Annotated[ServerSettings, Setting(reload=None)] = ServerSettings()
     """Settings of all servers, but for what says which server one is."""
-    registries: Annotated[dict[str, RegistryConfig], Setting(reload=None, instead_of=("registry",))] = {}
+    registries: Annotated[dict[str, RegistryConfig], Setting(reload=None, hints="registry")] = {}
     """Registries of servers by name, asked by `hubd search` and `hubd add` in this order, before the official one."""
-    profiles: Annotated[dict[str, Profile], live(instead_of=("profile", "views"))] = field(default_factory=dict)
+    profiles: Annotated[dict[str, Profile], live(hints="profile views")] = field(default_factory=dict)
     """The part of all servers that some hosts are shown, by the name of the profile."""
     include: Annotated[tuple[str, ...], Setting(reload=None)] = ()
     """Further files, as paths or globs relative to this file; TOML or JSON, upstreams only."""
     upstreams: Annotated[
         dict[str, UpstreamConfig],
-        Setting(
-            reload=None,
-            instead_of=("mcpServers", "mcp_servers", "mcpservers", "servers", "context_servers", "server", "mcp"),
-        ),
+        Setting(reload=None, hints="mcpServers mcp_servers mcpservers servers context_servers server mcp"),
     ] = field(default_factory=dict)
     """The MCP servers by name: lower-case words joined by single dashes, at most 32 characters."""

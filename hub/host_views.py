@@ -13,7 +13,7 @@ from typing import Final
 import trio
 
 from config.saved_state import Memory
-from config.tables.profiles import Profile
+from config.tables import Profile
 from hub.catalog.catalog import Catalog
 from hub.catalog.profiles.profile_of_host import ProfileChoice
 from hub.catalog.profiles.search_modes import HostLimits, SearchModes

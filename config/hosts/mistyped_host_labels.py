@@ -9,7 +9,7 @@ from typing import Final
 
 from config.errors import quote_toml
 from config.hosts.facts import all_hosts
-from config.tables.profiles import Profile
+from config.tables import Profile
 
 LIKE: Final = 0.8
 MAX_LABELS: Final = 64

@@ -31,7 +31,7 @@ from config.settings import (
     ReplicaConfig,
     UpstreamConfig,
 )
-from config.tables.oauth import OWN_PARAMETERS, OAuthConfig, UpstreamOAuth
+from config.tables import OWN_PARAMETERS, OAuthConfig, UpstreamOAuth
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t -~]*")

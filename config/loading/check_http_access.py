@@ -12,8 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from config.loading.safe_reading import Problem
 from config.settings import MIN_TOKEN, TOKEN, HubConfig
-from config.tables.access import SECRET_HEADER, AccessConfig, AccessIssuer, AccessToken, TrustedProxy
-from config.tables.profiles import profile_problem
+from config.tables import SECRET_HEADER, AccessConfig, AccessIssuer, AccessToken, TrustedProxy, profile_problem
 
 ISSUER_NAME: Final = re.compile(r"[a-z0-9-]{1,32}")
 TAKEN: Final = ("local", "proxy")

@@ -15,7 +15,7 @@ from config.name_globs import MAX_CHARS, NameStarts, literal_start, problem_of
 from config.names import RESERVED, RULE, is_reserved, is_server_id, is_usable, suggest_id
 from config.references import MAX_FIXED_BYTES, NOT_READ_YET, json_size, unread_arguments
 from config.settings import UpstreamConfig
-from config.tables.profiles import Profile, ToolOverride
+from config.tables import Profile, ToolOverride
 
 PROFILE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,31}")
 PROFILE_NAME_RULE: Final = "lower-case letters, digits, dots, dashes and underscores, at most 32"

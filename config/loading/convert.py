@@ -139,14 +139,14 @@ def _below_a_name(key: str, type: type[Struct]) -> str:
     """The place of a setting that stands in a table of `type` below the name of a tool; "": there is no such."""
     for table, declared in declarations(type).items() if type is not HubConfig else ():
         for name, below in declarations(declared.named).items() if declared.named is not None else ():
-            if key in (name, *below.setting.instead_of):
+            if key in (name, *below.setting.hints.split()):
                 return f'{table}."TOOL".{name}'
     return ""
 
 
 def nearest(key: str, type: type[Struct]) -> list[str]:
     """The setting that is probably meant by an unknown key, if any."""
-    instead = [name for name, declared in declarations(type).items() if key in declared.setting.instead_of]
+    instead = [name for name, declared in declarations(type).items() if key in declared.setting.hints.split()]
     return instead or get_close_matches(key, list(declarations(type)), 1)
 
 

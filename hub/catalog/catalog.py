@@ -16,7 +16,7 @@ from itertools import chain
 
 from msgspec import Struct
 
-from config.tables.profiles import Profile
+from config.tables import Profile
 from hub.catalog.embedded_uris import Change, identity
 from hub.catalog.entries import NAME_KINDS, NOTHING, Route, UpstreamEntries, VisibleEntry
 from hub.catalog.instructions import ServerWords, instructions, offer_of

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from config.name_globs import ALL
 from config.names import MAX_ID, SERVER_ID
-from config.tables.profiles import Profile
+from config.tables import Profile
 from hub.catalog.sign_in_tool import SignInTool
 
 NameKind = Literal["tool", "prompt"]

@@ -13,7 +13,7 @@ from typing import Any, Final
 from config.hub_paths import token_path, tokens_path
 from config.loading.check_http_access import token_problem
 from config.loading.gather import token_of
-from config.tables.access import AccessToken
+from config.tables import AccessToken
 from hub.cli.configuration.main_file_of_hub import on_main_file
 from hub.cli.context import EX_FAILED, Context, Output, ask_hub, now
 from hub.cli.parser import Parser, add, add_config

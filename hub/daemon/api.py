@@ -20,7 +20,7 @@ from cache.entry import DropCause
 from cache.statistics import CacheStatistics
 from config.name_globs import ALL
 from config.show.effective import ShownEnvironment, show_environment
-from config.tables.profiles import DEFAULT_PROFILE
+from config.tables import DEFAULT_PROFILE
 from hub.app import OPEN_DOOR, Hub
 from hub.catalog.token_cost import text_bytes, tokens_of
 from hub.catalog.view_name import View

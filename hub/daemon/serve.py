@@ -23,7 +23,7 @@ from config.hub_paths import control_path, key_path, lock_path, socket_path, sta
 from config.loading.assemble import Loaded
 from config.projects import Trust
 from config.saved_state import Memory
-from config.tables.profiles import profile_problem
+from config.tables import profile_problem
 from hub.app import WALL, Hub
 from hub.catalog.view_name import EVERYTHING, profile_view
 from hub.daemon import logs, systemd

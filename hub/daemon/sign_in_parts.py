@@ -20,7 +20,7 @@ from config.loading.check_sharing import KEY_BYTES, keys_in
 from config.loading.safe_reading import read_plain
 from config.secrets.keyring import KeyringRefused, NoKeyring, SystemKeyring
 from config.settings import HubConfig, UpstreamConfig
-from config.tables.oauth import OAuthConfig
+from config.tables import OAuthConfig
 from hub.app import WALL, Hub
 from hub.daemon.bind_http import ANYWHERE, is_met_at
 from hub.daemon.http_listener import HttpListener

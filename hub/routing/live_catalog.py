@@ -17,7 +17,7 @@ from typing import Final
 import trio
 from msgspec import structs
 
-from config.tables.profiles import Profile
+from config.tables import Profile
 from hub.catalog.catalog import Catalog
 from hub.catalog.names import Rules
 from hub.catalog.profiles.profile_of_host import find_profile

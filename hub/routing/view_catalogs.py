@@ -11,7 +11,7 @@ from typing import Final
 import trio
 from msgspec import Struct, field, structs
 
-from config.tables.profiles import Profile
+from config.tables import Profile
 from hub.catalog.catalog import Catalog
 from hub.catalog.merging import choose, merge, merge_in_steps
 from hub.catalog.names import Rules, UpstreamRule

@@ -7,7 +7,7 @@ import trio
 from msgspec import Struct
 
 from config.settings import HubConfig, UpstreamConfig
-from config.tables.oauth import OAuthConfig
+from config.tables import OAuthConfig
 from hub.sign_in.authorization_url import Listening
 from hub.sign_in.connection_owner import ConnectionOwners
 from hub.sign_in.tickets import SignInRecord

@@ -19,7 +19,7 @@ from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
 
-from config.tables.oauth import OWN_PARAMETERS
+from config.tables import OWN_PARAMETERS
 from hub.wire.questions.page_urls import MAX_OPENED_CHARS, is_openable
 from upstreams.oauth.client_metadata import CALLBACK
 from upstreams.oauth.model import OAuthProblem

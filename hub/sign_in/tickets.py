@@ -17,7 +17,7 @@ import trio
 from msgspec import Struct, field
 
 from config.settings import UpstreamConfig
-from config.tables.oauth import UpstreamOAuth
+from config.tables import UpstreamOAuth
 from hub.control.sign_in_messages import SignInOutcome
 from hub.link.bounded_dict import BoundedDict
 from hub.sign_in.authorization_url import RedirectUri

@@ -8,8 +8,7 @@ from msgspec import Struct
 from config.setting import Secret, Setting, declarations, secrets_of, tables
 from config.settings import CacheConfig, HubConfig, UpstreamConfig
 from config.show.json_schema import descriptions
-from config.tables.access import AccessConfig, AccessIssuer
-from config.tables.profiles import ToolOverride
+from config.tables import AccessConfig, AccessIssuer, ToolOverride
 from tests.support.tables import each_row
 
 STRUCTS: list[type[Struct]] = [

@@ -14,7 +14,7 @@ from contextlib import suppress
 import pytest
 
 from config.setting import Secret
-from config.tables.oauth import UpstreamOAuth
+from config.tables import UpstreamOAuth
 from tests.fuzz.mutation import damaged
 from tests.support.scripted_web import ScriptedWeb
 from upstreams.fetch.model import Fetched

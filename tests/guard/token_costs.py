@@ -17,7 +17,7 @@ from pathlib import Path
 import trio
 
 from config.setting import Secret
-from config.tables.access import AccessConfig, AccessIssuer, AccessToken, Introspection
+from config.tables import AccessConfig, AccessIssuer, AccessToken, Introspection
 from hub.app import WALL
 from hub.downstream.access.access import Access, Credentials
 from hub.downstream.access.issuer_tokens import IssuerTokens

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
-from config.tables.profiles import Profile
+from config.tables import Profile
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house

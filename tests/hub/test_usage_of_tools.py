@@ -8,7 +8,7 @@ from msgspec import structs
 
 from config.saved_state import Memory
 from config.settings import UsageConfig
-from config.tables.profiles import Profile
+from config.tables import Profile
 from hub.link.call_interface import Identity
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream

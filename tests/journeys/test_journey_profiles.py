@@ -7,7 +7,7 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from config.tables.profiles import Profile, ToolOverride
+from config.tables import Profile, ToolOverride
 from hub.catalog.view_name import profile_view
 from hub.downstream import request_pipeline as pipeline
 from hub.downstream.http.endpoint import Endpoint

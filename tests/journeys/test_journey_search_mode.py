@@ -9,7 +9,7 @@ from msgspec import structs
 
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
-from config.tables.profiles import Profile, ToolOverride
+from config.tables import Profile, ToolOverride
 from hub.catalog.search.index import SearchIndex
 from hub.catalog.token_cost import tokens_of, tool_bytes
 from hub.link.call_interface import Identity

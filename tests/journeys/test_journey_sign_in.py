@@ -11,7 +11,7 @@ import trio.testing
 from msgspec import Struct
 
 from config.setting import Secret
-from config.tables.oauth import UpstreamOAuth
+from config.tables import UpstreamOAuth
 from hub.link.hub_errors import UpstreamDenied, UpstreamUnauthorized
 from hub.wire.mcp import L1, L3, L4, MODERN
 from tests.support.fakes import FakeSession, FakeUpstream

@@ -9,7 +9,7 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from config.tables.profiles import Profile
+from config.tables import Profile
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, MODERN, Era, Kind
 from tests.journeys.pairs import Pair

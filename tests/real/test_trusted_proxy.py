@@ -14,7 +14,7 @@ import trio
 from config.saved_state import Memory
 from config.setting import Secret
 from config.settings import HubConfig
-from config.tables.access import AccessConfig, TrustedProxy
+from config.tables import AccessConfig, TrustedProxy
 from hub.app import Hub
 from hub.daemon.bind_http import listen_tcp
 from hub.daemon.http_listener import HttpListener

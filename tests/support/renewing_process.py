@@ -16,7 +16,7 @@ import trio
 
 from config.setting import Secret
 from config.settings import UpstreamConfig
-from config.tables.oauth import OAuthConfig
+from config.tables import OAuthConfig
 from hub.link.call_interface import OWNER
 from hub.link.hub_errors import HubError
 from hub.link.sealing import Keys

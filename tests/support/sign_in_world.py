@@ -15,7 +15,7 @@ import trio
 
 from config.setting import Secret
 from config.settings import HubConfig, UpstreamConfig
-from config.tables.oauth import OAuthConfig, UpstreamOAuth
+from config.tables import OAuthConfig, UpstreamOAuth
 from hub.app import Hub
 from hub.daemon.http_routes import public_reply
 from hub.downstream.access.access import Access

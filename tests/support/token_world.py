@@ -9,7 +9,7 @@ import trio
 
 from config.setting import Secret
 from config.settings import UpstreamConfig
-from config.tables.oauth import IdentityProvider, OAuthConfig, UpstreamOAuth
+from config.tables import IdentityProvider, OAuthConfig, UpstreamOAuth
 from hub.link.call_interface import OWNER
 from hub.link.sealing import Keys
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed

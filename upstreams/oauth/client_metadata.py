@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from config.setting import Secret
-from config.tables.oauth import OAuthConfig
+from config.tables import OAuthConfig
 from upstreams.oauth.discovery.addresses import address_of, is_on_this_machine
 from upstreams.oauth.model import AuthorizationServer, OAuthClient
 

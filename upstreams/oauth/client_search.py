@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from config.errors import quote_toml
-from config.tables.oauth import OAuthConfig, UpstreamOAuth
+from config.tables import OAuthConfig, UpstreamOAuth
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.model import Fetched, FetchFailed
 from upstreams.oauth import client_metadata, model

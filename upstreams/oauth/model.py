@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from config.setting import Secret
-from config.tables.oauth import IdentityProvider, UpstreamOAuth
+from config.tables import IdentityProvider, UpstreamOAuth
 from upstreams.fetch.model import Allowed
 
 

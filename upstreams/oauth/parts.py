@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from config.tables.oauth import IdentityProvider
+from config.tables import IdentityProvider
 from upstreams.oauth.model import Grant
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from config.setting import Secret
-from config.tables.oauth import UpstreamOAuth
+from config.tables import UpstreamOAuth
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed
 from upstreams.oauth import model

@@ -8,7 +8,7 @@ shown follows from what its user wrote.
 from collections.abc import Collection, Mapping
 
 from config.loading.check_profiles import OWN_LABEL
-from config.tables.profiles import DEFAULT_PROFILE, Profile
+from config.tables import DEFAULT_PROFILE, Profile
 from hub.catalog.profiles.search_modes import SearchModes
 from hub.catalog.view_name import PROFILE_MARK, View, profile_view
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from config.name_globs import EachGlob, NameChoice, may_choose
-from config.tables.profiles import Profile, ResolvedOverride, ToolOverride
+from config.tables import Profile, ResolvedOverride, ToolOverride
 from hub.catalog.view_name import home_of
 
 UNCHANGED: Final = ToolOverride()

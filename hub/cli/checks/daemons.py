@@ -13,7 +13,7 @@ from config.hosts.hub_entries import url_of
 from config.hosts.remove_served import SIGN_IN
 from config.loading.check import split_listen
 from config.loading.safe_reading import read_private
-from config.tables.profiles import DEFAULT_PROFILE
+from config.tables import DEFAULT_PROFILE
 from hub.cli.checks.evidence import Examined, Finding, join_few
 from hub.cli.render.costs import over_limit, remedy_of
 from hub.cli.render.words import telling_line

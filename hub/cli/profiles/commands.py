@@ -12,7 +12,7 @@ from config.editing.text import toml
 from config.files import lock_edits
 from config.hosts.facts import hosts_that_list_once
 from config.hub_paths import state_dir
-from config.tables.profiles import DEFAULT_PROFILE
+from config.tables import DEFAULT_PROFILE
 from hub.catalog.names import join_some
 from hub.cli.configuration.main_file_of_hub import on_main_file
 from hub.cli.configuration.saving import reload_hub, save, say_problems, show

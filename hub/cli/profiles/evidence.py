@@ -19,7 +19,7 @@ from config.hosts.records_by_file import HadBefore
 from config.hub_paths import had_before_path
 from config.loading.check_profiles import OWN_LABEL
 from config.name_globs import ALL, NameChoice, union
-from config.tables.profiles import DEFAULT_PROFILE, Profile
+from config.tables import DEFAULT_PROFILE, Profile
 from hub.catalog.names import name_id
 from hub.cli.client.connection import session
 from hub.cli.context import Context, UsageError, client, nearest

@@ -16,7 +16,7 @@ from config.errors import EditError
 from config.hub_paths import config_file
 from config.loading.check_profiles import OWN_LABEL, PROFILE_NAME, PROFILE_NAME_RULE
 from config.name_globs import ALL
-from config.tables.profiles import DEFAULT_PROFILE
+from config.tables import DEFAULT_PROFILE
 from hub.cli.configuration.editor import edit_again, edit_text, editor_command
 from hub.cli.context import EX_FAILED, Context, Output, UsageError, agreed, ask_hub
 from hub.cli.profiles.evidence import Evidence, gather_evidence, had_before, suggest

@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 
 from config.errors import ConfigError
 from config.hosts.facts import all_hosts
-from config.tables.profiles import DEFAULT_PROFILE, Profile
+from config.tables import DEFAULT_PROFILE, Profile
 from hub.cli.client.connection import CallRefused, HubSession, session
 from hub.cli.client.starting_servers import config_of_hub
 from hub.cli.context import Context, Output, ask_hub, nearest

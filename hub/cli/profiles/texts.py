@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from config.hosts.facts import all_hosts
-from config.tables.profiles import Profile
+from config.tables import Profile
 from hub.cli.profiles.evidence import Limits
 from hub.cli.profiles.pick_in_editor import extent
 from hub.cli.render.blocks import Block, Cell, Table, paint

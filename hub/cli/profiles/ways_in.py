@@ -22,8 +22,7 @@ from config.hub_paths import tokens_path
 from config.loading.check_profiles import OWN_LABEL
 from config.loading.host_files import command_of
 from config.secrets.state_file import StateUnreadable
-from config.tables.access import AccessToken
-from config.tables.profiles import DEFAULT_PROFILE
+from config.tables import DEFAULT_PROFILE, AccessToken
 from hub.catalog.view_name import PROFILE_MARK
 from hub.cli.context import Context
 from hub.cli.render.costs import find_known

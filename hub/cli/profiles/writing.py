@@ -8,7 +8,7 @@ from typing import Any
 from config.editing.draft import Draft
 from config.editing.text import toml
 from config.hosts.facts import all_hosts
-from config.tables.profiles import Profile
+from config.tables import Profile
 from hub.cli.configuration.saving import reload_hub, save, say_problems
 from hub.cli.context import Context, Output, UsageError, agreed, ask_hub
 from hub.cli.profiles.evidence import Evidence

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 from msgspec import Struct
 
-from config.tables.access import SECRET_HEADER
+from config.tables import SECRET_HEADER
 from hub.downstream.access import refusals
 from hub.downstream.access.host_tokens import PREFIX
 from hub.downstream.access.hub_urls import LOOPBACK_NAMES, with_port
@@ -29,7 +29,7 @@ from hub.link.call_interface import OWNER, Identity
 from hub.net.http_message import EarlyReply, HttpRequest, Undecided
 
 if TYPE_CHECKING:
-    from config.tables.access import TrustedProxy
+    from config.tables import TrustedProxy
     from hub.downstream.access.issuer_tokens import IssuerTokens
     from hub.sign_in.connection_owner import ConnectionOwners
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from config.tables.access import AccessIssuer
+from config.tables import AccessIssuer
 from hub.link.call_interface import Identity
 from upstreams.fetch.model import read_json_object
 

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 import trio
 from msgspec import Struct
 
-from config.tables.access import AccessConfig
+from config.tables import AccessConfig
 from hub.downstream.access.claims import Jwt, Unfit, Unsigned, Verdict, lacking, read_jwt
 from hub.downstream.access.refusals import NOT_NOW, missing_scopes, sign_in
 from hub.downstream.access.resource_metadata import ResourceMetadata

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from config.loading.check_http_access import day
 from config.secrets.state_file import StateUnreadable
-from config.tables.access import AccessToken
+from config.tables import AccessToken
 from hub.downstream.access.host_tokens import PREFIX, TOKENS, KeptToken, hash_of
 from hub.link.call_interface import OWNER, Identity
 from hub.link.credential_lease import Lease

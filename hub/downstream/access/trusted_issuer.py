@@ -20,7 +20,7 @@ import trio
 from msgspec import Struct, structs
 
 from config.loading.check_http_access import is_loopback
-from config.tables.access import AccessIssuer
+from config.tables import AccessIssuer
 from hub.downstream.access.claims import Jwt, Unfit, Unsigned, Verdict, verdict_of
 from upstreams.fetch.model import Allowed
 

@@ -19,7 +19,7 @@ from config.loading.safe_reading import Problem
 from config.references import references_of, resolve_references
 from config.setting import Secret
 from config.settings import HubConfig, Timeouts, UpstreamConfig
-from config.tables.oauth import IdentityProvider, OAuthConfig, UpstreamOAuth
+from config.tables import IdentityProvider, OAuthConfig, UpstreamOAuth
 
 
 @pytest.mark.covers("SEC-01")

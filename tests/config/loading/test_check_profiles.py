@@ -12,7 +12,7 @@ from config.loading.assemble import load_all
 from config.loading.gather import gather
 from config.setting import declarations, secrets_of
 from config.show.effective import hub_settings
-from config.tables.profiles import Profile
+from config.tables import Profile
 from hub.catalog.profiles.profile_rules import ProfileRules
 
 SERVER = '[upstreams.github]\ncommand = "x"\n'

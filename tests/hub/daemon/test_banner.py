@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from config.settings import HubConfig
-from config.tables.access import AccessConfig, AccessIssuer, TrustedProxy
+from config.tables import AccessConfig, AccessIssuer, TrustedProxy
 from hub.cli.checks import daemons
 from hub.cli.checks.evidence import Examined
 from hub.cli.render.status import status as shown

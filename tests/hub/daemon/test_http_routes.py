@@ -10,8 +10,7 @@ import trio.testing
 from config.saved_state import Memory
 from config.setting import Secret
 from config.settings import HubConfig
-from config.tables.access import AccessConfig, AccessToken
-from config.tables.profiles import Profile
+from config.tables import AccessConfig, AccessToken, Profile
 from hub.app import Hub
 from hub.daemon.api import DaemonApi
 from hub.daemon.bind_http import listen_tcp

@@ -8,7 +8,7 @@ import trio
 from config.secrets.keyring import KeyringRefused, NoKeyring
 from config.setting import Secret
 from config.settings import HubConfig
-from config.tables.oauth import OAuthConfig
+from config.tables import OAuthConfig
 from hub.daemon.sign_in_parts import SignInParts, oauth_seal
 from hub.link.sealing import Keys
 from upstreams.oauth.store.key_seal import KeyLocked, NotSealedHere

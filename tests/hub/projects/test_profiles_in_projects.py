@@ -9,7 +9,7 @@ from msgspec import structs
 
 from config.projects import Trust, load_project
 from config.settings import HubConfig
-from config.tables.profiles import Profile
+from config.tables import Profile
 from hub.catalog.view_name import profile_view, project_view
 from hub.link.call_interface import Identity
 from hub.projects.workplaces import TrustedProjects

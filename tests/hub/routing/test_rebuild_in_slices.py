@@ -8,7 +8,7 @@ import trio.testing
 from msgspec import Raw, structs
 
 import hub.catalog.entries
-from config.tables.profiles import Profile, ToolOverride
+from config.tables import Profile, ToolOverride
 from hub.catalog.catalog import Catalog
 from hub.catalog.entries import UpstreamEntries
 from hub.catalog.merging import choose, merge

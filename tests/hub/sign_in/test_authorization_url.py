@@ -4,7 +4,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from config.tables.oauth import OWN_PARAMETERS
+from config.tables import OWN_PARAMETERS
 from hub.sign_in.authorization_url import (
     Listening,
     RequestSecrets,

@@ -12,7 +12,7 @@ import trio.testing
 from msgspec.structs import replace
 
 from config.settings import ReplicaConfig, UpstreamConfig
-from config.tables.oauth import OAuthConfig
+from config.tables import OAuthConfig
 from hub.link.call_interface import Identity
 from hub.link.hub_errors import HubError
 from hub.sign_in.authorization_url import Listening

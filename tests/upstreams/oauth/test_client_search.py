@@ -5,7 +5,7 @@ import trio
 from msgspec.structs import replace
 
 from config.setting import Secret
-from config.tables.oauth import OAuthConfig, UpstreamOAuth
+from config.tables import OAuthConfig, UpstreamOAuth
 from tests.support.scripted_web import ScriptedWeb, json_answer, timed_out
 from tests.upstreams.oauth.memory_clients import MemoryClients
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from config.setting import Secret
 from config.settings import UpstreamConfig
-from config.tables.oauth import IdentityProvider, UpstreamOAuth
+from config.tables import IdentityProvider, UpstreamOAuth
 from hub.link.call_interface import OWNER
 from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnresolved
 from tests.support.token_world import ISSUER, KEY, PUBLIC, SERVER, URL, answer, error, running, together, tokens

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from msgspec.structs import replace
 
 from config.setting import Secret
-from config.tables.oauth import UpstreamOAuth
+from config.tables import UpstreamOAuth
 from tests.support.token_world import (
     ISSUER,
     KEY,

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from config.setting import Secret
-from config.tables.oauth import OAuthConfig, UpstreamOAuth
+from config.tables import OAuthConfig, UpstreamOAuth
 from tests.support.scripted_web import ScriptedWeb, timed_out
 from upstreams.oauth.client_metadata import PATH, client_document
 from upstreams.oauth.client_search import ClientSearch, check_client_document

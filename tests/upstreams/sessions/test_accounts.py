@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from config.settings import UpstreamConfig
-from config.tables.oauth import UpstreamOAuth
+from config.tables import UpstreamOAuth
 from hub.link.call_interface import OWNER
 from hub.link.hub_errors import UpstreamUnauthorized
 from hub.wire.mcp import L4, MODERN

@@ -12,7 +12,7 @@ no answer) ends the discovery for now: falling back would let whoever can distur
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
-from config.tables.oauth import UpstreamOAuth
+from config.tables import UpstreamOAuth
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed, retry_after_s
 from upstreams.oauth import model

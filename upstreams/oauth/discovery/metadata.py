@@ -9,7 +9,7 @@ from urllib.parse import unquote_plus
 
 from config.errors import dot_keys, quote_toml
 from config.secrets.detection import mask_url
-from config.tables.oauth import OWN_PARAMETERS, UpstreamOAuth
+from config.tables import OWN_PARAMETERS, UpstreamOAuth
 from upstreams.fetch.model import Allowed
 from upstreams.oauth.discovery import addresses
 from upstreams.oauth.discovery.addresses import Address, show_url

@@ -5,7 +5,7 @@ import json
 import pytest
 from msgspec import Raw, structs
 
-from config.tables.profiles import Profile, ResolvedOverride, ToolOverride
+from config.tables import Profile, ResolvedOverride, ToolOverride
 from hub.catalog.merging import choose, merge
 from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.profiles.fixed_arguments import FixedArguments

@@ -2,7 +2,7 @@
 
 import pytest
 
-from config.tables.profiles import Profile
+from config.tables import Profile
 from hub.catalog.profiles.profile_of_host import ProfileChoice, find_profile
 from hub.catalog.view_name import EVERYTHING, View, profile_view, server_view
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
-from config.tables.profiles import Profile, ToolOverride
+from config.tables import Profile, ToolOverride
 from hub.catalog.merging import choose, merge
 from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.profiles.profile_rules import ProfileRules

@@ -8,7 +8,7 @@ import pytest
 
 from config.setting import Secret
 from config.settings import HubConfig
-from config.tables.access import AccessConfig, AccessIssuer, AccessToken, Introspection
+from config.tables import AccessConfig, AccessIssuer, AccessToken, Introspection
 from hub.cli.checks.judge_token import Judge
 from hub.downstream.access.host_tokens import HostTokens
 from tests.support.commands import run_hubd

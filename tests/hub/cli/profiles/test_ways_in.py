@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from config.hosts.facts import all_hosts
-from config.tables.access import AccessToken
+from config.tables import AccessToken
 from hub.cli.profiles.ways_in import MAX_SAID, HostWays, WrittenEntry, arrivals, entry_of
 from hub.control.answers import HostRow, Status
 

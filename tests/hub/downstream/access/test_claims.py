@@ -2,7 +2,7 @@
 
 import pytest
 
-from config.tables.access import AccessIssuer
+from config.tables import AccessIssuer
 from hub.downstream.access.claims import ANY_CLIENT, SKEW_S, Unfit, Verdict, lacking, verdict_of
 
 NOW = 1_700_000_000.0

@@ -7,7 +7,7 @@ import trio
 
 from config.errors import EditError
 from config.setting import Secret
-from config.tables.access import AccessToken
+from config.tables import AccessToken
 from hub.downstream.access.access import Access, Credentials
 from hub.downstream.access.host_tokens import TOKENS, HostTokens
 from hub.downstream.access.named_tokens import NamedTokens

@@ -5,7 +5,7 @@ import trio
 import trio.testing
 
 from config.setting import Secret
-from config.tables.access import AccessConfig, AccessIssuer, Introspection
+from config.tables import AccessConfig, AccessIssuer, Introspection
 from hub.downstream.access import issuer_tokens
 from hub.downstream.access.access import Access, Credentials
 from hub.downstream.access.claims import Unfit, Verdict, read_jwt, verdict_of

@@ -10,7 +10,7 @@ import trio.testing
 
 from cache.interfaces import MAX_FACT_BYTES
 from config.saved_state import Memory
-from config.tables.profiles import Profile
+from config.tables import Profile
 from hub.catalog.profiles.profile_of_host import ProfileChoice
 from hub.catalog.view_name import EVERYTHING
 from hub.downstream.http import durable_sessions as module

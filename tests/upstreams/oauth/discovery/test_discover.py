@@ -2,7 +2,7 @@
 
 import pytest
 
-from config.tables.oauth import UpstreamOAuth
+from config.tables import UpstreamOAuth
 from tests.support.scripted_web import ScriptedWeb, json_answer, timed_out
 from upstreams.fetch.model import Allowed, Fetched
 from upstreams.oauth.discovery.discover import allowance_for, discover

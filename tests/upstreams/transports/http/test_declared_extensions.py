@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from config.settings import UpstreamConfig
-from config.tables.oauth import UpstreamOAuth
+from config.tables import UpstreamOAuth
 from hub.wire.jsonrpc import raw
 from tests.support.http_fixture import TEXT, running
 from tests.support.http_peer import PeerRequest, Script
