@@ -63,9 +63,7 @@ class AutoSubscriptions:
         if (wanted := found.get(uri)) is not None:
             return wanted.not_before <= now
         slow = [known for known, each in found.items() if each.slow and each.not_before > now]
-        return (
-            len(slow) < MAX_UNANSWERED or sum(map(pooled.subscriptions.is_observed, slow)) > len(slow) - MAX_UNANSWERED
-        )
+        return len(slow) - sum(map(pooled.subscriptions.is_observed, slow)) < MAX_UNANSWERED
 
     def _wants_of(self, name: str, pooled: ReadablePooledSession) -> OrderedDict[str, _Wanted]:
         return self._sessions.setdefault(name, WeakKeyDictionary()).setdefault(pooled, OrderedDict())

@@ -4,12 +4,10 @@ When a session ends, entries with a time-to-live expire: they may still stand in
 entry that may be stale is dropped.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from msgspec import structs
+from msgspec import convert, structs
 
 from cache.auto_subscribe import AutoSubscriptions
 from cache.entry import EVERYONE, CacheKey, DropCause, Entry
@@ -20,41 +18,35 @@ from cache.statistics import CacheCounters, CacheStatistics, UpstreamCacheStatis
 from config.settings import CacheConfig
 
 
-class KnownUpstream(NamedTuple):
-    """One upstream with its present configuration; `id` is its identity in all hubs."""
-
-    upstream: ReadableUpstream
-    id: str
-
-
 @dataclass(eq=False, repr=False)
 class CacheState:
     """The state of the cache. It changes in sync methods only."""
 
     config: CacheConfig
-    auto_subscriptions: AutoSubscriptions
     clock: Callable[[], float]
     shared: SharedStore | None
     """The store that hubs share; None: there is none."""
     counters: CacheCounters = field(default_factory=CacheCounters)
     flights: ResourceIndex[Flight] = field(default_factory=ResourceIndex)
-    _sources: dict[str, KnownUpstream] = field(default_factory=dict)
+    _sources: dict[str, tuple[ReadableUpstream, str]] = field(default_factory=dict)
+    """By name, the upstream with its present configuration, and its identity in all hubs."""
     _joinable: dict[tuple[CacheKey, ReadablePooledSession | None], Flight] = field(default_factory=dict)
     _running: set[Flight] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.memory = MemoryStore(self.config.max_bytes, self.config.max_entries, self.clock)
+        self.auto_subscriptions = AutoSubscriptions(self.clock)
 
     # --- upstreams ----------------------------------------------------------------------------------------------------
 
     def register(self, upstream: ReadableUpstream, source: str) -> None:
         """Make `upstream` the current one of its name."""
-        self._sources[upstream.name] = KnownUpstream(upstream, source)
+        self._sources[upstream.name] = upstream, source
 
     def source_of(self, upstream: ReadableUpstream) -> str | None:
         """The identity of `upstream`; None: it is not the current one of its name."""
-        known = self._sources.get(upstream.name)
-        return known.id if known is not None and known.upstream is upstream else None
+        known, source = self._sources.get(upstream.name, (None, None))
+        return source if known is upstream else None
 
     def forget_upstream(self, name: str) -> None:
         """An upstream was removed: drop everything about it."""
@@ -131,8 +123,8 @@ class CacheState:
     def _key_for(self, key: CacheKey, entry: Entry) -> CacheKey:
         """The key with its owner: everyone only if the upstream says `public` and the configuration trusts it across
         accounts."""
-        known = self._sources.get(key.upstream)
-        across = known is not None and known.upstream.config.across_principals
+        upstream, _ = self._sources.get(key.upstream, (None, ""))
+        across = upstream is not None and upstream.config.across_principals
         return for_everyone(key) if entry.public and across else key
 
     # --- invalidation -------------------------------------------------------------------------------------------------
@@ -144,9 +136,9 @@ class CacheState:
 
     def clear(self, name: str | None) -> int:
         """Drop all entries, by command; how many there were."""
-        for known, source in self._sources.items():
+        for known, (_, source) in self._sources.items():
             if name in (None, known):
-                self.invalidate_shared(source.id, None)
+                self.invalidate_shared(source, None)
         return self.drop_all(name, DropCause.CLEARED)
 
     def drop_all(self, name: str | None, cause: DropCause) -> int:
@@ -159,8 +151,8 @@ class CacheState:
 
     def on_stale(self, source: str, uri: str | None) -> None:
         """Another hub reports a change of `uri`, None: of anything in `source`."""
-        for name, known in self._sources.items():
-            if known.id == source:
+        for name, (_, known) in self._sources.items():
+            if known == source:
                 found = self.memory.index.of(name) if uri is None else self.memory.index.items_below(name, uri)
                 self.drop(found, DropCause.ELSEWHERE)
                 self.disturb(self.flights.of(name) if uri is None else self.flights.items_below(name, uri))
@@ -192,31 +184,25 @@ class CacheState:
 
     def statistics(self) -> CacheStatistics:
         """Counts, sizes and ages, for `hubd cache`, `hubd status` and metrics."""
-        now, config = self.clock(), self.config
-        entries: Counter[str] = Counter()
-        sizes: Counter[str] = Counter()
+        now, counts = self.clock(), self.counters.of
+        sizes: dict[str, list[int]] = {name: [] for name in counts}
         for cached in self.memory.all():
-            entries[cached.key.upstream] += 1
-            sizes[cached.key.upstream] += cached.size
+            sizes.setdefault(cached.key.upstream, []).append(cached.size)
         ages = [now - cached.at for cached in self.memory.all()]
-        names = sorted(self.counters.of.keys() | entries.keys())
-        return CacheStatistics(
-            enabled=config.enabled,
+        return structs.replace(
+            convert(self.memory, CacheStatistics, from_attributes=True),
+            enabled=self.config.enabled,
             entries=len(self.memory),
-            bytes=self.memory.bytes,
-            max_entries=self.memory.max_entries,
-            max_bytes=self.memory.max_bytes,
             counts=self.counters.total,
-            evicted=self.memory.evicted,
             invalidations=self.counters.invalidations,
             oldest_s=max(ages, default=None),
             newest_s=min(ages, default=None),
             flights=len(self._running),
             upstreams=tuple(
                 UpstreamCacheStatistics(
-                    name=name, entries=entries[name], bytes=sizes[name], counts=structs.replace(self.counters.of[name])
+                    name=name, entries=len(its), bytes=sum(its), counts=structs.replace(counts[name])
                 )
-                for name in names
+                for name, its in sorted(sizes.items())
             ),
             store=None if self.shared is None else self.shared.statistics(),
         )

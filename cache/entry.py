@@ -81,18 +81,15 @@ class Entry(Struct, frozen=True):
         return memoryview(self.value).nbytes
 
 
-def is_plain(operation: Operation) -> bool:
+def is_plain(asked: Operation) -> bool:
     """True if this is a read whose result depends on the URI alone."""
-    return (
-        operation.method == RESOURCES_READ and operation.params.keys() == {"uri"} and operation.meta.keys() <= HARMLESS
-    )
+    return asked.method == RESOURCES_READ and asked.params.keys() == {"uri"} and asked.meta.keys() <= HARMLESS
 
 
 def abilities_of(caller: Caller, config: UpstreamConfig) -> str:
     """The capabilities that a modern upstream is told for the host of `caller`, as `CacheKey.abilities`."""
-    told = capabilities_for_upstream(
-        caller.capabilities, client_features=config.client_features, absorbs_tasks=config.tasks == "absorb"
-    )
+    features, absorbs = config.client_features, config.tasks == "absorb"
+    told = capabilities_for_upstream(caller.capabilities, client_features=features, absorbs_tasks=absorbs)
     return encode(told).decode()
 
 

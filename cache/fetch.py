@@ -9,13 +9,11 @@ Each read is a task of its own, which no waiting host can end alone (`flight`).
 """
 
 import logging
-from collections.abc import Callable
 from functools import partial
 
 import trio
 from msgspec import structs
 
-from cache.auto_subscribe import AutoSubscriptions
 from cache.cache_state import CacheState
 from cache.entry import Entry, entry_of, fresh_result, has_ttl, is_complete
 from cache.flight import Flight
@@ -30,10 +28,9 @@ log = logging.getLogger("cache.redis")
 class Fetches:
     """Runs reads. `run` must be running."""
 
-    def __init__(self, state: CacheState, auto_subscriptions: AutoSubscriptions, clock: Callable[[], float]) -> None:
-        self._state = state
-        self._auto_subscriptions = auto_subscriptions
-        self._clock = clock
+    def __init__(self, state: CacheState) -> None:
+        self._state, self._clock = state, state.clock
+        self._auto_subscriptions = state.auto_subscriptions
         self._faults = FaultLog(log, "keeping what was read")
         self._nursery: trio.Nursery | None = None
 

@@ -9,7 +9,7 @@ time to find them depends on the depth of the URI and on the number found, not o
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from cachetools import LRUCache
 from msgspec import structs
@@ -220,8 +220,7 @@ class ResourceIndex(Generic[Item]):
         return self._shelves.get(upstream) or _UpstreamItems()
 
     def of(self, upstream: str) -> list[Item]:
-        shelf = self._shelves.get(upstream)
-        return [] if shelf is None else list(shelf.items)
+        return list(self._shelf(upstream).items)
 
     def of_tenant(self, upstream: str, tenant: Tenant) -> list[Item]:
         """All items of one host."""
@@ -242,10 +241,7 @@ class ResourceIndex(Generic[Item]):
         return list(found)
 
 
-Group = TypeVar("Group", bound=Hashable)
-
-
-def _take(sets: dict[Group, dict[Item, None]], group: Group, item: Item) -> None:
+def _take(sets: dict[Any, dict[Item, None]], group: Hashable, item: Item) -> None:
     if (found := sets.get(group)) is not None:
         found.pop(item, None)
         if not found:

@@ -16,7 +16,6 @@ from typing import Final
 
 import trio
 
-from cache.auto_subscribe import AutoSubscriptions
 from cache.cache_state import CacheState, for_everyone
 from cache.entry import CacheKey, DropCause, abilities_of, fresh_result, is_plain, stale_result
 from cache.fetch import Fetches
@@ -85,9 +84,8 @@ class ResourceCache:
     ) -> None:
         """`shared`: the store that hubs share; its maker runs it, with this cache as its listener."""
         self._clock = clock
-        self._auto_subscriptions = AutoSubscriptions(clock)
-        self._state = CacheState(config, self._auto_subscriptions, clock, shared)
-        self._fetches = Fetches(self._state, self._auto_subscriptions, clock)
+        self._state = CacheState(config, clock, shared)
+        self._fetches = Fetches(self._state)
         self.run = self._fetches.run
         self.reconfigure = self._state.reconfigure
         self.statistics = self._state.statistics
@@ -112,7 +110,7 @@ class ResourceCache:
             if cached.entry.observed:
                 if pooled is None or not pooled.subscriptions.is_observed(key.uri):
                     continue
-                self._auto_subscriptions.note_read(key.upstream, pooled, key.uri)
+                self._state.auto_subscriptions.note_read(key.upstream, pooled, key.uri)
             self._state.counters.of[key.upstream].hits += 1
             return cached
         return None
@@ -147,29 +145,8 @@ class ResourceCache:
             return await call(operation, exchange)
         if (hit := self._peek(key, pooled)) is not None:
             return fresh_result(hit.entry, self._clock())
-        asked_at = self._clock()
+        asked_at, counts = self._clock(), self._state.counters.of[key.upstream]
         is_away = pooled is None and self._substitute(key, asked_at) is not None
-        try:
-            with trio.move_on_after(STAND_IN_S if is_away else inf):
-                return await self._join(upstream, key, pooled, operation, exchange, call)
-            raise UpstreamUnavailable(f"{upstream.name} is not there", upstream=upstream.name)
-        except (UpstreamUnavailable, UpstreamLost, DeadlineExceeded) as error:
-            cached = None if isinstance(error, UpstreamLoop) else self._substitute(key, asked_at)
-            if cached is None:
-                raise
-            self._state.counters.of[key.upstream].stale += 1
-            return stale_result(cached.entry, cached.at, self._clock(), error)
-
-    async def _join(
-        self,
-        upstream: ReadableUpstream,
-        key: CacheKey,
-        pooled: ReadablePooledSession | None,
-        operation: Operation,
-        exchange: Exchange,
-        call: Call,
-    ) -> Reply:
-        counts = self._state.counters.of[key.upstream]
         if (flight := self._state.joinable(key, pooled)) is None:
             flight = Flight(upstream, key, operation, exchange.caller, pooled, call)
             self._fetches.start(flight)
@@ -177,9 +154,18 @@ class ResourceCache:
         else:
             counts.coalesced += 1
         try:
-            return await flight.wait(exchange)
-        except Released:
-            return await call(operation, exchange)
+            with trio.move_on_after(STAND_IN_S if is_away else inf):
+                try:
+                    return await flight.wait(exchange)
+                except Released:
+                    return await call(operation, exchange)
+            raise UpstreamUnavailable(f"{upstream.name} is not there", upstream=upstream.name)
+        except (UpstreamUnavailable, UpstreamLost, DeadlineExceeded) as error:
+            cached = None if isinstance(error, UpstreamLoop) else self._substitute(key, asked_at)
+            if cached is None:
+                raise
+            counts.stale += 1
+            return stale_result(cached.entry, cached.at, self._clock(), error)
 
     def _substitute(self, key: CacheKey, asked_at: float) -> CachedEntry | None:
         for each in (key, for_everyone(key)):

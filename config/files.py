@@ -140,10 +140,7 @@ def replace_file(
         if was is None:
             make_dirs(str(real.parent))
         like = None if was is None else real.name
-        with (
-            _directory(real.parent) as directory,
-            _draft(f".{real.name}", data, directory, like=like, mode=mode) as new,
-        ):
+        with _directory(real.parent) as directory, _draft(f".{real.name}", data, directory, like, mode) as new:
             with _back_up(path, was, now, backups) as backup:
                 _refuse_changed(path, was)
                 if was is None:  # a link never replaces: whoever made a file meanwhile keeps it
@@ -248,7 +245,7 @@ def _backups_of(name: str, directory: int) -> list[str]:
 
 
 @contextmanager
-def _draft(name: str, data: bytes, directory: int, *, like: str | None = None, mode: int = 0o7777) -> Iterator[str]:
+def _draft(name: str, data: bytes, directory: int, like: str | None = None, mode: int = 0o7777) -> Iterator[str]:
     """The name of a file of `data` on disk, in the open `directory`, which is gone after the block unless that has
     renamed it. It has the owner of its neighbour `like`, and of its mode `mode`."""
     new = f"{name}.{secrets.token_hex(4)}.new"

@@ -22,6 +22,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from config.environment.own_file import Environ
 from config.errors import ConfigError, Diagnostic
 from config.files import replace_private
 from config.loading.assemble import check_names, origins_of, upstream_of
@@ -99,16 +100,14 @@ def read_folder(root: Path) -> Folder:
     return Folder(root, contents)
 
 
-def read_project(root: Path, environ: Mapping[str, str], folder: Folder | None = None) -> list[Source]:
+def read_project(root: Path, environ: Environ, folder: Folder | None = None) -> list[Source]:
     """Read the project's files that are there, as they were found in `folder` or are now. Blocks; never raises."""
     contents = (folder or read_folder(root)).contents
     read = partial(read_source, layer=Layer.PROJECT, environ=environ, project=root)
     return [read(path, content=content) for path, content in contents.items()]
 
 
-def load_project(
-    root: Path, environ: Mapping[str, str], base: HubConfig, *, sources: Sequence[Source] | None = None
-) -> Project:
+def load_project(root: Path, environ: Environ, base: HubConfig, *, sources: Sequence[Source] | None = None) -> Project:
     """Read and check the files of `root`. Blocks. An entry without `command` or `url` adds to that of `base`.
 
     `sources` are what `read_project` found, so that what is shown to the user and what is allowed are the same.
@@ -178,9 +177,7 @@ class Trust:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def load_allowed(
-        self, root: Path, environ: Mapping[str, str], base: HubConfig
-    ) -> tuple[Project, list[Source]] | None:
+    def load_allowed(self, root: Path, environ: Environ, base: HubConfig) -> tuple[Project, list[Source]] | None:
         """The project of `root` and what its files say, if the user allowed exactly that; None: it is another content,
         and was not parsed.
 

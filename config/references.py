@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 
 from config.setting import Secret, Setting, leaves_of, texts_of
 from config.settings import UpstreamConfig
-from config.tables import Profile, ResolvedOverride, ToolOverride
+from config.tables import Profile, Profiles, ResolvedOverride, ToolOverride
 
 Keys = tuple[str, ...]
 KINDS: Final = ("secret", "credential", "cmd")
@@ -50,6 +50,10 @@ class Reference(NamedTuple):
     def argv(self) -> list[str]:
         """The words of a command."""
         return shlex.split(self.text)
+
+
+Values = Mapping[Reference, str]
+"""What references stand for, as far as it is known."""
 
 
 def is_name(text: str) -> bool:
@@ -88,7 +92,7 @@ def references_in(text: str) -> list[Reference]:
     return [_reference(found) for found in _MARK.finditer(text)] if NUL in text else []
 
 
-def fill_references(text: str, values: Mapping[Reference, str]) -> str:
+def fill_references(text: str, values: Values) -> str:
     """`text` with the value of each reference in its place.
 
     Raises:
@@ -129,7 +133,7 @@ def in_headers(config: UpstreamConfig) -> bool:
     return any(NUL in value.reveal() for value in config.headers.values())
 
 
-def resolve_references(config: UpstreamConfig, values: Mapping[Reference, str]) -> ResolvedConfig:
+def resolve_references(config: UpstreamConfig, values: Values) -> ResolvedConfig:
     """The configuration with these values in the places of its references.
 
     Raises:
@@ -139,7 +143,7 @@ def resolve_references(config: UpstreamConfig, values: Mapping[Reference, str]) 
     return ResolvedConfig(**settings, read=tuple(map(Secret, dict.fromkeys(values.values()))))
 
 
-def _fill(value: Any, values: Mapping[Reference, str]) -> Any:
+def _fill(value: Any, values: Values) -> Any:
     if isinstance(value, str):
         return fill_references(value, values)
     if isinstance(value, Secret):
@@ -173,7 +177,7 @@ NOT_READ_YET: Final = "the hub has not read it yet"
 
 
 def with_given(
-    profiles: Mapping[str, Profile], given: Mapping[Keys, Sequence[str]], unread: Mapping[Keys, Mapping[str, str]]
+    profiles: Profiles, given: Mapping[Keys, Sequence[str]], unread: Mapping[Keys, Mapping[str, str]]
 ) -> dict[str, Profile]:
     """The profiles, with what variables and files gave to fixed arguments, and the arguments that have no value; both
     by the keys of settings."""
@@ -189,15 +193,13 @@ def with_given(
     return _map_overrides(profiles, note)
 
 
-def references_in_profiles(profiles: Mapping[str, Profile]) -> tuple[Reference, ...]:
+def references_in_profiles(profiles: Profiles) -> tuple[Reference, ...]:
     """The references that are still to be read, each once."""
     values = (value for _, override in _overrides(profiles) for value in override.fix.values())
     return tuple(dict.fromkeys(each for value in values for each in _references(value)))
 
 
-def with_values(
-    profiles: Mapping[str, Profile], values: Mapping[Reference, str], lacking: Mapping[Reference, str]
-) -> dict[str, Profile]:
+def with_values(profiles: Profiles, values: Values, lacking: Values) -> dict[str, Profile]:
     """The profiles with the values of references in their places; `lacking`: why those have none that have none."""
 
     def fill(_: Keys, override: ToolOverride) -> ToolOverride:
@@ -208,7 +210,7 @@ def with_values(
     return _map_overrides(profiles, fill)
 
 
-def unread_arguments(profiles: Mapping[str, Profile]) -> Iterator[tuple[Keys, str]]:
+def unread_arguments(profiles: Profiles) -> Iterator[tuple[Keys, str]]:
     """The arguments that have no value, by the keys of settings, each with the reason."""
     for keys, override in _overrides(profiles):
         if isinstance(override, ResolvedOverride):
@@ -225,25 +227,21 @@ def json_size(value: Any) -> int | None:
     return len(data) if again == value else None  # `nan` and `inf` become null
 
 
-def _overrides(profiles: Mapping[str, Profile]) -> Iterator[tuple[Keys, ToolOverride]]:
+def _overrides(profiles: Profiles) -> Iterator[tuple[Keys, ToolOverride]]:
     """The overrides of tools, by the keys of their fixed arguments."""
     for name, profile in profiles.items():
         for tool, override in profile.override.items():
             yield ("profiles", name, "override", tool, "fix"), override
 
 
-def _map_overrides(
-    profiles: Mapping[str, Profile], change: Callable[[Keys, ToolOverride], ToolOverride]
-) -> dict[str, Profile]:
+def _map_overrides(profiles: Profiles, change: Callable[[Keys, ToolOverride], ToolOverride]) -> dict[str, Profile]:
     changed: dict[str, dict[str, ToolOverride]] = {name: {} for name in profiles}
     for keys, override in _overrides(profiles):
         changed[keys[1]][keys[3]] = change(keys, override)
     return {name: structs.replace(profile, override=changed[name]) for name, profile in profiles.items()}
 
 
-def _with_values(
-    override: ResolvedOverride, values: Mapping[Reference, str], lacking: Mapping[Reference, str]
-) -> ResolvedOverride:
+def _with_values(override: ResolvedOverride, values: Values, lacking: Values) -> ResolvedOverride:
     fix = dict(override.fix)
     unread = {argument: why for argument, why in override.unread.items() if argument not in fix}
     read: dict[Reference, str] = {}

@@ -3,7 +3,7 @@ the whole hub, and of one server), who is let in over HTTP beside the hub's own 
 hosts are shown of all servers.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Final, Literal
 
 from msgspec import Struct
@@ -249,6 +249,10 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """New names of tools by their visible names; both can be called, the new one is listed."""
     override: Annotated[dict[str, ToolOverride], live()] = {}
     """Tools that are described otherwise, or have arguments with fixed values, by visible name before renaming."""
+
+
+Profiles = Mapping[str, Profile]
+"""By name."""
 
 
 def profile_problem(name: str, known: Collection[str]) -> str:

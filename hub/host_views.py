@@ -15,8 +15,7 @@ import trio
 from config.saved_state import Memory
 from config.tables import Profile
 from hub.catalog.catalog import Catalog
-from hub.catalog.profiles.profile_of_host import ProfileChoice
-from hub.catalog.profiles.search_modes import HostLimits, SearchModes
+from hub.catalog.profiles.view_of_host import HostLimits, ProfileChoice, SearchModes
 from hub.catalog.view_name import EVERYTHING, View, profile_view
 from hub.control.answers import ProfileRow
 from hub.downstream.hosts import Host, Hosts

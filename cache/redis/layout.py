@@ -97,7 +97,6 @@ It is no transaction (MULTI): a full server refuses every command in a transacti
 
 END_OF_TIME_US: Final = 1 << 53
 """In the year 2255. Later times are refused: a float could not hold them to the microsecond."""
-STAMP_CHARS: Final = 40
 
 READ: Final = b"""
 local size = redis.pcall('STRLEN', KEYS[1])
@@ -223,17 +222,14 @@ class Layout:
             return None
         return ["*", "s" + self.sealer.digest(plain), *("d" + self.sealer.digest(whole) for whole in above)]
 
-    def fields_to_delete(self, uri: str) -> list[str]:
-        """The fields to delete when `uri` changed: its own, and those of all parents, which must be known
-        (`cache.memory.is_trackable`)."""
-        plain = normalize(uri) or uri
-        own = self.sealer.digest(plain)
-        above = dict.fromkeys(parents(plain))
-        return ["s" + own, "d" + own, *("s" + self.sealer.digest(whole) for whole in above)]
-
-    def fields(self, uris: Iterable[str]) -> dict[str, None]:
-        """The fields to delete for many URIs, each once."""
-        return dict.fromkeys(field for uri in uris for field in self.fields_to_delete(uri))
+    def fields_to_delete(self, uris: Iterable[str]) -> dict[str, None]:
+        """The fields to delete when these URIs changed, each once: their own, and those of all parents, which must be
+        known (`cache.memory.is_trackable`)."""
+        found: dict[str, None] = {}
+        for plain in (normalize(uri) or uri for uri in uris):
+            own, above = self.sealer.digest(plain), map(self.sealer.digest, parents(plain))
+            found |= dict.fromkeys(["s" + own, "d" + own, *("s" + whole for whole in above)])
+        return found
 
 
 NONCE_BYTES: Final = 12

@@ -15,15 +15,7 @@ from msgspec import Raw, Struct
 
 from cache.entry import EVERYONE, Entry
 from cache.interfaces import ReadTicket, StoreListener, StoreUnreachable
-from cache.redis.layout import (
-    HASH_TTL_S,
-    OVERHEAD_BYTES,
-    STAMP_CHARS,
-    CommandRefused,
-    ValueSealer,
-    look_up_command,
-    time_of,
-)
+from cache.redis.layout import HASH_TTL_S, OVERHEAD_BYTES, CommandRefused, ValueSealer, look_up_command, time_of
 from cache.redis.shared_facts import SharedFacts
 from cache.redis.store_link import StoreLink
 from cache.redis.url import address_of, require_client
@@ -34,6 +26,7 @@ BUDGET_S: Final = 0.05
 """Time limit of a look-up or a put."""
 MAX_VALUE_BYTES: Final = 1 << 20
 """Larger results are not shared: small ones would wait behind them."""
+STAMP_CHARS: Final = 40
 HEAD_BYTES: Final = 256
 """Room for the head of a value."""
 
@@ -209,10 +202,8 @@ class RedisStore:
         is_over = max(head.fresh_until or 0.0, head.stale_until) <= self._clock() + ticket.ahead_s
         if is_over or head.read_at > ticket.read_at:
             return None
-        fresh_until = inf if head.fresh_until is None else head.fresh_until - ticket.ahead_s
-        return Entry(
-            Raw(body), head.version, head.public, fresh_until, head.stale_until - ticket.ahead_s, head.observed
-        )
+        fresh = inf if head.fresh_until is None else head.fresh_until - ticket.ahead_s
+        return Entry(Raw(body), head.version, head.public, fresh, head.stale_until - ticket.ahead_s, head.observed)
 
     def _spoil(self, source: str | None) -> None:
         """Spoil all look-ups for `source`, None: for any."""

@@ -200,7 +200,7 @@ class StoreLink:
         """Write a batch. Raises: StoreUnreachable; the batch may or may not have been written."""
         commands = []
         for source, uris in taken.items():
-            all_fields = [layout.fields(uris or ()) for layout in self.layouts]
+            all_fields = [layout.fields_to_delete(uris or ()) for layout in self.layouts]
             if len(all_fields[0]) > MAX_DELETED:
                 all_fields, uris = [{} for _ in self.layouts], None
             word = self.bus.message(source, None if uris is None else tuple(sorted(uris)))

@@ -14,6 +14,8 @@ from typing import Final
 
 from msgspec import Struct
 
+Environ = Mapping[str, str]
+"""Variables by name."""
 KEPT_PREFIXES = ("HUBD_", "XDG_")
 
 
@@ -22,12 +24,12 @@ def is_kept(name: str) -> bool:
     return name == "HOME" or name.startswith(KEPT_PREFIXES)
 
 
-def join_own(environ: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+def join_own(environ: Environ, own: Environ) -> dict[str, str]:
     """`environ` with the variables of the file, `own`."""
     return {**environ, **{name: value for name, value in own.items() if name not in environ or not is_kept(name)}}
 
 
-def for_this_process(environ: Mapping[str, str]) -> dict[str, str]:
+def for_this_process(environ: Environ) -> dict[str, str]:
     """The variables of a joined environment that the hub itself may take over: those that do not move its files."""
     return {name: value for name, value in environ.items() if not is_kept(name)}
 

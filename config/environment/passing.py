@@ -16,14 +16,14 @@ and scripts have less.
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from fnmatch import translate
 from functools import cache
 from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from config.environment.own_file import line_for
+from config.environment.own_file import Environ, line_for
 from config.own_program import is_executable, passing_place
 from config.references import texts_in
 from config.secrets.detection import looks_secret
@@ -74,12 +74,12 @@ class Passing(Struct, frozen=True):
     the hub itself."""
 
 
-def select_passed(environ: Mapping[str, str], patterns: Patterns = ()) -> dict[str, str]:
+def select_passed(environ: Environ, patterns: Patterns = ()) -> dict[str, str]:
     """The variables of `environ` that a server with these patterns gets."""
     return passing(environ, patterns).passed
 
 
-def passing(environ: Mapping[str, str], patterns: Patterns = ()) -> Passing:
+def passing(environ: Environ, patterns: Patterns = ()) -> Passing:
     """As `passed`, and what is withheld."""
     by_name: dict[str, str] = {}
     withheld: dict[str, Reason] = {}
@@ -133,9 +133,7 @@ _MARKS_OF_NPM: Final = ("npm_execpath", "npm_lifecycle_event")
 """npm sets the former for what it runs, with its own settings in them, and these beside them."""
 _OF_A_RUN: Final = ("/_npx/", "/dlx-", "/bunx-", "/node-gyp-bin/", "/fnm_multishells/")
 _TEMPORARY: Final = ("/tmp/", "/var/tmp/", "/run/", "/dev/", "/proc/")
-SYSTEM_PATH: Final = frozenset(
-    f"{root}/{name}" for root in ("", "/usr", "/usr/local") for name in ("bin", "sbin", "games")
-)
+SYSTEM_PATH = frozenset(f"{root}/{name}" for root in ("", "/usr", "/usr/local") for name in ("bin", "sbin", "games"))
 """Directories that programs have on their PATH which no shell has started."""
 
 
@@ -147,9 +145,7 @@ class Recording(Struct, frozen=True):
     """The reasons, by the name of a variable or directory."""
 
 
-def recording(
-    environ: Mapping[str, str], patterns: Iterable[Patterns] = ((),), commands: Iterable[str] = ()
-) -> Recording:
+def recording(environ: Environ, patterns: Iterable[Patterns] = ((),), commands: Iterable[str] = ()) -> Recording:
     """The variables of `environ` that are recorded. `patterns`: the `pass` of each server; `commands`: what servers run
     by a bare name."""
     values: dict[str, str] = {}
@@ -177,7 +173,7 @@ def recording(
     return Recording(kept, {name: left_out[name] for name in names})
 
 
-def _lasting(path: str, environ: Mapping[str, str], commands: tuple[str, ...], left_out: dict[str, str]) -> list[str]:
+def _lasting(path: str, environ: Environ, commands: tuple[str, ...], left_out: dict[str, str]) -> list[str]:
     """The directories of a PATH that last. Those that are left out are added to `left_out`, each with the reason."""
     lasting: dict[str, None] = {}
     others: list[str] = []
@@ -209,7 +205,7 @@ def _is_of_a_run(directory: str) -> bool:
     return any(part in f"{directory}/" for part in _OF_A_RUN) or passing_place(directory) is not None
 
 
-def _of_projects(environ: Mapping[str, str]) -> Iterator[str]:
+def _of_projects(environ: Environ) -> Iterator[str]:
     """The directories of programs of active virtual environments."""
     if root := environ.get("VIRTUAL_ENV", "").rstrip("/"):
         yield f"{root}/bin"
@@ -227,7 +223,7 @@ def _has(directory: str, command: str) -> bool:
 _USE = re.compile(r"\$\$\{|\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-[^{}]*)?\}")
 
 
-def only_in_shell(settings: Any, environ: Mapping[str, str], kept: Collection[str]) -> list[str]:
+def only_in_shell(settings: Any, environ: Environ, kept: Collection[str]) -> list[str]:
     """The variables that the settings of a server refer to, and that a hub lacks which a host or a service starts:
     neither are they `kept`, in `hubd.env` or as secrets, nor recorded, nor part of each login."""
     used = dict.fromkeys(found["name"] for text in texts_in(settings) for found in _USE.finditer(text) if found["name"])
@@ -239,9 +235,7 @@ def only_in_shell(settings: Any, environ: Mapping[str, str], kept: Collection[st
 # --- unasked ----------------------------------------------------------------------------------------------------------
 
 
-def why_not_unasked(
-    environ: Mapping[str, str], recorded: Mapping[str, str] | None, new: Mapping[str, str], *, attended: bool
-) -> str | None:
+def why_not_unasked(environ: Environ, recorded: Environ | None, new: Environ, *, attended: bool) -> str | None:
     """The reason why a shell is not recorded unless somebody asks for it; "": there is none that is worth a word; None:
     it is recorded.
 
@@ -266,7 +260,7 @@ def why_not_unasked(
     return None
 
 
-def _find_wrapper(environ: Mapping[str, str]) -> str:
+def _find_wrapper(environ: Environ) -> str:
     """The program that made this shell another one than the user's; "": none."""
     if "SUDO_USER" in environ:
         return "sudo"

@@ -8,15 +8,18 @@ import os
 import re
 import shutil
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from config.editing.text.change import Format, Shape
+from config.errors import quote_toml
+from config.tables import Profile
 
 _VARIABLE = re.compile(r"\$\{([A-Z_]+):-([^}]*)\}")
 
@@ -150,9 +153,7 @@ def project_places(host: KnownHost, project: Path) -> list[Place]:
 def project_files(host: KnownHost, project: Path, machine: Machine) -> list[Place]:
     """All that is there for one project, in the project itself and in the user's file."""
     title = f"{host.title} in {project}"
-    found = [
-        path for text in host.project for path in (sorted(project.glob(text)) if "*" in text else [project / text])
-    ]
+    found = [path for text in host.project for path in sorted(project.glob(text))]
     places = [Place(host, path, title, project) for path in dict.fromkeys(found) if path.is_file()]
     return [*places, *(local_place(each, project) for each in every_user_file(host, machine) if host.local)]
 
@@ -193,3 +194,24 @@ def _title(host: KnownHost, editor: str) -> str:
 def _first(paths: list[Path]) -> Path:
     """The first that exists, else the first."""
     return next((path for path in paths if path.exists()), paths[0])
+
+
+LIKE: Final = 0.8
+"""The likeness of a label to a known one from which it is probably that one, mistyped."""
+MAX_LABELS: Final = 64
+"""Labels of a profile that are compared."""
+MAX_CHARS: Final = 64
+
+
+def find_mistyped(profiles: Mapping[str, Profile], in_use: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Profiles by name, each with a sentence on a label in its `hosts` that is probably mistyped. Labels are free, so
+    one that is like no known host is not doubted, and neither is one of those `in_use`, which hosts have."""
+    known = list(all_hosts())
+    for name, profile in profiles.items():
+        for label in profile.hosts[:MAX_LABELS]:
+            if label in known or label in in_use or len(label) > MAX_CHARS:
+                continue
+            near = get_close_matches(label, known, 1, LIKE)
+            if near and not label.startswith(near[0]):  # as in `cursor-work`, which is meant
+                text = f"no host that hubd knows has the label {quote_toml(label)}"
+                yield name, f'{text}; did you mean "{near[0]}"?'

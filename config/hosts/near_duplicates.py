@@ -17,9 +17,7 @@ from config.hosts.unwrap import bare, package_of, program_of, python_tool, unwra
 from config.loading.check_http_access import is_loopback
 from config.settings import UpstreamConfig
 
-_PYPI_VALUES: Final = frozenset(
-    ("--with", "--python", "-p", "--index", "--index-url", "-i", "--directory", "--pip-args")
-)
+_PYPI_VALUES = frozenset(("--with", "--python", "-p", "--index", "--index-url", "-i", "--directory", "--pip-args"))
 _IMAGE_VALUES: Final = frozenset(
     (
         *("-e", "--env", "--env-file", "-v", "--volume", "--mount", "--name", "--network", "--net", "-p", "--publish"),

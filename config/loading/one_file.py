@@ -170,9 +170,10 @@ def resolve_settings(source: Source) -> dict[str, Any]:
     return settings
 
 
-def _change_settings(
-    values: Any, type: type[Struct], change: Callable[[Declaration, Any, Keys], Any], above: Keys = ()
-) -> Any:
+Change = Callable[[Declaration, Any, Keys], Any]
+
+
+def _change_settings(values: Any, type: type[Struct], change: Change, above: Keys = ()) -> Any:
     """`values` of a struct with `change` made to each setting, also in tables and rows; UNSET leaves one out. What is
     no table is left for the conversion to refuse."""
     if not isinstance(values, dict):

@@ -189,7 +189,7 @@ class Package(Struct, frozen=True, kw_only=True, rename="camel"):
     environment_variables: KeyValues = ()
 
 
-class PublishedServer(Struct, frozen=True, kw_only=True, rename="camel"):
+class ServerJson(Struct, frozen=True, kw_only=True, rename="camel"):
     """The words of a publisher about one version of a server."""
 
     name: Word
@@ -201,10 +201,10 @@ class PublishedServer(Struct, frozen=True, kw_only=True, rename="camel"):
     remotes: Annotated[tuple[Transport, ...], Meta(max_length=32)] = ()
 
 
-def read_server(value: Any) -> PublishedServer:
+def read_server(value: Any) -> ServerJson:
     """The server that an object describes. Raises: Unreadable."""
     try:
-        server = msgspec.convert(without_nulls(value), PublishedServer)
+        server = msgspec.convert(without_nulls(value), ServerJson)
     except (msgspec.ValidationError, RecursionError) as error:
         raise Unreadable(f"it is no server.json: {error}") from None
     if not is_server_name(server.name):
@@ -234,7 +234,7 @@ def one_line(text: str, length: int = 200) -> str:
 class Listed(Struct, frozen=True, kw_only=True):
     """A version of a server, and what its registry says of it."""
 
-    server: PublishedServer
+    server: ServerJson
     status: str = "active"
     """Or "deprecated", "deleted"."""
     message: str = ""

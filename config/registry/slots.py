@@ -12,10 +12,13 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from config.registry.packages import NotRunnable
 from config.registry.server_json import Argument, ArgumentTemplate, Input
 
 _NAME = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
+
+
+class NotRunnable(ValueError):
+    """A way of running a server that is not taken. The text says why, as what follows "it cannot be added: "."""
 
 
 class Piece(NamedTuple):

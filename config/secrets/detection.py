@@ -102,9 +102,7 @@ def _holds_names(key: str, value: Any) -> bool:
     """True if these are the names of variables, as Codex has them: `bearer_token_env_var`, `env_http_headers`."""
     texts = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else [value]
     named = _NAMES.fullmatch(key) is not None
-    return named and all(
-        isinstance(text, str) and _VARIABLE.fullmatch(text) and not _KNOWN.search(text) for text in texts
-    )
+    return named and all(isinstance(one, str) and _VARIABLE.fullmatch(one) and not _KNOWN.search(one) for one in texts)
 
 
 def mask_secrets(text: str, secrets: Iterator[str] | Sequence[str]) -> str:

@@ -9,7 +9,7 @@ interface may call are listed once more, under their bare names, for user interf
 """
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Raw, Struct
@@ -22,7 +22,7 @@ from hub.catalog.profiles.fixed_arguments import FixedArguments
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool, sign_in_tool
 from hub.catalog.token_cost import tool_bytes
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.work_in_steps import STEP, map_in_steps
+from hub.catalog.work_in_steps import STEP, Steps, map_in_steps
 from hub.wire import byte_checks, mcp
 from hub.wire.http.mcp_headers import InvalidMirror, Mirror, mirrors_of
 from hub.wire.jsonrpc import EMPTY, encode, peek_array, peek_object, peek_str, raw
@@ -94,7 +94,7 @@ class UpstreamEntries:
         """By what is hidden, the lists as JSON; of each at most `MAX_CHUNKS`, those that were used last at the end."""
         self._tool_bytes: dict[str, int] | None = None
 
-    def read(self) -> "Generator[int, None, UpstreamEntries]":
+    def read(self) -> "Steps[UpstreamEntries]":
         """Read the snapshot, with pauses, and return this; yields the number of entries that were looked at. Where
         others give up claims in a pause, it has to be read again for the next catalogue."""
         others = 0
@@ -106,7 +106,7 @@ class UpstreamEntries:
         yield sum(map(len, self.shown.values())) % STEP
         return self
 
-    def _reading(self) -> Generator[int, None, None]:
+    def _reading(self) -> Steps[None]:
         self.shown = yield from self._all_shown()
         self.routes: dict[Kind, dict[str, Route]] = {}
         for kind, its in self.shown.items():
@@ -143,7 +143,7 @@ class UpstreamEntries:
             and (self.rule, self.budget) == (rule, budget)
         )
 
-    def in_own_scope(self) -> "Generator[int, None, UpstreamEntries]":
+    def in_own_scope(self) -> "Steps[UpstreamEntries]":
         """The same entries under the upstream's own names and URIs; made once, in steps."""
         if self._scoped is None:
             own = UpstreamEntries(self.snapshot, self.rule, self.budget, self.claims, common=self)
@@ -251,7 +251,7 @@ class UpstreamEntries:
 
     # --- made once per snapshot ---
 
-    def _all_shown(self) -> Generator[int, None, dict[Kind, tuple[VisibleEntry, ...]]]:
+    def _all_shown(self) -> Steps[dict[Kind, tuple[VisibleEntry, ...]]]:
         entries = {kind: self._distinct(kind) for kind in Kind}
         names = {kind: [entry.key for entry in its] for kind, its in entries.items()}
         if not self._bare:
@@ -288,7 +288,7 @@ class UpstreamEntries:
         self.warnings.append(f"{self.name}: lists the same {kind.value} more than once; the first of each is used")
         return [entry for entry in entries if distinct[entry.key] is entry]
 
-    def _visible_names(self, kind: NameKind, originals: Sequence[str]) -> Generator[int, None, list[str]]:
+    def _visible_names(self, kind: NameKind, originals: Sequence[str]) -> Steps[list[str]]:
         sid, budget = self.sid, self.budget
         names = yield from map_in_steps(lambda original: visible_name(kind, sid, original, budget), originals)
         if len(set(names)) == len(names):
@@ -301,7 +301,7 @@ class UpstreamEntries:
 
     def _make_visible(
         self, kind: Kind, names: Sequence[str], entries: Sequence[ListEntry]
-    ) -> Generator[int, None, tuple[VisibleEntry, ...]]:
+    ) -> Steps[tuple[VisibleEntry, ...]]:
         shown: dict[str, VisibleEntry] = {}
         left_out: list[str] = []
         reserved: list[str] = []
@@ -331,10 +331,10 @@ class UpstreamEntries:
         if left_out:
             self.warnings.append(f"{self.name}: left out, their visible names are taken: {quote_some(left_out)}")
         if reserved:
-            self.warnings.append(f"{_warn_of_reserved_names(self.name, reserved)}; a prefix gives them other names")
+            self.warnings.append(f"{_warn_of_reserved(self.name, reserved)}; a prefix gives them other names")
         return tuple(shown.values())
 
-    def _all_mirrors(self) -> Generator[int, None, dict[str, tuple[Mirror, ...]]]:
+    def _all_mirrors(self) -> Steps[dict[str, tuple[Mirror, ...]]]:
         like, self._like = self._like, None  # it is not kept alive
         known: dict[int, tuple[Mirror, ...]] = {}
         if like is not None:
@@ -361,9 +361,7 @@ class UpstreamEntries:
             if _is_for(_APP, each.fields.get("_meta")) and each.original != each.visible
         }
         if reserved := [name for name in tools if name.startswith(mcp.HUB_TOOLS)]:
-            self.warnings.append(
-                f"{_warn_of_reserved_names(self.name, reserved)}; its user interfaces cannot call them"
-            )
+            self.warnings.append(f"{_warn_of_reserved(self.name, reserved)}; its user interfaces cannot call them")
         return tuple(each for name, each in tools.items() if not name.startswith(mcp.HUB_TOOLS))
 
     def _meta(self, meta: Raw) -> Raw:
@@ -382,5 +380,5 @@ def _is_for(audience: Raw, meta: Raw | None) -> bool:
     return found is None or audience in peek_array(found)
 
 
-def _warn_of_reserved_names(upstream: str, names: Sequence[str]) -> str:
+def _warn_of_reserved(upstream: str, names: Sequence[str]) -> str:
     return f"{upstream}: left out, since names that begin with {mcp.HUB_TOOLS} are the hub's: {quote_some(names)}"

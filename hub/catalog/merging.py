@@ -5,7 +5,7 @@ Entries come in the order of the configuration, then in the upstream's own, so t
 whoever connected first. `merge_in_steps` is for many of them. Pure, but for what the claims learn.
 """
 
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from msgspec import structs
@@ -18,7 +18,7 @@ from hub.catalog.profiles.profile_rules import ProfileRules
 from hub.catalog.profiles.unmatched import KnownTools, doubts_of_profile, doubts_of_upstream
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_name import EVERYTHING, View
-from hub.catalog.work_in_steps import finish
+from hub.catalog.work_in_steps import Steps, finish
 from hub.link.sealing import Sealer, load_keys
 from hub.wire.mcp import Kind, Snapshot
 
@@ -35,7 +35,7 @@ def merge_in_steps(
     varies: bool = False,
     heard: Collection[str] = (),
     previous: Catalog | None = None,
-) -> Generator[int, None, Catalog]:
+) -> Steps[Catalog]:
     """The catalogue of `snapshots`; those of upstreams without a rule are left out.
 
     `claims` learns the configuration and every listed URI. `provisional` keeps listed URIs from being claimed: for
@@ -81,7 +81,7 @@ def merge(snapshots: Iterable[Snapshot], rules: Rules, claims: UriClaims, **opti
     return finish(merge_in_steps(snapshots, rules, claims, **options))
 
 
-def choose(base: Catalog, view: View, rules: ProfileRules, previous: Catalog | None) -> Generator[int, None, Catalog]:
+def choose(base: Catalog, view: View, rules: ProfileRules, previous: Catalog | None) -> Steps[Catalog]:
     """The catalogue of `view`, whose profile chooses from `base`; `previous` saves work. Pauses between tools, and
     yields the number of those it has looked at. Its warnings are about the profile; those of `base` are not
     repeated."""

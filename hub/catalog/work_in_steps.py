@@ -7,9 +7,11 @@ STEP: Final = 100
 """Entries that are looked at without a pause."""
 S = TypeVar("S")
 T = TypeVar("T")
+Steps = Generator[int, None, T]
+"""Steps that make something; each yields how many entries it has looked at."""
 
 
-def map_in_steps(look_at: Callable[[S], T], entries: Sequence[S]) -> Generator[int, None, list[T]]:
+def map_in_steps(look_at: Callable[[S], T], entries: Sequence[S]) -> Steps[list[T]]:
     """The values that `look_at` makes of the entries, with a pause after each full step."""
     found: list[T] = []
     for at in range(0, len(entries), STEP):
@@ -19,7 +21,7 @@ def map_in_steps(look_at: Callable[[S], T], entries: Sequence[S]) -> Generator[i
     return found
 
 
-def finish(steps: Generator[int, None, T]) -> T:
+def finish(steps: Steps[T]) -> T:
     """Run all steps of something without a pause; the result."""
     try:
         while True:

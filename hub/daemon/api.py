@@ -72,10 +72,8 @@ class DaemonApi:
         membership = None if listener is None else listener.membership
         doubts = self._doubts_of_labels()
         left_out = {} if self._reloader is None else self._reloader.reasons_left_out()
-        profiles = tuple(
-            structs.replace(row, warnings=(*row.warnings, *doubts.get(row.name, ())))
-            for row in await hub.views.status()
-        )
+        rows = await hub.views.status()
+        profiles = tuple(structs.replace(row, warnings=(*row.warnings, *doubts.get(row.name, ()))) for row in rows)
         return answers.Status(
             version=HUBD_VERSION,
             uptime_s=round(trio.current_time() - hub.started_at, 1),
@@ -155,7 +153,7 @@ class DaemonApi:
         """Sentences about labels of hosts that are probably mistyped, by the name of the profile."""
         hub, found = self._hub, dict[str, list[str]]()
         if any(profile.hosts for profile in hub.hosts.profiles.profiles.values()):
-            from config.hosts.mistyped_host_labels import find_mistyped  # only profiles that name hosts need it
+            from config.hosts.facts import find_mistyped  # only profiles that name hosts need it
 
             tokens = {token.host or token.name for token in hub.config.access.tokens}
             named = frozenset() if self._listener is None else self._listener.named_tokens.labels
@@ -300,8 +298,6 @@ def tool_uses(live: LiveCatalog, usage: ToolUsage) -> answers.ToolUses:
         if route is None or route.signs_in:
             continue
         use = recent.get((route.upstream, route.original), RecentUse())
-        facts = {"name": name, "server": route.upstream, "tool": route.original}
-        tools.append(
-            answers.ToolUse(**facts, tokens=tokens_of(size), bytes=size, calls=use.calls, last=use.last or None)
-        )
+        its = {"name": name, "server": route.upstream, "tool": route.original}
+        tools.append(answers.ToolUse(**its, tokens=tokens_of(size), bytes=size, calls=use.calls, last=use.last or None))
     return answers.ToolUses(tools=tuple(tools), since=usage.since or None, today=usage.today, days=RECENT_DAYS)

@@ -65,22 +65,18 @@ def _entry_by_url(config: HubConfig, whose: str, urls: Sequence[str], resource: 
         notes.append(come)
     notes += [f"{url} leads here, too" for url in urls[1:]]
     title = f"A host {whose} that opens URLs" if whose else "A host that opens URLs"
-    return [
-        f"{title} ({'; '.join(notes)}):" if notes else f"{title}:",
-        json.dumps({"mcpServers": {"hub": entry}}, indent=2),
-    ]
+    title += f" ({'; '.join(notes)})" if notes else ""
+    return [f"{title}:", json.dumps({"mcpServers": {"hub": entry}}, indent=2)]
 
 
-CONTAINER_MARKS: Final = ("/.dockerenv", "/run/.containerenv", "/run/systemd/container")
+MARKS: Final = ("/.dockerenv", "/run/.containerenv", "/run/systemd/container")
 """Files that exist in containers only."""
 CONTAINER_VARIABLE: Final = "KUBERNETES_SERVICE_HOST"
 ROOT: Final = "the hub runs as root, and so does every server it starts"
 ADVICE: Final = "run hubd as a user, or `hubd service install --system` for a service with a user of its own"
 
 
-def is_root(
-    uid: int | None = None, marks: Iterable[str] = CONTAINER_MARKS, environ: Mapping[str, str] = os.environ
-) -> bool:
+def is_root(uid: int | None = None, marks: Iterable[str] = MARKS, environ: Mapping[str, str] = os.environ) -> bool:
     """True if this process, or one of `uid`, has the rights of root outside of a container."""
     if (os.geteuid() if uid is None else uid) != 0:
         return False

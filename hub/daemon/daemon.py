@@ -12,6 +12,7 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import InitVar, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -53,27 +54,24 @@ STOP_S: Final = 30.0
 """Time limit for stopping upstreams once the calls have ended."""
 
 
+@dataclass(eq=False, repr=False)
 class Daemon:
     """A hub with its listeners."""
 
-    def __init__(
-        self,
-        hub: Hub,
-        listener: HttpListener,
-        loaded: Loaded,
-        read: Callable[[], Loaded],
-        store: "RedisStore | None",
-        environment: CurrentEnvironment,
-        *,
-        shown: bool,
-        own_log: logs.OwnLog,
-        sign_ins: SignInParts,
+    _hub: Hub
+    _listener: HttpListener
+    loaded: InitVar[Loaded]
+    read: InitVar[Callable[[], Loaded]]
+    _store: "RedisStore | None"
+    environment: InitVar[CurrentEnvironment]
+    own_log: InitVar[logs.OwnLog]
+    _sign_ins: SignInParts
+    _is_shown: bool
+
+    def __post_init__(
+        self, loaded: Loaded, read: Callable[[], Loaded], environment: CurrentEnvironment, own_log: logs.OwnLog
     ) -> None:
-        self._hub = hub
-        self._sign_ins = sign_ins
-        self._shown = shown
-        self._listener = listener
-        self._store = store
+        hub, listener = self._hub, self._listener
         self._reloader = Reloader(
             loaded,
             read,
@@ -88,7 +86,7 @@ class Daemon:
         faults = logs.FaultCounter()
         logging.getLogger().addHandler(faults)
         own_log.running_in(trio.lowlevel.current_trio_token())
-        self._requests = SignInRequests(sign_ins, lambda: self._lines.shims)
+        self._requests = SignInRequests(self._sign_ins, lambda: self._lines.shims)
         self._api = DaemonApi(hub, listener, self._reloader, self._watch, faults, own_log.journal, self._requests)
         self._asked = trio.Event()
         self._patience = trio.CancelScope()
@@ -120,20 +118,16 @@ class Daemon:
                 self._announce()
                 calm_collector()
                 systemd.notify("READY=1", f"STATUS={self._summary()}")
-                await self._reload_until_asked()
+                async with trio.open_nursery() as reloads:
+                    reloads.start_soon(keep_going, "Following the configuration", self._reloader.run)
+                    await self._asked.wait()
+                    reloads.cancel_scope.cancel()
                 drain_s = self._hub.config.drain_s
                 systemd.stopping(drain_s + STOP_S)
                 log.info("stopping: waiting up to %.0f s for running calls", drain_s)
                 await self._drain_within(drain_s)
                 nursery.cancel_scope.cancel()
             life.cancel_scope.cancel()
-
-    async def _reload_until_asked(self) -> None:
-        """Follow the configuration until a stop is asked for."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(keep_going, "Following the configuration", self._reloader.run)
-            await self._asked.wait()
-            nursery.cancel_scope.cancel()
 
     async def _apply(self, loaded: Loaded, found: Difference) -> None:
         """Apply `loaded` to the hub and its listener. ConfigError: a part cannot be applied; nothing is changed."""
@@ -150,7 +144,7 @@ class Daemon:
 
     def _announce(self) -> None:
         """Say where the hub listens now."""
-        announce(self._listener, self._hub.config, shown=self._shown)
+        announce(self._listener, self._hub.config, shown=self._is_shown)
 
     def _summary(self) -> str:
         """The status line for the service manager."""

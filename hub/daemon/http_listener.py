@@ -217,7 +217,8 @@ class HttpListener:
     def _access(self, site: "_Site") -> Access:
         config = self._config
         token = None if config.auth == "none" else self._token
-        hosts = (*config.allowed_hosts, *self._own_names())
+        own = None if self.membership is None else self.membership.address
+        hosts = config.allowed_hosts if own is None else (*config.allowed_hosts, spell(*own))
         proxied = None
         if config.auth == "proxy":
             from hub.sign_in.connection_owner import ConnectionOwners
@@ -261,11 +262,6 @@ class HttpListener:
             return None
         metadata = None if self._issued is None else self._issued.metadata
         return public_reply(request, stopping=self._stopping, signs_in=self._signs_in, metadata=metadata)
-
-    def _own_names(self) -> tuple[str, ...]:
-        """The host names by which other hubs reach this one."""
-        address = None if self.membership is None else self.membership.address
-        return () if address is None else (spell(*address),)
 
     def _url(self) -> str:
         """The URL at which other hubs reach this one; "": none is known."""

@@ -49,9 +49,7 @@ NOT_FOUND_HERE: Final = EarlyReply(
 ALIVE: Final = EarlyReply(200, b"")
 STOPPING: Final = EarlyReply(503, b"", (("Retry-After", "1"),))
 SIGN_IN: Final = "/oauth/"
-_SIGN_IN = re.compile(
-    r"/oauth/(begin/[\w-]{1,64}|done/[\w-]{1,64}|callback|callback/[1-9][0-9]{0,5}|client\.json)", re.A
-)
+_SIGN_IN = re.compile(r"/oauth/((begin|done)/[\w-]{1,64}|callback(/[1-9][0-9]{0,5})?|client\.json)", re.A)
 PAGE: Final = EarlyReply(200, WELCOME, (("X-Content-Type-Options", "nosniff"),), "text/plain; charset=utf-8")
 
 

@@ -15,8 +15,8 @@ from hub.control.answers import LoopStatus
 
 log = logging.getLogger("hubd")
 
-LOOK_EVERY_S: Final = 0.5
-LOOK_IDLE_S: Final = 10.0
+LOOK_S: Final = 0.5
+IDLE_LOOK_S: Final = 10.0
 """The same while the loop does next to nothing."""
 IDLE_SHARE: Final = 0.02
 """Of one processor: with less the loop is idle."""
@@ -32,9 +32,7 @@ class LoopWatchdog:
     It watches from a thread: the loop itself could only tell afterwards, and not say where.
     """
 
-    def __init__(
-        self, *, every_s: float = LOOK_EVERY_S, idle_s: float = LOOK_IDLE_S, blocked_s: float = BLOCKED_S
-    ) -> None:
+    def __init__(self, *, every_s: float = LOOK_S, idle_s: float = IDLE_LOOK_S, blocked_s: float = BLOCKED_S) -> None:
         self._every_s = every_s
         self._idle_s = idle_s
         self._blocked_s = blocked_s

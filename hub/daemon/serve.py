@@ -168,9 +168,7 @@ async def serve_daemon(
                 fetching=lambda: sign_ins.fetch,
             )
             sign_ins.serves(hub, listener)
-            daemon = Daemon(
-                hub, listener, loaded, read, store, environment, shown=shown, own_log=own_log, sign_ins=sign_ins
-            )
+            daemon = Daemon(hub, listener, loaded, read, store, environment, own_log, sign_ins, shown)
             own = [lock_path()]
             own += [path for path, it in ((socket_path(), given), (control_path(), given_control)) if it is None]
             await daemon.run(signals, lines, control, own)

@@ -16,7 +16,7 @@ from config.loading.assemble import Loaded, load_all
 from config.loading.check import check_hub
 from config.loading.check_profiles import warnings_of_unread
 from config.loading.safe_reading import Problem
-from config.references import Reference, references_in_profiles, with_values
+from config.references import Reference, Values, references_in_profiles, with_values
 from config.secrets.keyring import PATIENCE_S
 from config.settings import HubConfig, UpstreamConfig
 from upstreams.references import read_each
@@ -24,9 +24,7 @@ from upstreams.references import read_each
 START_PATIENCE_S: Final = 5.0
 MORE: Final = "Then run `hubd reload`"
 
-ReadEach = Callable[
-    [Iterable[Reference], Mapping[str, str], float], tuple[Mapping[Reference, str], Mapping[Reference, str]]
-]
+ReadEach = Callable[[Iterable[Reference], Mapping[str, str], float], tuple[Values, Values]]
 """`read_each`, or a test's own."""
 
 

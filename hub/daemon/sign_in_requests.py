@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 import trio
-from msgspec import structs
+from msgspec import convert, structs
 
 from cache.entry import DropCause
 from hub.app import WALL
@@ -61,9 +61,7 @@ class SignInRequests:
         if by_program and (yes or scope):
             raise _only_a_person(f"hubd auth {name or '--idp'} {'--yes' if yes else '--scope'}")
         begun = await self._parts.sign_ins.begin(name, scope=scope, reset=reset, yes=yes, by_program=by_program)
-        yield messages.SignInStep(
-            **{member: getattr(begun, member) for member in messages.SignInStep.__struct_fields__}
-        )
+        yield convert(begun, messages.SignInStep, from_attributes=True)
         if not (begun.unusual or begun.wants_token):
             yield messages.SignInStep(issuer=begun.issuer, outcome=await self._parts.sign_ins.wait(begun))
 
@@ -186,9 +184,8 @@ class SignInRequests:
 
 
 def _only_a_person(command: str) -> UpstreamUnauthorized:
-    return UpstreamUnauthorized(
-        f'"{command}" was run by a program of a host or a server, and only a person may do that. Run it in a terminal.'
-    )
+    text = f'"{command}" was run by a program of a host or a server, and only a person may do that'
+    return UpstreamUnauthorized(f"{text}. Run it in a terminal.")
 
 
 def _problems() -> tuple[type[Exception], ...]:

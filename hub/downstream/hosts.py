@@ -16,7 +16,7 @@ import trio
 from msgspec import Raw, structs
 
 from hub.bridge.url_elicitation import PageVisits
-from hub.catalog.profiles.profile_of_host import ProfileChoice
+from hub.catalog.profiles.view_of_host import ProfileChoice
 from hub.catalog.view_name import View
 from hub.control.answers import HostRow
 from hub.downstream.host_questions import HostQuestions

@@ -11,7 +11,7 @@ lost: the flag is cleared before the snapshots are read. Large catalogues are ma
 """
 
 import logging
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import trio
@@ -20,10 +20,10 @@ from msgspec import structs
 from config.tables import Profile
 from hub.catalog.catalog import Catalog
 from hub.catalog.names import Rules
-from hub.catalog.profiles.profile_of_host import find_profile
+from hub.catalog.profiles.view_of_host import find_profile
 from hub.catalog.token_cost import TokenCost
 from hub.catalog.view_name import EVERYTHING, View, home_of, profile_view, server_view
-from hub.catalog.work_in_steps import STEP, finish
+from hub.catalog.work_in_steps import STEP, Steps, finish
 from hub.link.sync_primitives import Bell
 from hub.routing.view_catalogs import ListChange, ShownProfiles, ShownServers, ViewCatalogs
 
@@ -221,7 +221,7 @@ class LiveCatalog:
             steps.close()
             self.rebuilt.ring()
 
-    def _rebuild(self) -> Generator[int, None, list[ListChange]]:
+    def _rebuild(self) -> Steps[list[ListChange]]:
         """The steps of a rebuild. Until the last one nothing differs for anybody."""
         if self.news.is_set():  # else a task is waiting for it
             self.news = trio.Event()
@@ -260,7 +260,7 @@ class LiveCatalog:
             return self._taken
         return self._taken & {view.server for view in self._shown_early}
 
-    def _build(self, old: ViewCatalogs) -> Generator[int, None, ViewCatalogs]:
+    def _build(self, old: ViewCatalogs) -> Steps[ViewCatalogs]:
         profiles = self._profiles.rules
         new = ViewCatalogs((yield from self.servers.merge_in_steps(old, varies=bool(profiles) or self._varies)))
         for view in (*map(profile_view, profiles), *old.chosen):

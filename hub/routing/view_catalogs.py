@@ -5,7 +5,7 @@ What servers list is merged into a catalogue of everything and one of each proje
 part of another one, and search mode another face of one: these are made on demand.
 """
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import trio
@@ -19,7 +19,7 @@ from hub.catalog.profiles.profile_rules import ProfileRules
 from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_name import EVERYTHING, View, profile_view, server_view
-from hub.catalog.work_in_steps import finish
+from hub.catalog.work_in_steps import Steps, finish
 from hub.link.sealing import Sealer
 from hub.wire.mcp import Kind
 from upstreams.upstream import ManagedUpstream
@@ -53,18 +53,18 @@ class ViewCatalogs(dict[View, Catalog]):
             found = finish(self._alone(view))
         return found
 
-    def _alone(self, view: View) -> Generator[int, None, Catalog]:
+    def _alone(self, view: View) -> Steps[Catalog]:
         parts = (part for catalog in self.values() for part in catalog.parts)
         part = next((part for part in parts if part.name == view.server), None)  # in the first catalogue that has it
         own = None if part is None else (yield from part.in_own_scope())
         made = self[view] = self[EVERYTHING].of_server(view, own)
         return made
 
-    def choose(self, view: View, rules: ProfileRules, previous: Catalog | None) -> Generator[int, None, None]:
+    def choose(self, view: View, rules: ProfileRules, previous: Catalog | None) -> Steps[None]:
         """Make the view of a profile, in steps, on top of what it chooses from; `previous` saves work."""
         self[view] = yield from choose(self[view.base], view, rules, previous)
 
-    def make_alone(self, server: str) -> Generator[int, None, None]:
+    def make_alone(self, server: str) -> Steps[None]:
         """Make the view of a single server, in steps, unless it is there."""
         if (view := server_view(server)) not in self:
             yield from self._alone(view)
@@ -95,7 +95,7 @@ class ShownProfiles:
         prepared = {view.profile: rules for view, (rules, _) in self.prepared.items()}
         self.rules = _read(profiles, {**self.rules, **prepared})
 
-    def prepare(self, profiles: Mapping[str, Profile], everything: Catalog) -> Generator[int, None, None]:
+    def prepare(self, profiles: Mapping[str, Profile], everything: Catalog) -> Steps[None]:
         """Choose what these show, in steps, as far as they differ."""
         self.prepared = {}
         for name, rules in _read(profiles, self.rules).items():
@@ -165,7 +165,7 @@ class ShownServers:
         """Show a tool for signing in where that has to be done before anything is known."""
         self._shows_sign_ins = True
 
-    def merge_in_steps(self, old: ViewCatalogs, *, varies: bool) -> Generator[int, None, dict[View, Catalog]]:
+    def merge_in_steps(self, old: ViewCatalogs, *, varies: bool) -> Steps[dict[View, Catalog]]:
         """The catalogue of everything and those of projects; `varies`: hosts are shown other things besides. Yields the
         number of entries that it has looked at."""
         snapshots = [upstream.snapshot for upstream in self.upstreams.values()]

@@ -7,11 +7,9 @@ import json
 import os
 
 from config.loading.variables import Variables
-from config.registry.earlier_answers import answers_in
-from config.registry.entry import about, check_answer, default_of, entry, words_without_answers
-from config.registry.packages import NotRunnable
+from config.registry.entry import about, answers_in, check_answer, default_of, entry, words_without_answers
 from config.registry.server_json import RegistrySource, Unreadable, read_page
-from config.registry.slots import Piece, all_asked
+from config.registry.slots import NotRunnable, Piece, all_asked
 from config.registry.ways_to_run import ways_of
 from tests.fuzz.mutation import damaged
 from tests.support.registry_entries import EXAMPLES, absolute

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from config.registry.entry import Answers, check_answer, default_of, entry
-from config.registry.server_json import PublishedServer, RegistrySource, read_server
+from config.registry.server_json import RegistrySource, ServerJson, read_server
 from config.registry.slots import Piece, all_asked
 from config.registry.ways_to_run import Way, ways_of
 
@@ -14,7 +14,7 @@ EXAMPLES: dict[str, Any] = json.loads(
 )["servers"]
 
 
-def example(name: str) -> PublishedServer:
+def example(name: str) -> ServerJson:
     return read_server(EXAMPLES[name])
 
 
@@ -22,7 +22,7 @@ def absolute(path: str) -> str:
     return path if path.startswith("/") else f"/home/me/{path.removeprefix('~/')}"
 
 
-def way_of(server: PublishedServer, at: int = 0, engine: str = "docker") -> Way:
+def way_of(server: ServerJson, at: int = 0, engine: str = "docker") -> Way:
     way = ways_of(server, engine)[at]
     assert not way.why, way.why
     return way
@@ -41,9 +41,7 @@ def answers_of(way: Way, said: dict[str, str | list[str]]) -> Answers:
     return values
 
 
-def made(
-    server: PublishedServer, said: dict[str, str | list[str]], at: int = 0, engine: str = "docker"
-) -> dict[str, Any]:
+def made(server: ServerJson, said: dict[str, str | list[str]], at: int = 0, engine: str = "docker") -> dict[str, Any]:
     """The settings that come of a server and answers."""
     way = way_of(server, at, engine)
     found = entry(way, answers_of(way, said), RegistrySource("official", server.name, server.version))

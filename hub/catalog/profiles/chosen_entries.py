@@ -7,7 +7,7 @@ them: which ones hold depends on all tools of the view, and on no order.
 What looks at many tools pauses between them: it is a generator that yields the number of those it has looked at.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import is_
 from typing import Final
 
@@ -20,7 +20,7 @@ from hub.catalog.profiles.fixed_arguments import CannotFix, FixedArguments, misf
 from hub.catalog.profiles.profile_rules import UNCHANGED, ProfileRules, unread_of
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
 from hub.catalog.token_cost import tool_bytes
-from hub.catalog.work_in_steps import STEP, finish, map_in_steps
+from hub.catalog.work_in_steps import STEP, Steps, finish, map_in_steps
 from hub.wire.jsonrpc import peek_object, raw
 from hub.wire.mcp import Kind
 
@@ -100,7 +100,7 @@ class ChosenEntries(UpstreamEntries):
             }
         return super().tool_bytes(hidden)
 
-    def _all_shown(self) -> Generator[int, None, dict[Kind, tuple[VisibleEntry, ...]]]:
+    def _all_shown(self) -> Steps[dict[Kind, tuple[VisibleEntry, ...]]]:
         names = self.names
         tools = tuple(
             structs.replace(each, visible=names[each.visible]) if each.visible in names else each
@@ -115,7 +115,7 @@ class ChosenEntries(UpstreamEntries):
 
 def choose_part(
     common: UpstreamEntries, budget: int, rules: ProfileRules, previous: UpstreamEntries | None
-) -> Generator[int, None, ChosenEntries | None]:
+) -> Steps[ChosenEntries | None]:
     """The part of one upstream that is shown, before renaming or as it was renamed before; None: nothing. `common` are
     the entries of everybody, `budget` is that of a name here."""
     if not rules.shows_server(common.name):
@@ -221,9 +221,7 @@ class ToolChoice:
             self.wanted[tool.visible] = new
 
 
-def rename_parts(
-    parts: Sequence[ChosenEntries], rules: ProfileRules
-) -> Generator[int, None, tuple[list[ChosenEntries], list[str]]]:
+def rename_parts(parts: Sequence[ChosenEntries], rules: ProfileRules) -> Steps[tuple[list[ChosenEntries], list[str]]]:
     """The parts with their new names, and warnings about those that do not hold, since a tool of the view has the name
     before renaming."""
     if not rules.profile.rename:

@@ -47,9 +47,7 @@ class ProfileRules:
             return found[0] if found else UNCHANGED
         fixed = {argument: value for each in reversed(found) for argument, value in each.fix.items()}
         description = next((each.description for each in found if each.description), "")
-        unread = {
-            name: why for each in found if isinstance(each, ResolvedOverride) for name, why in each.unread.items()
-        }
+        unread = {name: why for one in found if isinstance(one, ResolvedOverride) for name, why in one.unread.items()}
         return ResolvedOverride(description=description, fix=fixed, unread=unread)
 
     def new_name(self, names: Collection[str]) -> str | None:

@@ -7,7 +7,7 @@ Sentences name few entries, and what is near them is looked for among few tools,
 many tools pauses between them: it is a generator that yields the number of those it has looked at.
 """
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -20,7 +20,7 @@ from hub.catalog.names import UpstreamRule, join_some, name_id
 from hub.catalog.profiles.chosen_entries import ChosenEntries
 from hub.catalog.profiles.profile_rules import ProfileRules
 from hub.catalog.search.index import near_names
-from hub.catalog.work_in_steps import STEP, map_in_steps
+from hub.catalog.work_in_steps import STEP, Steps, map_in_steps
 from hub.wire.mcp import Kind
 
 MAX_TOLD: Final = 8
@@ -57,7 +57,7 @@ class ProfileDoubts(Struct, frozen=True):
 
 def doubts_of_profile(
     rules: ProfileRules, chosen: Sequence[ChosenEntries], known: KnownTools, budgets: Collection[int]
-) -> Generator[int, None, ProfileDoubts]:
+) -> Steps[ProfileDoubts]:
     """The doubts about a profile: `chosen` is what it makes of what is `known`, in names of these `budgets`."""
     away = [each for each in known.rules if rules.shows_server(each.name) and each.name not in known.heard]
     waiting, all_servers = starts_of(away, budgets), starts_of(known.rules, budgets)
@@ -128,16 +128,14 @@ def starts_of(rules: Iterable[UpstreamRule], budgets: Iterable[int]) -> NameStar
 class _Hints:
     """The probable meaning of entries of a profile that mean nothing."""
 
-    def __init__(
-        self, rules: ProfileRules, chosen: Sequence[ChosenEntries], everything: Sequence[UpstreamEntries]
-    ) -> None:
+    def __init__(self, rules: ProfileRules, chosen: Sequence[ChosenEntries], parts: Sequence[UpstreamEntries]) -> None:
         self._sources = [part.source for part in chosen]
-        self._others = [part for part in everything if not rules.shows_server(part.name)]
+        self._others = [part for part in parts if not rules.shows_server(part.name)]
         self._new_names = {new: old for old, new in rules.profile.rename.items()}
         self._meant: dict[str, str] | None = None
         """Visible names by others that the same tools have; "": there are several such tools."""
 
-    def read(self) -> Generator[int, None, None]:
+    def read(self) -> Steps[None]:
         """Read what is needed for all hints."""
         if self._meant is not None:
             return
@@ -165,10 +163,8 @@ class _Hints:
 
     def _server_out_of_view(self, name: str) -> str:
         choice = NameChoice((name,))
-        fitting = (part for part in self._others if starts_of([part.rule], [part.budget]).fit(name))
-        return next(
-            (part.name for part in fitting if any(each.visible in choice for each in part.shown[Kind.TOOL])), ""
-        )
+        near = (part for part in self._others if starts_of([part.rule], [part.budget]).fit(name))
+        return next((part.name for part in near if any(each.visible in choice for each in part.shown[Kind.TOOL])), "")
 
     def _of_glob(self, glob: str) -> str:
         """The same glob behind the id of a server, if it means names as that server itself has them."""
@@ -190,7 +186,7 @@ class _Hints:
 # --- upstreams --------------------------------------------------------------------------------------------------------
 
 
-def doubts_of_upstream(part: UpstreamEntries) -> Generator[int, None, list[str]]:
+def doubts_of_upstream(part: UpstreamEntries) -> Steps[list[str]]:
     """Sentences about settings of one upstream that name tools which it does not have."""
     rule = part.rule
     if rule.tools == ALL and not rule.rename and not rule.describe:
@@ -224,7 +220,7 @@ def doubts_of_upstream(part: UpstreamEntries) -> Generator[int, None, list[str]]
 # --- both -------------------------------------------------------------------------------------------------------------
 
 
-def _sentence_about(what: str, entries: Sequence[str], hint: Callable[[str], str]) -> Generator[int, None, list[str]]:
+def _sentence_about(what: str, entries: Sequence[str], hint: Callable[[str], str]) -> Steps[list[str]]:
     """A sentence about the first of `entries`, each with the hint at what is meant by it; none, if there are none."""
     texts = []
     for entry in entries[:MAX_TOLD]:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import structs
 
 from config.errors import ConfigError, Diagnostic
-from config.hosts.mistyped_host_labels import find_mistyped
+from config.hosts.facts import find_mistyped
 from config.hub_paths import trust_path
 from config.loading.assemble import Loaded, load_all, load_gathered
 from config.loading.gather import gather

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from config.hosts.secret_literals import NewSecrets
 from config.registry.entry import Answers, entry
-from config.registry.packages import NotRunnable
 from config.registry.server_json import RegistrySource, id_of, source_of, split
+from config.registry.slots import NotRunnable
 from config.registry.ways_to_run import Way
 from config.secrets.store import SecretStore
 from hub.cli.configuration.editing import add_server

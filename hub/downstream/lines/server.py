@@ -27,7 +27,7 @@ import trio
 from msgspec import Struct
 
 from config.loading.check_profiles import OWN_LABEL
-from hub.catalog.profiles.profile_of_host import find_profile
+from hub.catalog.profiles.view_of_host import find_profile
 from hub.catalog.view_name import EVERYTHING, PROFILE_MARK, View
 from hub.downstream.hosts import Hosts
 from hub.downstream.lines.connection import FLUSH_S, VERSION, LineHost

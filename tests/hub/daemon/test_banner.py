@@ -14,7 +14,7 @@ from hub.cli.checks import daemons
 from hub.cli.checks.evidence import Examined
 from hub.cli.render.status import status as shown
 from hub.control.answers import Status
-from hub.daemon.banner import ADVICE, CONTAINER_MARKS, CONTAINER_VARIABLE, ROOT, announce, is_root
+from hub.daemon.banner import ADVICE, CONTAINER_VARIABLE, MARKS, ROOT, announce, is_root
 from tests.support.attached import DEMO
 from tests.support.commands import run_hubd
 from tests.support.processes import HUBD, own_directories, running
@@ -88,7 +88,7 @@ def test_root_is_root_but_in_a_container(tmp_path):
 
 @pytest.mark.covers("SEC-94")
 def test_it_is_asked_of_this_process_and_this_machine():
-    contained = CONTAINER_VARIABLE in os.environ or any(map(os.path.exists, CONTAINER_MARKS))
+    contained = CONTAINER_VARIABLE in os.environ or any(map(os.path.exists, MARKS))
     assert is_root() == (os.geteuid() == 0 and not contained)
 
 

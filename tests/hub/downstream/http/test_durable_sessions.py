@@ -11,7 +11,7 @@ import trio.testing
 from cache.interfaces import MAX_FACT_BYTES
 from config.saved_state import Memory
 from config.tables import Profile
-from hub.catalog.profiles.profile_of_host import ProfileChoice
+from hub.catalog.profiles.view_of_host import ProfileChoice
 from hub.catalog.view_name import EVERYTHING
 from hub.downstream.http import durable_sessions as module
 from hub.downstream.http import session, session_age

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.registry.earlier_answers import answers_in
-from config.registry.entry import entry
+from config.registry.entry import answers_in, entry
 from config.registry.server_json import RegistrySource, read_server
 from config.registry.slots import Piece
 from tests.config.registry.test_examples import GOLDEN
