@@ -72,16 +72,12 @@ def refuse_foreign_dir(directory: str, found: "os.stat_result | None" = None) ->
         OSError: so it is, or it cannot be told.
     """
     owner = (found or os.stat(directory)).st_uid
-    if owner not in (ROOT, os.geteuid()) and not _is_unmapped(owner):
+    # One may stand for users that this container or sandbox has no number for, such as the root outside.
+    is_unmapped = owner == UNMAPPED and has_all_users() is False
+    if owner not in (ROOT, os.geteuid()) and not is_unmapped:
         what = "the home directory" if directory == os.path.expanduser("~") else "the directory"
         text = f"{what} {directory} belongs to another user (uid {owner}); run this as that user"
         raise PermissionError(1, text, directory)
-
-
-def _is_unmapped(uid: int) -> bool:
-    """True if this stands for users that this container or sandbox has no number for, such as the root outside, who has
-    the directory /tmp there."""
-    return uid == UNMAPPED and has_all_users() is False
 
 
 def private_dir(path: str) -> str:

@@ -8,7 +8,7 @@ making that ambiguous are usable, since hub.catalog.names makes a URI-safe id of
 import re
 from collections.abc import Iterable
 from hashlib import sha256
-from itertools import count
+from itertools import chain, count
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -36,6 +36,11 @@ def is_server_id(name: str) -> bool:
 def is_usable(name: str) -> bool:
     """True if tools can be named after `name` without ambiguity."""
     return len(name) <= MAX_ID and _USABLE.fullmatch(name) is not None
+
+
+def fold(name: str) -> str:
+    """`name` without case and kinds of dashes: names that are equal then are too much alike."""
+    return name.lower().replace("-", "_")
 
 
 def is_reserved(name: str) -> bool:
@@ -84,10 +89,14 @@ def id_of_url(url: str, taken: Iterable[str] = ()) -> str:
         if len(above) > 1 and above[-1] in _SHARED:
             above = above[:-1]
         name = next((label for label in reversed(above) if label not in _USUAL), above[-1])
-    id, others = suggest_id(name), {each.lower() for each in taken} | {RESERVED}
-    if id not in others:
-        return id
-    return next(each for number in count(2) if (each := f"{id[: MAX_ID - 5]}-{number}") not in others)
+    return free_id(suggest_id(name), taken)
+
+
+def free_id(wanted: str, taken: Iterable[str]) -> str:
+    """`wanted`, or with a number, so that it is none of `taken`."""
+    others = {each.lower() for each in taken} | {RESERVED}
+    numbered = (f"{wanted[: MAX_ID - 5]}-{number}" for number in count(2))
+    return next(each for each in chain([wanted], numbered) if each not in others)
 
 
 def derive_ids(names: Iterable[str], length: int = MAX_ID) -> dict[str, str]:

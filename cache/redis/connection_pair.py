@@ -21,7 +21,7 @@ from typing import Any, Final
 import trio
 from anyio import BrokenResourceError, ClosedResourceError, EndOfStream, connect_tcp, connect_unix
 from anyio.abc import ByteStream
-from coredis import exceptions
+from coredis import exceptions as errors
 from coredis.connection import BaseConnection, TCPLocation
 from coredis.exceptions import ConnectionError as Lost
 
@@ -40,9 +40,9 @@ STEP_BYTES: Final = 16 << 10
 MAX_UNHEARD: Final = 256
 """Unhandled messages above which nothing more is read."""
 _CODES: Final = {
-    exceptions.ReadOnlyError: "READONLY",
-    exceptions.AuthorizationError: "NOPERM",
-    exceptions.WrongTypeError: "WRONGTYPE",
+    errors.ReadOnlyError: "READONLY",
+    errors.AuthorizationError: "NOPERM",
+    errors.WrongTypeError: "WRONGTYPE",
 }
 
 
@@ -133,13 +133,13 @@ def why(error: BaseException) -> str:
         inner = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__
     if isinstance(error, EndOfStream | BrokenResourceError | ClosedResourceError):
         return "the connection ended"
-    if isinstance(error, exceptions.AuthenticationRequiredError):
+    if isinstance(error, errors.AuthenticationRequiredError):
         return "it asks for a password (cache.password)"
     if isinstance(error, ConnectionError) and error.errno:
         return os.strerror(error.errno)  # without the address, which is named beside it
     text = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error) or type(error).__name__
     said = printable(" ".join(str(text)[: REASON_CHARS * 4].split()))[:REASON_CHARS].rstrip(".")
-    return f"{said} (cache.password)" if isinstance(error, exceptions.AuthenticationFailureError) else said
+    return f"{said} (cache.password)" if isinstance(error, errors.AuthenticationFailureError) else said
 
 
 OPEN_S: Final = 3.0
@@ -222,12 +222,12 @@ class ConnectionPair:
 
     def _check(self, answers: Iterable[Any]) -> None:
         """Raise what is wrong with any of the answers: the connection was lost, or else a command was refused."""
-        errors = [answer for answer in answers if isinstance(answer, Exception)]
-        for error in errors:
+        wrong = [answer for answer in answers if isinstance(answer, Exception)]
+        for error in wrong:
             if isinstance(error, Lost):
                 self.fail(why(error))
                 raise StoreUnreachable(why(error))
-        for error in errors:
+        for error in wrong:
             raise refusal(error)
 
     async def check_primary(self) -> None:

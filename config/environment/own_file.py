@@ -9,6 +9,7 @@ and `XDG_*` the file has a say where the environment has none.
 """
 
 import re
+from collections import UserDict
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -34,24 +35,12 @@ def for_this_process(environ: Environ) -> dict[str, str]:
     return {name: value for name, value in environ.items() if not is_kept(name)}
 
 
-class CurrentEnvironment(Mapping[str, str]):
+class CurrentEnvironment(UserDict[str, str]):
     """The environment that servers are started with: another one after each reload."""
 
-    def __init__(self, values: Mapping[str, str]) -> None:
-        self._values = dict(values)
-
-    def __getitem__(self, name: str) -> str:
-        return self._values[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def replace(self, values: Mapping[str, str]) -> None:
+    def replace(self, values: Environ) -> None:
         """Let these be the variables from now on. What runs keeps what it has."""
-        self._values = dict(values)
+        self.data = dict(values)
 
 
 BEGIN: Final = b"# >>> hubd env capture >>>"

@@ -23,7 +23,7 @@ from config.loading.safe_reading import Findings, Problem
 from config.loading.variables import Missing, Unresolved, Variables
 from config.name_globs import ALL
 from config.names import is_reserved, is_server_id, short_id
-from config.references import texts_in
+from config.references import map_leaves, texts_in
 from config.settings import HubConfig
 
 _TOOLS_KEPT: Final = " is kept: hubd offers no other tools of it"
@@ -141,7 +141,8 @@ def _server(place: Place, key: str, entry: Any, environ: Mapping[str, str], home
     off = _with_variables_of(table, values, variables)
     original, behind = identity(values, variables), unwrap(values)
     if behind is not None:
-        notes.append(f"is reached at its URL, without {bare_command(values)}")
+        is_gateway = any("supergateway" in str(word) for word in values.get("args") or ())
+        notes.append(f"is reached at its URL, without {'supergateway' if is_gateway else 'mcp-remote'}")
         values = behind
     elif option := what_keeps_it(values):
         notes.append(f"stays behind mcp-remote, since the hub has nothing like {option}")
@@ -160,11 +161,6 @@ def _server(place: Place, key: str, entry: Any, environ: Mapping[str, str], home
     )
 
 
-def bare_command(values: Mapping[str, Any]) -> str:
-    """The program that stood in between, for people."""
-    return "supergateway" if any("supergateway" in str(word) for word in values.get("args") or ()) else "mcp-remote"
-
-
 def _translate(values: dict[str, Any], place: Place, home: Path) -> dict[str, Any]:
     """Values with the host's variables replaced; in files of hosts without variables `${` is plain text."""
     plain = place.host.variables == "none"
@@ -172,20 +168,16 @@ def _translate(values: dict[str, Any], place: Place, home: Path) -> dict[str, An
     if place.project is not None:
         fixed |= {"${workspaceFolder}": str(place.project), "${workspaceFolderBasename}": place.project.name}
 
-    def translate(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {name: translate(each) for name, each in value.items()}
-        if isinstance(value, list):
-            return [translate(each) for each in value]
-        if not isinstance(value, str):
-            return value
+    def translate(leaf: Any) -> Any:
+        if not isinstance(leaf, str):
+            return leaf
         if plain:
-            return value.replace("${", "$${")
+            return leaf.replace("${", "$${")
         for reference, meaning in fixed.items():
-            value = value.replace(reference, meaning)
-        return value
+            leaf = leaf.replace(reference, meaning)
+        return leaf
 
-    return {name: translate(value) if name in SPELLINGS else value for name, value in values.items()}
+    return {name: map_leaves(value, translate) if name in SPELLINGS else value for name, value in values.items()}
 
 
 def _with_variables_of(table: FieldTable, values: dict[str, Any], variables: Variables) -> str:

@@ -182,8 +182,11 @@ def hub_entry(place: Place, text: str, records: Records | None) -> Any:
 
 def facts_of_first(place: Place, text: str, *, is_new: bool) -> Record:
     """Facts about what our first entry in a file makes necessary beside itself: the file, its root, directories."""
-    root, directories = _has_no_root(place, text), _missing(place.path)
-    return Record(place.host.id, {}, made_file=is_new, made_root=root, made_directories=directories)
+    document = serverfile.read(place.kept, text)
+    for name in place.kept.root:
+        document = document.get(name) if isinstance(document, dict) else None
+    missing = tuple(str(parent) for parent in reversed(place.path.parents) if not parent.exists())
+    return Record(place.host.id, {}, made_file=is_new, made_root=document is None, made_directories=missing)
 
 
 def with_facts(record: Record | None, made: Record) -> Record | None:
@@ -249,15 +252,3 @@ def _undone(place: Place, text: str, key: str, record: Record | None, made: Reco
             if serverfile.plain(shape, jsonc.read(without_root)) == meant:
                 return without_root
     return left
-
-
-def _has_no_root(place: Place, text: str) -> bool:
-    document = serverfile.read(place.kept, text)
-    for name in place.kept.root:
-        document = document.get(name) if isinstance(document, dict) else None
-    return document is None
-
-
-def _missing(path: Path) -> tuple[str, ...]:
-    """The directories that will have to be made for `path`, the outermost first."""
-    return tuple(str(parent) for parent in reversed(path.parents) if not parent.exists())

@@ -21,7 +21,7 @@ from config.loading.document import parse
 from config.loading.host_entry import SPELLINGS
 from config.loading.variables import Variables
 from config.name_globs import ALL, union
-from config.names import MAX_ID, is_reserved, is_server_id, short_id
+from config.names import MAX_ID, fold, is_reserved, is_server_id, short_id
 
 Secrets = Literal["keep", "store", "reference", "skip"]
 """Ways to treat secrets: copy them, move them to the store of `hubd secret` (`Import.store_literals`), replace them by
@@ -62,7 +62,7 @@ class Import:
         self._known = dict(known)
         opened = {name for one, name in known.items() if not is_unopened(one)}
         self._unopened = [(one, name) for one, name in known.items() if name not in opened]
-        self._names = {_fold(name) for name in names}
+        self._names = {fold(name) for name in names}
         self._secrets = secrets
         self._removed = removed
         self._offered = offered
@@ -103,8 +103,10 @@ class Import:
             name = self._free(server)
             entry = _Entry(name, server, server, is_new=True)
             if self._secrets == "reference" and server.held:
-                entry.server = _with_references(server, name, self._own_file)
-            self._names.add(_fold(name))
+                values, missing = referring(server.values, name, server.spots())
+                off = f"until {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} set in {self._own_file}"
+                entry.server = structs.replace(server, values=values, off=server.off or off)
+            self._names.add(fold(name))
             self._known[entry.server.identity] = name
             self._entries.append(entry)
 
@@ -181,7 +183,7 @@ class Import:
         candidates = [name for name in candidates if is_server_id(name) and not is_reserved(name)]
         digest = sha256(f"{server.place.path}\0{server.key}".encode()).hexdigest()
         candidates += [f"{server.name[: MAX_ID - 5].rstrip('-')}-{digest[at : at + 4]}" for at in range(32)]
-        return next(name for name in candidates if _fold(name) not in self._names)
+        return next(name for name in candidates if fold(name) not in self._names)
 
 
 def _of_all(servers: Sequence[Server]) -> str:
@@ -215,17 +217,6 @@ def _with_tools(server: Server, tools: tuple[str, ...], why: str, before: str) -
         values["tools"] = list(tools)
     notes = [note for note in server.notes if note != before and not is_about_tools(note)]
     return structs.replace(server, values=values, notes=(*notes, why))
-
-
-def _fold(name: str) -> str:
-    return name.lower().replace("-", "_")
-
-
-def _with_references(server: Server, name: str, own_file: str) -> Server:
-    """Secrets replaced by variables, which have to be set in the environment of the hub."""
-    values, missing = referring(server.values, name, server.spots())
-    off = f"until {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} set in {own_file}"
-    return structs.replace(server, values=values, off=server.off or off)
 
 
 def say_disabled(off: str) -> str:

@@ -106,14 +106,9 @@ def plan_entries(
 
 
 def plan_uninstall(
-    place: Place,
-    records: hub_entries.Records,
-    program: str | None = None,
-    originals: Sequence[Original] = (),
-    *,
-    restore: bool = False,
+    place: Place, records: hub_entries.Records, program: str | None, originals: Sequence[Original], back: bool = False
 ) -> Plan:
-    """Plan to remove our entries and all that came with them; `restore`: and to put back what an import took out.
+    """Plan to remove our entries and all that came with them; `back`: and to put back what an import took out.
 
     A file that cannot be read is no obstacle if neither a record nor a word in it tells of the hub.
     If the host's program takes our entries out, the originals are not put back: `plan_restore` does it then.
@@ -123,7 +118,7 @@ def plan_uninstall(
     """
     before = read_file(place.path)
     if before is None:
-        return Plan(place, "absent", still_out=_find_gone(of_host(place, originals) if restore else ()))
+        return Plan(place, "absent", still_out=_find_gone(of_host(place, originals) if back else ()))
     try:
         text = _decode(before)
         existing = serverfile.entries(place.kept, text)
@@ -131,14 +126,14 @@ def plan_uninstall(
         if not ours and hub_entries.KEY in existing:
             raise EditRefused(f'its entry "{hub_entries.KEY}" does not start hubd, so it is left alone')
         if not ours:
-            return plan_restore(place, originals if restore else ())
+            return plan_restore(place, originals if back else ())
         plan = Plan(place, "removed", before=before, after=before, records=dict.fromkeys(ours))
         if program is not None and not any(record is not None and record.new for record in ours.values()):
             return _by_program(plan, {}, list(ours), program)
         whole = as_before(text, originals)
         base, made = hub_entries.without_entries(place, text if whole is None else whole, ours, ours.values())
         whole = as_before(base, originals) if whole is None else base
-        plan, after = _with_originals(plan, base, whole, originals, of_host(place, originals) if restore else ())
+        plan, after = _with_originals(plan, base, whole, originals, of_host(place, originals) if back else ())
         if made.made_file and after.strip() in ("", "{}", place.host.skeleton.strip()):
             return structs.replace(plan, after=None, made_directories=made.made_directories)
         return structs.replace(plan, after=after.encode())

@@ -8,7 +8,6 @@ new entries go. What people did themselves meanwhile, they keep: an entry that i
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -147,15 +146,10 @@ def original_of(place: Place, text: str, key: str) -> Original:
 
 def _narrow(edit: Edit) -> Edit:
     """The same change without what is equal at both ends."""
-    first = _alike(edit.old, edit.new)
+    first = len(os.path.commonprefix([edit.old, edit.new]))  # noqa: RUF071
     old, new = edit.old[first:], edit.new[first:]
-    last = _alike(reversed(old), reversed(new))
+    last = len(os.path.commonprefix([old[::-1], new[::-1]]))  # noqa: RUF071
     return Edit(edit.start + first, old[: len(old) - last], new[: len(new) - last])
-
-
-def _alike(one: Iterable[str], other: Iterable[str]) -> int:
-    """The number of characters that both begin with."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 # --- and back ---------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ Nothing is kept here: whoever writes the references first gives `NewSecrets.keep
 
 import re
 from collections.abc import Callable, Mapping
+from copy import copy
 from hashlib import sha256
 from itertools import count
 from typing import Any, Final, NamedTuple
@@ -162,7 +163,7 @@ def referring(values: Mapping[str, Any], name: str, spots: Spots) -> tuple[dict[
 
 
 def _replace(values: Mapping[str, Any], spots: Spots, refer: Callable[[_Literal], str | None]) -> dict[str, Any]:
-    found = {setting: _copy(value) for setting, value in values.items()}
+    found = {setting: copy(value) for setting, value in values.items()}
     for setting, at in spots:
         literal = _literal(values, setting, at)
         reference = refer(literal)
@@ -208,10 +209,6 @@ def _words(values: Mapping[str, Any]) -> list[str]:
 def _table(value: object) -> Mapping[Any, Any]:
     """`value`, or an empty table if it is none: problems of an entry are told when it is checked."""
     return value if isinstance(value, Mapping) else {}
-
-
-def _copy(value: Any) -> Any:
-    return dict(value) if isinstance(value, dict) else list(value) if isinstance(value, list) else value
 
 
 def open_references(value: Any, secret: Callable[[str], str | None]) -> Any:

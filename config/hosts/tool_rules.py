@@ -55,17 +55,16 @@ class Rule(Struct, frozen=True):
     upstream: str
 
 
+Visible = Callable[[str, str], str]
+"""The hub's name of a tool, by a prefix and its own name."""
+
+
 def find_rules(
-    host: KnownHost,
-    machine: Machine,
-    folders: Iterable[Path],
-    servers: Iterable[Names],
-    visible: Callable[[str, str], str],
+    host: KnownHost, machine: Machine, folders: Iterable[Path], servers: Iterable[Names], visible: Visible
 ) -> list[Rule]:
     """Rules for tools of `servers` that lack their counterpart for the hub's names, those that deny first.
 
-    `folders` are projects that the host knows; `visible` makes the hub's name of a tool, of a prefix and its own name.
-    Files that cannot be read have no rules, for the host neither.
+    `folders` are projects that the host knows. Files that cannot be read have no rules, for the host neither.
     """
     names = {_UNCLEAN.sub("_", each.key): each for each in servers}
     found: list[Rule] = []
@@ -83,7 +82,7 @@ def _covers(rules: list[str], new: str) -> bool:
     return any(rule in rules for rule in wider)
 
 
-def respell(rule: str, names: Mapping[str, Names], visible: Callable[[str, str], str]) -> tuple[str, str] | None:
+def respell(rule: str, names: Mapping[str, Names], visible: Visible) -> tuple[str, str] | None:
     """A rule for the same tools through the hub, and the server; None: it is about none of these servers. Pure."""
     server, tool = _split(rule, names)
     if server is None:

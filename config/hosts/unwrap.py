@@ -23,14 +23,10 @@ _SHELLS: Final = (("cmd", "/c"), ("cmd.exe", "/c"))
 _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):\s*(.*)", re.S)
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SWITCHES: Final = frozenset({"--allow-http", "--debug", "--silent", "--enable-proxy"})
-_VALUED: Final = frozenset(
-    {
-        *("--header", "--transport", "--host", "--auth-timeout", "--resource"),
-        *("--static-oauth-client-info", "--static-oauth-client-metadata"),
-    }
-)
+_CLIENT: Final = frozenset({"--static-oauth-client-info", "--static-oauth-client-metadata"})
+_VALUED: Final = frozenset({"--header", "--transport", "--host", "--auth-timeout", "--resource"}) | _CLIENT
 """Options of mcp-remote that the hub does without or has something for."""
-_KNOWN: Final = _SWITCHES | _VALUED - {"--static-oauth-client-info", "--static-oauth-client-metadata"}
+_KNOWN: Final = _SWITCHES | _VALUED - _CLIENT
 _TRANSPORTS: Final = {"sse-only": "sse", "http-only": "http", "http-first": "auto", "sse-first": "auto"}
 
 
@@ -41,7 +37,10 @@ def unwrap(values: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     env = values.get("env") or {}
     if "headers" in found:  # the program puts variables of its environment into them
-        found["headers"] = {name: _fill(value, env) for name, value in found["headers"].items()}
+        found["headers"] = {
+            name: _REFERENCE.sub(lambda match: str(env.get(match[1], match[0])), value)
+            for name, value in found["headers"].items()
+        }
     kept = {name: value for name, value in values.items() if name not in ("command", "args", "env", "cwd")}
     return {**kept, **found}
 
@@ -191,10 +190,6 @@ def _supergateway(words: list[str]) -> dict[str, Any] | None:
 def _server(url: str, headers: dict[str, str], transport: str) -> dict[str, Any] | None:
     found = {"url": url, "headers": headers, "transport": "" if transport == "auto" else transport}
     return {setting: value for setting, value in found.items() if value} if url else None
-
-
-def _fill(value: str, env: dict[str, Any]) -> str:
-    return _REFERENCE.sub(lambda match: str(env.get(match[1], match[0])), value)
 
 
 _PACKAGES: Final = {"mcp-remote": _mcp_remote, "supergateway": _supergateway}

@@ -12,7 +12,7 @@ from config.errors import quote_toml
 from config.loading.check_http_access import LABEL
 from config.loading.safe_reading import Keys, Problem
 from config.name_globs import MAX_CHARS, NameStarts, literal_start, problem_of
-from config.names import RESERVED, RULE, is_reserved, is_server_id, is_usable, suggest_id
+from config.names import RESERVED, RULE, fold, is_reserved, is_server_id, is_usable, suggest_id
 from config.references import MAX_FIXED_BYTES, NOT_READ_YET, json_size, unread_arguments
 from config.settings import UpstreamConfig
 from config.tables import Profile, ToolOverride
@@ -228,8 +228,7 @@ def problems_of_names(upstreams: Mapping[str, UpstreamConfig], budget: int) -> I
             if not is_usable(id):
                 text = f'"{id}" cannot name a server: use {RULE}; write for instance "{suggest_id(id)}"'
                 yield name, Problem(where, text)
-            folded = id.lower().replace("-", "_")
-            if (other := taken.setdefault(folded, name)) != name:
+            if (other := taken.setdefault(fold(id), name)) != name:
                 text = f'"{id}" is taken: it equals, or differs only in case or dashes from, a name of "{other}"'
                 yield name, Problem(where, text)
         if upstream.prefix == "":

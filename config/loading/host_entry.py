@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 
 from config.loading.safe_reading import Findings, Keys, Problem
 from config.name_globs import problem_of
+from config.names import fold
 from config.references import map_leaves
 from config.setting import declarations
 from config.settings import UpstreamConfig
@@ -63,12 +64,8 @@ def names_said(files: Iterable[Iterable["FieldTable"]]) -> Counter[str]:
     for table in (each for tables in files for each in tables):
         aliases = table.values.get("aliases")
         names = [table.name, table.values.get("prefix"), *(aliases if isinstance(aliases, list) else ())]
-        found.update({_fold(name) for name in names if isinstance(name, str)})
+        found.update({fold(name) for name in names if isinstance(name, str)})
     return found
-
-
-def _fold(name: str) -> str:
-    return name.lower().replace("-", "_")
 
 
 class FieldTable(Struct, frozen=True):
@@ -92,9 +89,9 @@ class FieldTable(Struct, frozen=True):
         former."""
         if not self.former:
             return self
-        former, now = _fold(self.former), _fold(self.name)
+        former, now = fold(self.former), fold(self.name)
         aliases = self.values.get("aliases", [])
-        if now != former and (said.get(former) or said.get(now, 0) > 1 or former in map(_fold, below)):
+        if now != former and (said.get(former) or said.get(now, 0) > 1 or former in map(fold, below)):
             return structs.replace(self, name=self.former, former="")
         if not isinstance(aliases, list):
             return self

@@ -11,14 +11,13 @@ unreadable. `null` counts as absent, since registries send it.
 
 import re
 from collections.abc import Iterable, Mapping
-from itertools import count
 from typing import Annotated, Any, Final, Literal, NamedTuple
 from urllib.parse import quote, urlencode
 
 import msgspec
 from msgspec import Meta, Struct
 
-from config.names import MAX_ID, RESERVED, short_id
+from config.names import free_id, short_id
 
 MAX_NAME: Final = 200
 MAX_VERSION: Final = 255
@@ -104,11 +103,7 @@ def id_of(name: str, taken: Iterable[str] = ()) -> str:
     number."""
     space, _, last = name.partition("/")
     words = [word for word in re.split(r"[^A-Za-z0-9]+", last) if word and word.lower() not in _USUAL]
-    found = short_id("-".join(words)) if words else short_id(space.rpartition(".")[2])
-    others = {each.lower() for each in taken} | {RESERVED}
-    if found not in others:
-        return found
-    return next(each for number in count(2) if (each := f"{found[: MAX_ID - 5]}-{number}") not in others)
+    return free_id(short_id("-".join(words) if words else space.rpartition(".")[2]), taken)
 
 
 OFFICIAL_META: Final = "io.modelcontextprotocol.registry/official"

@@ -189,16 +189,9 @@ class Catalog:
         return identity if self.view.server else partial(self._claims.untag, upstream)
 
     def page(
-        self,
-        kind: Kind,
-        host_version: str,
-        cursor: str | None,
-        *,
-        ui: bool = False,
-        principal: str = "",
-        ttl_ms: Ttl = in_full,
+        self, kind: Kind, version: str, cursor: str | None, ui: bool = False, principal: str = "", ttl_ms: Ttl = in_full
     ) -> PiecedResult:
-        """The result of a list request for hosts of `host_version`; `ui`: they declared the apps extension.
+        """The result of a list request for hosts of this `version`; `ui`: they declared the apps extension.
 
         Raises:
             RemoteProtocolError: -32602, when `cursor` is not of this list, or not this principal's.
@@ -206,19 +199,19 @@ class Catalog:
         following = None
         if not self.making.rules.page_size and cursor is None:
             hidden = self.names.names_left_out
-            items = [part.chunk(kind, host_version, ui=ui, hidden=hidden(kind, part.name)) for part in self.parts]
+            items = [part.chunk(kind, version, ui=ui, hidden=hidden(kind, part.name)) for part in self.parts]
             if self._own is not None and kind is Kind.TOOL:
-                items.insert(0, self._own.chunk(kind, host_version))
+                items.insert(0, self._own.chunk(kind, version))
         else:
             entries = [(part, shown) for part, its in self._entries(kind, ui=ui) for shown in its]
             cursors = Cursors(self.making.sealer, kind, principal, [shown.visible for _, shown in entries])
             start = 0 if cursor is None else cursors.offset(cursor)
             end = start + (self.making.rules.page_size or len(entries))
-            page = b",".join([part.encode(kind, host_version, shown, ui=ui) for part, shown in entries[start:end]])
+            page = b",".join([part.encode(kind, version, shown, ui=ui) for part, shown in entries[start:end]])
             items = [one_line(page)]
             following = cursors.cursor(end) if end < len(entries) else None
         fresh = freshness_of(self.parts, kind, ttl_ms, settling=self.making.settling, varies=self._varies)
-        return list_result(kind, host_version, items, fresh, behind=self.behind, cursor=following)
+        return list_result(kind, version, items, fresh, behind=self.behind, cursor=following)
 
     def differs(self, other: "Catalog", kind: Kind) -> bool:
         """True if hosts see another list than in `other`."""
@@ -257,10 +250,6 @@ class Catalog:
             }
         )
         return found
-
-    def keep_index(self, index: SearchIndex) -> None:
-        """Keep the index of what can be found here, for the next search."""
-        self.index = index
 
     def findable(self) -> Iterator[tuple[UpstreamEntries, Sequence[VisibleEntry]]]:
         """The tools that a model may find here, by upstream."""

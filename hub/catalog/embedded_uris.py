@@ -165,14 +165,11 @@ _RESULT: Final[Mapping[str, _Rewrite]] = {
 }
 
 
-def _escapes(value: Raw) -> bool:
-    """True if a letter is written as an escape. Most large payloads have no backslash, which is quickest to see."""
-    return bytes(value).find(b"\\") >= 0 and _ESCAPE(value) is not None
-
-
 def _escapes_keys(value: Raw) -> bool:
-    """True if a member `uri` may be written with escapes."""
-    return _escapes(value) and any(key in bytes(value) for key in _ESCAPED_URI_KEYS)
+    """True if a member `uri` may be written with escapes. Most large payloads have no backslash, which is quickest to
+    see."""
+    data = bytes(value)
+    return b"\\" in data and _ESCAPE(data) is not None and any(key in data for key in _ESCAPED_URI_KEYS)
 
 
 # --- arguments --------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ interface may call are listed once more, under their bare names, for user interf
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, Self
 
 from msgspec import Raw, Struct
 
@@ -65,13 +65,7 @@ class UpstreamEntries:
     `read`. `common`: the entries of the common endpoint, of which these are its own."""
 
     def __init__(
-        self,
-        snapshot: Snapshot,
-        rule: UpstreamRule,
-        budget: int,
-        claims: UriClaims,
-        *,
-        common: "UpstreamEntries | None" = None,
+        self, snapshot: Snapshot, rule: UpstreamRule, budget: int, claims: UriClaims, *, common: Self | None = None
     ) -> None:
         self.snapshot = snapshot
         self.name = snapshot.upstream
@@ -83,7 +77,7 @@ class UpstreamEntries:
         """Visible names of the tools that are shown in search mode, too."""
         self.sid = rule.sid(budget)
         """The server id in visible names."""
-        self._like = common
+        self._like: UpstreamEntries | None = common
         """Others, in which arguments of the same tools that go into headers are known."""
         self._identity = common is not None
         self._bare = self._identity or rule.prefix == ""

@@ -51,15 +51,9 @@ def freshness_of(
 
 
 def list_result(
-    kind: Kind,
-    host_version: str,
-    items: Iterable[bytes],
-    fresh: ListFreshness,
-    *,
-    behind: HubChain,
-    cursor: str | None = None,
+    kind: Kind, version: str, items: Iterable[bytes], fresh: ListFreshness, behind: HubChain, cursor: str | None = None
 ) -> PiecedResult:
-    """The result for hosts of `host_version`. `items` are entries, or several of them with commas between, on one line;
+    """The result for hosts of this `version`. `items` are entries, or several of them with commas between, on one line;
     `cursor`: that of the next page; `behind`: the hubs behind this one."""
     pieces = [b'{"%b":[' % kind.value.encode()]
     for item in filter(None, items):
@@ -68,7 +62,7 @@ def list_result(
     if cursor is not None:
         pieces.append(b',"nextCursor":%b' % encode(cursor))
     meta = one_line(encode(announcement(behind)))[1:-1] if behind else b""
-    if era_of(host_version) is Era.MODERN:
+    if era_of(version) is Era.MODERN:
         scope = b"public" if fresh.public else b"private"
         meta = b",".join(filter(None, (_SERVER_INFO, meta)))
         said = b',"resultType":"complete","ttlMs":%d,"cacheScope":"%b","_meta":{%b}'

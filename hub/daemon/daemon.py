@@ -96,7 +96,7 @@ class Daemon:
     ) -> None:
         """Serve until the first signal, or until one of its `own` files is gone; then drain, stop in order, return."""
         keep_large_blocks()
-        others: dict[int, Callable[[], None]] = {signal.SIGHUP: self._reloader.request, signal.SIGUSR1: _reopen_log}
+        others: dict[int, Act] = {signal.SIGHUP: self._reloader.request, signal.SIGUSR1: _reopen_log}
         async with trio.open_nursery() as life:
             await life.start(adopt)
             life.start_soon(keep_going, "Noticing that the hub stands still", self._watch.run)
@@ -195,12 +195,10 @@ def receive(*others: signal.Signals) -> Iterator[AsyncIterator[int]]:
         yield signals
 
 
-async def obey(
-    signals: AsyncIterator[int],
-    stop: Callable[[], None],
-    hurry: Callable[[], None],
-    others: Mapping[int, Callable[[], None]],
-) -> None:
+Act = Callable[[], None]
+
+
+async def obey(signals: AsyncIterator[int], stop: Act, hurry: Act, others: Mapping[int, Act]) -> None:
     """Call `stop` at the first signal that stops; call the function of one of the `others`. At the second call `hurry`,
     kill all children, and return."""
     stops = 0

@@ -16,7 +16,7 @@ from config.loading.check import split_listen
 from config.settings import HubConfig
 from hub.app import WALL, Hub
 from hub.control.answers import ListenStatus
-from hub.daemon.bind_http import CannotListen, listen_tcp, spell
+from hub.daemon.bind_http import Bound, CannotListen, listen_tcp, spell
 from hub.daemon.http_routes import PAGES, public_reply, route
 from hub.downstream.access.access import Access, Credentials, ProxiedPersons
 from hub.downstream.access.host_tokens import check_token, read_or_make_token
@@ -40,40 +40,37 @@ LOOK_S: Final = 60.0
 
 
 class HttpListener:
-    """HTTP for the hosts of `hub`, at `tcp` and, if it is `movable`, wherever it is moved to. `run` must be running."""
+    """HTTP for the hosts of `hub`, where it is `bound` and, if it is `movable`, wherever it is moved to. `run` must be
+    running."""
 
     def __init__(
         self,
         hub: Hub,
         config: HubConfig,
-        tcp: socket.socket,
+        bound: Bound,
         durable: DurableSessions,
         *,
-        also: socket.socket | None = None,
         movable: bool = True,
-        squatted: bool = False,
         fleet: "Fleet | None" = None,
         fetching: Callable[[], "Fetcher"] | None = None,
     ) -> None:
-        """`also`: a second address, which hosts know from earlier runs. `squatted`: another user holds the address that
-        hosts know. `fleet`: the hub is one of several. `fetching` gives what asks issuers of tokens, if there are any.
-        """
+        """`fleet`: the hub is one of several. `fetching` gives what asks issuers of tokens, if there are any."""
         self._hub = hub
         self._fetching = fetching
         self._listen = config.listen
         self._movable = movable
-        self.squatted = squatted
+        self.squatted = bound.squatted
         """Another user held the wanted address when the hub started, and hosts send their token there. Nobody is let in
         by HTTP until the hub listens where it was told to."""
-        self._stopgap = secrets.token_urlsafe() if squatted else None
+        self._stopgap = secrets.token_urlsafe() if bound.squatted else None
         """A token that nobody knows, while no token can be kept or hosts show theirs to another user."""
         try:
             self._token = self._stopgap or token_of(config)
         except OSError as error:
             log.warning("cannot keep a token in %s (%s); nobody is let in by HTTP", token_path(), error.strerror)
             self._token = self._stopgap = secrets.token_urlsafe()
-        self._site = _Site(tcp)
-        self._kept = None if also is None else _Site(also)
+        self._site = _Site(bound.tcp)
+        self._kept = None if bound.also is None else _Site(bound.also)
         self._others = [] if self._kept is None else [self._kept]
         """Further addresses: the kept one, and those that are being left."""
         self._config = config

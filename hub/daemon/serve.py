@@ -157,15 +157,7 @@ async def serve_daemon(
                 left_out=loaded.left_out,
             )
             listener = HttpListener(
-                hub,
-                config,
-                bound.tcp,
-                durable,
-                also=bound.also,
-                movable=tcp is None,
-                squatted=bound.squatted,
-                fleet=fleet,
-                fetching=lambda: sign_ins.fetch,
+                hub, config, bound, durable, movable=tcp is None, fleet=fleet, fetching=lambda: sign_ins.fetch
             )
             sign_ins.serves(hub, listener)
             daemon = Daemon(hub, listener, loaded, read, store, environment, own_log, sign_ins, shown)

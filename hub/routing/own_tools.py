@@ -76,7 +76,7 @@ class OwnTools:
                         await trio.lowlevel.checkpoint()
                         work = 0
                     work += index.add(FoundTool(each.visible, each.original, part.server_id, each.fields), title)
-            catalog.keep_index(index)
+            catalog.index = index
             return index
 
 

@@ -16,7 +16,7 @@ from config.setting import Secret
 from config.settings import HubConfig
 from config.tables import AccessConfig, TrustedProxy
 from hub.app import Hub
-from hub.daemon.bind_http import listen_tcp
+from hub.daemon.bind_http import Bound, listen_tcp
 from hub.daemon.http_listener import HttpListener
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.link.sealing import Sealer, Signer
@@ -127,7 +127,7 @@ async def test_it_is_known_by_its_user(tmp_path, monkeypatch, nursery):
     config = HubConfig(auth="proxy", token=Secret("t" * 20), allowed_hosts=hosts, access=AccessConfig(proxy=proxy))
     hub = Hub(config, Memory(None), Sealer(b"k" * 32))
     durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9, "")
-    listener = HttpListener(hub, config, listen_tcp("127.0.0.1:0"), durable)
+    listener = HttpListener(hub, config, Bound(listen_tcp("127.0.0.1:0")), durable)
     await nursery.start(listener.run)
     direct = listener.address[1]
 

@@ -17,7 +17,7 @@ directly above it. It does not own
 import json
 import re
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from config.editing.text.change import Edit, EditRefused, line_start, newline, refusal
@@ -73,7 +73,8 @@ def _start_with_comments(text: str, node: Node, at: int, before: int) -> int:
 
 def _is_heading(text: str, node: Node, at: int, before: int, start: int) -> bool:
     """True if the comments at `start` are rather about the members below them than about the first of these."""
-    above = [_gap(text, node, number).partition("\n")[2] for number in range(len(node.members))]
+    starts = (_end_of_previous(text, node, number) for number in range(len(node.members)))
+    above = [text[before : each.start].partition("\n")[2] for before, each in zip(starts, node.members, strict=True)]
     has_groups = any(number != at and _COMMENT.search(gap) for number, gap in enumerate(above))
     is_below_empty = text[before:start].rstrip(" \t").replace("\r", "").endswith("\n\n")
     if not has_groups or at + 1 == len(node.members) or not (at == 0 or is_below_empty):
@@ -83,16 +84,12 @@ def _is_heading(text: str, node: Node, at: int, before: int, start: int) -> bool
     return not (_COMMENT.search(above[at + 1]) or _COMMENT.search(behind) or "\n" in above[at + 1])
 
 
-def _gap(text: str, node: Node, at: int) -> str:
-    """The text between a member and the comma or bracket before it."""
-    return text[_end_of_previous(text, node, at) : node.members[at].start]
-
-
 KEPT: Final = 3
 """Texts of which the nodes are kept: those before and after a change, and what it is compared with."""
 _SAME_LINE = re.compile(r"(?:[ \t]++|/\*(?:[^*\n]|\*(?!/))*+\*/)*+(?://[^\r\n]*)?(?=[ \t]*+\r?\n)")
 """Comments behind something, up to the end of its line."""
 _INDENT = re.compile(r"[ \t]*")
+_dump = partial(json.dumps, ensure_ascii=False)
 
 
 def read(text: str, path: Sequence[str] = ()) -> Any:
@@ -176,17 +173,14 @@ def assign(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
     member = _member(node, key)
     if member is None:
         return _append(text, node, key, value, _unit(text, _scan(text, tuple(path)) or node))
-    return Edit(member.node.start, text[member.node.start : member.end], json.dumps(value, ensure_ascii=False))
+    return Edit(member.node.start, text[member.node.start : member.end], _dump(value))
 
 
 def render(value: Any, unit: str | None, line: str = "\n", indent: str = "") -> str:
     """`value` as JSON: members on lines of their own, lists in one line. `unit` None: all in one line."""
     if not isinstance(value, dict) or not value:
-        return json.dumps(value, ensure_ascii=False)
-    members = [
-        f"{json.dumps(key, ensure_ascii=False)}: {render(each, unit, line, indent + (unit or ''))}"
-        for key, each in value.items()
-    ]
+        return _dump(value)
+    members = [f"{_dump(key)}: {render(each, unit, line, indent + (unit or ''))}" for key, each in value.items()]
     if unit is None:
         return "{" + ", ".join(members) + "}"
     inner = f",{line}{indent}{unit}".join(members)
@@ -280,7 +274,7 @@ def _unit(text: str, root: Node) -> str:
 
 def _append(text: str, node: Node, key: str, value: Any, unit: str) -> Edit:
     """A new last member."""
-    name = json.dumps(key, ensure_ascii=False)
+    name = _dump(key)
     if not node.members:
         return _fill_object(text, node, name, value, unit)
     line, last = newline(text), node.members[-1]

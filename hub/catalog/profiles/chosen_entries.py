@@ -27,7 +27,6 @@ from hub.wire.mcp import Kind
 _SCHEMA: Final = "inputSchema"
 MAX_TOLD: Final = 3
 """Tools, or arguments of one, that a warning names."""
-_NO_NAMES: Final[Mapping[str, str]] = {}
 
 
 class ChosenEntries(UpstreamEntries):
@@ -39,7 +38,7 @@ class ChosenEntries(UpstreamEntries):
         rules: ProfileRules,
         common: UpstreamEntries,
         choice: "ToolChoice",
-        names: Mapping[str, str] = _NO_NAMES,
+        names: Mapping[str, str] = {},
     ) -> None:
         """`source` has the names of this view's budget, `common` those of everybody's. `names`: the new names of tools
         that hold, by visible name."""

@@ -117,7 +117,7 @@ def _uninstall(options: Context) -> int:
 
     def plan(place: Place, records: Records) -> Plan:
         program = own_program(place, machine.environ)
-        return plan_uninstall(place, records, program, originals_of(place), restore=options.restore_originals)
+        return plan_uninstall(place, records, program, originals_of(place), back=options.restore_originals)
 
     def is_by_program(place: Place) -> bool:
         """True if a program of the host changes the file, so that servers are put back after it."""

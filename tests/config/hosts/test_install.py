@@ -41,7 +41,7 @@ class User:
         return plan
 
     def uninstall(self, id, place=None):
-        plan = plan_uninstall(place or self.place(id), Records(self.home / "state" / "installed.json"))
+        plan = plan_uninstall(place or self.place(id), Records(self.home / "state" / "installed.json"), None, ())
         self.carry_out(plan)
         return plan
 

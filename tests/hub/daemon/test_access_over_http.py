@@ -10,7 +10,7 @@ from config.setting import Secret
 from config.settings import HubConfig
 from config.tables import AccessConfig, AccessIssuer, AccessToken, Introspection, TrustedProxy
 from hub.app import Hub
-from hub.daemon.bind_http import listen_tcp
+from hub.daemon.bind_http import Bound, listen_tcp
 from hub.daemon.http_listener import HttpListener
 from hub.downstream.access import issuer_tokens
 from hub.downstream.access.access import ProxiedPersons
@@ -48,7 +48,7 @@ async def start(nursery, monkeypatch, tmp_path):
     async def start(config):
         hub = Hub(config, Memory(None), Sealer(b"k" * 32))
         durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9, "")
-        listener = HttpListener(hub, config, listen_tcp("127.0.0.1:0"), durable)
+        listener = HttpListener(hub, config, Bound(listen_tcp("127.0.0.1:0")), durable)
         await nursery.start(listener.run)
         return listener
 

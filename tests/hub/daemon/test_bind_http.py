@@ -11,7 +11,7 @@ from config.hub_paths import state_path, token_path
 from config.saved_state import Memory
 from config.settings import HubConfig
 from hub.app import Hub
-from hub.daemon.bind_http import CannotListen, bind, is_met_at, listen_tcp
+from hub.daemon.bind_http import Bound, CannotListen, bind, is_met_at, listen_tcp
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.sign_in_parts import SignInParts
 from hub.downstream.access.host_tokens import read_or_make_token
@@ -97,7 +97,7 @@ async def test_hosts_are_served_at_both(nursery, usual):
     config = HubConfig(listen=usual.address)
     also = listen_tcp("127.0.0.1:0")
     durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9)
-    listener = HttpListener(Hub(config, Memory(None), Sealer(b"k" * 32)), config, usual.taken(), durable, also=also)
+    listener = HttpListener(Hub(config, Memory(None), Sealer(b"k" * 32)), config, Bound(usual.taken(), also), durable)
     await nursery.start(listener.run)
     assert (listener.displaced, listener.status().also) == (None, f"http://127.0.0.1:{also.getsockname()[1]}/mcp")
     for port in (usual.port, also.getsockname()[1]):

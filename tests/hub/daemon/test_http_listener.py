@@ -8,7 +8,7 @@ from config.saved_state import Memory
 from config.setting import Secret
 from config.settings import CacheConfig, HubConfig, ReplicaConfig
 from hub.app import Hub
-from hub.daemon.bind_http import listen_tcp
+from hub.daemon.bind_http import Bound, listen_tcp
 from hub.daemon.http_listener import HttpListener, token_of
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.fleet.gate import Fleet
@@ -58,7 +58,7 @@ def a_listener(config, directory=None, tcp=None):
     if directory is not None:
         me = Registration(durable.run_id, config.replica.name or durable.run_id, "")
         fleet = Fleet(Membership(me, directory, durable.was_mine), PublishedFacts(directory))
-    return HttpListener(hub, config, tcp or listen_tcp("127.0.0.1:0"), durable, fleet=fleet)
+    return HttpListener(hub, config, Bound(tcp or listen_tcp("127.0.0.1:0")), durable, fleet=fleet)
 
 
 async def status_of(listener, host, token=TOKEN):
