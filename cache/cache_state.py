@@ -6,16 +6,20 @@ entry that may be stale is dropped.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from msgspec import convert, structs
 
 from cache.auto_subscribe import AutoSubscriptions
 from cache.entry import EVERYONE, CacheKey, DropCause, Entry
 from cache.flight import Flight
-from cache.interfaces import ReadablePooledSession, ReadableUpstream, ReadTicket, SharedStore
+from cache.interfaces import ReadablePooledSession, ReadableUpstream, ReadTicket
 from cache.memory import MemoryStore, ResourceIndex, is_trackable
 from cache.statistics import CacheCounters, CacheStatistics, UpstreamCacheStatistics
 from config.settings import CacheConfig
+
+if TYPE_CHECKING:
+    from cache.redis.store import RedisStore
 
 
 @dataclass(eq=False, repr=False)
@@ -24,7 +28,7 @@ class CacheState:
 
     config: CacheConfig
     clock: Callable[[], float]
-    shared: SharedStore | None
+    shared: "RedisStore | None"
     """The store that hubs share; None: there is none."""
     counters: CacheCounters = field(default_factory=CacheCounters)
     flights: ResourceIndex[Flight] = field(default_factory=ResourceIndex)

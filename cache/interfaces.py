@@ -1,6 +1,6 @@
 """Interfaces of the cache: to the upstreams, and to a store that several hubs share.
 
-`upstreams` satisfies what the cache needs of them; `cache.redis.store` implements the store for Redis and Valkey.
+`upstreams` satisfies what the cache needs of them; `cache.redis.store` is the store, in Redis or Valkey.
 
 Everything in the store may be lost. Before a hub reads an upstream, it gets a `Ticket` from the store: the state of all
 invalidations at that moment. An entry put under a ticket is found only while nothing that it depends on was invalidated
@@ -11,8 +11,6 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from cache.entry import Entry
-from cache.statistics import StoreStatistics
 from config.settings import UpstreamConfig
 from hub.link.call_interface import Caller, Exchange, Operation, Program, Tenant
 from hub.wire.jsonrpc import Reply
@@ -67,11 +65,7 @@ class ReadableUpstream(Protocol):
         """The open session that serves `caller` now; None: not known. Raises nothing."""
 
     async def call(self, operation: Operation, exchange: Exchange) -> Reply:
-        """As `hub.link.call_interface` says.
-
-        Raises:
-            HubError: there is no answer.
-        """
+        """As `hub.link.call_interface` says. Raises: HubError, if there is no answer."""
 
 
 MAX_FACT_BYTES: Final = 256 << 10
@@ -101,40 +95,6 @@ class StoreListener(Protocol):
     def on_gap(self) -> None:
         """A time in which other hubs are not heard begins or ends. Entries from before and from meanwhile may be stale,
         except those that this hub observes itself."""
-
-
-class SharedStore(Protocol):
-    """A store of several hubs. `source`, `uri`, `owner` and `abilities` are those of a `CacheKey`."""
-
-    async def run(self, listener: StoreListener) -> None:
-        """Stay connected, and pass reports of other hubs to `listener`, until cancelled."""
-
-    @property
-    def is_coherent(self) -> bool:
-        """True if invalidations travel between this hub and the others now, in both directions."""
-
-    async def look_up(
-        self, source: str, uri: str, owner: str, abilities: str = ""
-    ) -> tuple[Entry | None, ReadTicket | None]:
-        """The entry for `owner` or for everyone, and a ticket for a read; None: no entry, or nothing may be put.
-
-        Raises nothing; takes no longer than the store's deadline.
-        """
-
-    async def put(
-        self, ticket: ReadTicket, source: str, uri: str, owner: str, entry: Entry, abilities: str = ""
-    ) -> None:
-        """Put `entry` for `owner`. Raises nothing; an entry that cannot be put is dropped and counted."""
-
-    def invalidate(self, source: str, uri: str | None) -> None:
-        """Invalidate results of reads before now: of one resource with its parts and parents, or of all.
-
-        Never blocks. Until the invalidation is in the store, `look_up` of this source waits within its deadline, or
-        finds nothing.
-        """
-
-    def statistics(self) -> StoreStatistics:
-        """Health and counts of the store."""
 
 
 class Directory(Protocol):

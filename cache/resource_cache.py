@@ -12,7 +12,7 @@ an entry is dropped as soon as it may be stale, and a read during which that hap
 
 from collections.abc import Callable
 from math import inf
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -20,7 +20,7 @@ from cache.cache_state import CacheState, for_everyone
 from cache.entry import CacheKey, DropCause, abilities_of, fresh_result, is_plain, stale_result
 from cache.fetch import Fetches
 from cache.flight import Flight, Released
-from cache.interfaces import ReadablePooledSession, ReadableUpstream, SharedStore
+from cache.interfaces import ReadablePooledSession, ReadableUpstream
 from cache.memory import CachedEntry, is_trackable
 from config.diff import source_of
 from config.settings import CacheConfig, UpstreamConfig
@@ -29,6 +29,9 @@ from hub.link.hub_errors import DeadlineExceeded, UpstreamLoop, UpstreamLost, Up
 from hub.linux.clocks import current_time
 from hub.wire.jsonrpc import Reply, peek_str
 from hub.wire.mcp import Era
+
+if TYPE_CHECKING:
+    from cache.redis.store import RedisStore
 
 STAND_IN_S: Final = 1.5
 """Time that an absent upstream is waited for, if an expired entry may stand in."""
@@ -80,7 +83,7 @@ class ResourceCache:
     """The cache of one hub; a `cache.interfaces.StoreListener`. `run` must be running."""
 
     def __init__(
-        self, config: CacheConfig, shared: SharedStore | None = None, *, clock: Callable[[], float] = current_time
+        self, config: CacheConfig, shared: "RedisStore | None" = None, *, clock: Callable[[], float] = current_time
     ) -> None:
         """`shared`: the store that hubs share; its maker runs it, with this cache as its listener."""
         self._clock = clock

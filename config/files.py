@@ -43,10 +43,7 @@ DRAFT: Final = re.compile(r"[^/]+\.[0-9a-f]{8}\.new")
 @contextmanager
 def lock_edits(directory: Path) -> Iterator[None]:
     """Keep other commands of hubd from editing files meanwhile; waits for them. `directory`: the state directory.
-
-    Raises:
-        EditError: the lock cannot be made.
-    """
+    Raises: EditError, if the lock cannot be made."""
     descriptor = open_lock(directory / "edits.lock")
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -56,11 +53,7 @@ def lock_edits(directory: Path) -> Iterator[None]:
 
 
 def open_lock(path: Path) -> int:
-    """The descriptor of a file to lock, which is made if need be.
-
-    Raises:
-        EditError: it cannot be made.
-    """
+    """The descriptor of a file to lock, which is made if need be. Raises: EditError, if it cannot be made."""
     try:
         make_dirs(str(path.parent))
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -155,10 +148,7 @@ def replace_file(
 
 def remove_file(path: Path, *, was: bytes, now: datetime, backups: Path) -> Path | None:
     """Remove the file, or the link that leads to it; its backup.
-
-    Raises:
-        EditError: it holds something else than `was` by now, or cannot be removed; it was left as it is.
-    """
+    Raises: EditError, if it holds something else than `was` by now, or cannot be removed; it was left as it is."""
     try:
         with _directory(path.parent) as directory:
             with _back_up(path, was, now, backups) as backup:

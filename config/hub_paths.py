@@ -24,11 +24,7 @@ def config_file() -> Path:
 
 
 def runtime_dir() -> Path:
-    """The directory of sockets and locks.
-
-    Raises:
-        ConfigError: it is not private, or cannot be made.
-    """
+    """The directory of sockets and locks. Raises: ConfigError, if it is not private, or cannot be made."""
     try:
         return Path(directories.private_dir(directories.runtime_dir()))
     except NotPrivate as error:
@@ -37,10 +33,7 @@ def runtime_dir() -> Path:
 
 def state_dir() -> Path:
     """The directory of what is kept between runs. If it cannot be made the hub still runs, and forgets.
-
-    Raises:
-        ConfigError: it exists and is not private.
-    """
+    Raises: ConfigError, if it exists and is not private."""
     path = directories.state_dir()
     try:
         return Path(directories.private_dir(path))

@@ -205,18 +205,12 @@ class Trust:
 
     def allow(self, project: Project) -> None:
         """Allow what `project` says now, in place of what was allowed for its root before.
-
-        Raises:
-            OSError: the decision cannot be written.
-        """
+        Raises: OSError, if the decision cannot be written."""
         self._write(self._read() | {str(project.root): project.digest})
 
     def deny(self, root: Path) -> bool:
         """Allow nothing of `root` any more; whether anything was.
-
-        Raises:
-            OSError: the decision cannot be written.
-        """
+        Raises: OSError, if the decision cannot be written."""
         allowed = self._read()
         if str(root) not in allowed:
             return False

@@ -63,10 +63,7 @@ def is_name(text: str) -> bool:
 
 def read(inner: str) -> Reference | None:
     """The reference between `${` and `}`; None if it is of another form.
-
-    Raises:
-        Malformed: its name or its command makes no sense.
-    """
+    Raises: Malformed, if its name or its command makes no sense."""
     kind, colon, text = inner.partition(":")
     if not colon or kind not in KINDS:
         return None
@@ -93,11 +90,7 @@ def references_in(text: str) -> list[Reference]:
 
 
 def fill_references(text: str, values: Values) -> str:
-    """`text` with the value of each reference in its place.
-
-    Raises:
-        KeyError: one has none.
-    """
+    """`text` with the value of each reference in its place. Raises: KeyError, if one has none."""
     return _MARK.sub(lambda found: values[_reference(found)], text) if NUL in text else text
 
 
@@ -135,10 +128,7 @@ def in_headers(config: UpstreamConfig) -> bool:
 
 def resolve_references(config: UpstreamConfig, values: Values) -> ResolvedConfig:
     """The configuration with these values in the places of its references.
-
-    Raises:
-        KeyError: a reference has no value.
-    """
+    Raises: KeyError, if a reference has no value."""
     settings = {name: _fill(getattr(config, name), values) for name in config.__struct_fields__}
     return ResolvedConfig(**settings, read=tuple(map(Secret, dict.fromkeys(values.values()))))
 

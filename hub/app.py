@@ -9,11 +9,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
-from cache.interfaces import SharedStore
 from cache.resource_cache import ResourceCache
 from config.diff import pending
 from config.saved_state import Memory
@@ -52,6 +51,9 @@ from upstreams.supervisor import Supervisor, Upstreams
 from upstreams.transports import choose_transport as transports
 from upstreams.transports.stdio.process import is_found
 
+if TYPE_CHECKING:
+    from cache.redis.store import RedisStore
+
 log = logging.getLogger("hubd")
 WALL: Final = time.time  # noqa: TID251  # what hosts carry and people read outlives this process
 OPEN_DOOR: Final = "HTTP needs no token (auth = none): every program on this machine may use this hub"
@@ -81,7 +83,7 @@ class Hub:
         run: str = "",
         is_elsewhere: Callable[[str], bool] | None = None,
         boot: BootClock | None = None,
-        shared: SharedStore | None = None,
+        shared: "RedisStore | None" = None,
         credentials: CredentialSource = NO_CREDENTIALS,
         environ: Mapping[str, str] = os.environ,
         used: Memory | None = None,

@@ -56,7 +56,8 @@ class _Look:
 
 
 class RedisStore:
-    """A `cache.interfaces.SharedStore`, with a `Directory` beside it; the listener of its `StoreLink`."""
+    """The store that hubs share, with a `Directory` beside it; the listener of its `StoreLink`. `source`, `uri`,
+    `owner` and `abilities` are those of a `CacheKey`."""
 
     def __init__(
         self,
@@ -86,21 +87,27 @@ class RedisStore:
 
     @property
     def is_coherent(self) -> bool:
+        """True if invalidations travel between this hub and the others now, in both directions."""
         return self._link.is_coherent
 
     def statistics(self) -> StoreStatistics:
+        """Health and counts of the store."""
         now = self._clock()
         return self._health.statistics(now, self._link.bus.hubs(now))
 
     async def run(self, listener: StoreListener) -> None:
-        """Connect to the store, again whenever the connection is lost, until cancelled. See `SharedStore.run`."""
+        """Stay connected, and pass reports of other hubs to `listener`, until cancelled."""
         self._listener = listener
         await self._link.run()
 
     async def look_up(
         self, source: str, uri: str, owner: str, abilities: str = ""
     ) -> tuple[Entry | None, ReadTicket | None]:
-        """See `SharedStore.look_up`. An entry may be no longer fresh, and then good only until its `stale_until`."""
+        """The entry for `owner` or for everyone, and a ticket for a read; None: no entry, or nothing may be put. An
+        entry may be no longer fresh, and then good only until its `stale_until`.
+
+        Raises nothing; takes no longer than the store's deadline.
+        """
         began = self._clock()
         if not self.is_coherent or self._health.is_bypassed(began):
             return None, None
@@ -139,6 +146,7 @@ class RedisStore:
     async def put(
         self, ticket: ReadTicket, source: str, uri: str, owner: str, entry: Entry, abilities: str = ""
     ) -> None:
+        """Put `entry` for `owner`. Raises nothing; an entry that cannot be put is dropped and counted."""
         now = self._clock()
         stale_until = min(entry.stale_until, now + HASH_TTL_S)
         life_ms = int((min(max(entry.fresh_until, stale_until), now + HASH_TTL_S) - now) * 1000)
@@ -159,6 +167,8 @@ class RedisStore:
             self._health.on_written(self._clock())
 
     def invalidate(self, source: str, uri: str | None) -> None:
+        """Invalidate results of reads before now: of one resource with its parts and parents, or of all. Never blocks.
+        Until that is in the store, `look_up` of this source waits within its deadline, or finds nothing."""
         self._link.invalidate(source, uri)
         self._spoil(source)
 

@@ -76,10 +76,7 @@ class Draft:
 
     def add(self, name: str, values: dict[str, Any]) -> None:
         """A new upstream, in the main file.
-
-        Raises:
-            EditError: the name cannot be one or is taken, or the file cannot be edited for certain.
-        """
+        Raises: EditError, if the name cannot be one or is taken, or the file cannot be edited for certain."""
         if not is_usable(name):
             raise EditError(f'"{name}" cannot name a server: use {RULE}, for instance "{suggest_id(name)}"')
         if is_reserved(name):
@@ -90,10 +87,7 @@ class Draft:
 
     def remove(self, name: str) -> TableInFile | None:
         """Everything that makes up an upstream, wherever it stands; what comes to light beneath it.
-
-        Raises:
-            EditError: there is none, or a file cannot be edited for certain.
-        """
+        Raises: EditError, if there is none, or a file cannot be edited for certain."""
         stack = self._stack(name)
         for entry in reversed(stack.used):  # what remains in between is refused by a hub that watches, not misread
             is_imported = entry.source.layer is Layer.IMPORTED
@@ -155,10 +149,7 @@ class Draft:
 
     def put_profile(self, name: str, settings: Mapping[str, Any]) -> None:
         """A profile with these settings, in the main file; what else it has stays.
-
-        Raises:
-            EditError: the file cannot be edited for certain.
-        """
+        Raises: EditError, if the file cannot be edited for certain."""
         main = self._own_main()
         try:
             there = serverfile.entries(PROFILES, self._begin(main)).get(name)
@@ -174,10 +165,7 @@ class Draft:
 
     def remove_profile(self, name: str) -> None:
         """Take a profile out of the main file, with all that stands below it.
-
-        Raises:
-            EditError: it is not there, or the file cannot be edited for certain.
-        """
+        Raises: EditError, if it is not there, or the file cannot be edited for certain."""
         self._edit(self._own_main(), lambda text: serverfile.remove(PROFILES, text, name), name)
 
     def _assign_within(self, entry: TableInFile, setting: str, value: Any) -> bool:
@@ -254,10 +242,7 @@ class Draft:
 
     def save(self, now: datetime, backups: Path) -> list[Saved]:
         """Put the changed files in place.
-
-        Raises:
-            EditError: one was changed meanwhile or cannot be written; those before it stay changed.
-        """
+        Raises: EditError, if one was changed meanwhile or cannot be written; those before it stay changed."""
         saved = []
         for each in self.changes():
             data, was = each.after.encode(), self._was[each.path]

@@ -37,10 +37,7 @@ def _with_checksum(head: str, blocks: Iterable[str]) -> str:
 
 def blocks_of(text: str) -> list[str]:
     """The servers in a file that an import wrote, each with the comments above it; and the marks.
-
-    Raises:
-        EditRefused: someone else wrote it, or edited it since.
-    """
+    Raises: EditRefused, if someone else wrote it, or edited it since."""
     found = _CHECKSUM.search(text)
     body = text[found.end() + 1 :] if found else ""
     if found is None or sha256(body.encode()).hexdigest() != found[1]:
@@ -50,10 +47,7 @@ def blocks_of(text: str) -> list[str]:
 
 def without(text: str, name: str) -> Edit:
     """The file without a server, whose mark takes its place; it is still one that only hubd has written.
-
-    Raises:
-        EditRefused: as for `blocks_of`; or the server is not there.
-    """
+    Raises: EditRefused, as for `blocks_of`; or the server is not there."""
     blocks = blocks_of(text)
     for at, block in enumerate(blocks):
         values = tomllib.loads(block).get("upstreams", {}).get(name)

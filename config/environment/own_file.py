@@ -76,10 +76,7 @@ class NotReadable(Exception):
 
 def assignments(text: str) -> Iterator[Assignment]:
     """The variables of a file of `NAME=value` lines, in its order; `export` may stand before them.
-
-    Raises:
-        NotReadable: a line is not of that form.
-    """
+    Raises: NotReadable, if a line is not of that form."""
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip().removeprefix("export ").strip()
         if not line or line.startswith("#"):
@@ -119,21 +116,14 @@ def with_block(data: bytes, values: Mapping[str, str]) -> bytes:
 
 def in_block(data: bytes) -> dict[str, str] | None:
     """The variables of the block; None: there is no block.
-
-    Raises:
-        NotReadable: its marks do not fit together, or a line is not of the form.
-    """
+    Raises: NotReadable, if its marks do not fit together, or a line is not of the form."""
     if (found := _span(data)) is None:
         return None
     return _variables(data[found[0] : found[1]])
 
 
 def outside(data: bytes) -> dict[str, str]:
-    """The user's own variables.
-
-    Raises:
-        NotReadable: as `in_block`.
-    """
+    """The user's own variables. Raises: NotReadable, as `in_block`."""
     begin, end = _span(data) or (0, 0)
     return _variables(data[:begin] + data[end:])
 

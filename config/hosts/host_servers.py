@@ -86,10 +86,7 @@ def is_about_tools(note: str) -> bool:
 
 def survey(place: Place, text: str, environ: Mapping[str, str], home: Path) -> tuple[list[Server], list[Skipped]]:
     """The servers in the text of a host's file, and what is none. Entries that start the hub are passed over.
-
-    Raises:
-        EditRefused: it cannot be read, or be named in other files.
-    """
+    Raises: EditRefused, if it cannot be read, or be named in other files."""
     if _HALF.search(str(place.path)):
         raise EditRefused("its path is not UTF-8, so no file of hubd can name it; move it, or set HOME to another path")
     entries = serverfile.entries(place.kept, text).items()

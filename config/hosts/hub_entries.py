@@ -131,10 +131,7 @@ class Records(RecordsByFile[Record]):
 
     def keep(self, path: Path, key: str, record: Record | None) -> None:
         """Keep the record of one entry from now on, on disk; None removes it.
-
-        Raises:
-            EditError: the file cannot be written.
-        """
+        Raises: EditError, if the file cannot be written."""
         self.put(_slot(path, key), record)
 
     def keys(self, path: Path) -> list[str]:
@@ -201,10 +198,7 @@ def with_entries(
     place: Place, text: str, ins: Mapping[str, dict[str, Any]], made: Record
 ) -> tuple[str, dict[str, Record | None]]:
     """`text` with these entries, and what is to be remembered of each.
-
-    Raises:
-        EditRefused: that cannot be done for certain.
-    """
+    Raises: EditRefused, if that cannot be done for certain."""
     records: dict[str, Record | None] = {}
     for key, entry in ins.items():
         edit = serverfile.insert(place.kept, text, key, entry)
@@ -217,10 +211,7 @@ def without_entries(
     place: Place, text: str, outs: Mapping[str, Record | None], all: Iterable[Record | None]
 ) -> tuple[str, Record]:
     """`text` without these entries, the last one first; and what all of ours had made necessary.
-
-    Raises:
-        EditRefused: that cannot be done for certain.
-    """
+    Raises: EditRefused, if that cannot be done for certain."""
     known = [record for record in all if record is not None]
     made = Record(
         place.host.id,

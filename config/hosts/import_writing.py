@@ -194,10 +194,7 @@ def problems_of(
 
 def load_present(named: Path | None, environ: Mapping[str, str]) -> Loaded:
     """The hub's configuration before an import; servers that are unresolved here are in it as files describe them.
-
-    Raises:
-        ConfigError: it cannot be used.
-    """
+    Raises: ConfigError, if it cannot be used."""
     found = load_all(named, environ, partly=True)
     described = {name: each for name, each in found.left_out.items() if each.command or each.url}
     config = structs.replace(found.config, upstreams={**found.config.upstreams, **described})

@@ -240,10 +240,7 @@ PROGRAM_PATIENCE_S: Final = 60
 
 def run_program(command: tuple[str, ...], environ: Mapping[str, str]) -> None:
     """Run a host's own program; what it says is shown only if it fails.
-
-    Raises:
-        EditError: it cannot be run, or fails.
-    """
+    Raises: EditError, if it cannot be run, or fails."""
     name = Path(command[0]).name
     try:
         done = subprocess.run(

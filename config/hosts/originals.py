@@ -112,10 +112,7 @@ def is_same_file(one: Path, other: Path) -> bool:
 
 def remove_from_host(place: Place, text: str, key: str) -> tuple[str, Original]:
     """`text` without the server `key`, or with it turned off where the host has a setting for that.
-
-    Raises:
-        EditRefused: that cannot be done for certain.
-    """
+    Raises: EditRefused, if that cannot be done for certain."""
     original = original_of(place, text, key)
     return _out(text, structs.replace(original, off=place.host.off))
 
@@ -169,10 +166,7 @@ def as_before(text: str, originals: Sequence[Original]) -> str | None:
 
 def out_again(text: str, originals: Sequence[Original]) -> tuple[str, list[Original]]:
     """A text that `as_before` gave, and that was changed since, without them; what is to be remembered of each now.
-
-    Raises:
-        EditRefused: that cannot be done for certain.
-    """
+    Raises: EditRefused, if that cannot be done for certain."""
     again = []
     for original in originals:
         text, found = _out(text, original)

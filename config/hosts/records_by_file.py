@@ -77,10 +77,7 @@ class HadBefore(RecordsByFile[list[Had]]):
 
     def add(self, servers: Iterable[tuple[str, Server]]) -> None:
         """Keep these servers, by their names in the hub; what a file had earlier stays.
-
-        Raises:
-            EditError: the record cannot be written.
-        """
+        Raises: EditError, if the record cannot be written."""
         found: dict[Path, dict[str, dict[str, tuple[str, ...]]]] = {}
         for name, server in servers:
             path, host = server.place.path, server.place.host.id

@@ -105,10 +105,7 @@ class NewSecrets:
 
     def take_back(self) -> None:
         """Forget those that `keep` kept, and that are still what it kept.
-
-        Raises:
-            EditError: some could not be forgotten; the others were.
-        """
+        Raises: EditError, if some could not be forgotten; the others were."""
         failed = []
         for name in sorted(self._store.names().keys() & set(self._made)):
             try:

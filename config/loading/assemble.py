@@ -64,11 +64,7 @@ def load_all(
 
 
 def load_gathered(gathered: Gathered, *, partly: bool = False) -> Loaded:
-    """The configuration that the files make.
-
-    Raises:
-        ConfigError: as `load_all`.
-    """
+    """The configuration that the files make. Raises: ConfigError, as `load_all`."""
     config, origins = assemble(gathered)
     sources = gathered.sources
     findings = (gathered.findings, *(source.findings for source in sources))

@@ -81,10 +81,7 @@ def warnings_of_hub(config: HubConfig) -> Iterator[Problem]:
 
 def split_listen(listen: str) -> tuple[str, int]:
     """Host and port of `HOST:PORT`; an IPv6 address stands in brackets.
-
-    Raises:
-        Problem: it is neither a name nor an address with a port.
-    """
+    Raises: Problem, if it is neither a name nor an address with a port."""
     host, colon, port = listen.rpartition(":")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     sound = bare and not re.search(r"[\s/@\[\]]", bare) and (":" not in bare or bare != host)

@@ -42,10 +42,7 @@ class Document:
 
 def parse(text: str, path: Path) -> Document:
     """The document in `text`; the suffix of `path` says in which form, and is TOML if it says nothing else.
-
-    Raises:
-        Problem: it is none, with the line.
-    """
+    Raises: Problem, if it is none, with the line."""
     if path.suffix in JSON_SUFFIXES:
         return Document(json_scanner.read(text), lambda: json_scanner.lines(text))
     return _yaml(text) if path.suffix in YAML_SUFFIXES else _toml(text)

@@ -104,10 +104,7 @@ def gather(named: Path | None, environ: Mapping[str, str], texts: Mapping[Path, 
 
 def token_of(named: Path | None, environ: Mapping[str, str]) -> str | None:
     """The `token` of the main file, whatever else is wrong there; None if it has none. Blocks.
-
-    Raises:
-        ConfigError: it cannot be read or resolved.
-    """
+    Raises: ConfigError, if it cannot be read or resolved."""
     main = gather(named, environ).main
     if main is None:
         return None
@@ -119,10 +116,7 @@ def token_of(named: Path | None, environ: Mapping[str, str]) -> str | None:
 
 def own_variables(path: Path) -> dict[str, Assignment]:
     """The variables of the `hubd.env` at `path`, by name; none, if there is no such file. Blocks.
-
-    Raises:
-        Problem: someone else could have written it, or it cannot be read.
-    """
+    Raises: Problem, if someone else could have written it, or it cannot be read."""
     if not os.path.lexists(path):
         return {}
     refuse_foreign(path)

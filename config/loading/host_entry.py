@@ -117,11 +117,7 @@ class HostEntry:
         self._spelled: dict[str, str] = {}
 
     def table(self, name: str) -> FieldTable:
-        """The entry by our names.
-
-        Raises:
-            Problem: something in it makes no sense.
-        """
+        """The entry by our names. Raises: Problem, if something in it makes no sense."""
         entry, values = self._entry, self._values
         self._rename()
         if "command" not in values and "url" not in values:

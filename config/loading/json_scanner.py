@@ -75,10 +75,7 @@ def _is_plain(text: str) -> bool:
 
 def read(text: str) -> Any:
     """The value of the document, without its places: text without comments is read fast.
-
-    Raises:
-        Problem: as `scan`, or there is none.
-    """
+    Raises: Problem, as `scan`, or there is none."""
     refuse_json(text)
     try:
         return json.loads(text)

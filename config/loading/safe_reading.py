@@ -101,10 +101,7 @@ def read(path: Path) -> str:
 
 def fetch(path: Path) -> Content:
     """The content of a configuration file, not decoded.
-
-    Raises:
-        Problem: it cannot be read, or is not a plain file.
-    """
+    Raises: Problem, if it cannot be read, or is not a plain file."""
     try:
         return Content(*read_plain(path, limit_of(path) + 1))
     except OSError as error:
@@ -113,10 +110,7 @@ def fetch(path: Path) -> Content:
 
 def decode_content(path: Path, content: Content) -> str:
     """The text of a configuration file, which was fetched.
-
-    Raises:
-        Problem: it is too large or empty or no text, or someone else could have written it.
-    """
+    Raises: Problem, if it is too large or empty or no text, or someone else could have written it."""
     data = content.data
     refuse_foreign(path, content.found)
     refuse_large(path, len(data))
@@ -139,10 +133,7 @@ def refuse_large(path: Path, size: int) -> None:
 
 def refuse_foreign(path: Path, found: os.stat_result | None = None) -> None:
     """Raise, if someone else could have written `path`, or could replace it; `found` is what was read, if it was.
-
-    Raises:
-        Problem: someone else could, or it cannot be told.
-    """
+    Raises: Problem, if someone else could, or it cannot be told."""
     try:
         places = [(path, found or path.stat())]
         places += [(place, place.stat()) for place in dict.fromkeys((path.parent, path.resolve().parent))]
@@ -165,10 +156,7 @@ def refuse_foreign(path: Path, found: os.stat_result | None = None) -> None:
 
 def read_plain(path: Path, limit: int, flags: int = 0) -> tuple[bytes, os.stat_result]:
     """At most `limit` bytes of a plain file, and its owner and mode; never waits, even for a pipe. `flags`: of `open`.
-
-    Raises:
-        OSError: it cannot be read, or is a directory, pipe or device; `strerror` says it for people.
-    """
+    Raises: OSError, if it cannot be read, or is a directory, pipe or device; `strerror` says it for people."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     except ValueError:  # a NUL in it, or half a surrogate pair

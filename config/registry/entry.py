@@ -29,10 +29,7 @@ Answers = Mapping[str, tuple[Piece, ...]]
 
 def check_answer(slot: Slot, asked: Asked, text: str, absolute: Absolute, *, is_own: bool = True) -> str:
     """An answer in the form in which it is used. `is_own`: it is the user's, and may be a reference.
-
-    Raises:
-        ValueError: it will not do; the text says why, and shows nothing of a secret.
-    """
+    Raises: ValueError, if it will not do; the text says why, and shows nothing of a secret."""
     if not text:
         raise ValueError("it is empty; leave it out for none")
     if len(text) > MAX_TEXT:
@@ -86,10 +83,7 @@ def about(asked: Asked) -> str:
 
 def entry(way: Way, answers: Answers, source: RegistrySource) -> dict[str, Any]:
     """The settings of the upstream, in the order in which they are written.
-
-    Raises:
-        NotRunnable: an address came out that is none.
-    """
+    Raises: NotRunnable, if an address came out that is none."""
     found: dict[str, Any]
     if way.kind == "remote":
         [url] = texts(way.slots_at("address")[0], answers) or [""]

@@ -74,10 +74,7 @@ def _rank(version: re.Match[str]) -> tuple[tuple[int, ...], bool, tuple[tuple[in
 
 def split(text: str) -> tuple[str, str]:
     """Name and version of `NAME[@VERSION]`; the version is `latest` if none is said.
-
-    Raises:
-        ValueError: it is neither; the text says why.
-    """
+    Raises: ValueError, if it is neither; the text says why."""
     name, at, version = text.partition("@")
     if not is_server_name(name):
         raise ValueError(f'"{name}" is no name in a registry: those are like io.github.someone/something')

@@ -39,10 +39,7 @@ _OF_THE_CONNECTION = re.compile(r"host|connection|content-.*|transfer-encoding|t
 
 def refuse_variable(name: str, *, fixed: bool) -> None:
     """Refuse what is no variable, and one whose value, `fixed` by the publisher, decides which code runs.
-
-    Raises:
-        NotRunnable: it is refused.
-    """
+    Raises: NotRunnable, if it is refused."""
     if not _VARIABLE.fullmatch(name) or len(name) > 128:
         raise NotRunnable("a variable has a name that no variable can have")
     if fixed and _DECISIVE.fullmatch(name):
@@ -90,10 +87,7 @@ _HOMES: Final = {
 
 def exact_package(package: Package, joined: str = "@") -> str:
     """The argument of `npx` or `uvx`: `ID@VERSION`, or `ID==VERSION` behind `--from`.
-
-    Raises:
-        NotRunnable: it is no package of npm or PyPI, or names no exact version.
-    """
+    Raises: NotRunnable, if it is no package of npm or PyPI, or names no exact version."""
     _refuse_other_home(package)
     title, identifiers, versions = _FORMS[package.registry_type]
     if not identifiers.fullmatch(package.identifier) or len(package.identifier) > 214:
@@ -105,10 +99,7 @@ def exact_package(package: Package, joined: str = "@") -> str:
 
 def image(package: Package) -> str:
     """The image that `docker run` is told, with its tag or digest.
-
-    Raises:
-        NotRunnable: it is no image, or names no exact version.
-    """
+    Raises: NotRunnable, if it is no image, or names no exact version."""
     _refuse_other_home(package)
     found = _IMAGE.fullmatch(package.identifier) if len(package.identifier) <= 512 else None
     if found is None:

@@ -37,10 +37,7 @@ class StateFile(Generic[T]):
 
     def read(self, path: Path) -> dict[str, T]:
         """All entries by name; none if there is no file. Blocks.
-
-        Raises:
-            StateUnreadable: the file is not as hubd writes it, or cannot be read.
-        """
+        Raises: StateUnreadable, if the file is not as hubd writes it, or cannot be read."""
         try:
             data, found = read_private(path, MAX_FILE_BYTES)
         except FileNotFoundError:
@@ -96,10 +93,7 @@ SECRETS: Final = StateFile(
 
 def read_secrets(path: Path) -> dict[str, KeptSecret]:
     """All secrets by name; none if there is no file. Blocks.
-
-    Raises:
-        StateUnreadable: the file is not as hubd writes it, or cannot be read.
-    """
+    Raises: StateUnreadable, if the file is not as hubd writes it, or cannot be read."""
     secrets = SECRETS.read(path)
     for name, kept in secrets.items():
         is_hex = not kept.version.strip("0123456789abcdef")

@@ -50,26 +50,15 @@ class SecretStore:
     @classmethod
     def open(cls, keyring: SystemKeyring | None = None) -> "SecretStore":
         """The store of this user. `keyring`: None is that of the system.
-
-        Raises:
-            ConfigError: the state directory is not private.
-        """
+        Raises: ConfigError, if the state directory is not private."""
         return cls(secrets_path(), keyring or system_keyring())
 
     def names(self) -> dict[str, Place]:
-        """The names of all secrets, and the place that keeps each.
-
-        Raises:
-            EditError: the file cannot be used.
-        """
+        """The names of all secrets, and the place that keeps each. Raises: EditError, if the file cannot be used."""
         return {name: "keyring" if kept.keyring else "file" for name, kept in sorted(self._read().items())}
 
     def get(self, name: str) -> str:
-        """The secret.
-
-        Raises:
-            SecretUnavailable: there is none, or it cannot be read now.
-        """
+        """The secret. Raises: SecretUnavailable, if there is none, or it cannot be read now."""
         try:
             kept = state_file.read_secrets(self.path).get(name)
         except state_file.StateUnreadable as error:
@@ -91,10 +80,7 @@ class SecretStore:
 
     def keep(self, name: str, value: str) -> Stored:
         """Keep a secret, in place of the one of that name.
-
-        Raises:
-            EditError: it cannot be kept, or the file cannot be used; nothing was changed.
-        """
+        Raises: EditError, if it cannot be kept, or the file cannot be used; nothing was changed."""
         _refuse(name, value)
         kept = self._read().get(name)
         take_back = self._step_back(name, kept is not None and kept.keyring)

@@ -67,10 +67,7 @@ def identity(uri: str) -> str:
 
 def localise(value: Raw, emit: Change) -> Raw:
     """The result `value` of an operation with its URIs as hosts may see them.
-
-    Raises:
-        TooManyItems: it is large, and has more URIs, or more around them, than the hub looks through.
-    """
+    Raises: TooManyItems, if it is large, and has more URIs, or more around them, than the hub looks through."""
     if emit is identity:
         return value
     text = excerpt(value)

@@ -243,10 +243,7 @@ class DaemonApi:
 
     async def restart(self, name: str) -> None:
         """Restart an upstream, without waiting for it.
-
-        Raises:
-            UpstreamUnavailable: no upstream of this name can be started.
-        """
+        Raises: UpstreamUnavailable, if no upstream of this name can be started."""
         try:
             self._hub.supervisor.restart(name)
         except KeyError:
@@ -255,10 +252,7 @@ class DaemonApi:
 
     async def cache_clear(self, name: str | None = None) -> answers.Cleared:
         """Drop the cached resources of an upstream, or of all.
-
-        Raises:
-            UpstreamUnavailable: there is no upstream of this name.
-        """
+        Raises: UpstreamUnavailable, if there is no upstream of this name."""
         if name is not None and name not in self._hub.supervisor.upstreams:
             raise self._unknown(name)
         cleared = self._hub.reads.invalidate(name, DropCause.CLEARED)

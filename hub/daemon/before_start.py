@@ -59,10 +59,7 @@ def keys_for(config: HubConfig, path: Path | None) -> Keys:
 
 def store_for(loaded: Loaded, keys: Keys) -> "RedisStore | None":
     """The store that this hub shares with others, not connected yet; None: no store is configured.
-
-    Raises:
-        ConfigError: the store cannot be used as it is configured.
-    """
+    Raises: ConfigError, if the store cannot be used as it is configured."""
     cache = loaded.config.cache
     if cache.url is None:
         return None

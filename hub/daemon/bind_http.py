@@ -119,11 +119,7 @@ def _distrust_if_squatted(config: HubConfig, address: str) -> bool:
 
 
 def listen_tcp(address: str) -> socket.socket:
-    """A listener at `address`.
-
-    Raises:
-        CannotListen: the address cannot be bound.
-    """
+    """A listener at `address`. Raises: CannotListen, if the address cannot be bound."""
     host, port = split_listen(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)

@@ -95,11 +95,7 @@ def configuration(options: ServeOptions, environ: Mapping[str, str], fixed: Fixe
 
 
 def check(config: HubConfig) -> HubConfig:
-    """Check that the hub's own settings fit together; return `config`.
-
-    Raises:
-        ConfigError: they do not.
-    """
+    """Check that the hub's own settings fit together; return `config`. Raises: ConfigError, if they do not."""
     try:
         check_hub(config)
     except Problem as problem:

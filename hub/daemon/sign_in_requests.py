@@ -50,10 +50,7 @@ class SignInRequests:
         self, *, name: str = "", idp: bool = False, scope: str = "", reset: bool = False, yes: bool = False
     ) -> AsyncGenerator[messages.SignInStep, None]:
         """Begin a sign-in at an upstream, or at the company's identity provider; then tell its outcome.
-
-        Raises:
-            HubError: it cannot begin.
-        """
+        Raises: HubError, if it cannot begin."""
         if idp == bool(name):
             raise UpstreamUnavailable("Name the server to sign in at, or the company's identity provider, one of them")
         await self._parts.ready()
@@ -89,11 +86,7 @@ class SignInRequests:
         return is_each and not credential.is_usable
 
     async def sign_in_finish(self, address: str) -> messages.SignInOutcome:
-        """Carry on with an address that a person has copied.
-
-        Raises:
-            HubError: it belongs to no sign-in.
-        """
+        """Carry on with an address that a person has copied. Raises: HubError, if it belongs to no sign-in."""
         await self._parts.ready()
         if await self._is_of_a_host():
             raise _only_a_person("hubd auth --finish")
@@ -140,10 +133,7 @@ class SignInRequests:
 
     async def sign_out(self, name: str | None = None, forget: bool = False) -> messages.SignedOut:
         """Sign out of an upstream, or of all.
-
-        Raises:
-            HubError: there is no such upstream, or what is kept cannot be deleted.
-        """
+        Raises: HubError, if there is no such upstream, or what is kept cannot be deleted."""
         parts = self._parts
         upstreams = parts.hub.supervisor.upstreams
         if name is not None and name not in upstreams:

@@ -128,10 +128,7 @@ class Handover:
 
     def refuse(self) -> None:
         """Refuse sockets that nobody took: connections to them would never be answered.
-
-        Raises:
-            ConfigError: one is left.
-        """
+        Raises: ConfigError, if one is left."""
         names = ", ".join(str(it.getsockname()) for it in self.left)
         for it in self.left:
             it.close()

@@ -94,10 +94,7 @@ _dump = partial(json.dumps, ensure_ascii=False)
 
 def read(text: str, path: Sequence[str] = ()) -> Any:
     """The document as a value, not to be changed; an empty one is an empty object. `path`: to what is changed next.
-
-    Raises:
-        EditRefused: it cannot be read, or is no object.
-    """
+    Raises: EditRefused, if it cannot be read, or is no object."""
     node = _scan(text, tuple(path))
     if node is None:
         return {}
@@ -108,10 +105,7 @@ def read(text: str, path: Sequence[str] = ()) -> Any:
 
 def insert(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
     """Put `key` at the end of the object that `path` leads to; objects that are missing on the way are made.
-
-    Raises:
-        EditRefused: it cannot be read, or something else than an object is in the way.
-    """
+    Raises: EditRefused, if it cannot be read, or something else than an object is in the way."""
     node = _scan(text, tuple(path))
     if node is None:
         return Edit(len(text), "", render(nest(path, key, value), "  ", newline(text)) + newline(text))
@@ -165,10 +159,7 @@ def remove(text: str, path: Sequence[str], key: str, *, comments: bool = True) -
 
 def assign(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
     """Let the member `key` of the object at `path` be `value`, whether it is there or not.
-
-    Raises:
-        EditRefused: the object is not there, or the text cannot be read.
-    """
+    Raises: EditRefused, if the object is not there, or the text cannot be read."""
     node = _object_at(text, path)
     member = _member(node, key)
     if member is None:

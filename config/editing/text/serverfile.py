@@ -13,29 +13,18 @@ from config.editing.text.change import Edit, EditRefused, Format, Shape
 
 
 def read(shape: Shape, text: str) -> Any:
-    """The document, not to be changed.
-
-    Raises:
-        EditRefused: it cannot be read.
-    """
+    """The document, not to be changed. Raises: EditRefused, if it cannot be read."""
     return jsonc.read(text, shape.root) if shape.format == "json" else _MODULES[shape.format].read(text)
 
 
 def entries(shape: Shape, text: str) -> dict[str, Any]:
     """Its entries by name, in order; those that are no mappings, too.
-
-    Raises:
-        EditRefused: it cannot be read, or there is something else where the entries should be.
-    """
+    Raises: EditRefused, if it cannot be read, or there is something else where the entries should be."""
     return _entries(shape, read(shape, text))
 
 
 def insert(shape: Shape, text: str, key: str, value: dict[str, Any]) -> Edit:
-    """Put in an entry.
-
-    Raises:
-        EditRefused: it is there already, or it cannot be done for certain.
-    """
+    """Put in an entry. Raises: EditRefused, if it is there already, or it cannot be done for certain."""
     document = read(shape, text)
     if key in _entries(shape, document):
         raise EditRefused(f'"{key}" is there already')
@@ -48,10 +37,7 @@ def insert(shape: Shape, text: str, key: str, value: dict[str, Any]) -> Edit:
 
 def remove(shape: Shape, text: str, key: str, *, comments: bool = True) -> Edit:
     """Take an entry out; with `comments`, in JSON, also those that belong to it.
-
-    Raises:
-        EditRefused: it is not there, or it cannot be done for certain.
-    """
+    Raises: EditRefused, if it is not there, or it cannot be done for certain."""
     if shape.format == "json":
         edit = jsonc.remove(text, shape.root, key, comments=comments)
     else:
@@ -61,10 +47,7 @@ def remove(shape: Shape, text: str, key: str, *, comments: bool = True) -> Edit:
 
 def assign(shape: Shape, text: str, key: str, setting: str, value: Any, *, table: str = "") -> Edit:
     """Let one setting of an entry be `value`, a plain one. `table`: that of its tables in which the setting stands.
-
-    Raises:
-        EditRefused: the entry is not there, or it cannot be done for certain.
-    """
+    Raises: EditRefused, if the entry is not there, or it cannot be done for certain."""
     document = read(shape, text)
     entry = _entries(shape, document).get(key)
     if not isinstance(entry, dict):

@@ -32,11 +32,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def read(text: str) -> Any:
-    """The document as a value.
-
-    Raises:
-        EditRefused: it is not TOML.
-    """
+    """The document as a value. Raises: EditRefused, if it is not TOML."""
     try:
         return parse(text.removeprefix("\ufeff"), _TOML).tree
     except Problem as problem:
@@ -44,11 +40,7 @@ def read(text: str) -> Any:
 
 
 def insert(text: str, path: Sequence[str], key: str, value: dict[str, Any]) -> Edit:
-    """A table `[path.key]` at the end of the file.
-
-    Raises:
-        EditRefused: it is there already.
-    """
+    """A table `[path.key]` at the end of the file. Raises: EditRefused, if it is there already."""
     if key in _table(read(text), path):
         raise EditRefused(f'"{key}" is there already')
     line = newline(text)
@@ -60,10 +52,7 @@ def insert(text: str, path: Sequence[str], key: str, value: dict[str, Any]) -> E
 
 def remove(text: str, path: Sequence[str], key: str) -> Edit:
     """Cut the table out, from its header to its last line; the comments before it and after it stay.
-
-    Raises:
-        EditRefused: it is not there under a header of its own.
-    """
+    Raises: EditRefused, if it is not there under a header of its own."""
     wanted = (*path, key)
     read(text)
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)
@@ -82,10 +71,7 @@ def remove(text: str, path: Sequence[str], key: str) -> Edit:
 
 def assign(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
     """Let `key` of the table at `path` be `value`.
-
-    Raises:
-        EditRefused: there is no such table, or it cannot be done without changing more of the text.
-    """
+    Raises: EditRefused, if there is no such table, or it cannot be done without changing more of the text."""
     edit = _below_header(text, path, key, value)
     if edit is not None and _meant(text, edit, path, key, value):
         return edit
@@ -102,10 +88,7 @@ def assign(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
 
 def drop(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
     """Cut out the line that says that `key` of the table at `path` is `value`.
-
-    Raises:
-        EditRefused: no line says just that.
-    """
+    Raises: EditRefused, if no line says just that."""
     lines = text.split("\n")
     number = _line_of(text, (*path, key))
     line = f"{_key(key)} = {_inline(value)}"

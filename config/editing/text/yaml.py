@@ -26,10 +26,7 @@ class _Dumper(yaml.SafeDumper):
 
 def read(text: str) -> Any:
     """The document as a value; an empty one is an empty mapping.
-
-    Raises:
-        EditRefused: it is not one YAML document, or no mapping.
-    """
+    Raises: EditRefused, if it is not one YAML document, or no mapping."""
     try:
         document = parse(text, _YAML).tree
     except Problem as problem:
@@ -43,10 +40,7 @@ def read(text: str) -> Any:
 
 def insert(text: str, path: Sequence[str], key: str, value: dict[str, Any], *, listed: bool) -> Edit:
     """Put `value` at the end of what stands below the one key in `path`: a mapping, or a list of items with a `name`.
-
-    Raises:
-        EditRefused: it cannot be read, or something else is in the way.
-    """
+    Raises: EditRefused, if it cannot be read, or something else is in the way."""
     root = _compose(text)
     (name,) = path
     found = None if root is None else _member(root, name)
@@ -73,10 +67,7 @@ def insert(text: str, path: Sequence[str], key: str, value: dict[str, Any], *, l
 
 def remove(text: str, path: Sequence[str], key: str) -> Edit:
     """Cut out the lines of the member, or of the item of that name.
-
-    Raises:
-        EditRefused: it is not there, or is not on lines of its own.
-    """
+    Raises: EditRefused, if it is not there, or is not on lines of its own."""
     holder, node, start, end = _locate(text, path, key)
     first = line_start(text, start)
     if text[first:start].strip(" \ufeff"):
@@ -95,10 +86,7 @@ def remove(text: str, path: Sequence[str], key: str) -> Edit:
 
 def assign(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
     """Let `key` of the mapping at `path` (its last name may be that of an item) be the scalar `value`.
-
-    Raises:
-        EditRefused: the mapping is not there, or not in block style.
-    """
+    Raises: EditRefused, if the mapping is not there, or not in block style."""
     _, node, _, _ = _locate(text, path[:-1], path[-1])
     entry = _entry(node, path[-1])
     if not isinstance(entry, yaml.MappingNode) or entry.flow_style:

@@ -65,10 +65,7 @@ class FixedArguments:
 
 def without(schema: Raw | None, names: Collection[str]) -> Raw:
     """An input schema in which the arguments `names` are neither described nor required.
-
-    Raises:
-        CannotFix: the schema does not name one of them, or says more of it than can be taken out.
-    """
+    Raises: CannotFix, if the schema does not name one of them, or says more of it than can be taken out."""
     members = _members(schema)
     properties = _members(members.get("properties"))
     for name in names:
@@ -113,21 +110,22 @@ def misfits(schema: Raw | None, values: Mapping[str, Any]) -> Iterator[str]:
         types = [types] if isinstance(types, str) else types
         mine = _types_of(value)
         if isinstance(types, list) and types and all(each in [*_TYPES] and each not in mine for each in types):
-            wanted = " or ".join(_TYPES[each] for each in dict.fromkeys(types))
-            yield f'"{name[:60]}" is to be {wanted}, and is {_TYPES[mine[0]]}'
+            wanted = " or ".join(_TYPES[each][0] for each in dict.fromkeys(types))
+            yield f'"{name[:60]}" is to be {wanted}, and is {_TYPES[mine[0]][0]}'
         elif isinstance(listed, list) and listed and not any(_equal(value, each) for each in listed):
             yield f'"{name[:60]}" is none of the values that its input schema lists'
 
 
-_TYPES: Final = {
-    "string": "a text",
-    "integer": "a whole number",
-    "number": "a number",
-    "boolean": "true or false",
-    "object": "a table",
-    "array": "a list",
-    "null": "nothing",
+_TYPES: Final[Mapping[str, tuple[str, set[type]]]] = {
+    "string": ("a text", {str}),
+    "integer": ("a whole number", {int}),
+    "number": ("a number", {int, float}),
+    "boolean": ("true or false", {bool}),
+    "object": ("a table", {dict}),
+    "array": ("a list", {list}),
+    "null": ("nothing", {NoneType}),
 }
+"""The types of JSON, in words and in Python; the narrowest of two first."""
 MAX_JUDGED_BYTES: Final = 16 << 10
 """Most bytes of a list of values in a schema that is looked at."""
 
@@ -144,19 +142,8 @@ def _small(value: Raw | None) -> Any:
 
 def _types_of(value: Any) -> Sequence[str]:
     """The types that a value has, the narrowest first."""
-    if isinstance(value, float):
-        return ("integer", "number") if value.is_integer() else ("number",)
-    return _TYPES_OF[type(value)]
-
-
-_TYPES_OF: Final = {
-    str: ("string",),
-    int: ("integer", "number"),
-    bool: ("boolean",),
-    dict: ("object",),
-    list: ("array",),
-    NoneType: ("null",),
-}
+    own = int if isinstance(value, float) and value.is_integer() else type(value)
+    return [name for name, (_, kinds) in _TYPES.items() if own in kinds]
 
 
 def _equal(one: Any, other: Any) -> bool:

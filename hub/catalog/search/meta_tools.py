@@ -42,15 +42,9 @@ _TRUE: Final = raw(True)
 
 def meta_tools(servers: Mapping[str, int], *, reads: bool) -> tuple[ListEntry, ...]:
     """The meta tools of a view that has so many tools of each of these servers; `reads`: some only read."""
-    calls = [
-        _entry(
-            CALL_TOOL,
-            "Call a tool",
-            f"Call a tool by the name and definition {FIND_TOOLS} gave.",
-            _CALL_SCHEMA,
-            {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True},
-        )
-    ]
+    text = f"Call a tool by the name and definition {FIND_TOOLS} gave."
+    hints = {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True}
+    calls = [_entry(CALL_TOOL, "Call a tool", text, _CALL_SCHEMA, hints)]
     if reads:
         text = f"Call a tool that only reads, by the name and definition {FIND_TOOLS} gave; others are refused."
         hints = {"readOnlyHint": True, "openWorldHint": True}
