@@ -128,8 +128,7 @@ class CacheState:
         """The key with its owner: everyone only if the upstream says `public` and the configuration trusts it across
         accounts."""
         upstream, _ = self._sources.get(key.upstream, (None, ""))
-        across = upstream is not None and upstream.config.across_principals
-        return for_everyone(key) if entry.public and across else key
+        return for_everyone(key) if entry.public and upstream is not None and upstream.config.across_principals else key
 
     # --- invalidation -------------------------------------------------------------------------------------------------
 

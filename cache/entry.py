@@ -125,9 +125,7 @@ def entry_of(value: Raw, version: str, era: Era, now: float, stale_s: float, *, 
     if ttl_ms := freshness.ttl_ms:
         until = now + min(ttl_ms / 1000, MAX_TTL_S)
         return Entry(detach(value), version, freshness.public, until, until + stale_s, observed=False)
-    if observed:
-        return Entry(detach(value), version, freshness.public, inf, inf, observed=True)
-    return None
+    return Entry(detach(value), version, freshness.public, inf, inf, observed=True) if observed else None
 
 
 def ttl_ms(entry: Entry, now: float) -> int:

@@ -7,9 +7,9 @@ The index of entries by resource tells which of them a change affects, in the re
 time to find them depends on the depth of the URI and on the number found, not on the number of entries.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from cachetools import LRUCache
 from msgspec import structs
@@ -172,77 +172,56 @@ def _plain(uri: str) -> str | None:
     return None if plain is None or level_count(plain) > MAX_DEPTH else plain
 
 
-class _UpstreamItems(Generic[Item]):
-    """The items of one upstream. Dicts serve as sets that keep their order."""
-
-    def __init__(self) -> None:
-        self.items: dict[Item, None] = {}
-        self.own: dict[str, dict[Item, None]] = {}
-        self.parts: dict[int, dict[Item, None]] = {}
-        """By the hash of each parent: the texts would be long, and a collision affects only an item too many."""
-        self.tenants: dict[Tenant, dict[Item, None]] = {}
+def _groups(upstream: str, uri: str, tenant: Tenant | None) -> Iterator[int]:
+    """The groups that an item belongs to, as hashes: texts would be long, and a collision affects only an item too
+    many."""
+    plain = _plain(uri) or ""
+    yield hash((upstream,))
+    yield hash((upstream, "own", plain))
+    yield from (hash((upstream, "part", whole)) for whole in parents(plain))
+    if tenant is not None:
+        yield hash((upstream, "tenant", tenant))
 
 
 class ResourceIndex(Generic[Item]):
-    """Items by upstream, URI and tenant; each is added once. A URI stands for all its spellings."""
+    """Items by upstream, URI and tenant; each is added once. A URI stands for all its spellings. Dicts serve as
+    sets that keep their order."""
 
     def __init__(self) -> None:
-        self._shelves: dict[str, _UpstreamItems[Item]] = {}
+        self._groups: dict[int, dict[Item, None]] = {}
 
     def add(self, upstream: str, uri: str, tenant: Tenant | None, item: Item) -> None:
         """Add `item`. `uri` must be one that `is_trackable`."""
-        shelf = self._shelves.setdefault(upstream, _UpstreamItems())
-        shelf.items[item] = None
-        plain = _plain(uri) or ""
-        shelf.own.setdefault(plain, {})[item] = None
-        for whole in parents(plain):
-            shelf.parts.setdefault(hash(whole), {})[item] = None
-        if tenant is not None:
-            shelf.tenants.setdefault(tenant, {})[item] = None
+        for group in _groups(upstream, uri, tenant):
+            self._groups.setdefault(group, {})[item] = None
 
     def discard(self, upstream: str, uri: str, tenant: Tenant | None, item: Item) -> None:
         """Remove `item`, if present."""
-        shelf = self._shelves.get(upstream)
-        if shelf is None or item not in shelf.items:
-            return
-        del shelf.items[item]
-        if not shelf.items:
-            del self._shelves[upstream]
-            return
-        plain = _plain(uri) or ""
-        _take(shelf.own, plain, item)
-        for whole in parents(plain):
-            _take(shelf.parts, hash(whole), item)
-        if tenant is not None:
-            _take(shelf.tenants, tenant, item)
+        for group in _groups(upstream, uri, tenant):
+            if (found := self._groups.get(group)) is not None:
+                found.pop(item, None)
+                if not found:
+                    del self._groups[group]
 
-    def _shelf(self, upstream: str) -> _UpstreamItems[Item]:
-        return self._shelves.get(upstream) or _UpstreamItems()
+    def _of(self, *group: Hashable) -> dict[Item, None]:
+        return self._groups.get(hash(group), {})
 
     def of(self, upstream: str) -> list[Item]:
-        return list(self._shelf(upstream).items)
+        return list(self._of(upstream))
 
     def of_tenant(self, upstream: str, tenant: Tenant) -> list[Item]:
         """All items of one host."""
-        return list(self._shelf(upstream).tenants.get(tenant, ()))
+        return list(self._of(upstream, "tenant", tenant))
 
     def of_resource(self, upstream: str, uri: str) -> list[Item]:
         """Items of exactly this resource."""
-        return list(self._shelf(upstream).own.get(_plain(uri) or "", ()))
+        return list(self._of(upstream, "own", _plain(uri) or ""))
 
     def items_below(self, upstream: str, uri: str) -> list[Item]:
         """Items that a change of `uri` affects; all of the upstream, if the parents of `uri` are unknown."""
-        shelf, plain = self._shelf(upstream), _plain(uri)
-        if plain is None:
-            return list(shelf.items)
-        found = {**shelf.own.get(plain, {}), **shelf.parts.get(hash(plain), {})}
+        if (plain := _plain(uri)) is None:
+            return self.of(upstream)
+        found = self._of(upstream, "own", plain) | self._of(upstream, "part", plain)
         for whole in parents(plain):
-            found |= shelf.own.get(whole, {})
+            found |= self._of(upstream, "own", whole)
         return list(found)
-
-
-def _take(sets: dict[Any, dict[Item, None]], group: Hashable, item: Item) -> None:
-    if (found := sets.get(group)) is not None:
-        found.pop(item, None)
-        if not found:
-            del sets[group]

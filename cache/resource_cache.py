@@ -190,6 +190,4 @@ class ResourceCache:
 
     def invalidate(self, name: str | None, cause: DropCause) -> int:
         """Drop all entries, of one upstream or of all; how many there were."""
-        if cause is DropCause.CLEARED:
-            return self._state.clear(name)
-        return self._state.drop_all(name, cause)
+        return self._state.clear(name) if cause is DropCause.CLEARED else self._state.drop_all(name, cause)

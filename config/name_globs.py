@@ -177,8 +177,7 @@ def is_wild(glob: str) -> bool:
 
 def _choosing(globs: Sequence[str]) -> tuple[str, ...]:
     """The globs that choose."""
-    given = tuple(glob for glob in globs if not glob.startswith("!"))
-    return given or (ALL if globs else ())
+    return tuple(glob for glob in globs if not glob.startswith("!")) or (ALL if globs else ())
 
 
 def _excluding(globs: Sequence[str]) -> list[str]:

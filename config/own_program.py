@@ -24,9 +24,7 @@ def command_path() -> str | None:
     else this program's own; None: it cannot be found."""
     own = _own_path()
     found = _on_path()
-    if found is not None and (own is None or _is_same(found, own)):
-        return found
-    return own
+    return found if found is not None and (own is None or _is_same(found, own)) else own
 
 
 def passing_place(path: str) -> tuple[str, str] | None:
@@ -41,9 +39,7 @@ def passing_place(path: str) -> tuple[str, str] | None:
     cache, home = os.environ.get("UV_CACHE_DIR"), os.environ.get("PIPX_HOME")
     if cache and _is_below(real, cache):
         return RUNNERS[0][1:]
-    if home and _is_below(real, home + "/.cache"):
-        return RUNNERS[3][1:]
-    return None
+    return RUNNERS[3][1:] if home and _is_below(real, home + "/.cache") else None
 
 
 def find_installed() -> str | None:

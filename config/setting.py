@@ -119,8 +119,7 @@ def declarations(type: type[Struct]) -> Mapping[str, Declaration]:
     """
     hints = get_type_hints(type, include_extras=True)
     fields, shared = msgspec.structs.fields(type), len(getattr(type.__base__, "__struct_fields__", ()))
-    ordered = (*fields[shared:], *fields[:shared])
-    return {field.encode_name: _declaration(field, hints[field.name]) for field in ordered}
+    return {field.encode_name: _declaration(field, hints[field.name]) for field in (*fields[shared:], *fields[:shared])}
 
 
 def _declaration(field: msgspec.structs.FieldInfo, hint: Any) -> Declaration:

@@ -65,8 +65,7 @@ def _below(directory: Path) -> list[bytes]:
     """A directory, if it is one, and those in it: with a new one a pattern may lead to more files."""
     try:
         with os.scandir(os.fsencode(directory)) as entries:
-            found = [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(b".")]
-        return [b".", *sorted(found)]
+            return [b".", *sorted(each.name for each in entries if each.is_dir() and not each.name.startswith(b"."))]
     except OSError:
         return []
 

@@ -15,7 +15,7 @@ from config.setting import declarations, tables
 from config.settings import CacheConfig, HubConfig, UpstreamConfig
 from hub.catalog.merging import choose, merge
 from hub.catalog.names import Rules, UpstreamRule
-from hub.catalog.profiles.profile_rules import ProfileRules
+from hub.catalog.profiles.chosen_entries import ProfileRules
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_name import profile_view
 from hub.catalog.work_in_steps import finish

@@ -160,8 +160,7 @@ class Draft:
             return
         for setting, value in settings.items():
             if not isinstance(there, dict) or there.get(setting) != value:
-                change = partial(serverfile.assign, PROFILES, key=name, setting=setting, value=value)
-                self._edit(main, change, name)
+                self._edit(main, partial(serverfile.assign, PROFILES, key=name, setting=setting, value=value), name)
 
     def remove_profile(self, name: str) -> None:
         """Take a profile out of the main file, with all that stands below it.
@@ -211,8 +210,7 @@ class Draft:
     def problems(self) -> list[Diagnostic]:
         """Problems that the draft would add, with the lines of the draft."""
         known = {(each.file, each.keys, each.text) for each in self._load({})}
-        found = self._load(self._texts)
-        return [each for each in found if (each.file, each.keys, each.text) not in known]
+        return [each for each in self._load(self._texts) if (each.file, each.keys, each.text) not in known]
 
     def problems_of_main(self) -> list[Diagnostic]:
         """Problems that the main file would have; if none, those of `problems`."""

@@ -117,9 +117,7 @@ def with_block(data: bytes, values: Mapping[str, str]) -> bytes:
 def in_block(data: bytes) -> dict[str, str] | None:
     """The variables of the block; None: there is no block.
     Raises: NotReadable, if its marks do not fit together, or a line is not of the form."""
-    if (found := _span(data)) is None:
-        return None
-    return _variables(data[found[0] : found[1]])
+    return None if (found := _span(data)) is None else _variables(data[found[0] : found[1]])
 
 
 def outside(data: bytes) -> dict[str, str]:

@@ -255,9 +255,7 @@ def why_not_unasked(environ: Environ, recorded: Environ | None, new: Environ, *,
     if lacks:
         return f"this shell lacks {', '.join(lacks)}" if attended or more else ""
     changed = [name for name in recorded if name != "PATH" and new[name] != recorded[name]]
-    if changed and not attended:
-        return f"nobody is at the terminal, and {', '.join(changed)} would change"
-    return None
+    return f"nobody is at the terminal, and {', '.join(changed)} would change" if changed and not attended else None
 
 
 def _find_wrapper(environ: Environ) -> str:

@@ -108,8 +108,7 @@ class Machine(Struct, frozen=True):
 @cache
 def all_hosts() -> dict[str, KnownHost]:
     """Every host that is known, by id, in the order of the file."""
-    tables = _data()["hosts"]
-    return {id: msgspec.convert({"id": id, **table}, KnownHost) for id, table in tables.items()}
+    return {id: msgspec.convert({"id": id, **table}, KnownHost) for id, table in _data()["hosts"].items()}
 
 
 def hosts_that_list_once() -> frozenset[str]:

@@ -221,8 +221,7 @@ def identity(values: Mapping[str, Any], variables: Variables) -> Identity:
 
 def _identity(url: str | None, command: str | None, args: Iterable[str], pairs: Mapping[str, str]) -> Identity:
     if url:
-        headers = {name.lower(): value for name, value in pairs.items()}
-        return ("url", url.rstrip("/"), tuple(sorted(headers.items())))
+        return ("url", url.rstrip("/"), tuple(sorted({name.lower(): value for name, value in pairs.items()}.items())))
     return ("command", command, tuple(args), tuple(sorted(pairs.items())))
 
 

@@ -87,9 +87,7 @@ def _fill(template: Any, values: Mapping[str, Any]) -> Any:
     if isinstance(template, list):
         parts = [_fill(each, values) for each in template]
         return [word for part in parts for word in (part if isinstance(part, list) else [part])]
-    if isinstance(template, str) and template.startswith("{"):
-        return values[template[1:-1]]
-    return template
+    return values[template[1:-1]] if isinstance(template, str) and template.startswith("{") else template
 
 
 def variables_to_carry(environ: Mapping[str, str], home: Path) -> dict[str, str]:

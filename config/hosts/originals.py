@@ -113,8 +113,7 @@ def is_same_file(one: Path, other: Path) -> bool:
 def remove_from_host(place: Place, text: str, key: str) -> tuple[str, Original]:
     """`text` without the server `key`, or with it turned off where the host has a setting for that.
     Raises: EditRefused, if that cannot be done for certain."""
-    original = original_of(place, text, key)
-    return _out(text, structs.replace(original, off=place.host.off))
+    return _out(text, structs.replace(original_of(place, text, key), off=place.host.off))
 
 
 def _out(text: str, original: Original) -> tuple[str, Original]:

@@ -59,7 +59,7 @@ def problems_of_hub(config: HubConfig) -> Iterator[Problem]:
     yield from problems_of_profiles(config.profiles, config.name_budget)
     if config.park_total_s < config.park_ttl_s:
         text = f"is less than one question may wait (park_ttl_s, {config.park_ttl_s:g}); raise it, or lower that"
-        yield Problem(("park_total_s",), text)
+        yield Problem("park_total_s", text)
     yield from problems_of_sharing(config)
     yield from problems_of_registries(config.registries)
 
@@ -87,7 +87,7 @@ def split_listen(listen: str) -> tuple[str, int]:
     sound = bare and not re.search(r"[\s/@\[\]]", bare) and (":" not in bare or bare != host)
     if not (colon and sound and port.isascii() and port.isdigit() and int(port) < 65536):
         text = f'expected HOST:PORT such as "127.0.0.1:8765" or "[::1]:8765", not "{listen}"'
-        raise Problem(("listen",), f"{text}; variables are not replaced here" if "${" in listen else text)
+        raise Problem("listen", f"{text}; variables are not replaced here" if "${" in listen else text)
     return bare, int(port)
 
 
@@ -107,7 +107,7 @@ def problems_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
         yield from problems_of_oauth(upstream)
     yield from _check_sharing(upstream)
     if why := problem_of(upstream.tools):
-        yield Problem(("tools",), why)
+        yield Problem("tools", why)
     yield from problems_of_renames(upstream)
     yield from problems_of_bounds(upstream)
 
@@ -117,7 +117,7 @@ def warnings_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
     program, *rest = (upstream.command or "").split() or [""]
     if rest and "/" not in program and not upstream.disabled:
         text = f'is started as one program whose name holds spaces; if these are arguments, write command = "{program}"'
-        yield Problem(("command",), f"{text} and args = [...]")
+        yield Problem("command", f"{text} and args = [...]")
 
 
 def _check_text(upstream: UpstreamConfig) -> Iterator[Problem]:
@@ -133,10 +133,10 @@ def _check_text(upstream: UpstreamConfig) -> Iterator[Problem]:
 
 def _check_command(upstream: UpstreamConfig, command: str) -> Iterator[Problem]:
     if not command:
-        yield Problem(("command",), "is empty; name the program to start")
+        yield Problem("command", "is empty; name the program to start")
     yield from _check_needs(upstream, "command")
     if upstream.transport in ("http", "sse"):
-        yield Problem(("transport",), f'"{upstream.transport}" needs a `url`; leave it out beside `command`')
+        yield Problem("transport", f'"{upstream.transport}" needs a `url`; leave it out beside `command`')
     for name in ("command", "cwd", "args"):
         if any("\0" in blank_references(text) for text in texts_of(getattr(upstream, name))):
             yield Problem((name,), "holds a NUL character, which no program can be given")
@@ -145,7 +145,7 @@ def _check_command(upstream: UpstreamConfig, command: str) -> Iterator[Problem]:
             yield Problem(("env", name), "is no name for a variable: it is empty or holds `=`")
         if "\0" in blank_references(secret.reveal()):
             yield Problem(("env", name), "holds a NUL character, which no program can be given")
-    yield from (Problem(("pass",), mistake) for mistake in mistakes(upstream.pass_))
+    yield from (Problem("pass", mistake) for mistake in mistakes(upstream.pass_))
 
 
 def _check_sharing(upstream: UpstreamConfig) -> Iterator[Problem]:
@@ -153,16 +153,16 @@ def _check_sharing(upstream: UpstreamConfig) -> Iterator[Problem]:
     mode, roots = upstream.session_mode, upstream.roots
     if isinstance(roots, tuple):
         if not roots:
-            yield Problem(("roots",), 'is an empty list; write "none" for no roots, or file:// URIs')
+            yield Problem("roots", 'is an empty list; write "none" for no roots, or file:// URIs')
         if not all(_FILE_URI.fullmatch(uri) for uri in roots):
-            yield Problem(("roots",), 'expected URIs of folders, such as "file:///home/me/project"')
+            yield Problem("roots", 'expected URIs of folders, such as "file:///home/me/project"')
     elif roots == "host":
         if mode in ("singleton", "shared"):
             text = f'"host" gives each host a session of its own, and session_mode = "{mode}" allows only one;'
-            yield Problem(("roots",), f"{text} take one of them out, or list the roots")
+            yield Problem("roots", f"{text} take one of them out, or list the roots")
         if upstream.client_features == "none":
             text = '"host" has no effect with client_features = "none", which says that hosts have no roots'
-            yield Problem(("roots",), f"{text}; take one of them out")
+            yield Problem("roots", f"{text}; take one of them out")
 
 
 def _check_needs(upstream: UpstreamConfig, given: Literal["command", "url"]) -> Iterator[Problem]:
@@ -177,8 +177,8 @@ def _check_needs(upstream: UpstreamConfig, given: Literal["command", "url"]) -> 
 def _check_url(upstream: UpstreamConfig, url: str) -> Iterator[Problem]:
     yield from _check_needs(upstream, "url")
     if upstream.transport == "stdio":
-        yield Problem(("transport",), '"stdio" needs a `command`; leave it out beside `url`')
-    problem = Problem(("url",), 'expected an address such as "https://example.com/mcp"')
+        yield Problem("transport", '"stdio" needs a `command`; leave it out beside `url`')
+    problem = Problem("url", 'expected an address such as "https://example.com/mcp"')
     begins_later = url.startswith("\0") and references_in(url)  # what it is then is checked when it is known
     url = "https://x/" if begins_later else blank_references(url)
     parts = check_http_access.split_url(url)
@@ -188,7 +188,7 @@ def _check_url(upstream: UpstreamConfig, url: str) -> Iterator[Problem]:
     if parts.scheme not in ("http", "https") or not parts.hostname or not check_http_access.is_plain(url):
         yield problem
     if parts.username is not None or parts.password is not None:
-        yield Problem(("url",), "holds a user name or password; send it in `headers` as Authorization")
+        yield Problem("url", "holds a user name or password; send it in `headers` as Authorization")
     for name, secret in upstream.headers.items():
         if not _TOKEN.fullmatch(name):
             yield Problem(("headers", name), "is no name for a header: letters, digits and dashes")
@@ -213,14 +213,13 @@ def problems_of_oauth(upstream: UpstreamConfig) -> Iterator[Problem]:
             text = "holds what is no scope: visible ASCII without quotes, backslashes or spaces; write one for each"
             yield Problem(("oauth", name), text)
     if why := problem_of(oauth.max_scopes):
-        yield Problem(("oauth", "max_scopes"), why)
+        yield Problem("oauth.max_scopes", why)
     for name in oauth.extra:
         if name in OWN_PARAMETERS:
             text = f"{name} is not sent: the hub sets it itself, or it must not stand in a URL; take it out"
             yield Problem(("oauth", "extra", name), text)
     if len(oauth.extra) > MAX_EXTRA or any(len(key + value) > MAX_TEXT for key, value in oauth.extra.items()):
-        text = f"holds more than {MAX_EXTRA} parameters, or one of more than {MAX_TEXT} bytes"
-        yield Problem(("oauth", "extra"), text)
+        yield Problem("oauth.extra", f"holds more than {MAX_EXTRA} parameters, or one of more than {MAX_TEXT} bytes")
 
 
 def problems_of_oauth_in_fleet(
@@ -234,7 +233,7 @@ def problems_of_oauth_in_fleet(
         if is_wanted and upstream.url is not None and not upstream.disabled:
             text = "has people sign in, and hubs with [replica] do not share sign-ins: each would ask them again; set"
             instead = 'grant = "client_credentials" or "id_jag", or headers.Authorization in place of this table'
-            yield name, Problem(("oauth",), f"{text} {instead}")
+            yield name, Problem("oauth", f"{text} {instead}")
 
 
 def problems_of_oauth_in_hub(config: OAuthConfig) -> Iterator[Problem]:
@@ -244,18 +243,18 @@ def problems_of_oauth_in_hub(config: OAuthConfig) -> Iterator[Problem]:
             yield Problem(("oauth", name), _ADDRESS)
     if (url := config.client_metadata_url) and (not url.startswith("https://") or urlsplit(url).path in ("", "/")):
         text = "must be an https URL with a path, such as https://example.com/oauth/client.json"
-        yield Problem(("oauth", "client_metadata_url"), text)
+        yield Problem("oauth.client_metadata_url", text)
     if (uri := config.redirect_uri) and not (uri.startswith("https://") or urlsplit(uri).hostname in LOOPBACK):
         text = "must be https, or http at 127.0.0.1, localhost or [::1]: anybody on the way could read the codes"
-        yield Problem(("oauth", "redirect_uri"), text)
+        yield Problem("oauth.redirect_uri", text)
     if not config.client_name or len(config.client_name) > 64 or not config.client_name.isprintable():
-        yield Problem(("oauth", "client_name"), "must be 1 to 64 printable characters")
+        yield Problem("oauth.client_name", "must be 1 to 64 printable characters")
     if config.idp.issuer and not _is_address(config.idp.issuer):
-        yield Problem(("oauth", "idp", "issuer"), _ADDRESS)
+        yield Problem("oauth.idp.issuer", _ADDRESS)
     if bool(config.idp.issuer) != bool(config.idp.client_id):
-        yield Problem(("oauth", "idp"), "needs both `issuer` and `client_id`")
+        yield Problem("oauth.idp", "needs both `issuer` and `client_id`")
     if config.idp.id_token is not None and not config.idp.issuer:
-        yield Problem(("oauth", "idp", "issuer"), "is missing: id_token is shown to it")
+        yield Problem("oauth.idp.issuer", "is missing: id_token is shown to it")
 
 
 def _problems_of_texts(oauth: UpstreamOAuth) -> Iterator[Problem]:
@@ -266,7 +265,7 @@ def _problems_of_texts(oauth: UpstreamOAuth) -> Iterator[Problem]:
     uri = urlsplit(oauth.redirect_uri) if _is_address(oauth.redirect_uri) else None
     if uri is not None and (uri.scheme != "http" or uri.hostname not in LOOPBACK or not uri.port):
         text = "must be http at 127.0.0.1, localhost or [::1] with a port, such as http://127.0.0.1:3118/callback"
-        yield Problem(("oauth", "redirect_uri"), text)
+        yield Problem("oauth.redirect_uri", text)
     for name in ("client_id", "key_id"):
         if NUL not in getattr(oauth, name) and not _VISIBLE.fullmatch(getattr(oauth, name)[: MAX_TEXT + 1]):
             yield Problem(("oauth", name), "must be visible ASCII")
@@ -290,7 +289,7 @@ def _problems_of_client(oauth: UpstreamOAuth) -> Iterator[Problem]:
         if is_wrong:
             yield Problem(("oauth", name), text)
     if grant != "authorization_code" and oauth.account == "each":
-        yield Problem(("oauth", "account"), f'"each" means that people sign in, and grant = "{grant}" does not')
+        yield Problem("oauth.account", f'"each" means that people sign in, and grant = "{grant}" does not')
 
 
 _ADDRESS: Final = "expected an address such as https://example.com/path, without user name, fragment or spaces"
@@ -310,7 +309,7 @@ def _is_address(url: str) -> bool:
 def problems_of_registries(registries: Mapping[str, RegistryConfig]) -> Iterator[Problem]:
     """Problems of `[registries.NAME]`."""
     if len(registries) > MAX_REGISTRIES:
-        yield Problem(("registries",), f"holds more than {MAX_REGISTRIES} registries")
+        yield Problem("registries", f"holds more than {MAX_REGISTRIES} registries")
     for name, registry in registries.items():
         keys = ("registries", name)
         if not REGISTRY_NAME.fullmatch(name):

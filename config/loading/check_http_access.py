@@ -72,10 +72,10 @@ def is_address(text: str) -> bool:
 def problems_of_access(config: HubConfig, *, is_open: bool) -> Iterator[Problem]:
     """Problems of who could reach the hub, and who is let in. `is_open`: `listen` is not on loopback."""
     if config.auth == "none" and is_open:
-        yield Problem(("auth",), f'"none" is allowed on loopback only, and listen is {config.listen}; write "token"')
+        yield Problem("auth", f'"none" is allowed on loopback only, and listen is {config.listen}; write "token"')
     if is_open and not config.behind_tls_proxy:
         text = f"{config.listen} can be reached from other machines, and hubd has no TLS: take a loopback address,"
-        yield Problem(("listen",), f"{text} or set behind_tls_proxy = true if a proxy you trust ends TLS before it")
+        yield Problem("listen", f"{text} or set behind_tls_proxy = true if a proxy you trust ends TLS before it")
     access = config.access
     yield from _problems_of_oauth(config)
     yield from _problems_of_issuers(access)
@@ -88,25 +88,25 @@ def warnings_of_access(config: HubConfig) -> Iterator[Problem]:
     """Warnings about settings of `[access]` without effect."""
     access = config.access
     if access.issuers and config.auth != "oauth":
-        yield Problem(("access", "issuers"), f'has no effect with auth = "{config.auth}"; write auth = "oauth"')
+        yield Problem("access.issuers", f'has no effect with auth = "{config.auth}"; write auth = "oauth"')
     if access.proxy != TrustedProxy() and config.auth != "proxy":
-        yield Problem(("access", "proxy"), f'has no effect with auth = "{config.auth}"; write auth = "proxy"')
+        yield Problem("access.proxy", f'has no effect with auth = "{config.auth}"; write auth = "proxy"')
     if access.tokens and config.auth == "none":
-        yield Problem(("access", "tokens"), 'has no effect with auth = "none"')
+        yield Problem("access.tokens", 'has no effect with auth = "none"')
 
 
 def token_problem(token: AccessToken, profiles: Collection[str]) -> Problem | None:
     """The flaw of a token of a host, wherever it is kept; None: nothing. `profiles`: the configured ones."""
     if not TOKEN_NAME.fullmatch(token.name):
-        return Problem(("name",), f"a token has a name of its own: {TOKEN_NAME_RULE}")
+        return Problem("name", f"a token has a name of its own: {TOKEN_NAME_RULE}")
     if token.principal and not PRINCIPAL.fullmatch(token.principal):
-        return Problem(("principal",), "must be printable ASCII without spaces, at most 256 characters")
+        return Problem("principal", "must be printable ASCII without spaces, at most 256 characters")
     if token.host and not LABEL.fullmatch(token.host):
-        return Problem(("host",), "must be printable ASCII without spaces, at most 64 characters")
+        return Problem("host", "must be printable ASCII without spaces, at most 64 characters")
     if token.expires and day(token.expires) is None:
-        return Problem(("expires",), "must be a day, such as 2027-01-01")
+        return Problem("expires", "must be a day, such as 2027-01-01")
     if token.profile and (unknown := profile_problem(token.profile, profiles)):
-        return Problem(("profile",), unknown)
+        return Problem("profile", unknown)
     return None
 
 
@@ -121,17 +121,17 @@ def _problems_of_oauth(config: HubConfig) -> Iterator[Problem]:
     access = config.access
     if config.auth == "oauth" and not access.issuers:
         text = '"oauth" needs an authorization server: write [[access.issuers]] with name and issuer below it'
-        yield Problem(("auth",), text)
+        yield Problem("auth", text)
     if config.auth == "oauth" and config.behind_tls_proxy and not (access.resource or config.allowed_hosts):
         text = 'is needed, since nothing says how hosts call this hub: write resource = "https://NAME/mcp"'
-        yield Problem(("access", "resource"), text)
+        yield Problem("access.resource", text)
     if access.resource and not (is_issuer(access.resource) and urlsplit(access.resource).path == "/mcp"):
         text = 'expected the URL that hosts have for this hub, such as "https://hub.example.com/mcp"'
-        yield Problem(("access", "resource"), f"{text}; http only for loopback")
+        yield Problem("access.resource", f"{text}; http only for loopback")
     if access.step_up:
-        yield Problem(("access", "step_up"), "this version cannot do that; leave it out")
+        yield Problem("access.step_up", "this version cannot do that; leave it out")
     if not all(map(SCOPE.fullmatch, access.required_scopes)):
-        yield Problem(("access", "required_scopes"), "a scope is printable ASCII without spaces, quotes and \\")
+        yield Problem("access.required_scopes", "a scope is printable ASCII without spaces, quotes and \\")
 
 
 def _problems_of_issuers(access: AccessConfig) -> Iterator[Problem]:
@@ -154,20 +154,20 @@ def _problems_of_issuers(access: AccessConfig) -> Iterator[Problem]:
 
 def _problems_of_issuer(issuer: AccessIssuer) -> Iterator[Problem]:
     if not ISSUER_NAME.fullmatch(issuer.name):
-        yield Problem(("name",), "an issuer has a name of its own: lower-case letters, digits and dashes, at most 32")
+        yield Problem("name", "an issuer has a name of its own: lower-case letters, digits and dashes, at most 32")
     elif issuer.name in TAKEN:
-        yield Problem(("name",), f'"{issuer.name}" names others; take another name')
+        yield Problem("name", f'"{issuer.name}" names others; take another name')
     if not is_issuer(issuer.issuer):
         text = 'expected an https URL without query, such as "https://id.example.com"; http only for loopback'
-        yield Problem(("issuer",), text)
+        yield Problem("issuer", text)
     if not issuer.algorithms:
-        yield Problem(("algorithms",), "is empty, so that no token counts; leave it out")
+        yield Problem("algorithms", "is empty, so that no token counts; leave it out")
     for name in ("subject", "groups"):
         if not 1 <= len(getattr(issuer, name)) <= 128:
             yield Problem((name,), "expected the name of a claim")
     asked = issuer.introspection
     if bool(asked.client_id) != bool(asked.client_secret and asked.client_secret.reveal()):
-        yield Problem(("introspection",), "needs both client_id and client_secret")
+        yield Problem("introspection", "needs both client_id and client_secret")
 
 
 def is_issuer(url: str) -> bool:
@@ -198,15 +198,15 @@ def _problems_of_tokens(access: AccessConfig, profiles: Collection[str]) -> Iter
 def _problems_of_proxy(proxy: TrustedProxy) -> Iterator[Problem]:
     if not _FIELD.fullmatch(proxy.header):
         text = 'expected the header field in which the proxy names the person, such as "X-Forwarded-User"'
-        yield Problem(("header",), text)
+        yield Problem("header", text)
     elif proxy.header.lower() in _FIELDS_IN_USE or proxy.header.lower().startswith("mcp-"):
-        yield Problem(("header",), "means something else already; take another header field")
+        yield Problem("header", "means something else already; take another header field")
     if proxy.secret is not None and not re.fullmatch(TOKEN, proxy.secret.reveal()):
-        yield Problem(("secret",), TOKEN_RULE)
+        yield Problem("secret", TOKEN_RULE)
     if proxy.secret is None and not proxy.peer_uid:
         text = f"without `secret`, which it sends as {SECRET_HEADER}, or `peer_uid`, the user that it runs as, every"
         yield Problem((), f"{text} program of this machine could say that it is the proxy")
     if not all(0 <= uid < 1 << 32 for uid in proxy.peer_uid):
-        yield Problem(("peer_uid",), "expected numbers of users")
+        yield Problem("peer_uid", "expected numbers of users")
     if not all(map(is_address, proxy.peers)):
-        yield Problem(("peers",), 'expected addresses such as "127.0.0.1"; no names and no networks')
+        yield Problem("peers", 'expected addresses such as "127.0.0.1"; no names and no networks')

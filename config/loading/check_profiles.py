@@ -38,7 +38,7 @@ _NEW_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 def problems_of_profiles(profiles: Mapping[str, Profile], budget: int) -> Iterator[Problem]:
     """Problems of all profiles; `budget`: characters of a visible name, where a profile does not say."""
     if len(profiles) > MAX_PROFILES:
-        yield Problem(("profiles",), f"there are {len(profiles)} profiles, and {MAX_PROFILES} are the most")
+        yield Problem("profiles", f"there are {len(profiles)} profiles, and {MAX_PROFILES} are the most")
         return
     labels: dict[str, str] = {}
     for name, profile in profiles.items():
@@ -87,7 +87,7 @@ def warnings_of_unread(profiles: Mapping[str, Profile]) -> Iterator[Problem]:
         yield Problem(keys, f"{why}. Until that is mended profile {keys[1]} leaves {tool} out")
     if len(lacking) > MAX_ARGUMENTS_TOLD:
         text = f"{len(lacking) - MAX_ARGUMENTS_TOLD} more fixed arguments have no value; their tools are left out, too"
-        yield Problem(("profiles",), text)
+        yield Problem("profiles", text)
 
 
 def _is_of_nobody(entry: str, starts: NameStarts) -> bool:
@@ -120,9 +120,9 @@ def _quote_entries(entries: Sequence[str], ids: Mapping[str, str]) -> str:
 
 def _problems_of(profile: Profile, budget: int) -> Iterator[Problem]:
     if not all(map(LABEL.fullmatch, profile.hosts)):
-        yield Problem(("hosts",), "a label is printable ASCII without spaces, at most 64 characters")
+        yield Problem("hosts", "a label is printable ASCII without spaces, at most 64 characters")
     if OWN_LABEL in profile.hosts:
-        yield Problem(("hosts",), f'"{OWN_LABEL}" is the label of hubd\'s own commands, which are shown everything')
+        yield Problem("hosts", f'"{OWN_LABEL}" is the label of hubd\'s own commands, which are shown everything')
     for setting in ("hosts", "servers"):
         if len(getattr(profile, setting)) > MAX_ENTRIES:
             yield Problem((setting,), f"has more than {MAX_ENTRIES} entries")
@@ -131,14 +131,14 @@ def _problems_of(profile: Profile, budget: int) -> Iterator[Problem]:
             yield Problem((setting,), why)
     if (size := _size(profile.instructions)) > MAX_INSTRUCTIONS_BYTES:
         text = f"takes {size} bytes, and {MAX_INSTRUCTIONS_BYTES} are the most for all instructions together"
-        yield Problem(("instructions",), text)
+        yield Problem("instructions", text)
     yield from _problems_of_names(profile.rename, budget if profile.name_budget is None else profile.name_budget)
     if len(profile.override) > MAX_ENTRIES:
-        yield Problem(("override",), f"has more than {MAX_ENTRIES} entries")
+        yield Problem("override", f"has more than {MAX_ENTRIES} entries")
         return
     for name, override in profile.override.items():
         if not 0 < len(name) <= MAX_CHARS:
-            yield Problem(("override",), _NO_NAME)
+            yield Problem("override", _NO_NAME)
         yield from (problem.below("override", name) for problem in _problems_of_override(override))
 
 
@@ -147,13 +147,13 @@ _NO_NAME: Final = f"has an entry for no tool: a visible name has 1 to {MAX_CHARS
 
 def _problems_of_names(rename: Mapping[str, str], budget: int) -> Iterator[Problem]:
     if len(rename) > MAX_ENTRIES:
-        yield Problem(("rename",), f"has more than {MAX_ENTRIES} entries")
+        yield Problem("rename", f"has more than {MAX_ENTRIES} entries")
         return
     taken: dict[str, str] = {}
     for name, new in rename.items():
         keys: Keys = ("rename", name)
         if not 0 < len(name) <= MAX_CHARS:
-            yield Problem(("rename",), _NO_NAME)
+            yield Problem("rename", _NO_NAME)
         elif not _NEW_NAME.fullmatch(new):
             yield Problem(keys, "expected a name: a letter, then letters, digits, dashes and underscores")
         elif len(new) > budget:
@@ -166,15 +166,15 @@ def _problems_of_names(rename: Mapping[str, str], budget: int) -> Iterator[Probl
 
 def _problems_of_override(override: ToolOverride) -> Iterator[Problem]:
     if (size := _size(override.description)) > MAX_DESCRIPTION_BYTES:
-        yield Problem(("description",), f"takes {size} bytes, and {MAX_DESCRIPTION_BYTES} are the most")
+        yield Problem("description", f"takes {size} bytes, and {MAX_DESCRIPTION_BYTES} are the most")
     if len(override.fix) > MAX_FIXED:
-        yield Problem(("fix",), f"has more than {MAX_FIXED} arguments")
+        yield Problem("fix", f"has more than {MAX_FIXED} arguments")
         return
     sizes = {argument: json_size(value) for argument, value in override.fix.items()}
     for argument in (argument for argument, size in sizes.items() if size is None):
         yield Problem(("fix", argument), "is no value that JSON can hold")
     if (total := sum(size or 0 for size in sizes.values())) > MAX_FIXED_BYTES:
-        yield Problem(("fix",), f"takes {total} bytes, and {MAX_FIXED_BYTES} are the most")
+        yield Problem("fix", f"takes {total} bytes, and {MAX_FIXED_BYTES} are the most")
 
 
 def _size(text: str) -> int:
@@ -234,7 +234,7 @@ def problems_of_names(upstreams: Mapping[str, UpstreamConfig], budget: int) -> I
         if upstream.prefix == "":
             if bare is not None:
                 text = f'only one upstream can have bare names, and "{bare}" has them; leave prefix out here'
-                yield name, Problem(("prefix",), text)
+                yield name, Problem("prefix", text)
             bare = bare or name
     yield from _problems_of_new_names(upstreams, budget)
     for name, id, where in _claims(upstreams):

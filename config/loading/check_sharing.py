@@ -34,20 +34,19 @@ def problems_of_sharing(config: HubConfig) -> Iterator[Problem]:
     # The default is no wish: a cache smaller than that keeps what fits.
     if cache.max_entry_bytes > cache.max_bytes and cache.max_entry_bytes != CacheConfig().max_entry_bytes:
         text = f"is more than the whole cache may hold (max_bytes, {cache.max_bytes}); lower it, or raise that"
-        yield Problem(("cache", "max_entry_bytes"), text)
+        yield Problem("cache.max_entry_bytes", text)
     yield from problems_of_store(cache)
     if not re.fullmatch(REPLICA_NAME, config.replica.name):
-        yield Problem(("replica", "name"), f"must be letters and digits, at most {MAX_REPLICA} of them")
+        yield Problem("replica.name", f"must be letters and digits, at most {MAX_REPLICA} of them")
     if config.replica.url and not _is_base(config.replica.url):
-        text = 'expected the address of this hub without a path, such as "http://10.0.0.5:8765"'
-        yield Problem(("replica", "url"), text)
+        yield Problem("replica.url", 'expected the address of this hub without a path, such as "http://10.0.0.5:8765"')
     if config.token is not None and not re.fullmatch(TOKEN, config.token.reveal()):
-        yield Problem(("token",), TOKEN_RULE)
+        yield Problem("token", TOKEN_RULE)
     if config.sealing_key is not None:
         try:
             keys_in(config.sealing_key.reveal())
         except ValueError:
-            yield Problem(("sealing_key",), KEYS)
+            yield Problem("sealing_key", KEYS)
 
 
 def keys_in(text: str) -> list[bytes]:
@@ -64,21 +63,21 @@ def problems_of_store(cache: CacheConfig) -> Iterator[Problem]:
         if getattr(cache, name) == "":
             yield Problem(("cache", name), "is empty; leave it out")
     if cache.password is not None and not cache.password.reveal():
-        yield Problem(("cache", "password"), "is empty; leave it out if the server asks for none")
+        yield Problem("cache.password", "is empty; leave it out if the server asks for none")
     if cache.url is None:
         return
     url = cache.url.reveal()
     parts = split_url(url)
     if parts is None:
-        yield Problem(("cache", "url"), f"expected {_FORMS}")
+        yield Problem("cache.url", f"expected {_FORMS}")
         return
     if "@" in parts.netloc:
         text = 'holds a user name or password; write them beside it: username = "...", password = "${file:PATH}"'
-        yield Problem(("cache", "url"), text)
+        yield Problem("cache.url", text)
     elif not _is_store(url, parts):
-        yield Problem(("cache", "url"), f"expected {_FORMS}")
+        yield Problem("cache.url", f"expected {_FORMS}")
     if cache.tls_ca and parts.scheme != "rediss":
-        yield Problem(("cache", "tls_ca"), 'needs a url that begins with "rediss://"; without it there is no TLS')
+        yield Problem("cache.tls_ca", 'needs a url that begins with "rediss://"; without it there is no TLS')
 
 
 def _is_store(url: str, parts: SplitResult) -> bool:
@@ -105,23 +104,22 @@ def warnings_of_sharing(config: HubConfig) -> Iterator[Problem]:
             if getattr(cache, name) is not None:
                 yield Problem(("cache", name), "has no effect without `url`, the address of the server it is for")
     elif cache.username is not None and cache.password is None:
-        yield Problem(("cache", "username"), "has no effect without `password`")
+        yield Problem("cache.username", "has no effect without `password`")
     if config.token is not None and config.auth == "none":
-        yield Problem(("token",), 'has no effect with auth = "none"')
+        yield Problem("token", 'has no effect with auth = "none"')
     if not (replica.name or replica.url):
         if cache.url is not None and config.sealing_key is None:
             text = "serves this hub alone: others find nothing there without `sealing_key`, the same in all hubs"
-            yield Problem(("cache", "url"), f'{text}; {_MAKE} sealing_key = "${{file:FILE}}"')
+            yield Problem("cache.url", f'{text}; {_MAKE} sealing_key = "${{file:FILE}}"')
         return
     if cache.url is None:
-        text = "has no effect without [cache] url, the Redis or Valkey in which hubs find each other"
-        yield Problem(("replica",), text)
+        yield Problem("replica", "has no effect without [cache] url, the Redis or Valkey in which hubs find each other")
     if config.sealing_key is None:
         text = "needs `sealing_key`, the same in all hubs: what one of them sealed no other can open"
-        yield Problem(("replica",), f'{text}; {_MAKE} sealing_key = "${{file:FILE}}"')
+        yield Problem("replica", f'{text}; {_MAKE} sealing_key = "${{file:FILE}}"')
     if config.token is None and config.auth == "token":
         text = "needs `token`, the same in all hubs, or else each asks hosts for its own"
-        yield Problem(("replica",), f'{text}; {_MAKE} token = "${{file:FILE}}"')
+        yield Problem("replica", f'{text}; {_MAKE} token = "${{file:FILE}}"')
     if not replica.url and config.listen.startswith(_WILDCARDS):
         text = f'needs `url`: other hubs cannot find this one at {config.listen}; write url = "http://ADDRESS:PORT"'
-        yield Problem(("replica",), text)
+        yield Problem("replica", text)

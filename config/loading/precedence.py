@@ -45,8 +45,7 @@ class TableInFile(Struct, frozen=True):
 
     def origin(self, path: Keys) -> Origin:
         """The place of one of its settings."""
-        line = self.source.findings.line(self.table.place(path))
-        return Origin(self.source.path, line, self.source.layer)
+        return Origin(self.source.path, self.source.findings.line(self.table.place(path)), self.source.layer)
 
 
 class Stack(Struct, frozen=True):

@@ -34,10 +34,12 @@ class Problem(Exception):
     """A mistake, and the keys that lead to it. `Findings` adds the file, and the line if it is not given."""
 
     def __init__(
-        self, keys: Keys, text: str, *, line: int | None = None, unresolved: str = "", remedy: str = ""
+        self, keys: Keys | str, text: str, *, line: int | None = None, unresolved: str = "", remedy: str = ""
     ) -> None:
+        """`keys`: as a text they stand with dots."""
         super().__init__(text)
-        self.keys, self.line = keys, line
+        self.keys = tuple(keys.split(".")) if isinstance(keys, str) else keys
+        self.line = line
         self.unresolved, self.remedy = unresolved, remedy
         """As of `Diagnostic`."""
 

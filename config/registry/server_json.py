@@ -212,9 +212,7 @@ def without_nulls(value: Any, depth: int = 0) -> Any:
         return None
     if isinstance(value, dict):
         return {key: without_nulls(each, depth + 1) for key, each in value.items() if each is not None}
-    if isinstance(value, list):
-        return [without_nulls(each, depth + 1) for each in value]
-    return value
+    return [without_nulls(each, depth + 1) for each in value] if isinstance(value, list) else value
 
 
 def one_line(text: str, length: int = 200) -> str:

@@ -35,8 +35,7 @@ class SystemKeyring:
     """
 
     def __init__(self, state: Path, *, patience_s: float = PATIENCE_S, total_s: float = inf) -> None:
-        usual = Path.home() / ".local" / "state" / "hubd"
-        self._service = SERVICE if state == usual else f"{SERVICE} {state}"
+        self._service = SERVICE if state == Path.home() / ".local/state/hubd" else f"{SERVICE} {state}"
         self._patience_s = patience_s
         self._left_s = total_s
         self._silent: str | None = None

@@ -164,8 +164,7 @@ class Catalog:
 
     def suspect(self, visible: str) -> str | None:
         """The upstream that an unknown name would belong to; its list is read again before the host is refused."""
-        sids = {part.sid: part.name for part in self.parts if part.rule.prefix != ""}
-        return sids.get(visible.partition("__")[0])
+        return {part.sid: part.name for part in self.parts if part.rule.prefix != ""}.get(visible.partition("__")[0])
 
     def resolve_uri(self, uri: str) -> list[Route]:
         """The upstreams that may be asked for `uri`, listed or not, best first."""

@@ -13,8 +13,7 @@ from msgspec import structs
 from hub.catalog.catalog import Catalog, Making, NameTable
 from hub.catalog.entries import UpstreamEntries
 from hub.catalog.names import Rules
-from hub.catalog.profiles.chosen_entries import ChosenEntries, choose_part, rename_parts
-from hub.catalog.profiles.profile_rules import ProfileRules
+from hub.catalog.profiles.chosen_entries import ChosenEntries, ProfileRules, choose_part, rename_parts
 from hub.catalog.profiles.unmatched import KnownTools, doubts_of_profile, doubts_of_upstream
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_name import EVERYTHING, View

@@ -84,8 +84,7 @@ class HttpListener:
         if self.membership is not None:
             self.membership.change_url(self._url())
         self.endpoint = Endpoint(self._access(self._site), hub.router, hub.hosts, durable)
-        handles = hub.bridge.tasks.handles
-        self._gate = None if fleet is None else fleet.gate(self.endpoint, durable, hub.states, handles)
+        self._gate = None if fleet is None else fleet.gate(self.endpoint, durable, hub.states, hub.bridge.tasks.handles)
         self._stopping = False
         self._signs_in = False
         self.pages = dict(PAGES)
@@ -106,8 +105,7 @@ class HttpListener:
     @property
     def displaced(self) -> str | None:
         """The configured address, if it was taken at the start so that the hub listens elsewhere; else None."""
-        wanted = split_listen(self._listen)[1]
-        return self._listen if self._movable and wanted not in (0, self._site.port) else None
+        return self._listen if self._movable and split_listen(self._listen)[1] not in (0, self._site.port) else None
 
     def status(self) -> ListenStatus:
         """For `hubd status`."""

@@ -15,9 +15,18 @@ import trio
 
 from hub.catalog.catalog import Catalog
 from hub.catalog.entries import Route, UpstreamEntries, VisibleEntry
-from hub.catalog.search.answers import Answer, definition, find, quote, unknown_tool
 from hub.catalog.search.index import FoundTool, SearchIndex
-from hub.catalog.search.meta_tools import CALL_TOOL, FIND_TOOLS, only_reads, read_meta_call
+from hub.catalog.search.meta_tools import (
+    CALL_TOOL,
+    FIND_TOOLS,
+    Answer,
+    definition,
+    find,
+    only_reads,
+    quote,
+    read_meta_call,
+    unknown_tool,
+)
 from hub.catalog.sign_in_tool import lists_unknown_text, no_need_text
 from hub.catalog.view_name import View
 from hub.link.call_interface import Exchange, Interim

@@ -15,7 +15,7 @@ from config.tables import Profile
 from hub.catalog.catalog import Catalog
 from hub.catalog.merging import choose, merge, merge_in_steps
 from hub.catalog.names import Rules, UpstreamRule
-from hub.catalog.profiles.profile_rules import ProfileRules
+from hub.catalog.profiles.chosen_entries import ProfileRules
 from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_name import EVERYTHING, View, profile_view, server_view

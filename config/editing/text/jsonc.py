@@ -296,8 +296,7 @@ def _fill_object(text: str, node: Node, name: str, value: Any, unit: str) -> Edi
         end = base
     else:  # all of the file is in one line
         return Edit(start, blank, f"{name}: {render(value, None)}")
-    member = f"{line}{end}{unit}{name}: {render(value, unit, line, end + unit)}{line}{end}"
-    return Edit(start, blank, member)
+    return Edit(start, blank, f"{line}{end}{unit}{name}: {render(value, unit, line, end + unit)}{line}{end}")
 
 
 def _fill(text: str, member: Member, value: Any, unit: str) -> Edit:

@@ -170,9 +170,7 @@ def _inline(value: Any) -> str:
         return "{ " + ", ".join(members) + " }" if members else "{}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_inline(each) for each in value) + "]"
-    if isinstance(value, str):
-        return text_of(value)
-    return json.dumps(value)
+    return text_of(value) if isinstance(value, str) else json.dumps(value)
 
 
 def text_of(value: str) -> str:

@@ -17,8 +17,7 @@ from config.name_globs import ALL, EachGlob, MetGlobs, NameChoice, NameStarts, i
 from config.names import RESERVED
 from hub.catalog.entries import UpstreamEntries
 from hub.catalog.names import UpstreamRule, join_some, name_id
-from hub.catalog.profiles.chosen_entries import ChosenEntries
-from hub.catalog.profiles.profile_rules import ProfileRules
+from hub.catalog.profiles.chosen_entries import ChosenEntries, ProfileRules
 from hub.catalog.search.index import near_names
 from hub.catalog.work_in_steps import STEP, Steps, map_in_steps
 from hub.wire.mcp import Kind

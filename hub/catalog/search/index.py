@@ -143,8 +143,7 @@ class SearchIndex:
             scores[at] = scores.get(at, 0.0) + _FIRST
         if server is not None:
             scores = {at: score for at, score in scores.items() if self.tools[at].server == server}
-        best = nsmallest(most, scores.items(), key=lambda item: (-item[1], item[0]))
-        return [self.tools[at] for at, _ in best]
+        return [self.tools[at] for at, _ in nsmallest(most, scores.items(), key=lambda item: (-item[1], item[0]))]
 
     def _scores(self, query: str) -> dict[int, float]:
         scores: dict[int, float] = {}

@@ -13,7 +13,7 @@ from config.loading.gather import gather
 from config.setting import declarations, secrets_of
 from config.show.effective import hub_settings
 from config.tables import Profile
-from hub.catalog.profiles.profile_rules import ProfileRules
+from hub.catalog.profiles.chosen_entries import ProfileRules
 
 SERVER = '[upstreams.github]\ncommand = "x"\n'
 

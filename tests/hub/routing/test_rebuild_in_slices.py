@@ -13,7 +13,7 @@ from hub.catalog.catalog import Catalog
 from hub.catalog.entries import UpstreamEntries
 from hub.catalog.merging import choose, merge
 from hub.catalog.names import Rules, UpstreamRule
-from hub.catalog.profiles.profile_rules import ProfileRules
+from hub.catalog.profiles.chosen_entries import ProfileRules
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_name import EVERYTHING, profile_view, server_view
 from hub.catalog.work_in_steps import STEP, finish

@@ -8,8 +8,8 @@ from msgspec import Raw, structs
 from config.tables import Profile, ResolvedOverride, ToolOverride
 from hub.catalog.merging import choose, merge
 from hub.catalog.names import Rules, UpstreamRule
+from hub.catalog.profiles.chosen_entries import ProfileRules
 from hub.catalog.profiles.fixed_arguments import FixedArguments
-from hub.catalog.profiles.profile_rules import ProfileRules
 from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_name import profile_view

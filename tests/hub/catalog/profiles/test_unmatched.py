@@ -8,7 +8,7 @@ from msgspec import Raw
 from config.tables import Profile, ToolOverride
 from hub.catalog.merging import choose, merge
 from hub.catalog.names import Rules, UpstreamRule
-from hub.catalog.profiles.profile_rules import ProfileRules
+from hub.catalog.profiles.chosen_entries import ProfileRules
 from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_name import profile_view, project_view

@@ -6,7 +6,7 @@ import string
 import msgspec
 import pytest
 
-from hub.catalog.search.answers import MAX_ANSWER_BYTES, MAX_NAMED_BYTES, find
+from hub.catalog.search.meta_tools import MAX_ANSWER_BYTES, MAX_NAMED_BYTES, find
 from hub.wire.jsonrpc import raw
 from tests.hub.catalog.search.corpus import counts, index, queries, servers
 

@@ -3,9 +3,20 @@ import json
 import pytest
 from msgspec import Raw
 
-from hub.catalog.search.answers import MAX_ANSWER_BYTES, MAX_NAMED_BYTES, definition, find, unknown_tool
 from hub.catalog.search.index import FoundTool, SearchIndex
-from hub.catalog.search.meta_tools import META_TOOLS, BadMetaCall, MetaCall, meta_tools, only_reads, read_meta_call
+from hub.catalog.search.meta_tools import (
+    MAX_ANSWER_BYTES,
+    MAX_NAMED_BYTES,
+    META_TOOLS,
+    BadMetaCall,
+    MetaCall,
+    definition,
+    find,
+    meta_tools,
+    only_reads,
+    read_meta_call,
+    unknown_tool,
+)
 from hub.catalog.token_cost import tokens_of, tool_bytes
 from hub.wire.jsonrpc import raw
 from tests.hub.catalog.search.corpus import counts, found_tool, index
