@@ -250,6 +250,10 @@ class Catalog:
         )
         return found
 
+    def keep_index(self, index: SearchIndex) -> None:
+        """Keep the index of what can be found here, for the next search."""
+        self.index = index
+
     def findable(self) -> Iterator[tuple[UpstreamEntries, Sequence[VisibleEntry]]]:
         """The tools that a model may find here, by upstream."""
         whole = self._whole

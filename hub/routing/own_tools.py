@@ -85,7 +85,7 @@ class OwnTools:
                         await trio.lowlevel.checkpoint()
                         work = 0
                     work += index.add(FoundTool(each.visible, each.original, part.server_id, each.fields), title)
-            catalog.index = index
+            catalog.keep_index(index)
             return index
 
 
