@@ -36,7 +36,9 @@ def for_this_process(environ: Environ) -> dict[str, str]:
 
 
 class CurrentEnvironment(UserDict[str, str]):
-    """The environment that servers are started with: another one after each reload."""
+    """The environment that servers are started with: another one after each reload. It does not show itself."""
+
+    __repr__ = object.__repr__
 
     def replace(self, values: Environ) -> None:
         """Let these be the variables from now on. What runs keeps what it has."""

@@ -3,7 +3,7 @@
 `gather` has found the files, `stacks` says which entries of a name count, and here they become one `HubConfig`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,7 @@ def load_gathered(gathered: Gathered, *, partly: bool = False) -> Loaded:
     config, origins = assemble(gathered)
     sources = gathered.sources
     findings = (gathered.findings, *(source.findings for source in sources))
-    problems = [*dict.fromkeys(problem for each in findings for problem in each.problems)]  # servers share `[defaults]`
+    problems = [*_once(problem for each in findings for problem in each.problems)]
     facts = {name: getattr(gathered, name) for name in ConfigFiles.__struct_fields__}
     facts["files"] = tuple(dict.fromkeys((*gathered.files, *(each for its in sources for each in its.variables.files))))
     unresolved = tuple(problem for problem in problems if problem.unresolved)
@@ -86,6 +86,16 @@ def load_gathered(gathered: Gathered, *, partly: bool = False) -> Loaded:
     if len(problems) > (len(unresolved) if partly else 0):
         raise found.error(problems)
     return found
+
+
+def _once(problems: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+    """The problems, those of `[defaults]` once, though each server tells them."""
+    told: set[Diagnostic] = set()
+    for problem in problems:
+        if problem not in told:
+            yield problem
+        if problem.keys[:1] == ("defaults",):
+            told.add(problem)
 
 
 def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
