@@ -141,6 +141,7 @@ class Catalog:
         self.profile = profile
         self.doubts = doubts
         self.names = names
+        self.route = names.route
         self.making = making
         self.parts = tuple(parts)
         """The entries of each upstream."""
@@ -157,10 +158,6 @@ class Catalog:
         self.warnings = tuple(warnings)
         self.behind = join_chains(read_chain(part.snapshot.capabilities.get(EXPERIMENTAL)) for part in parts)
         """Hubs among the upstreams, and the hubs behind these."""
-
-    def route(self, kind: Kind, visible: str) -> Route | None:
-        """The upstream whose entry is listed as `visible`, or was under a former name of the upstream."""
-        return self.names.route(kind, visible)
 
     def suspect(self, visible: str) -> str | None:
         """The upstream that an unknown name would belong to; its list is read again before the host is refused."""

@@ -35,6 +35,11 @@ class HostReplies:
         """The reply of the upstream to `intent`, for its host: the way back of each chain."""
         target, host = intent.target, intent.host
         upstream, method = target.upstream, intent.request.method
+        if isinstance(reply, Result) and reply.is_plain and method == TOOLS_CALL and not intent.meta_call:
+            if host.caller.era is Era.LEGACY:
+                return reply
+            if (plain := make_plain_modern(reply.value, upstream.name)) is not None:
+                return Result(plain, is_plain=True)
         if isinstance(reply, Failure):
             if method == COMPLETE and _knows_no_completion(reply):
                 reply = NO_COMPLETION
@@ -66,11 +71,6 @@ class HostReplies:
         host = viewer.caller.version
         if isinstance(reply, Interim):
             return reply
-        if isinstance(reply, Result) and reply.is_plain and method == TOOLS_CALL:
-            if viewer.caller.era is Era.LEGACY:
-                return reply
-            if (plain := make_plain_modern(reply.value, upstream)) is not None:
-                return Result(plain, is_plain=True)
         if isinstance(reply, Failure):
             return failure_for_host(
                 reply,

@@ -80,9 +80,11 @@ class Intents:
             routes = catalog.resolve_uri(wanted.exposed)
             route = routes[0] if len(routes) == 1 else None
         arguments = wanted.request.params.get("arguments")
-        if route is None or route.upstream not in self._live.upstreams or _is_large(arguments):
+        if route is None or route.upstream not in self._live.upstreams:
             return None
         if arguments is not None:
+            if memoryview(arguments).nbytes > LARGE_BYTES:
+                return None
             arguments = untag_arguments(arguments, partial(catalog.untagger, route.upstream))
         return self._make(wanted, route, exchange, arguments)
 
@@ -114,7 +116,7 @@ class Intents:
         if arguments is not None:
             untagger = partial(self._live.of(exchange.view).untagger, routes[0].upstream)
             work = partial(untag_arguments, arguments, untagger)
-            is_large = _is_large(arguments)
+            is_large = memoryview(arguments).nbytes > LARGE_BYTES
             arguments = await trio.to_thread.run_sync(work, limiter=self._untagging) if is_large else work()
         return [self._make(wanted, route, exchange, arguments) for route in routes]
 
@@ -195,8 +197,3 @@ class Intents:
         target = Target(self._live.upstreams[route.upstream], route, wanted.exposed, chain, wanted.kind)
         operation = Operation(request.method, params, meta)
         return Intent(target, request, operation, exchange, exchange, wanted.exposed if wanted.meta_tool else "")
-
-
-def _is_large(arguments: Raw | None) -> bool:
-    """True if they take so long to look through that it is a matter for a thread."""
-    return arguments is not None and memoryview(arguments).nbytes > LARGE_BYTES

@@ -191,7 +191,7 @@ class EraStage:
             return False
         if isinstance(reply, Failure):
             return reply.code != URL_ELICITATION_REQUIRED
-        if intent.target.upstream.snapshot.version in LEGACY_VERSIONS:
+        if reply.is_plain or intent.target.upstream.snapshot.version in LEGACY_VERSIONS:
             return True
         return not may_want_input(reply) and not may_be_task(reply)
 

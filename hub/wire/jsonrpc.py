@@ -469,7 +469,8 @@ def detach(value: Raw) -> Raw:
 
 def encode_request(id: RequestId, method: str, params: dict[str, Raw]) -> bytes:
     """Encode a request, without newline."""
-    return one_line(encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+    message = encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+    return message if message.isascii() else one_line(message)
 
 
 def encode_notification(method: str, params: dict[str, Raw]) -> bytes:

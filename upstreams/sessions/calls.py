@@ -280,7 +280,8 @@ class Calls:
         outcome: Wakeup[Reply] = Wakeup()
         if (call := self.begin_over(pooled, operation, exchange, outcome)) is not None:
             return await outcome.wait(call.cancel)
-        self._enter(pooled, exchange.caller)
+        self.in_flight += 1
+        pooled.acquire(exchange.caller)
         try:
             if exchange.caller.log_level is not None and not pooled.level.told.is_set():
                 await self._wait_for_level(pooled)
@@ -311,15 +312,12 @@ class Calls:
         if running is None:
             return None
         call.running = running
-        self._enter(pooled, caller)
-        return call
-
-    def _enter(self, pooled: PooledSession, caller: Caller) -> None:
-        """A call of `caller` uses the session until `leave`, which is told that it is over."""
         self.in_flight += 1
         pooled.acquire(caller)
+        return call
 
     def leave(self, pooled: PooledSession) -> None:
+        """A call uses the session no more."""
         self.in_flight -= 1
         pooled.release()
         if self._availability.retired:
