@@ -9,11 +9,11 @@ from tests.guard.count_calls import MODES, count
 
 TOLERANCE = 1.05
 BUDGETS = {
-    "HTTP legacy, 1 at a time": (207, 8.1),
-    "HTTP legacy, 64 at a time": (147, 3.2),
-    "HTTP modern, 1 at a time": (239, 8.1),
-    "unix socket, 1 at a time": (190, 8.1),
-    "unix socket, 64 at a time": (96, 0.32),
+    "HTTP legacy, 1 at a time": (208, 8.1),
+    "HTTP legacy, 64 at a time": (149, 3.2),
+    "HTTP modern, 1 at a time": (241, 8.1),
+    "unix socket, 1 at a time": (192, 8.1),
+    "unix socket, 64 at a time": (99, 0.32),
 }
 """Python function calls and system calls of one plain call."""
 
