@@ -10,7 +10,7 @@ from tests.support.cache_upstream import Host, Served, read_of, reads_of
 
 
 class Faulty:
-    """Satisfies `cache.interfaces.SharedStore`, but for raising nothing."""
+    """In place of `cache.redis.store.RedisStore`, but that it raises nothing."""
 
     is_coherent = True
 

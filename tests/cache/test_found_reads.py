@@ -21,7 +21,7 @@ FOUND = Entry(
 
 
 class Full:
-    """A store that has all of it. Satisfies `cache.interfaces.SharedStore`."""
+    """A store that has all of it. In place of `cache.redis.store.RedisStore`."""
 
     is_coherent = True
 

@@ -9,7 +9,7 @@ from tests.support.cache_upstream import Host, Served, read_of, reads_of
 
 
 class Silent:
-    """A store that nothing is found in. Satisfies `cache.interfaces.SharedStore`."""
+    """A store that nothing is found in. In place of `cache.redis.store.RedisStore`."""
 
     is_coherent = False
 

@@ -12,7 +12,7 @@ ALL = {("files", None)}
 
 
 class Told:
-    """A store where only what is invalidated is of interest. Satisfies `cache.interfaces.SharedStore`."""
+    """A store where only what is invalidated is of interest. In place of `cache.redis.store.RedisStore`."""
 
     is_coherent = True
 

@@ -57,7 +57,7 @@ def test_different_ones_stay_different():
 
 
 class Told:
-    """A store that nothing is found in, and what was invalidated there. Satisfies `cache.interfaces.SharedStore`."""
+    """A store that nothing is found in, and what was invalidated there. In place of `cache.redis.store.RedisStore`."""
 
     is_coherent = True
 

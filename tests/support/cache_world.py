@@ -21,7 +21,7 @@ import trio
 import trio.testing
 
 from cache.entry import DropCause
-from cache.interfaces import SharedStore
+from cache.redis.store import RedisStore
 from cache.resource_cache import ResourceCache
 from config.settings import CacheConfig, UpstreamConfig
 from hub.link.call_interface import Identity, Tenant
@@ -32,7 +32,7 @@ from tests.support.fakes import Conversation, FakeUpstream
 from tests.support.house import ALICE, BOB, House, a_house
 
 URIS = ("note:a", "note:a/b", "note:a/b/c", "note:d")
-Share = Callable[[int], SharedStore]
+Share = Callable[[int], RedisStore]
 
 
 class Changing(FakeUpstream):
@@ -155,7 +155,7 @@ class World:
         self.answers = 0
         self.labels = iter(range(1 << 20))
 
-    def add(self, house: House, shared: SharedStore | None) -> None:
+    def add(self, house: House, shared: RedisStore | None) -> None:
         """One more hub, on the store that hubs share, if there is one."""
         spies: dict[str, Spy] = {}
         for name, upstream in house.hub.supervisor.upstreams.items():

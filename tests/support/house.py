@@ -18,7 +18,7 @@ from typing import Any
 import trio
 import trio.testing
 
-from cache.interfaces import SharedStore
+from cache.redis.store import RedisStore
 from config.saved_state import Memory
 from config.settings import HubConfig, UpstreamConfig
 from hub.app import Hub
@@ -630,7 +630,7 @@ async def a_house(
     durable: DurableSessions | None = None,
     reader: TrustedProjects | None = None,
     allowances: Path | None = None,
-    shared: SharedStore | None = None,
+    shared: RedisStore | None = None,
     guide: SignInGuide | None = None,
     **config: Any,
 ) -> AsyncIterator[House]:

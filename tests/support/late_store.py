@@ -43,7 +43,7 @@ def _concerns(said: tuple[str, str | None], source: str, uri: str) -> bool:
 
 
 class Member:
-    """The end of one hub. Satisfies `cache.interfaces.SharedStore`."""
+    """The end of one hub. In place of `cache.redis.store.RedisStore`."""
 
     def __init__(self, board: Board) -> None:
         self.board = board
