@@ -13,10 +13,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
-from os import EX_OK
 from typing import Any, Final, cast
 
-from hub.cli.context import Context
+from hub.cli.context import Context, Output
 from hub.cli.parser import Commands, Parser, add
 from hub.control.interruptible_wait import now_s
 from hub.wire.printable import printable
@@ -72,21 +71,19 @@ def add_commands(commands: Any) -> None:
     completion.add_argument("shell", choices=tuple(SCRIPTS), help="the script's first line says where it goes")
 
 
-def _print_script(options: Context) -> int:
+def _print_script(options: Context, output: Output) -> None:
     script = SCRIPTS[options.shell]
-    options.output.set(shell=options.shell, script=script)
-    options.output.say(script.rstrip("\n"))
-    return EX_OK
+    output.set(shell=options.shell, script=script)
+    output.say(script.rstrip("\n"))
 
 
-def complete(parser: Parser, words: Sequence[str]) -> int:
+def complete(parser: Parser, words: Sequence[str]) -> None:
     """`hubd __complete WORDS...`: print what the last word may become. Never fails, since it runs at every key."""
     try:
         lines = [f"{name}\t{printable(text)}" for name, text in completions(parser, words, ask)]
     except Exception:  # noqa: BLE001 - nothing can be said while somebody types
-        return EX_OK
+        return
     sys.stdout.write("".join(f"{line}\n" for line in lines))
-    return EX_OK
 
 
 Ask = Callable[[str], Any]

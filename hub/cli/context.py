@@ -36,12 +36,21 @@ CLOSE: Final = 0.7
 MAX_ASKED: Final = 3
 """The times that a question is asked whose answer is neither yes nor no."""
 
-Command = Callable[["Context"], int]
-"""A command: takes its options, returns the exit code."""
+Command = Callable[["Context", "Output"], None]
+"""A command: takes its options and the output, whose `code` is the exit code."""
 
 
-class UsageError(Exception):
+class CommandFailed(Exception):
+    """A command cannot do what it should; the text says why, and what to do."""
+
+    code = EX_FAILED
+    """The exit code."""
+
+
+class UsageError(CommandFailed):
     """The command line is wrong; the text says why."""
+
+    code = EX_USAGE
 
     def __init__(self, text: str, usage: str = "") -> None:
         super().__init__(text)
@@ -58,6 +67,8 @@ class Output:
 
     def __init__(self, *, json: bool) -> None:
         self.json = json
+        self.code = EX_OK
+        """The exit code of the command: of several failures that of the first one."""
         self.colour = "auto"
         """The value of `--color`."""
         self._in_lines = False
@@ -83,13 +94,12 @@ class Output:
         if not self.json:
             self.screen.show(*blocks)
 
-    def answer(self, value: object, draw: Callable[[], Iterable[Block]]) -> int:
-        """Print all that a command has to say: `value` alone for programs, the blocks of `draw` for people. EX_OK."""
+    def answer(self, value: object, draw: Callable[[], Iterable[Block]]) -> None:
+        """Print all that a command has to say: `value` alone for programs, the blocks of `draw` for people."""
         if self.json:
             print(as_json(value))
         else:
             self.screen.show(*draw())
-        return EX_OK
 
     def set(self, **members: Any) -> None:
         """Add members to the object for programs."""
@@ -121,13 +131,22 @@ class Output:
         if not self.json:
             self._tell(f"hubd: note: {text}")
 
-    def fail(self, code: int, text: str) -> int:
-        """Report a failure; returns `code`. Of several failures the first code counts, and all texts are kept."""
+    def remark(self, text: str) -> None:
+        """Note something to people alone: where programs get only the answer."""
+        if not self.json:
+            self.note(text)
+
+    def fail(self, text: str, code: int = EX_FAILED) -> None:
+        """Report a failure. Of several failures the first code counts, and all texts are kept."""
         before = self._members.get("error")
         message = text if before is None else f"{before['message']}\n{text}"
         self._members["error"] = {"code": code if before is None else before["code"], "message": message}
+        self.code = self.code or code
         self._tell(f"hubd: {text}")
-        return code
+
+    def exit_with(self, code: int) -> None:
+        """Have the command end with this exit code, whatever has failed."""
+        self.code = code
 
     def _tell(self, text: str) -> None:
         print(_wrap(text), file=sys.stderr)
@@ -277,7 +296,5 @@ def own_command() -> str:
     if path is None or (passing := passing_place(path)) is None:
         raise UsageError("cannot find the command hubd: put its directory on PATH and run this again")
     runner, remedy = passing
-    raise UsageError(
-        f"this hubd lives in the cache of {runner} and would vanish from there, and with it the hub from your hosts: "
-        f"run `{remedy}`, then `hubd` and this command again"
-    )
+    text = f"this hubd lives in the cache of {runner} and would vanish from there, and with it the hub from your hosts:"
+    raise UsageError(f"{text} run `{remedy}`, then `hubd` and this command again")

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from os import EX_OK
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,10 +20,10 @@ from config.saved_state import Memory
 from hub.cli.checks import daemons, evidence, hosts, server_variables, servers, stores
 from hub.cli.checks.judge_token import findings_on
 from hub.cli.configuration.saving import reload_hub, save
-from hub.cli.configuration.shell_variables import keep_of_hub
 from hub.cli.context import EX_FAILED, Context, Output, UsageError, ask_hub, now, own_command
 from hub.cli.parser import add, add_config
 from hub.cli.render.blocks import Block, paint
+from hub.cli.secret_commands import keep_of_hub
 from hub.cli.service_manager import run_program
 from hub.control.answers import Status
 from hub.control.client import ControlClient
@@ -46,18 +45,19 @@ STRANGER_S: Final = 2.0
 def add_commands(commands: Any) -> None:
     """`doctor`."""
     doctor = add(commands, "doctor", _doctor, json=True)
-    doctor.add_argument("--strict", action="store_true", help="with advice on what works, such as packages to pin")
-    doctor.add_argument("--fix", action="store_true", help="do what has one safe answer, say what, and look again")
-    doctor.add_argument(
-        "--token", metavar="FILE", help="say of the token in FILE whom the hub lets in by it, or why not (-: the input)"
+    doctor.add_flag("--strict", "with advice on what works, such as packages to pin")
+    doctor.add_flag("--fix", "do what has one safe answer, say what, and look again")
+    doctor.add_value(
+        "--token", "FILE", "say of the token in FILE whom the hub lets in by it, or why not (-: the input)"
     )
     add_config(doctor)
 
 
-def _show(found: list[evidence.Finding], options: Context) -> int:
+def _show(found: list[evidence.Finding], options: Context) -> None:
     objects = [msgspec.to_builtins(finding.as_object()) for finding in found]
     options.output.answer(objects, lambda: findings_blocks(found))
-    return EX_FAILED if any(finding.level != "note" for finding in found) else EX_OK
+    if any(finding.level != "note" for finding in found):
+        options.output.exit_with(EX_FAILED)
 
 
 def findings_blocks(found: Sequence[evidence.Finding]) -> list[Block]:
@@ -77,16 +77,16 @@ def findings_blocks(found: Sequence[evidence.Finding]) -> list[Block]:
     return [*blocks, "", paint(counts, LEVELS[levels[0]]) + hint]
 
 
-def _doctor(options: Context) -> int:
+def _doctor(options: Context, output: Output) -> None:
     if options.token is not None:
         return _show(findings_on(options.token, options.config), options)
     found = findings(_look(options), strict=options.strict)
     if options.fix and repair(found, options):
-        options.output.say("")
+        output.say("")
         found = findings(_look(options), strict=options.strict)
     elif options.fix and found:
-        options.output.say("nothing here has one safe fix that hubd could do by itself\n")
-    return _show(found, options)
+        output.say("nothing here has one safe fix that hubd could do by itself\n")
+    _show(found, options)
 
 
 def _look(options: Context) -> evidence.Examined:
@@ -184,7 +184,7 @@ def _write_commands(wanted: Sequence[evidence.WriteCommand], options: Context, o
                 done = f"fixed: {name} is started by {command}"
                 changed |= dict.fromkeys(save(draft, "edited", done, output))
         except EditError as error:
-            output.fail(EX_FAILED, f"not fixed: {error}")
+            output.fail(f"not fixed: {error}")
         else:
             written.append(name)
     reload_hub(list(changed), output, written)
@@ -194,9 +194,8 @@ def _restrict(wanted: evidence.Restrict, output: Output) -> None:
     try:
         os.chmod(wanted.path, wanted.mode)
     except OSError as error:
-        output.fail(EX_FAILED, f"not fixed: {wanted.path}: {error.strerror}")
-    else:
-        output.say(f"fixed: only you may use {wanted.path} (mode {wanted.mode:03o})")
+        return output.fail(f"not fixed: {wanted.path}: {error.strerror}")
+    output.say(f"fixed: only you may use {wanted.path} (mode {wanted.mode:03o})")
 
 
 def _run(words: Sequence[str], output: Output) -> None:
@@ -205,12 +204,10 @@ def _run(words: Sequence[str], output: Output) -> None:
     try:
         done = run_program((own_command(), *words))
     except UsageError as error:
-        output.fail(EX_FAILED, f"not fixed: {shown}: {error}")
-        return
+        return output.fail(f"not fixed: {shown}: {error}")
     if done.returncode:
-        output.fail(EX_FAILED, f"not fixed: {shown}: {done.stderr.strip()}")
-    else:
-        output.say(f"fixed by {shown}: {done.stdout.strip() or done.stderr.strip()}")
+        return output.fail(f"not fixed: {shown}: {done.stderr.strip()}")
+    output.say(f"fixed by {shown}: {done.stdout.strip() or done.stderr.strip()}")
 
 
 # --- all checks -------------------------------------------------------------------------------------------------------
@@ -248,9 +245,7 @@ CHECKS: Final[tuple[Callable[[evidence.Examined], Iterator[evidence.Finding]], .
 
 def findings(examined: evidence.Examined, *, strict: bool = False) -> list[evidence.Finding]:
     """The findings of all checks, the worst first. A failed server is left out if another check found the cause.
-
-    `strict`: with advice on what works.
-    """
+    `strict`: with advice on what works."""
     found: list[evidence.Finding] = []
     for check in (*CHECKS, *([servers.packages_to_pin] if strict else [])):
         try:

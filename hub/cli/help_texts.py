@@ -61,8 +61,6 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
             "config": "what the configuration says, and which file says it",
             "validate": "check the configuration, or one file, and say all that is wrong",
             "schema": "the JSON Schema of hubd.toml, for editors",
-        },
-        "hub.cli.configuration.trusting": {
             "trust": "allow what the files of a project start, as they are now",
             "untrust": "allow nothing of a project any more",
         },

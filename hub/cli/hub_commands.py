@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
-from os import EX_CONFIG, EX_OK, EX_UNAVAILABLE
+from os import EX_CONFIG, EX_UNAVAILABLE
 from pathlib import Path
 from select import select
 from time import localtime, strftime
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from msgspec import convert, to_builtins
 
@@ -20,7 +20,7 @@ from config.errors import ConfigError
 from config.hub_paths import control_path
 from hub.cli.context import Context, Output, UsageError, as_line, ask_hub, client
 from hub.cli.parser import add, add_no_wait, load_when_run
-from hub.cli.render.blocks import paint
+from hub.cli.render.blocks import Line, paint
 from hub.cli.render.cache import cache
 from hub.cli.render.status import status
 from hub.cli.server_watch import say_outcomes, watch
@@ -29,9 +29,6 @@ from hub.control.methods import CACHE, CACHE_CLEAR, LOGS, RELOAD, RESTART, STATU
 from hub.shim.main import run
 from hub.wire.printable import printable
 from upstreams.status_facts import JournalRecord
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 WATCH_S: Final = 2.0
 """Pause of `hubd status --watch`."""
@@ -52,29 +49,28 @@ def add_commands(commands: Any) -> None:
     status = add(commands, "status", _status, json=True)
     status.add_argument("-w", "--watch", action="store_true", help="show it again every 2 s, until Ctrl-C")
     restart = add(commands, "restart", _restart, json=True)
-    restart.add_argument("name", metavar="NAME", nargs="?", help="the server's name as `hubd status` shows it")
+    restart.add_value("name", "NAME", "the server's name as `hubd status` shows it", nargs="?")
     add_no_wait(restart)
     logs = add(commands, "logs", _logs, json=True)
-    logs.add_argument("name", metavar="NAME", nargs="?", help="a server, or hub for the hub's own log; all if none")
+    logs.add_value("name", "NAME", "a server, or hub for the hub's own log; all if none", nargs="?")
     logs.add_argument("-f", "--follow", action="store_true", help="keep printing new lines until interrupted")
     text = "number of last lines to print (100)"
     logs.add_argument("-n", "--lines", type=_count, default=100, metavar="N", help=text)
     add(commands, "reload", _reload, json=True)
     stop = add(commands, "stop", _stop, json=True)
-    stop.add_argument("--force", action="store_true", help="end its process if it hangs or does not end by itself")
+    stop.add_flag("--force", "end its process if it hangs or does not end by itself")
     cache = add(commands, "cache", _cache, json=True)
     actions = cache.add_subparsers(title="commands", metavar="COMMAND", prog="hubd cache")
     clear = add(actions, "clear", _cache_clear, "clear the cache of one server, or of all servers", json=True)
-    clear.add_argument("name", metavar="UPSTREAM", nargs="?", help="its name as `hubd status` shows it; else all")
+    clear.add_value("name", "UPSTREAM", "its name as `hubd status` shows it; else all", nargs="?")
 
 
 # --- the commands -----------------------------------------------------------------------------------------------------
 
 
-def _start(options: Context) -> int:
+def _start(options: Context, output: Output) -> None:
     from hub.cli.background import start_hub, start_service  # other commands do without service managers
 
-    output = options.output
     by_service = start_service(output)
     is_new = start_hub() or by_service
     status = ask_hub(STATUS)
@@ -86,23 +82,21 @@ def _start(options: Context) -> int:
         output.set(url=status.listen.url, socket=status.listen.socket)
         where = f"; it listens on {status.listen.url} and {status.listen.socket}"
     output.say(f"{did}{where}")
-    return EX_OK
 
 
-def _connect(options: Context) -> int:
-    return run([])
+def _connect(options: Context, output: Output) -> None:
+    output.exit_with(run([]))
 
 
-def _status(options: Context) -> int:
-    output = options.output
+def _status(options: Context, output: Output) -> None:
     try:
         with client() as hub:
             answer = hub.request_json(STATUS)
     except HubNotRunning as error:
-        return output.fail(EX_UNAVAILABLE, _not_running(options, error))
+        return output.fail(_not_running(options, error), EX_UNAVAILABLE)
     if options.watch:
-        return _watch(output, answer)
-    return output.answer(answer, lambda: status(read(STATUS, answer)))
+        _watch(output, answer)
+    output.answer(answer, lambda: status(read(STATUS, answer)))
 
 
 def _not_running(options: Context, error: HubNotRunning) -> str:
@@ -110,10 +104,8 @@ def _not_running(options: Context, error: HubNotRunning) -> str:
     try:
         options.loaded  # noqa: B018 - whether it can be loaded
     except ConfigError as problem:
-        return (
-            f"no hub is running, and none starts until the configuration is right: {problem}; correct it there, or by "
-            "`hubd edit`, then `hubd start`"
-        )
+        text = f"no hub is running, and none starts until the configuration is right: {problem}; correct it there, or"
+        return f"{text} by `hubd edit`, then `hubd start`"
     return str(error)
 
 
@@ -143,41 +135,39 @@ def _watch(output: Output, answer: Any) -> NoReturn:
             screen.show(*blocks)
 
 
-def _cache(options: Context) -> int:
+def _cache(options: Context, output: Output) -> None:
     with client() as hub:
         answer = hub.request_json(CACHE)
-    return options.output.answer(answer, lambda: cache(read(CACHE, answer)))
+    output.answer(answer, lambda: cache(read(CACHE, answer)))
 
 
-def _cache_clear(options: Context) -> int:
+def _cache_clear(options: Context, output: Output) -> None:
     cleared = ask_hub(CACHE_CLEAR, name=options.name).cleared
-    options.output.set(cleared=cleared, upstream=options.name)
+    output.set(cleared=cleared, upstream=options.name)
     whose = f" of {options.name}" if options.name else ""
-    options.output.say(f"cleared: {cleared} {'resource' if cleared == 1 else 'resources'}{whose}")
-    return EX_OK
+    output.say(f"cleared: {cleared} {'resource' if cleared == 1 else 'resources'}{whose}")
 
 
-def _restart(options: Context) -> int:
+def _restart(options: Context, output: Output) -> None:
     if options.name is None:
         text = "name a server. To restart the hub itself: `hubd stop`, then `hubd start`"
         raise UsageError(text, options.parser.format_usage())
 
-    output = options.output
     with client() as hub:
         hub.request(RESTART, name=options.name)
         output.set(restarting=options.name)
         output.say(f"restarting {options.name}")
-        return EX_OK if options.no_wait else say_outcomes(watch(hub, [options.name], output).values(), output)
+        if not options.no_wait:
+            say_outcomes(watch(hub, [options.name], output).values(), output)
 
 
-def _reload(options: Context) -> int:
-    output = options.output
+def _reload(options: Context, output: Output) -> None:
     with client() as hub:
         answer = hub.request_json(RELOAD)
     outcome = read(RELOAD, answer)
     output.set(**answer)
     if outcome.problem is not None:
-        return output.fail(EX_CONFIG, f"nothing was changed: {outcome.problem}")
+        return output.fail(f"nothing was changed: {outcome.problem}", EX_CONFIG)
     for warning in () if output.json else outcome.warnings:  # which are in the object already
         output.warn(warning)
     output.say(outcome.summary)
@@ -185,7 +175,6 @@ def _reload(options: Context) -> int:
         output.say(f"{setting} takes effect at the next start")
     for label in outcome.restart:
         output.say(f"restart {label}: its tools have changed, and it asks for them only when it starts")
-    return EX_OK
 
 
 def _count(text: str) -> int:
@@ -195,21 +184,19 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _stop(options: Context) -> int:
-    output, stopped = options.output, True
+def _stop(options: Context, output: Output) -> None:
+    stopped = True
     try:
         with client() as hub:
             hub.stop()
     except (HubNotRunning, HubHangs, ControlFailed) as error:
         if options.force:
-            load_when_run("hub.cli.background:force_stop")(control_path(), output)
-            return EX_OK
+            return load_when_run("hub.cli.background:force_stop")(control_path(), output)
         if not isinstance(error, NothingListens):
             raise
         stopped = False
     output.set(stopped=stopped)
     output.say("stopped" if stopped else "no hub is running")
-    return EX_OK
 
 
 # --- logs -----------------------------------------------------------------------------------------------------------
@@ -222,7 +209,7 @@ _KINDS: Final[Mapping[str, str]] = {"exit": "warning", "warning": "warning", "er
 """Styles of kinds of records."""
 
 
-def _logs(options: Context) -> int:
+def _logs(options: Context, output: Output) -> None:
     """Show records of one log or of all, with `--follow` until Ctrl-C."""
     name, lines, entry, width = options.name, options.lines, None, 0
     try:
@@ -235,17 +222,16 @@ def _logs(options: Context) -> int:
                     continue
                 found = convert(entry, JournalRecord)
                 width = 0 if name else min(MAX_NAME_CELLS, max(width, NAME_CELLS, len(found.name)))
-                options.output.screen.show(record(found, width))
+                output.screen.show(record(found, width))
     except (HubNotRunning, HubHangs) as error:
         return _logs_on_disk(options, error)
-    if entry is None and lines and not options.json:
-        options.output.note(f"no log{f' of {name}' if name else ''} since the hub started")
-    return EX_OK
+    if entry is None and lines:
+        output.remark(f"no log{f' of {name}' if name else ''} since the hub started")
 
 
-def _logs_on_disk(options: Context, error: HubNotRunning | HubHangs) -> int:
-    """Show what the last hub that ran in the background, or one that hangs, has left of its own log; the exit code.
-    Raises `error` if that is not what was asked for, or there is nothing."""
+def _logs_on_disk(options: Context, error: HubNotRunning | HubHangs) -> None:
+    """Show what the last hub that ran in the background, or one that hangs, has left of its own log. Raises
+    `error` if that is not what was asked for, or there is nothing."""
     output, hangs = options.output, isinstance(error, HubHangs)
     is_asked = options.name == "hub" if hangs else isinstance(error, NothingListens) and options.name in (None, "hub")
     path = Path(directories.state_dir(), "hubd.log")
@@ -259,7 +245,6 @@ def _logs_on_disk(options: Context, error: HubNotRunning | HubHangs) -> int:
     else:
         output.screen.show(*(record(each, 0) for each in found))
         output.note(f"{'the hub hangs; it' if hangs else 'no hub is running; the last one'} left this in {path}")
-    return EX_OK
 
 
 def last_records(path: Path, lines: int) -> list[JournalRecord]:
@@ -289,7 +274,7 @@ def _records(lines: list[str]) -> Iterator[JournalRecord]:
         yield JournalRecord(at, "stderr", line, name="hub")
 
 
-def record(entry: JournalRecord, names: int = 0) -> "Text":
+def record(entry: JournalRecord, names: int = 0) -> Line:
     """`hubd logs`: `2026-11-21 14:03:11  stderr  what it said`, in the time of this machine; of several logs with the
     name before that, in `names` cells."""
     at = strftime("%Y-%m-%d %H:%M:%S", localtime(entry.at))

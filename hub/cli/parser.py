@@ -1,19 +1,20 @@
 """The parser of the command line: the commands of `help_texts`, and options that several have."""
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Callable, Container, Sequence
 from importlib import import_module
 from itertools import groupby
-from os import EX_OK
 from pathlib import Path
 from textwrap import fill
 from typing import Any, Final, NoReturn
 
-from hub.cli.context import EX_USAGE, Command, Context, UsageError, as_json, nearest
+from hub.cli.context import EX_USAGE, Command, Context, Output, UsageError, as_json, ask_hub, nearest
 from hub.cli.help_texts import DESCRIPTION, ELSEWHERE, EPILOG, FAMILIES, FIRST_PAGE
 from hub.cli.render.screen import COLOURS, LEAST_COLUMNS
+from hub.control.errors import ControlFailed, HubHangs, HubNotRunning
 
 LISTED_CHARS: Final = 12
 LISTED: Final = re.compile(r" +\S+(?: \S+)* {2,}")
@@ -55,6 +56,14 @@ class Parser(argparse.ArgumentParser):
         while counts and not counts[-1] and arg_strings_pattern.startswith("O", sum(counts)):
             counts.pop()
         return counts
+
+    def add_flag(self, name: str, text: str) -> None:
+        """Add an option without a value."""
+        self.add_argument(name, action="store_true", help=text)
+
+    def add_value(self, name: str, metavar: str, text: str, **settings: Any) -> None:
+        """Add an argument, or an option with a value."""
+        self.add_argument(name, metavar=metavar, help=text, **settings)
 
     def refuse(self, words: Sequence[str]) -> NoReturn:
         """Refuse words that the parser does not take. Raises UsageError: always."""
@@ -110,17 +119,16 @@ def add(
     parser.set_defaults(command=load_when_run(command) if isinstance(command, str) else command, parser=parser)
     add_color(parser, argparse.SUPPRESS)
     if json:
-        parser.add_argument("--json", action="store_true", help="print JSON")
+        parser.add_flag("--json", "print JSON")
     return parser
 
 
-def load_when_run(place: str) -> Callable[..., int]:
+def load_when_run(place: str) -> Callable[..., None]:
     """A function that loads `MODULE:FUNCTION` each time it is called, and calls that."""
     module, _, name = place.partition(":")
 
-    def run(*given: Any) -> int:
-        code: int = getattr(import_module(module), name)(*given)
-        return code
+    def run(*given: Any) -> None:
+        getattr(import_module(module), name)(*given)
 
     return run
 
@@ -130,14 +138,41 @@ def add_color(parser: argparse.ArgumentParser, text: str) -> None:
     parser.add_argument("--color", choices=COLOURS, default=argparse.SUPPRESS, help=text)
 
 
-def add_config(parser: argparse.ArgumentParser) -> None:
+def add_config(parser: Parser) -> None:
     """Add the option `--config`."""
-    parser.add_argument("--config", type=Path, metavar="FILE", help="in place of the user's own hubd.toml")
+    parser.add_value("--config", "FILE", "in place of the user's own hubd.toml", type=Path)
 
 
-def add_no_wait(parser: argparse.ArgumentParser) -> None:
+def on_main_file(command: Command, *, needs_answer: bool = True) -> Command:
+    """The same command, for the main file of the running hub where no option names one, which is noted: the usual
+    file may be one that nobody reads. A hub that hangs is not waited for, and nothing is changed then (HubHangs),
+    unless the command does without its answer."""
+
+    def find() -> Path | None:
+        from config.hub_paths import config_file
+        from hub.control.methods import STATUS
+
+        try:
+            watched = ask_hub(STATUS).config.watched
+        except (HubNotRunning, HubHangs, ControlFailed) as error:
+            if needs_answer and not isinstance(error, HubNotRunning):
+                raise
+            return None
+        is_usual = not watched or os.path.realpath(watched[0]) == os.path.realpath(config_file())
+        return None if is_usual else Path(watched[0])
+
+    def run(options: Context, output: Output) -> None:
+        if options.config is None and (used := find()) is not None:
+            options = options.replace(config=used)
+            output.note(f"this is about {used}, which the running hub uses; --config names another file")
+        command(options, output)
+
+    return run
+
+
+def add_no_wait(parser: Parser) -> None:
     """Add the option `--no-wait`."""
-    parser.add_argument("--no-wait", action="store_true", help="do not wait until the server is connected")
+    parser.add_flag("--no-wait", "do not wait until the server is connected")
 
 
 class Commands(dict[str, Any]):
@@ -198,17 +233,16 @@ def make_parser() -> Parser:
         "-v",
         "--version",
         action="store_const",
-        const=lambda options: commands["version"].get_default("command")(options),
+        const=lambda *given: commands["version"].get_default("command")(*given),
         dest="command",
         help="show the version",
     )
     add_color(parser, "colours: on a terminal, always, never")
     parser.set_defaults(json=False, parser=parser)
-    commands: Any = parser.add_subparsers(
-        metavar="COMMAND", help=argparse.SUPPRESS, prog="hubd", action=_Lookup
-    ).choices
+    lookup = parser.add_subparsers(metavar="COMMAND", help=argparse.SUPPRESS, prog="hubd", action=_Lookup)
+    commands: Any = lookup.choices
     parser.epilog = "\n\n".join([*map(_family, FAMILIES), EPILOG])
-    parser.set_defaults(command=lambda options: _first_page(commands))
+    parser.set_defaults(command=lambda options, output: _first_page(commands, output))
     return parser
 
 
@@ -220,30 +254,29 @@ def _family(title: str) -> str:
 def add_commands(commands: Any) -> None:
     """`help`, `version`."""
     add(commands, "version", _version, json=True)
-    asked = add(commands, "help", lambda options: _help(options.words_of_command))
-    asked.add_argument("words_of_command", metavar="COMMAND", nargs="*", help="the command, such as cache clear")
+    asked = add(commands, "help", lambda options, output: _help(options.words_of_command))
+    asked.add_value("words_of_command", "COMMAND", "the command, such as cache clear", nargs="*")
 
 
-def _version(options: Context) -> int:
+def _version(options: Context, output: Output) -> None:
     from hub.wire.mcp import ALL_VERSIONS, HUBD_VERSION
 
     print(as_json({"version": HUBD_VERSION, "protocols": ALL_VERSIONS}) if options.json else f"hubd {HUBD_VERSION}")
-    return EX_OK
 
 
-def _help(words: Sequence[str]) -> int:
+def _help(words: Sequence[str]) -> NoReturn:
     make_parser().parse_args([*words, "--help"])
     raise AssertionError("--help ends the command")
 
 
-def _first_page(known: Container[str]) -> int:
+def _first_page(known: Container[str], output: Output) -> None:
     """Print the commands that most people need. Nothing was asked for, so this is wrong usage."""
+    output.exit_with(EX_USAGE)
     lines = ["usage: hubd COMMAND ...", "", DESCRIPTION.partition("\n\n")[0], ""]
     for title, commands in FIRST_PAGE.items():
         lines += [f"{title}:", *(_row_of(name, text) for name, text in commands.items() if name in known)]
     lines += ["", "`hubd help` lists all commands, `hubd help COMMAND` explains one."]
     print("\n".join(lines), file=sys.stderr)
-    return EX_USAGE
 
 
 def _row_of(name: str, text: str) -> str:

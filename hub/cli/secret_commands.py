@@ -1,22 +1,30 @@
-"""`hubd secret`: keep secrets of servers apart from configuration files, which name them as `${secret:NAME}`."""
+"""`hubd secret`: keep secrets of servers apart from configuration files, which name them as `${secret:NAME}`.
+
+Also variables that only the shell has which a command runs in, although servers need them: they are kept as secrets of
+their names on request, so that servers have them whoever starts the hub.
+"""
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from getpass import getpass
-from os import EX_OK
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
+from config.environment.passing import only_in_shell
 from config.errors import ConfigError, EditError
+from config.hosts.import_choice import Import
+from config.hosts.secret_literals import NewSecrets
+from config.loading.gather import gather
+from config.loading.precedence import stacks
 from config.secrets.state_file import MAX_VALUE_BYTES
 from config.secrets.store import SecretStore, Stored, check_name
 from config.secrets.uses import secret_uses
-from hub.cli.configuration.main_file_of_hub import on_main_file
-from hub.cli.context import EX_FAILED, Context, Output, UsageError
-from hub.cli.parser import Parser, add, add_config
+from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed
+from hub.cli.parser import Parser, add, add_config, on_main_file
 from hub.cli.render.blocks import Table
+from hub.cli.render.words import group
 
 PLACES: Final = {"keyring": "the keyring", "file": "a file only you can read"}
 _LISTED_PLACES: Final = {"keyring": "the keyring", "file": "a file", None: "not set"}
@@ -41,20 +49,20 @@ def add_commands(commands: Any) -> None:
     text = "list the secrets, where each is kept and which servers use it"
     ls = add(actions, "ls", of_hub(_ls), text, json=_LISTED, aliases=("list",))
     rm = add(actions, "rm", of_hub(_rm), "forget a secret", json=_REMOVED, aliases=("remove",))
-    rm.add_argument("--force", action="store_true", help="even if servers use it")
+    rm.add_flag("--force", "even if servers use it")
     for each in (new, rm):
-        each.add_argument("name", metavar="NAME", help="letters, digits, dots, dashes and underscores")
+        each.add_value("name", "NAME", "letters, digits, dots, dashes and underscores")
     for each in (new, ls, rm):
         add_config(each)
 
 
-def _usage(options: Context) -> int:
+def _usage(options: Context, output: Output) -> NoReturn:
     raise UsageError("say what to do with secrets: set, ls or rm", options.parser.format_usage())
 
 
-def _keep(options: Context) -> int:
+def _keep(options: Context, output: Output) -> None:
     check_name(options.name)
-    store, output = SecretStore.open(), options.output
+    store, output = SecretStore.open(), output
     stored = store.keep(options.name, _ask(options))
     servers = secret_uses(options.config, os.environ).get(options.name, [])
     output.set(name=options.name, kept=stored.place, servers=servers)
@@ -67,7 +75,6 @@ def _keep(options: Context) -> int:
         output.say(f"used by {', '.join(servers)}: a running hub restarts what is connected, and starts what waited")
     else:
         output.say(f"no server uses it yet: write ${{secret:{options.name}}} in its env, headers, args or url")
-    return EX_OK
 
 
 def say_kept(kept: "Mapping[str, Stored]", output: Output) -> None:
@@ -114,27 +121,114 @@ def _ask(options: Context) -> str:
     return line
 
 
-def _ls(options: Context) -> int:
+def _ls(options: Context, output: Output) -> None:
     kept, uses = SecretStore.open().names(), secret_uses(options.config, os.environ)
     rows = [(name, kept.get(name), uses.get(name, [])) for name in sorted({*kept, *uses})]
-    options.output.set(secrets=[{"name": name, "kept": place, "servers": servers} for name, place, servers in rows])
+    output.set(secrets=[{"name": name, "kept": place, "servers": servers} for name, place, servers in rows])
     if rows:
         cells = [(name, _LISTED_PLACES[place], ", ".join(servers)) for name, place, servers in rows]
-        options.output.show(Table(("NAME", "KEPT IN", "USED BY"), cells, shorten=("USED BY",)))
+        output.show(Table(("NAME", "KEPT IN", "USED BY"), cells, shorten=("USED BY",)))
     else:
-        options.output.say("there are no secrets; `hubd secret set NAME` keeps one")
-    return EX_OK
+        output.say("there are no secrets; `hubd secret set NAME` keeps one")
 
 
-def _rm(options: Context) -> int:
+def _rm(options: Context, output: Output) -> None:
     store, servers = SecretStore.open(), secret_uses(options.config, os.environ).get(options.name, [])
-    output = options.output
     if options.name in store.names() and servers and not options.force:
-        text = f"{options.name} is used by {', '.join(servers)}; change these first, or pass --force"
-        return output.fail(EX_FAILED, text)
+        raise CommandFailed(f"{options.name} is used by {', '.join(servers)}; change these first, or pass --force")
     note = store.remove(options.name)
     output.set(name=options.name, did="removed", servers=servers)
     output.say(f"removed {options.name}")
     if note:
         output.warn(note)
-    return EX_OK
+
+
+def only_here(servers: Iterable[tuple[str, Mapping[str, Any]]], own: Collection[str]) -> dict[str, list[str]]:
+    """The variables that servers need, given with their settings, and only this shell has; each with the names of these
+    servers. `own`: those that `hubd.env` sets. Raises EditError: the store of secrets cannot be read."""
+    found: dict[str, dict[str, None]] = {}
+    for name, settings in servers:
+        for variable in only_in_shell(settings, os.environ, own):
+            found.setdefault(variable, {})[name] = None
+    kept = SecretStore.open().names() if found else ()  # to open it makes its directory
+    return {variable: list(names) for variable, names in found.items() if variable not in kept}
+
+
+def only_here_of_hub(named: Path | None) -> dict[str, list[str]]:
+    """The same of the servers that the hub has. Raises EditError: as `only_here`."""
+    gathered = gather(named, os.environ)
+    on = {name: stack for name, stack in stacks(gathered.sources).items() if stack.value("disabled") is not True}
+    values = [(name, entry.table.values) for name, stack in on.items() for entry in stack.used]
+    return only_here(values, gathered.own_lines)
+
+
+def ask_what_to_keep(variables: Mapping[str, list[str]]) -> list[str]:
+    """Ask of each variable whether it is kept as a secret, Enter is a yes; those that are."""
+    kept = []
+    for name, servers in variables.items():
+        need = f"{' and '.join(servers)} need{'s' * (len(servers) == 1)}"
+        if agreed(f"{name}, which {need}, is set in this shell only: keep it as a secret?", default=True):
+            kept.append(name)
+    return kept
+
+
+def why_not_kept(names: Sequence[str]) -> str:
+    """The reason why servers that need these variables do not work in every hub, and what to do."""
+    keeps = " and ".join(f"`hubd secret set {name}`" for name in names)
+    are = "is" if len(names) == 1 else "are"
+    return f"{' and '.join(names)} {are} set in this shell only: run {keeps}"
+
+
+def unkept(variables: Mapping[str, list[str]], kept: Collection[str]) -> dict[str, list[str]]:
+    """Of each server that needs one, the variables that are not kept."""
+    lacking = {name: servers for name, servers in variables.items() if name not in kept}
+    return group((server, name) for name, servers in lacking.items() for server in servers)
+
+
+def _choose(wanted: Mapping[str, list[str]], options: Context, *, is_asked: bool) -> list[str]:
+    """The variables to keep: all with `--secrets store`, else those that somebody says yes to."""
+    if options.secrets == "store":
+        return list(wanted)
+    return ask_what_to_keep(wanted) if is_asked else []
+
+
+def settle_of_import(options: Context, result: Import, own: Collection[str]) -> tuple[list[str], dict[str, str]]:
+    """The variables that an import keeps: all with `--secrets store`, else those that somebody says yes to; and of the
+    servers that lack one then why they must stay with their hosts, which is said. `own`: as of `only_here`. Raises
+    EditError: as `only_here`."""
+    wanted = only_here([(name, each.values) for name, each in result.all if not each.off], own)
+    is_asked = options.output.is_attended() and not (options.yes or options.dry_run or options.secrets)
+    kept = _choose(wanted, options, is_asked=is_asked)
+    left = {name: why_not_kept(variables) for name, variables in unkept(wanted, kept).items()}
+    for why in dict.fromkeys(left.values()):
+        names = [name for name, each in left.items() if each == why]
+        work = f"work{'s' * (len(names) == 1)} only in a hub that this shell starts"
+        options.output.note(f"{' and '.join(names)} {work}: {why}")
+    return kept, left
+
+
+def settle_of_new(options: Context, values: Mapping[str, Any]) -> list[str]:
+    """The variables that `hubd add` keeps for a server of these settings: as of an import. What is not kept is noted.
+    Raises EditError: as `only_here`."""
+    wanted = only_here([(options.name, values)], gather(options.config, os.environ).own_lines)
+    kept = _choose(wanted, options, is_asked=options.secrets is None and options.output.is_attended())
+    for names in unkept(wanted, kept).values():
+        options.output.note(why_not_kept(names))
+    return kept
+
+
+def keep_in(new: NewSecrets, names: Iterable[str]) -> None:
+    """Have `new` keep these variables, under their own names."""
+    for name in names:
+        new.keep_variable(name, os.environ[name])
+
+
+def keep_of_hub(named: Path | None, output: Output) -> None:
+    """Ask about the variables that servers of the hub need and only this shell has, and keep them; where nobody can be
+    asked they are noted. Raises EditError: one cannot be kept; those before it are."""
+    wanted = only_here_of_hub(named)
+    kept = ask_what_to_keep(wanted) if output.is_attended() else []
+    store = SecretStore.open()
+    say_kept({name: store.keep(name, os.environ[name]) for name in kept}, output)
+    for server, names in unkept(wanted, kept).items():
+        output.note(f"{server} works only in a hub that this shell starts: {why_not_kept(names)}")

@@ -6,7 +6,7 @@ from typing import Any
 
 from config.loading.check import split_listen
 from config.loading.safe_reading import Problem
-from hub.cli.context import Context, UsageError
+from hub.cli.context import Context, Output, UsageError
 from hub.cli.parser import add
 from hub.daemon.serve import run_serve
 from hub.daemon.served_config import ServeOptions
@@ -18,21 +18,19 @@ def add_commands(commands: Any) -> None:
     serve.description = (
         "Run the hub in the foreground, until Ctrl-C or `hubd stop`. Without a configuration it serves a small demo."
     )
-    serve.add_argument("--config", type=Path, metavar="FILE", help="a hubd.toml, or any host's .json of MCP servers")
+    serve.add_value("--config", "FILE", "a hubd.toml, or any host's .json of MCP servers", type=Path)
     text = "address for HTTP, in place of the configured one (127.0.0.1:8765); port 0 takes any free port"
-    serve.add_argument("--listen", metavar="HOST:PORT", help=text)
+    serve.add_value("--listen", "HOST:PORT", text)
     text = "who is let in over HTTP, whatever is configured: those with the hub's token (token); also those whom the "
     text += "issuers (oauth) or the proxy (proxy) of [access] let in; or all (none)"
     serve.add_argument("--auth", choices=("token", "oauth", "proxy", "none"), help=text)
-    serve.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)  # as `hubd connect` starts it
-    serve.add_argument(
-        "--stdio", action="store_true", help="serve the program that started this, on standard input and output"
-    )
+    serve.add_flag("--detached", argparse.SUPPRESS)
+    serve.add_flag("--stdio", "serve the program that started this, on standard input and output")
     text = "with --stdio: show that program what [profiles.NAME] of the configuration shows"
-    serve.add_argument("--profile", metavar="NAME", help=text)
+    serve.add_value("--profile", "NAME", text)
 
 
-def _serve(options: Context) -> int:
+def _serve(options: Context, output: Output) -> None:
     if options.listen is not None:
         try:
             split_listen(options.listen)
@@ -43,4 +41,4 @@ def _serve(options: Context) -> int:
         raise UsageError(text + "the URL /mcp/~NAME")
 
     named = ("config", "listen", "auth", "stdio", "profile", "detached")
-    return run_serve(ServeOptions(**{name: getattr(options, name) for name in named}))
+    output.exit_with(run_serve(ServeOptions(**{name: getattr(options, name) for name in named})))

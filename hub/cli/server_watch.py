@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from hub.cli.context import EX_FAILED, Output
+from hub.cli.context import Output
 from hub.cli.render.blocks import Block
 from hub.cli.render.words import about, duration, hint_at_variable, last_words
 from hub.control.answers import UpstreamRow
@@ -235,21 +235,18 @@ def _lines(found: Mapping[str, ServerOutcome], waiting: Collection[str]) -> "lis
     return [each.progress if each.name in waiting else str(each) for each in found.values()]
 
 
-def say_outcomes(found: Collection[ServerOutcome], output: Output) -> int:
-    """Report what became of servers; the exit code: 1 if one does not come up, 75 if one is only not there yet."""
-    code = 0
+def say_outcomes(found: Collection[ServerOutcome], output: Output) -> None:
+    """Report what became of servers: it is a failure if one does not come up, or is only not there yet."""
     for each in sorted(found, key=lambda each: each.is_on_its_way):  # of several failures the first code counts
         output.append("servers", each.as_object())
         text = printable(str(each))
         if each.is_on_its_way:
-            code = code or EX_TEMPFAIL
-            output.fail(EX_TEMPFAIL, f"{text}; it goes on, `hubd status` shows how far it is")
+            output.fail(f"{text}; it goes on, `hubd status` shows how far it is", EX_TEMPFAIL)
         elif each.has_failed:
             hint = f"; `hubd logs {each.name}` shows all of it" if each.state != ABSENT else "; see `hubd status`"
             is_all = each.sign_in or each.state == "unresolved"
-            code = output.fail(EX_FAILED, text if is_all else f"{text}{hint}")
+            output.fail(text if is_all else f"{text}{hint}")
             if hint := hint_at_variable(each.why, each.name):
                 output.note(hint)
         else:
             output.say(text)
-    return code

@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from os import EX_OK
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ from config.loading.assemble import load_all
 from config.loading.safe_reading import MAX_OWN_BYTES, read_plain
 from hub.cli import service_manager
 from hub.cli.configuration.env_capture import record_shell
-from hub.cli.context import EX_FAILED, EX_USAGE, Context, Output, client, now, own_command
+from hub.cli.context import EX_FAILED, EX_USAGE, CommandFailed, Context, Output, client, now, own_command
 from hub.cli.parser import add
 from hub.control.errors import HubNotRunning
 
@@ -37,53 +36,44 @@ def add_commands(commands: Any) -> None:
     actions = service.add_subparsers(title="commands", metavar="COMMAND", prog="hubd service")
     text = "write the service's files and enable it, from the next login on"
     install = add(actions, "install", _install, text, json=_MEMBERS)
-    install.add_argument("--now", action="store_true", help="start it as well; a hub that runs is replaced")
+    install.add_flag("--now", "start it as well; a hub that runs is replaced")
     install.add_argument("--print", "--dry-run", action="store_true", dest="show", help="only print the files")
     uninstall = add(actions, "uninstall", _uninstall, "stop the service and remove its files", json=_MEMBERS)
     status = add(actions, "status", _status, "whether the service is installed and runs", json=True)
     for each in (install, uninstall, status):
-        text = "the hardened service of the whole machine; hosts need HTTP"
-        each.add_argument("--system", action="store_true", help=text)
+        each.add_flag("--system", "the hardened service of the whole machine; hosts need HTTP")
 
 
-def _help(options: Context) -> int:
+def _help(options: Context, output: Output) -> None:
     options.parser.print_help(sys.stderr)
-    return EX_USAGE
+    output.exit_with(EX_USAGE)
 
 
 def _service(options: Context) -> service_manager.Service:
-    return (
-        service_manager.system_service(own_command())
-        if options.system
-        else service_manager.user_service(own_command(), os.environ)
-    )
+    if options.system:
+        return service_manager.system_service(own_command())
+    return service_manager.user_service(own_command(), os.environ)
 
 
 # --- install ----------------------------------------------------------------------------------------------------------
 
 
-def _install(options: Context) -> int:
-    output = options.output
-    try:
-        service = _service(options)
-        if options.show:
-            _show(service, output)
-            return EX_OK
-        if options.system and (reason := service_manager.out_of_reach(own_command())):
-            return output.fail(EX_FAILED, f"{reason}; nothing was changed")
-        if reason := service_manager.refusal(service):
-            _show(service, output)
-            return output.fail(
-                EX_FAILED,
-                f"{reason}; nothing was changed. What would be put in place is shown: give it to the service manager "
-                "that you have, or start `hubd serve` yourself. `hubd connect` starts the hub without any service",
-            )
-        return _place(service, options)
-    except service_manager.ServiceError as error:
-        return output.fail(EX_FAILED, str(error))
+def _install(options: Context, output: Output) -> None:
+    service = _service(options)
+    if options.show:
+        return _show(service, output)
+    if options.system and (reason := service_manager.out_of_reach(own_command())):
+        raise CommandFailed(f"{reason}; nothing was changed")
+    if reason := service_manager.refusal(service):
+        _show(service, output)
+        raise CommandFailed(
+            f"{reason}; nothing was changed. What would be put in place is shown: give it to the service manager "
+            "that you have, or start `hubd serve` yourself. `hubd connect` starts the hub without any service"
+        )
+    _place(service, options)
 
 
-def _place(service: service_manager.Service, options: Context) -> int:
+def _place(service: service_manager.Service, options: Context) -> None:
     output = options.output
     if not options.system:
         record_shell(None, output)
@@ -111,7 +101,6 @@ def _place(service: service_manager.Service, options: Context) -> int:
     undo = f"hubd service uninstall{' --system' if options.system else ''}"
     output.set(undo=undo)
     output.say(f"undone by: {undo}")
-    return EX_OK
 
 
 @contextmanager
@@ -143,10 +132,8 @@ def _concern(system: bool) -> str | None:
     try:
         load_all(path if system else None, known)
     except ConfigError as error:
-        return (
-            f"with the few variables that a service has, the configuration cannot be used: {error}. "
-            f"Variables that it needs belong into {variables}, as NAME=value lines (chmod 600)"
-        )
+        text = f"with the few variables that a service has, the configuration cannot be used: {error}. Variables that"
+        return f"{text} it needs belong into {variables}, as NAME=value lines (chmod 600)"
     return None
 
 
@@ -158,48 +145,41 @@ def _show(service: service_manager.Service, output: Output) -> None:
 # --- uninstall, status ------------------------------------------------------------------------------------------------
 
 
-def _uninstall(options: Context) -> int:
-    output = options.output
+def _uninstall(options: Context, output: Output) -> None:
     output.set(files=[])
-    try:
-        service = _service(options)
-        if not any(path.exists() for path in service.files):
-            output.say("there is nothing to uninstall")
-            return EX_OK
-        reason = service_manager.refusal(service)
-        if not reason:
-            service_manager.call(service, ("disable", "--now", *reversed(service.units)))
-        for path in service_manager.remove(service, now()):
-            output.append("files", {"file": str(path), "did": "removed"})
-            output.say(f"removed {path}")
-        if not reason:
-            service_manager.call(service, service_manager.RELOAD)
-    except service_manager.ServiceError as error:
-        return output.fail(EX_FAILED, str(error))
-    if reason:
+    service = _service(options)
+    if not any(path.exists() for path in service.files):
+        return output.say("there is nothing to uninstall")
+    reason = service_manager.refusal(service)
+    if not reason:
+        service_manager.call(service, ("disable", "--now", *reversed(service.units)))
+    for path in service_manager.remove(service, now()):
+        output.append("files", {"file": str(path), "did": "removed"})
+        output.say(f"removed {path}")
+    if not reason:
+        service_manager.call(service, service_manager.RELOAD)
+    else:
         output.note(f"{reason}; a service that still runs was not stopped")
     output.say("hosts with `hubd connect` start the hub by themselves again")
-    return EX_OK
 
 
-def _status(options: Context) -> int:
-    output = options.output
+def _status(options: Context, output: Output) -> None:
     service = _service(options)
     reason = service_manager.refusal(service)
     files = {str(path): _condition(path, text) for path, text in service.files.items()}
     units = {} if reason else service_manager.states(service)
-    active = [unit for unit, state in units.items() if state.get("ActiveState") in ("active", "reloading")]
     output.set(files=files, units=units, manager=reason or "reachable")
     for name, condition in files.items():
         output.say(f"{name}  {condition}")
     for unit, state in units.items():
         words = [state.get(name, "") for name in ("UnitFileState", "ActiveState", "SubState", "StatusText")]
         output.say(f"{unit}  {', '.join(word for word in words if word)}")
-    if reason and not output.json:
-        output.note(reason)
-    if set(files.values()) == {ABSENT} and not output.json:
-        output.note(f"`hubd service install{' --system' if options.system else ''}` installs it")
-    return EX_OK if active else EX_FAILED
+    if reason:
+        output.remark(reason)
+    if set(files.values()) == {ABSENT}:
+        output.remark(f"`hubd service install{' --system' if options.system else ''}` installs it")
+    if not any(state.get("ActiveState") in ("active", "reloading") for state in units.values()):
+        output.exit_with(EX_FAILED)
 
 
 def _condition(path: Path, text: str) -> str:

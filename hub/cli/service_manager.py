@@ -18,6 +18,7 @@ from msgspec import Struct
 from config import directories
 from config.files import lock_edits, read_file, remove_file, replace_file
 from config.hub_paths import backup_dir, state_dir
+from hub.cli.context import CommandFailed
 
 MARK: Final = "hubd service install"
 """A mark in each unit that hubd wrote; a unit without it belongs to somebody else."""
@@ -35,7 +36,7 @@ RELOAD: Final[Call] = ("daemon-reload",)
 """After a unit has been written or removed."""
 
 
-class ServiceError(Exception):
+class ServiceError(CommandFailed):
     """The service manager cannot be reached, or refuses. The text says what to do."""
 
 

@@ -7,16 +7,14 @@ import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from os import EX_OK
 from typing import Any, Final
 
 from config.hub_paths import token_path, tokens_path
 from config.loading.check_http_access import token_problem
 from config.loading.gather import token_of
 from config.tables import AccessToken
-from hub.cli.configuration.main_file_of_hub import on_main_file
-from hub.cli.context import EX_FAILED, Context, Output, ask_hub, now
-from hub.cli.parser import Parser, add, add_config
+from hub.cli.context import CommandFailed, Context, Output, ask_hub, now
+from hub.cli.parser import Parser, add, add_config, on_main_file
 from hub.cli.render.blocks import Table
 from hub.control.errors import HubNotRunning
 from hub.control.methods import READ_TOKENS
@@ -42,22 +40,22 @@ def add_commands(commands: Any) -> None:
     """`token`, with its commands `new`, `list`, `rotate` and `revoke`."""
     of_hub = partial(on_main_file, needs_answer=False)
     token = add(commands, "token", of_hub(_token))
-    token.add_argument("--json", action="store_true", help="print JSON")
+    token.add_flag("--json", "print JSON")
     add_config(token)
     actions = token.add_subparsers(metavar="COMMAND", parser_class=Parser, prog="hubd token")
     new = add(actions, "new", of_hub(_new), "make a token for one host, and print it once", json=_MADE)
-    new.add_argument("--principal", default="", metavar="P", help="the account of the host, in place of the owner's")
-    new.add_argument("--host", default="", metavar="LABEL", help="the label of the host, in place of NAME")
-    new.add_argument("--profile", default="", metavar="NAME", help="the profile that it opens, and nothing else")
-    new.add_argument("--expires", type=_seconds, metavar="TIME", help="how long it counts, such as 90d or 12h")
+    new.add_value("--principal", "P", "the account of the host, in place of the owner's", default="")
+    new.add_value("--host", "LABEL", "the label of the host, in place of NAME", default="")
+    new.add_value("--profile", "NAME", "the profile that it opens, and nothing else", default="")
+    new.add_value("--expires", "TIME", "how long it counts, such as 90d or 12h", type=_seconds)
     rotate = add(actions, "rotate", of_hub(_rotate), "replace a token, and print the new one once", json=_MADE)
     text = "how long the one before counts, such as 24h; else not"
-    rotate.add_argument("--grace", type=_seconds, default=0, metavar="TIME", help=text)
+    rotate.add_value("--grace", "TIME", text, type=_seconds, default=0)
     text = "take a token back; whoever uses it is cut off at once"
     revoke = add(actions, "revoke", of_hub(_revoke), text, json=_REVOKED, aliases=("rm", "remove"))
     text = "its name: lower-case letters, digits, dots, dashes, underscores"
     for each in (new, rotate, revoke):
-        each.add_argument("name", metavar="NAME", help=text)
+        each.add_value("name", "NAME", text)
     listed = add(actions, "list", of_hub(_list), "list the tokens of hosts", json=_LISTED, aliases=("ls",))
     for each in (new, rotate, revoke, listed):
         add_config(each)
@@ -72,60 +70,52 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _token(options: Context) -> int:
+def _token(options: Context, output: Output) -> None:
     configured = token_of(options.config, os.environ)
     token = read_or_make_token(token_path()) if configured is None else check_token(configured)
-    options.output.set(token=token)
-    options.output.say(token)
-    return EX_OK
+    output.set(token=token)
+    output.say(token)
 
 
-def _new(options: Context) -> int:
-    output = options.output
+def _new(options: Context, output: Output) -> None:
     name = options.name
     meant = AccessToken(name=name, principal=options.principal, host=options.host, profile=options.profile)
     if (problem := token_problem(meant, options.loaded.config.profiles)) is not None:
-        return output.fail(EX_FAILED, f"{problem.keys[0]}: {problem}; nothing was made")
+        raise CommandFailed(f"{problem.keys[0]}: {problem}; nothing was made")
     if where := _place_of_token(options):
-        return output.fail(EX_FAILED, f"{where} has a token {name} already; take another name")
+        raise CommandFailed(f"{where} has a token {name} already; take another name")
     expires = None if options.expires is None else now().timestamp() + options.expires
     store = _store()
     token = store.make(name, principal=options.principal, host=options.host, expires=expires, profile=options.profile)
-    return _show(name, store, token, output)
+    _show(name, store, token, output)
 
 
-def _rotate(options: Context) -> int:
-    output = options.output
+def _rotate(options: Context, output: Output) -> None:
     if where := _place_of_token(options):
-        return output.fail(EX_FAILED, f"{options.name} is a token of {where}: change it there")
+        raise CommandFailed(f"{options.name} is a token of {where}: change it there")
     store = _store()
-    return _show(options.name, store, store.rotate(options.name, grace_s=options.grace), output)
+    _show(options.name, store, store.rotate(options.name, grace_s=options.grace), output)
 
 
-def _show(name: str, store: HostTokens, token: str, output: Output) -> int:
+def _show(name: str, store: HostTokens, token: str, output: Output) -> None:
     kept = store.all()[name]
     output.set(**_row(name, kept, _moment(kept.expires)), token=token)
     _tell_hub()
-    if not output.json:
-        print(token)
-        what = f"the profile {kept.profile}" if kept.profile else "all servers"
-        output.note(f"this is the only time that it is shown: the hub keeps a hash of it. It opens {what}")
-    return EX_OK
+    output.say(token)
+    what = f"the profile {kept.profile}" if kept.profile else "all servers"
+    output.remark(f"this is the only time that it is shown: the hub keeps a hash of it. It opens {what}")
 
 
-def _revoke(options: Context) -> int:
-    output = options.output
+def _revoke(options: Context, output: Output) -> None:
     if where := _place_of_token(options):
-        return output.fail(EX_FAILED, f"{options.name} is a token of {where}: take it out there")
+        raise CommandFailed(f"{options.name} is a token of {where}: take it out there")
     _store().revoke(options.name)
     _tell_hub()
     output.set(name=options.name, did="revoked")
     output.say(f"revoked {options.name}")
-    return EX_OK
 
 
-def _list(options: Context) -> int:
-    output = options.output
+def _list(options: Context, output: Output) -> None:
     rows = []
     for name, kept in _store().all().items():
         former = None if kept.former is None else _moment(kept.former.until)
@@ -136,14 +126,12 @@ def _list(options: Context) -> int:
     ]
     output.set(tokens=rows)
     if not rows:
-        output.say("no host has a token of its own; `hubd token new NAME` makes one")
-        return EX_OK
+        return output.say("no host has a token of its own; `hubd token new NAME` makes one")
     cells = []
     for row in sorted(rows, key=lambda row: str(row["name"])):
         whose = (row["name"], row["principal"], row["host"], row["profile"] or "")
         cells.append((*whose, row["expires"] or "never", "hubd.toml" if row["configured"] else ""))
     output.show(Table(("NAME", "PRINCIPAL", "HOST", "PROFILE", "EXPIRES", "IN"), cells, shorten=("PRINCIPAL",)))
-    return EX_OK
 
 
 def _row(name: str, token: AccessToken | KeptToken, expires: str | None, **more: object) -> dict[str, Any]:

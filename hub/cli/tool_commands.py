@@ -1,16 +1,14 @@
 """`hubd tools`: the tools of all servers, listed; and one tool, as it is called."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from os import EX_OK
 from typing import Any
 
 from msgspec import to_builtins
 
 from hub.cli.client.answers import describe
 from hub.cli.client.arguments import arguments, example, signature
-from hub.cli.configuration.main_file_of_hub import on_main_file
 from hub.cli.context import Context, Output, UsageError, as_json, ask_hub, nearest_or_all
-from hub.cli.parser import add, add_config
+from hub.cli.parser import add, add_config, on_main_file
 from hub.cli.profiles.evidence import status_and_uses
 from hub.cli.profiles.pick_command import pick
 from hub.cli.profiles.session_in_profile import say_refused_file, session_as, why_not_shown
@@ -26,22 +24,21 @@ from hub.control.methods import STATUS
 def add_commands(commands: Any) -> None:
     """`tools`."""
     tools = add(commands, "tools", _tools, json=True)
-    text = "a server name or a tool-name prefix; of a whole name, how it is called"
-    tools.add_argument("name", metavar="NAME", nargs="?", help=text)
+    tools.add_value("name", "NAME", "a server name or a tool-name prefix; of a whole name, how it is called", nargs="?")
     only = tools.add_mutually_exclusive_group()
     only.add_argument("--cost", action="store_true", help="about how many tokens they take in a model's context")
     only.add_argument("--unused", action="store_true", help="those that nobody called in the last 30 days")
     only.add_argument("--pick", metavar="PROFILE", help="choose what a profile shows; a host's label, too")
-    tools.add_argument("--empty", action="store_true", help="with --pick: begin with no tool chosen")
-    tools.add_argument("--edit", action="store_true", help="with --pick: in an editor, also where arrows would do")
-    tools.add_argument("--profile", metavar="PROFILE", help="as the hosts of a profile see them; a host's label, too")
+    tools.add_flag("--empty", "with --pick: begin with no tool chosen")
+    tools.add_flag("--edit", "with --pick: in an editor, also where arrows would do")
+    tools.add_value("--profile", "PROFILE", "as the hosts of a profile see them; a host's label, too")
     add_config(tools)
 
 
-def _tools(options: Context) -> int:
+def _tools(options: Context, output: Output) -> None:
     _refuse_together(options)
     if options.pick is not None:
-        return on_main_file(pick)(options)
+        return on_main_file(pick)(options, output)
     if options.unused:
         return _list_unused(options)
     if options.cost and options.name is None and options.profile is None:
@@ -49,13 +46,12 @@ def _tools(options: Context) -> int:
 
     with session_as(options, options.profile) as hub:
         found, instructions = hub.items("tools/list", "tools"), hub.instructions
-    say_refused_file(options.output)
+    say_refused_file(output)
     one = next((tool for tool in found if tool.get("name") == options.name), None)
     if one is not None:
         found = [one]
     elif options.name is not None:
         found = _tools_of(options.name, found, ask_hub(STATUS).upstreams, options.profile)
-    output = options.output
     if options.profile is not None and not output.json and (searched := _note_search(options.profile)):
         output.note(searched)
     if options.cost:
@@ -70,7 +66,6 @@ def _tools(options: Context) -> int:
         output.screen.show(*tool_lines(found))
         if output.screen.width != UNLIMITED:  # else each line is a tool, for programs
             output.screen.show(paint(f"{len(found)} {'tool' if len(found) == 1 else 'tools'}", "dim"))
-    return EX_OK
 
 
 def tool_lines(entries: Iterable[Mapping[str, Any]]) -> list[Block]:
@@ -82,10 +77,8 @@ def tool_lines(entries: Iterable[Mapping[str, Any]]) -> list[Block]:
 def _none(profile: str | None) -> str:
     if profile is None:
         return "no server has any tools; `hubd status` shows how they are"
-    return (
-        f"the profile {profile} shows no tools: its `servers` and `tools` choose none of those that there are now; "
-        f"`hubd tools --pick {profile}` lists them to choose from"
-    )
+    text = f"the profile {profile} shows no tools: its `servers` and `tools` choose none of those that there are now;"
+    return f"{text} `hubd tools --pick {profile}` lists them to choose from"
 
 
 def _note_search(profile: str) -> str:
@@ -107,26 +100,25 @@ def _refuse_together(options: Context) -> None:
         raise UsageError("--unused is told of all hosts together: leave --profile out", options.parser.format_usage())
 
 
-def _costs(options: Context) -> int:
+def _costs(options: Context) -> None:
     status, uses = status_and_uses(options)
-    return options.output.answer(costs_json(status, uses), lambda: costs(status, uses))
+    options.output.answer(costs_json(status, uses), lambda: costs(status, uses))
 
 
-def _list_unused(options: Context) -> int:
+def _list_unused(options: Context) -> None:
     status, uses = status_and_uses(options)
     if options.name is not None and all(each.name != options.name for each in status.upstreams):
         known = [each.name for each in status.upstreams]
         raise ControlFailed(f"there is no server {options.name}; {nearest_or_all(options.name, known)}")
     unused = json_of_unused(uses, options.name)
-    return options.output.answer(unused, lambda: blocks_of_unused(uses, options.name))
+    options.output.answer(unused, lambda: blocks_of_unused(uses, options.name))
 
 
-def _costs_of(options: Context, tools: list[dict[str, Any]], instructions: str) -> int:
+def _costs_of(options: Context, tools: list[dict[str, Any]], instructions: str) -> None:
     found, output = costs_of(tools, instructions), options.output
     if not tools and not options.json:
-        output.note(_none(options.profile))
-        return EX_OK
-    return output.answer(to_builtins(found), lambda: tool_costs(found))
+        return output.note(_none(options.profile))
+    output.answer(to_builtins(found), lambda: tool_costs(found))
 
 
 def _show(tool: dict[str, Any], output: Output, profile: str | None) -> None:

@@ -19,11 +19,7 @@ def now_s() -> float:
 
 
 def readable(descriptors: Sequence[int], limit_s: float | None = None) -> list[int]:
-    """Descriptors that can be read, once there is one; [] after `limit_s` seconds.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C.
-    """
+    """Descriptors that can be read, once there is one; [] after `limit_s` seconds. Raises KeyboardInterrupt: Ctrl-C."""
     until = None if limit_s is None else now_s() + limit_s
     while True:
         left_s = SLICE_S if until is None else until - now_s()

@@ -88,10 +88,7 @@ ENDLESS: Final = frozenset({LOGS.name, SIGN_IN.name})
 
 def read(method: Method[Result], value: object) -> Result:
     """The result in an answer of JSON. Unknown members pass, and null counts as missing: other versions are read, too.
-
-    Raises:
-        ValidationError: it is no such result.
-    """
+    Raises ValidationError: it is no such result."""
     told = isinstance(method.result, type) and issubclass(method.result, Struct)  # else a server's, to be left alone
     return convert(_without_nulls(value) if told else value, method.result)
 

@@ -16,7 +16,7 @@ from config.loading.check import split_listen
 from config.saved_state import Memory
 from config.settings import DEFAULT_LISTEN, HubConfig
 from hub.downstream.access.host_tokens import replace_token
-from hub.linux.socket_tables import is_held_by_another_user
+from hub.linux.processes import is_held_by_another_user
 
 log = logging.getLogger("hubd")
 

@@ -98,17 +98,15 @@ class Membership:
 
     def status(self) -> ReplicaStatus:
         """For `hubd status`."""
+        peers = [self._known[run][0] for run in self._roster if run != self.me.run and run in self._known]
         return ReplicaStatus(
             name=self.me.name,
             run=self.me.run,
             url=self.me.url,
             registered=self._reached and not self._leaving,
-            peers=tuple(PeerRow(name=peer.name, run=peer.run, url=peer.url) for peer in self._peers()),
+            peers=tuple(PeerRow(name=peer.name, run=peer.run, url=peer.url) for peer in peers),
             looking=self._rounds < ROUNDS,
         )
-
-    def _peers(self) -> list[Registration]:
-        return [self._known[run][0] for run in self._roster if run != self.me.run and run in self._known]
 
     def change_url(self, url: str) -> None:
         """Register under another address at the next renewal."""
@@ -131,10 +129,8 @@ class Membership:
     async def run(
         self, tend: Tend | None = None, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Stay registered until cancelled. Started after the first attempt to register.
-
-        `tend` is called after each lapse or loss, and every `TEND_S`; after StoreUnreachable it is called again soon.
-        """
+        """Stay registered until cancelled. Started after the first attempt to register. `tend` is called after each
+        lapse or loss, and every `TEND_S`; after StoreUnreachable it is called again soon."""
         await self.renew(tend)
         task_status.started()
         while True:
@@ -150,11 +146,7 @@ class Membership:
                 await self._ready.wait()
 
     async def deregister(self) -> None:
-        """Deregister.
-
-        Raises:
-            StoreUnreachable: the registration expires by itself, later.
-        """
+        """Deregister. Raises StoreUnreachable: the registration expires by itself, later."""
         self._leaving = True
         await self.directory.delete(f"replica/{self.me.run}")
 
@@ -194,11 +186,7 @@ class Membership:
         return await self.directory.get(_BEGAN)
 
     async def is_settled(self) -> bool:
-        """True if every running hub has had time to register.
-
-        Raises:
-            StoreUnreachable: the directory cannot be asked.
-        """
+        """True if every running hub had time to register. Raises StoreUnreachable: the directory cannot be asked."""
         if await self.directory.get(_BEGAN) is None:
             await self._mark_young()
         return await self.directory.get(_YOUNG) is None
@@ -217,11 +205,8 @@ class Membership:
     # --- finding others -----------------------------------------------------------------------------------------------
 
     async def find(self, run: str, *, fresh: bool = False) -> Registration | None:
-        """The hub of this run, if registered; while the directory cannot be asked, the hub found last.
-
-        Raises:
-            StoreUnreachable: the directory cannot be asked, and the hub was not known or must be looked up `fresh`.
-        """
+        """The hub of this run, if registered; while the directory cannot be asked, the hub found last. Raises
+        StoreUnreachable: the directory cannot be asked, and the hub was not known or must be looked up `fresh`."""
         if run == self.me.run or self.was_mine(run) or not _RUN.fullmatch(run):
             return None
         known = self._known.get(run)

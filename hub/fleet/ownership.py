@@ -78,11 +78,7 @@ class PublishedFacts:
         self._news.set()
 
     async def flush(self) -> None:
-        """Write all queued facts.
-
-        Raises:
-            StoreUnreachable: some are still to be written.
-        """
+        """Write all queued facts. Raises StoreUnreachable: some are still to be written."""
         while self._unwritten:
             name, value = next(iter(self._unwritten.items()))
             await self._directory.put(name, value, NOTE_S)

@@ -39,10 +39,7 @@ def peer_pid(sock: "UnixSocket") -> int:
 
 def refuse_foreign_hub(sock: "UnixSocket", path: str) -> None:
     """Refuse a listener of another user at `path`, where `sock` is connected: it would hear hosts and be trusted.
-
-    Raises:
-        ForeignPeer: another user, not root, listens there.
-    """
+    Raises ForeignPeer: another user, not root, listens there."""
     uid = peer_uid(sock)
     if uid not in (ROOT, os.geteuid()):
         text = f"another user (uid {uid}) listens on {path}; remove that file, or name another directory in"

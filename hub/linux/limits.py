@@ -51,11 +51,7 @@ def limit_child(pid: int) -> None:
 
 
 def refuse_last_descriptors() -> None:
-    """Leave the last ones to others.
-
-    Raises:
-        OSError: there are no more but those.
-    """
+    """Leave the last ones to others. Raises OSError: there are no more but those."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if limit == resource.RLIM_INFINITY:
         return

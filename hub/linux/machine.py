@@ -10,11 +10,7 @@ MACHINE_ID: Final = Path("/etc/machine-id")
 
 
 def read_boot_id() -> str:
-    """The name of this run of the machine.
-
-    Raises:
-        OSError: the system has none.
-    """
+    """The name of this run of the machine. Raises OSError: the system has none."""
     return _ID_PATH.read_text("ascii", "replace").strip()
 
 

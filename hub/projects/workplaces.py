@@ -58,10 +58,8 @@ class TrustedProjects:
         self._home = home or Path(os.path.expanduser("~"))
 
     def find(self, directory: Path, base: HubConfig, running: Mapping[Path, Project]) -> FoundProject | None:
-        """The project that `directory` is part of, on top of `base`; None: there is none. Blocks.
-
-        `running` are those that run, by root: one whose files cannot be used now goes on as long as it is allowed.
-        """
+        """The project that `directory` is part of, on top of `base`; None: there is none. Blocks. `running` are those
+        that run, by root: one whose files cannot be used now goes on as long as it is allowed."""
         root = find_project(directory, self._home)
         if root is None:
             return None
@@ -78,9 +76,8 @@ class TrustedProjects:
             return FoundProject(root, found[0])
         text = f"{root}: you have not allowed what the files of this project say now, so its servers are"
         kept = "as you allowed them before" if goes_on else "not shown"
-        return FoundProject(
-            root, goes_on, f"{text} {kept}: look at it and allow it with `hubd trust {quote(str(root))}`"
-        )
+        text = f"{text} {kept}: look at it and allow it with `hubd trust {quote(str(root))}`"
+        return FoundProject(root, goes_on, text)
 
 
 def is_name(directory: Path) -> bool:

@@ -66,12 +66,8 @@ class HubSearch:
         self._leaving = self._leaving or lock_owner(self._directory)
 
     def look(self) -> _socket.socket | None:
-        """A connection to a hub; None: there is none yet, or it is not time to look.
-
-        Raises:
-            Unavailable: the daemon did not start, does not listen in time, or another user does.
-            OSError: a file of the hub is something else.
-        """
+        """A connection to a hub; None: there is none yet, or it is not time to look. Raises Unavailable: the daemon did
+        not start, does not listen in time, or another user does; OSError: a file of the hub is something else."""
         attempt = self._attempt
         if monotonic() < self._look_at and self.child is None:
             return None

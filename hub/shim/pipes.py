@@ -66,11 +66,7 @@ class ToHub:
         self._sent, self._noted = 0, own
 
     def send(self, hub: _socket.socket) -> None:
-        """Send what the hub takes now.
-
-        Raises:
-            OSError: it takes nothing now (BlockingIOError), or ever.
-        """
+        """Send what the hub takes now. Raises OSError: it takes nothing now (BlockingIOError), or ever."""
         data = self._data
         self._sent += hub.send(memoryview(data)[self._sent :] if self._sent else data, _socket.MSG_DONTWAIT)
         while (end := data.find(b"\n", self._noted, self._sent) + 1) > 0:
@@ -189,11 +185,8 @@ class Outlet:
         self._at_once = LARGE_CHUNK_BYTES if self.never_waits else PIPE_BYTES
 
     def write(self, data: bytes | memoryview) -> int:
-        """Write; the number of bytes taken, at least one if the descriptor polls writable.
-
-        Raises:
-            OSError: none is taken now (BlockingIOError), or nobody reads.
-        """
+        """Write; the number of bytes taken, at least one if the descriptor polls writable. Raises OSError: none is
+        taken now (BlockingIOError), or nobody reads."""
         if self._socket is not None:
             return self._socket.send(data, _socket.MSG_DONTWAIT)
         return os.write(self.descriptor, data if len(data) <= self._at_once else memoryview(data)[: self._at_once])

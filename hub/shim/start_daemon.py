@@ -36,11 +36,8 @@ class Unavailable(Exception):
 class DaemonStart:
     """One attempt to connect to the daemon whose sockets are in `directory`, and to start it if need be.
 
-    `step` never waits: it is called again after `pause_s`, or when there is something to read from `child`.
-
-    Raises:
-        NotPrivate: the directory cannot be used.
-    """
+    `step` never waits: it is called again after `pause_s`, or when there is something to read from `child`. Raises
+    NotPrivate: the directory cannot be used."""
 
     def __init__(self, directory: str) -> None:
         directories.private_dir(directory)  # it may have been removed since, for instance when the user had logged out
@@ -55,12 +52,8 @@ class DaemonStart:
         self.pause_s = FIRST_PAUSE_S
 
     def step(self) -> _socket.socket | None:
-        """A connection, or None: not yet.
-
-        Raises:
-            Unavailable: the daemon did not start, does not listen in time, or another user does.
-            OSError: a file of the hub is something else.
-        """
+        """A connection, or None: not yet. Raises Unavailable: the daemon did not start, does not listen in time, or
+        another user does; OSError: a file of the hub is something else."""
         hub, listens = self._connect()
         if hub is not None:
             return hub
@@ -131,12 +124,8 @@ def lock_owner(directory: str) -> bytes:
 
 
 def connect(path: str) -> _socket.socket | None:
-    """A connection to the listener at `path`; None: there is none. Never waits.
-
-    Raises:
-        Unavailable: another user listens there.
-        BlockingIOError: the listener's backlog is full.
-    """
+    """A connection to the listener at `path`; None: there is none. Never waits. Raises Unavailable: another user
+    listens there; BlockingIOError: the listener's backlog is full."""
     connected = None
     hub = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:

@@ -23,8 +23,7 @@ from typing import Final
 import trio
 
 from hub.linux.descriptors import has_all_users
-from hub.linux.processes import PROC, Process, ancestors, find_process, find_stat, is_below
-from hub.linux.socket_tables import find_peer
+from hub.linux.processes import PROC, Process, ancestors, find_peer, find_process, find_stat, is_below
 from hub.net.http_message import Ends, HttpRequest
 
 NOBODY: Final = 65534

@@ -21,7 +21,7 @@ from hub.cli.setup.probe import PREFIX
 from hub.control.sign_in_messages import SignInTrial
 from hub.daemon.banner import ADVICE, ROOT
 from hub.linux.orphans import orphans
-from hub.linux.socket_tables import listening_paths
+from hub.linux.processes import listening_paths
 from hub.shim.start_daemon import is_alive
 
 SYSTEMD: Final = Path("/run/systemd/system")

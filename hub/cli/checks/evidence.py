@@ -2,8 +2,9 @@
 
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -87,9 +88,8 @@ class Finding(Struct, frozen=True):
         return {**members, "server": self.names[0] if len(self.names) == 1 else "", "names": self.names}
 
 
-def join_few(names: Sequence[str], most: int = MOST_NAMES) -> str:
-    """Names in the line of a finding."""
-    return join_names(names, most)
+join_few: Final = partial(join_names, most=MOST_NAMES)
+"""Names in the line of a finding."""
 
 
 def readable_by_others(path: Path, mode: int, holds: str) -> Finding:

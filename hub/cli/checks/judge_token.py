@@ -39,12 +39,8 @@ _TOKEN = re.compile(r"[!-~]+")
 
 
 def findings_on(file: str, config: Path | None) -> list[Finding]:
-    """The finding on the token in `file`.
-
-    Raises:
-        ConfigError: the configuration cannot be used.
-        UsageError: the file cannot be read.
-    """
+    """The finding on the token in `file`. Raises ConfigError: the configuration cannot be used; UsageError: the file
+    cannot be read."""
     text = _text_of(file)
     loaded = load_all(config, os.environ)
     resource = resource_of(loaded.config, *split_listen(loaded.config.listen))
@@ -147,7 +143,7 @@ class Judge:
     def _judge(self, verdict: Verdict, settings: AccessIssuer) -> Finding:
         place = self._place(verdict, settings)
         if place is None:
-            whom = join_few([_show(each) for each in sorted(verdict.audiences)], 4)
+            whom = join_few([_show(each) for each in sorted(verdict.audiences)], most=4)
             fix = f"ask {settings.issuer} for one for the resource {self._metadata.resource}, to the letter"
             fix += "; where it knows no resources, set `audiences` below [[access.issuers]]"
             return _refuse(f"it is for {whom} (`aud`), and not for this hub, {self._metadata.resource}", fix)
@@ -164,12 +160,10 @@ class Judge:
 
     def _place(self, verdict: Verdict, settings: AccessIssuer) -> str | None:
         """The place where the token opens the hub; None: nowhere."""
-        metadata, audiences = self._metadata, verdict.audiences
+        metadata, audiences, own = self._metadata, verdict.audiences, self._metadata.resource
         if metadata.is_opened_by(audiences, MCP_PATH, settings.audiences):
             return "/mcp and all below it"
-        below = (
-            each.removeprefix(metadata.resource) for each in sorted(audiences) if each.startswith(metadata.resource)
-        )
+        below = (each.removeprefix(own) for each in sorted(audiences) if each.startswith(own))
         return next((f"{MCP_PATH}{path}" for path in below if metadata.is_opened_by(audiences, MCP_PATH + path)), None)
 
 

@@ -14,8 +14,8 @@ from config.errors import EditError
 from config.settings import UpstreamConfig
 from hub.cli.checks.evidence import Examined, Finding, KeepVariables, RecordShell, join_few
 from hub.cli.configuration.env_capture import environment_file, plan_capture
-from hub.cli.configuration.shell_variables import only_here_of_hub
 from hub.cli.render.words import PART, lacking_variable
+from hub.cli.secret_commands import only_here_of_hub
 from hub.control.answers import UpstreamRow
 
 CAPTURE: Final = "run `hubd env capture`"

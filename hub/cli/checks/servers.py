@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from config import directories
 from config.errors import dot_keys
-from config.hosts.host_servers import Identity, identities
+from config.hosts.host_servers import identities
 from config.hosts.unwrap import bare, package_of, python_tool
 from config.loading.document import parse
 from config.loading.safe_reading import Problem, fetch
@@ -24,6 +24,7 @@ from config.references import NUL
 from config.secrets.detection import secrets_in
 from config.settings import HubConfig
 from hub.cli.checks.evidence import GUI_PATH, Examined, Finding, Restrict, WriteCommand, join_few, readable_by_others
+from hub.cli.render.words import group
 
 CONNECT_S: Final = 2.0
 ALL_CONNECTS_S: Final = 6.0
@@ -54,10 +55,9 @@ def configuration(examined: Examined) -> Iterator[Finding]:
 
 def same_server_twice(examined: Examined) -> Iterator[Finding]:
     """One server under several names in the hub itself."""
-    seen: dict[Identity, list[str]] = {}
-    for name, upstream in examined.upstreams():
-        ((one, _),) = identities(HubConfig(upstreams={name: upstream})).items()
-        seen.setdefault(one, []).append(name)
+    seen = group(
+        (one, name) for name, each in examined.upstreams() for one in identities(HubConfig(upstreams={name: each}))
+    )
     for names in seen.values():
         if len(names) > 1:
             what = f"{join_few(names)} are the same server"
@@ -226,14 +226,9 @@ def open_files(examined: Examined) -> Iterator[Finding]:
 
 def roots(examined: Examined) -> Iterator[Finding]:
     """Servers that asked for the roots of a host and will get none as they are configured."""
-    configured = dict(examined.upstreams())
-    without = [
-        row.name
-        for row in examined.seen.upstreams
-        if row.withheld_roots
-        and (row.mode in ("shared", "singleton") or (row.name in configured and configured[row.name].roots == "none"))
-    ]
-    if without:
+    off = {name for name, upstream in examined.upstreams() if upstream.roots == "none"}
+    asked = [row for row in examined.seen.upstreams if row.withheld_roots]
+    if without := [row.name for row in asked if row.mode in ("shared", "singleton") or row.name in off]:
         what = f"{join_few(without)} asked for the roots of a host, and got none"
         why = "a server that learns by roots where its host works does not learn it"
         fix = 'set roots = "host" there, and each host has a session with its own roots'

@@ -11,34 +11,32 @@ def add_commands(commands: Any) -> None:
     """`tools`, `call` and their like."""
     _add_call(commands)
     resources = add(commands, "resources", f"{RUN}:run_resources", json=True)
-    resources.add_argument("name", metavar="NAME", nargs="?", help="a server's name, or part of a URI or name")
+    resources.add_value("name", "NAME", "a server's name, or part of a URI or name", nargs="?")
     read = add(commands, "read", f"{RUN}:run_read", json=True)
-    read.add_argument("uri", metavar="URI", help="as `hubd resources` shows it, or made of one of its templates")
+    read.add_value("uri", "URI", "as `hubd resources` shows it, or made of one of its templates")
     prompts = add(commands, "prompts", f"{RUN}:run_prompts", json=True)
-    prompts.add_argument("name", metavar="NAME", nargs="?", help="a server name or a prompt-name prefix")
+    prompts.add_value("name", "NAME", "a server name or a prompt-name prefix", nargs="?")
     prompt = add(commands, "prompt", f"{RUN}:run_prompt", json=True)
-    prompt.add_argument("name", metavar="NAME", help="the prompt's name as `hubd prompts` shows it")
+    prompt.add_value("name", "NAME", "the prompt's name as `hubd prompts` shows it")
     _add_words(prompt, "an argument of the prompt")
     complete = add(commands, "complete", f"{RUN}:run_complete", json=True)
-    complete.add_argument("name", metavar="NAME", help="a prompt's name, or a template as `hubd resources` shows it")
+    complete.add_value("name", "NAME", "a prompt's name, or a template as `hubd resources` shows it")
     _add_words(complete, "arguments; the last one is completed")
 
 
 def _add_call(commands: Any) -> None:
     call = add(commands, "call", f"{RUN}:run_call")
-    call.add_argument("name", metavar="NAME", help="the tool's name as `hubd tools` shows it")
+    call.add_value("name", "NAME", "the tool's name as `hubd tools` shows it")
     text = (
         "an argument; parsed as JSON unless the tool expects a string. a.b=1 sets b within a, a[]=x adds to a list, "
         "a=@./file takes the text of a file (@- of standard input)"
     )
     _add_words(call, text)
-    call.add_argument(
-        "--json", metavar="ARGUMENTS", dest="object", help="all arguments as a JSON object; - reads stdin"
-    )
+    call.add_value("--json", "ARGUMENTS", "all arguments as a JSON object; - reads stdin", dest="object")
     text = "call as the hosts of a profile do: its names, its fixed arguments, and nothing that it leaves out"
-    call.add_argument("--profile", metavar="PROFILE", help=text)
-    call.add_argument("--raw", action="store_true", help="print the whole result as JSON, and ask nothing")
+    call.add_value("--profile", "PROFILE", text)
+    call.add_flag("--raw", "print the whole result as JSON, and ask nothing")
 
 
 def _add_words(parser: Parser, text: str) -> None:
-    parser.add_argument("arguments", metavar="KEY=VALUE", nargs="*", default=[], help=text)
+    parser.add_value("arguments", "KEY=VALUE", text, nargs="*", default=[])

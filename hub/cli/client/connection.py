@@ -51,11 +51,8 @@ class HubSession:
     """One session with the hub. Requests are answered one after the other; questions are asked while they run."""
 
     def __init__(self, stream: socket.socket, person: Terminal, label: str = "", profile: str | None = None) -> None:
-        """Begin the session; `profile`: as a host of this profile.
-
-        Raises:
-            HubNotRunning, ControlFailed, NotUnderstood: as `request`.
-        """
+        """Begin the session; `profile`: as a host of this profile. Raises HubNotRunning, ControlFailed, NotUnderstood:
+        as `request`."""
         self._stream = stream
         self._file = BufferedReader(_PatientReader(stream, "r"))
         self._person = person
@@ -71,13 +68,8 @@ class HubSession:
         self.notify("notifications/initialized")
 
     def request(self, method: str, params: Mapping[str, Any] | None = None) -> Object:
-        """Send a request; its result.
-
-        Raises:
-            Refused: it was answered with an error.
-            HubNotRunning: the hub went away meanwhile.
-            NotUnderstood: what the hub says is no JSON-RPC.
-        """
+        """Send a request; its result. Raises Refused: it was answered with an error; HubNotRunning: the hub went away
+        meanwhile; NotUnderstood: what the hub says is no JSON-RPC."""
         self._running = next(self._ids)
         self._send({"jsonrpc": "2.0", "id": self._running, "method": method, "params": params or {}})
         while True:
@@ -92,11 +84,7 @@ class HubSession:
         return _object(message.get("result"))
 
     def items(self, method: str, member: str) -> list[Object]:
-        """All items of a list, page by page.
-
-        Raises:
-            as `request`.
-        """
+        """All items of a list, page by page. Raises as `request`."""
         found: list[Object] = []
         cursor: Any = None
         for _ in range(MAX_PAGES):
@@ -159,8 +147,8 @@ def session(options: Context, profile: str | None = None) -> Iterator[HubSession
     `profile`: as a host of this profile. Raises: HubNotRunning, ControlFailed, NotUnderstood as `HubSession`."""
     output = options.output
     stream, started = connect_or_start()
-    if started and not output.json:  # what these commands print for programs is the answer alone
-        output.note("the hub was started")
+    if started:
+        output.remark("the hub was started")
     progress = output.progress
     with progress.live_lines() as redraw:
 

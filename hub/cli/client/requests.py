@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from functools import cache
-from os import EX_OK
 from typing import Any, Final
 
 from hub.cli.client.answers import completion, prompt, prompts, result, titles
@@ -28,8 +27,7 @@ Object = dict[str, Any]
 # --- tools ------------------------------------------------------------------------------------------------------------
 
 
-def run_call(options: Context) -> int:
-    output = options.output
+def run_call(options: Context, output: Output) -> None:
     failed: tuple[Object, str] | None = None
     with session_as(options, options.profile) as hub:
         tool = options.name
@@ -52,17 +50,17 @@ def run_call(options: Context) -> int:
     if failed is not None:
         error, why = failed
         if not options.raw:
-            return output.fail(EX_FAILED, printable(why, keep="\n"))
-        print(as_json({"error": {**error, "message": why}}))
-        return EX_FAILED
-    is_error = answer.get("isError") is True
+            return output.fail(printable(why, keep="\n"))
+        answer = {"error": {**error, "message": why}}
+    is_error = failed is not None or answer.get("isError") is True
     if options.raw:
         print(as_json(answer))
     elif is_error and (told := for_people((answer.get("_meta") or {}).get(HUB_FAILURE))):
-        return output.fail(EX_FAILED, told)
+        output.fail(told)
     else:
         print(result(answer), file=sys.stderr if is_error else sys.stdout)
-    return EX_FAILED if is_error else EX_OK
+    if is_error:
+        output.exit_with(EX_FAILED)
 
 
 def _tool_and_arguments(options: Context, hub: "HubSession") -> tuple[str, Object]:
@@ -141,8 +139,7 @@ def _standard_input() -> bytes:
 # --- resources --------------------------------------------------------------------------------------------------------
 
 
-def run_resources(options: Context) -> int:
-    output = options.output
+def run_resources(options: Context, output: Output) -> None:
     with session(options) as hub:
         found = hub.items("resources/list", "resources")
         templates = hub.items("resources/templates/list", "resourceTemplates")
@@ -152,7 +149,7 @@ def run_resources(options: Context) -> int:
         found, templates = ([each for each in items if each in chosen] for items in (found, templates))
         nothing = f"no server {name} has resources, and none has {name} in its URI"
     output.set(resources=found, resourceTemplates=templates)
-    return _list([*titles(found, "uri"), *titles(templates, "uriTemplate")], nothing, output)
+    _list([*titles(found, "uri"), *titles(templates, "uriTemplate")], nothing, output)
 
 
 def _of_server_or_like(name: str, items: list[Object]) -> list[Object]:
@@ -163,25 +160,21 @@ def _of_server_or_like(name: str, items: list[Object]) -> list[Object]:
     ]
 
 
-def _list(rows: list[tuple[str, str]], nothing: str, output: Output) -> int:
-    """Show a list for people; the exit code."""
-    if not output.json:
-        if not rows:
-            output.note(nothing)
-        output.screen.show(Table((), rows, shorten=(1,)))
-    return EX_OK
+def _list(rows: list[tuple[str, str]], nothing: str, output: Output) -> None:
+    """Show a list for people."""
+    if not rows:
+        output.remark(nothing)
+    output.show(Table((), rows, shorten=(1,)))
 
 
-def run_read(options: Context) -> int:
+def run_read(options: Context, output: Output) -> None:
     with session(options) as hub:
         result = once_connected(lambda: hub.request("resources/read", {"uri": options.uri}), anyone)
-    if options.output.json:
-        options.output.set(**result)
-        return EX_OK
+    if output.json:
+        return output.set(**result)
     for part in result.get("contents") or ():
         if isinstance(part, dict):
             _write(part)
-    return EX_OK
 
 
 def _write(part: Object) -> None:
@@ -199,9 +192,8 @@ def _write(part: Object) -> None:
             raise ControlFailed("the server sent content that is neither text nor base64") from None
         if terminal:
             kind = part.get("mimeType", "binary")
-            raise ControlFailed(
-                f"{len(data)} bytes of {kind}: send them to a file, `hubd read {part.get('uri')} > FILE`"
-            )
+            said = f"{len(data)} bytes of {kind}: send them to a file, `hubd read {part.get('uri')} > FILE`"
+            raise ControlFailed(said)
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
 
@@ -209,18 +201,17 @@ def _write(part: Object) -> None:
 # --- prompts ----------------------------------------------------------------------------------------------------------
 
 
-def run_prompts(options: Context) -> int:
-    output = options.output
+def run_prompts(options: Context, output: Output) -> None:
     with session(options) as hub:
         found = hub.items("prompts/list", "prompts")
     if options.name is not None:
         found = [each for each in found if str(each.get("name")).startswith(options.name)]
     output.set(prompts=found)
     nothing = "no server has prompts" if options.name is None else f"no prompt begins with {options.name}"
-    return _list(prompts(found), nothing, output)
+    _list(prompts(found), nothing, output)
 
 
-def run_prompt(options: Context) -> int:
+def run_prompt(options: Context, output: Output) -> None:
     with session(options) as hub:
         try:
             params = {"name": options.name, "arguments": _texts(options)}
@@ -233,12 +224,11 @@ def run_prompt(options: Context) -> int:
                 raise ControlFailed(f"{options.name} cannot be filled in: {away}") from refused
             meant = nearest(options.name, known) or "`hubd prompts` lists all"
             raise ControlFailed(f"there is no prompt {options.name}; {meant}") from refused
-    options.output.set(**result)
-    options.output.say(prompt(result))
-    return EX_OK
+    output.set(**result)
+    output.say(prompt(result))
 
 
-def run_complete(options: Context) -> int:
+def run_complete(options: Context, output: Output) -> None:
     texts = _texts(options)
     if not texts:
         raise UsageError("say which argument to complete: KEY=BEGINNING", options.parser.format_usage())
@@ -251,10 +241,9 @@ def run_complete(options: Context) -> int:
         params["context"] = {"arguments": texts}
     with session(options) as hub:
         result = hub.request("completion/complete", params)
-    options.output.set(**result)
+    output.set(**result)
     if shown := completion(result):
-        options.output.say(shown)
-    return EX_OK
+        output.say(shown)
 
 
 def _texts(options: Context) -> dict[str, str]:

@@ -14,10 +14,9 @@ from config.secrets.store import SecretStore
 from config.setting import declarations
 from config.settings import UpstreamConfig
 from hub.cli.configuration.editing import MEMBERS, add_server
-from hub.cli.configuration.main_file_of_hub import on_main_file
-from hub.cli.configuration.shell_variables import keep_in, settle_of_new
-from hub.cli.context import Context, UsageError, agreed, nearest_or_all
-from hub.cli.parser import Parser, add, add_config, add_no_wait, load_when_run
+from hub.cli.context import Context, Output, UsageError, agreed, nearest_or_all
+from hub.cli.parser import Parser, add, add_config, add_no_wait, load_when_run, on_main_file
+from hub.cli.secret_commands import keep_in, settle_of_new
 
 _EPILOG: Final = """examples:
   hubd add files -- npx -y @modelcontextprotocol/server-filesystem /home/me/notes
@@ -53,71 +52,68 @@ def add_commands(commands: Any) -> None:
     )
     new.hint = "the command to run goes behind `--`"
     new.epilog = f"{_EPILOG}\n{new.epilog}"
-    text = (
-        "lower-case words joined by single dashes; made of the URL if there is only that. With a slash it is a name in "
-    )
-    new.add_argument("name", metavar="NAME", help=f"{text}a registry, as `hubd search` shows it")
-    new.add_argument("opened", metavar="URL", nargs="?", help="a server to open, in place of a command to run")
-    new.add_argument("--url", metavar="URL", help="the same")
-    new.add_argument("--env", metavar="KEY=VALUE", action="append", default=[], help="a variable for the command")
-    new.add_argument("--header", metavar="KEY=VALUE", action="append", default=[], help="a header for the URL")
-    new.add_argument("--cwd", metavar="DIRECTORY", help="where the command runs")
-    new.add_argument("--disabled", action="store_true", help="known, not started")
-    text = "any other setting, as in --set timeouts.call=600"
-    new.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help=text)
+    text = "lower-case words joined by single dashes; made of the URL if there is only that. With a slash it is a name"
+    new.add_value("name", "NAME", f"{text} in a registry, as `hubd search` shows it")
+    new.add_value("opened", "URL", "a server to open, in place of a command to run", nargs="?")
+    new.add_value("--url", "URL", "the same")
+    new.add_value("--env", "KEY=VALUE", "a variable for the command", action="append", default=[])
+    new.add_value("--header", "KEY=VALUE", "a header for the URL", action="append", default=[])
+    new.add_value("--cwd", "DIRECTORY", "where the command runs")
+    new.add_flag("--disabled", "known, not started")
+    new.add_value("--set", "KEY=VALUE", "any other setting, as in --set timeouts.call=600", action="append", default=[])
     text = "what looks secret: kept as by `hubd secret set`, or written into the file; asked on a terminal"
     new.add_argument("--secrets", choices=("store", "keep"), help=text)
     _add_registry_options(new)
-    new.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
+    new.add_flag("--dry-run", "show what would be changed, and change nothing")
     add_no_wait(new)
     add_config(new)
     _add_registry_commands(commands)
 
 
 def _add_registry_commands(commands: Any) -> None:
-    search = add(commands, "search", "hub.cli.registry.search:search", json=_FOUND)
-    search.add_argument("words_of_search", metavar="WORD", nargs="+", help="a part of a server's name")
+    search = add(commands, "search", "hub.cli.registry.listing:search", json=_FOUND)
+    search.add_value("words_of_search", "WORD", "a part of a server's name", nargs="+")
     _add_registry(search)
-    outdated = add(commands, "outdated", "hub.cli.registry.outdated:list_outdated", json=_OUTDATED)
+    outdated = add(commands, "outdated", "hub.cli.registry.listing:list_outdated", json=_OUTDATED)
     command = on_main_file(load_when_run("hub.cli.registry.updating:update"))
     update = add(commands, "update", command, json=f"{MEMBERS}\n{_UPDATED}")
-    update.add_argument("name", metavar="NAME", help="the server's name as `hubd status` shows it")
+    update.add_value("name", "NAME", "the server's name as `hubd status` shows it")
     _add_agreement(update)
-    update.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
+    update.add_flag("--dry-run", "show what would be changed, and change nothing")
     add_no_wait(update)
     for each in (search, outdated, update):
         add_config(each)
 
 
 def _add_registry_options(parser: Parser) -> None:
-    parser.add_argument("--as", dest="called", metavar="NAME", help="its name here; made of that in the registry")
+    parser.add_value("--as", "NAME", "its name here; made of that in the registry", dest="called")
     _add_registry(parser)
     parser.add_argument("--package", choices=PACKAGES, help="the package to run, where there are several ways")
-    parser.add_argument("--remote", action="store_true", help="open its address, where there are several ways")
+    parser.add_flag("--remote", "open its address, where there are several ways")
     _add_agreement(parser)
 
 
 def _add_registry(parser: Parser) -> None:
-    parser.add_argument("--registry", metavar="NAME", help="ask this one only, of [registries.NAME], or official")
+    parser.add_value("--registry", "NAME", "ask this one only, of [registries.NAME], or official")
 
 
 def _add_agreement(parser: Parser) -> None:
     text = "a value that the server needs; again for each"
-    parser.add_argument("--input", metavar="KEY=VALUE", action="append", default=[], help=text)
+    parser.add_value("--input", "KEY=VALUE", text, action="append", default=[])
     parser.add_argument("--yes", "-y", action="store_true", help="do not ask; what has a default gets that")
 
 
 # --- add --------------------------------------------------------------------------------------------------------------
 
 
-def _add(options: Context) -> int:
+def _add(options: Context, output: Output) -> None:
     if _is_listed(options):
         return load_when_run("hub.cli.registry.adding:add_listed")(options, _own_settings(options, {}))
     own = {"--as": "called", "--registry": "registry", "--package": "package", "--remote": "remote", "--input": "input"}
     if option := next((option for option, name in own.items() if getattr(options, name)), ""):
         raise UsageError(f"{option} is for a server of a registry, such as `hubd add io.github.someone/something`")
     options = options.replace(**_name_and_url(options))
-    return add_server(options, *_take_out_secrets(options, _settings_of(options)))
+    add_server(options, *_take_out_secrets(options, _settings_of(options)))
 
 
 def _is_listed(options: Context) -> bool:
@@ -129,10 +125,8 @@ def _is_listed(options: Context) -> bool:
     if options.name.partition("@")[0].endswith(".mcpb"):
         raise UsageError(_NO_BUNDLES)
     if options.words or options.opened is not None or options.url is not None:
-        raise UsageError(
-            f"{options.name} is a name in a registry, which says itself what runs; for a command or a URL of "
-            "yours give it a name without a slash"
-        )
+        text = f"{options.name} is a name in a registry, which says itself what runs; for a command or a URL of yours"
+        raise UsageError(f"{text} give it a name without a slash")
     return True
 
 

@@ -9,7 +9,6 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from os import EX_CONFIG, EX_OK
 from typing import Any, Final
 
 from config.editing.draft import Draft
@@ -17,11 +16,10 @@ from config.files import lock_edits
 from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import state_dir
 from config.secrets.detection import secrets_in
-from hub.cli.configuration.main_file_of_hub import on_main_file
-from hub.cli.configuration.saving import reload_hub, save, say_problems, show
-from hub.cli.context import EX_FAILED, EX_INTERRUPTED, Context
+from hub.cli.configuration.saving import refuse_unusable, reload_hub, save, show
+from hub.cli.context import EX_FAILED, EX_INTERRUPTED, Context, Output
 from hub.cli.hosts.who_runs_servers import hosts_that_lost, say_lost
-from hub.cli.parser import add, add_config, add_no_wait
+from hub.cli.parser import add, add_config, add_no_wait, on_main_file
 from hub.cli.profiles.tool_globs import say_left_out
 from hub.cli.secret_commands import say_kept, say_unused, secrets_of
 from hub.cli.sign_in.commands import offer_sign_in
@@ -44,8 +42,8 @@ def add_commands(commands: Any) -> None:
     enable = add(commands, "enable", on, json=MEMBERS)
     disable = add(commands, "disable", off, json=MEMBERS)
     for each in (remove, enable, disable):
-        each.add_argument("name", metavar="NAME", help="the server's name as `hubd status` shows it")
-        each.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
+        each.add_value("name", "NAME", "the server's name as `hubd status` shows it")
+        each.add_flag("--dry-run", "show what would be changed, and change nothing")
     add_no_wait(enable)
     for each in (remove, enable, disable):
         add_config(each)
@@ -54,7 +52,7 @@ def add_commands(commands: Any) -> None:
 # --- remove, enable, disable ------------------------------------------------------------------------------------------
 
 
-def _remove(options: Context) -> int:
+def _remove(options: Context, output: Output) -> None:
     lost = hosts_that_lost(options.name, options.config)
 
     def change(draft: Draft) -> tuple[str, str]:
@@ -65,21 +63,22 @@ def _remove(options: Context) -> int:
         return "removed", f"removed {options.name}{rest}"
 
     kept = secrets_of(options.name, options.config)
-    code = make_change(options, change)
-    if code == EX_OK and not options.dry_run:
-        say_unused(kept, options.config, options.output)
-    say_lost(options.name, lost if code == EX_OK else (), options.output)
-    return code
+    make_change(options, change)
+    if output.code:
+        return
+    if not options.dry_run:
+        say_unused(kept, options.config, output)
+    say_lost(options.name, lost, output)
 
 
-def _switch(options: Context, *, disabled: bool) -> int:
+def _switch(options: Context, output: Output, *, disabled: bool) -> None:
     word = "disabled" if disabled else "enabled"
 
     def change(draft: Draft) -> tuple[str, str]:
         is_changed = draft.switch(options.name, disabled=disabled)
         return (word, f"{word} {options.name}") if is_changed else ("unchanged", f"{options.name} is {word}")
 
-    return make_change(options, change, waits=not disabled)
+    make_change(options, change, waits=not disabled)
 
 
 # --- what all of them do, and `add` -----------------------------------------------------------------------------------
@@ -93,12 +92,10 @@ def make_change(
     new: NewSecrets | None = None,
     waits: bool = False,
     offers: bool = False,
-) -> int:
+) -> None:
     """Make one change, unless it would break the configuration. `change` says what it did by a word and a sentence.
-
     `new`: secrets that are kept first. `waits`: the server should run then, so it is waited for; `offers`: if it wants
-    a sign-in, a person is asked for it.
-    """
+    a sign-in, a person is asked for it."""
     output = options.output
     if new is not None and new.values and not options.dry_run:
         trial = Draft(options.config, os.environ)
@@ -109,22 +106,19 @@ def make_change(
     with lock_edits(state_dir()):
         draft = Draft(options.config, os.environ)
         did, done = change(draft)
-        if problems := draft.problems():
-            say_problems(problems, output)
-            return output.fail(EX_CONFIG, "that would be no configuration a hub can use; nothing was changed")
+        refuse_unusable(draft, output)
         for warning in (*draft.warnings(options.name), *warnings):
             output.warn(str(warning))
         if options.dry_run:
-            show(draft, did, output)
-            return EX_OK
+            return show(draft, did, output)
         saved = save(draft, did, done, output)
     wait, servers = not getattr(options, "no_wait", False), [options.name] if waits else ()
-    return reload_hub(saved, output, servers, wait=wait, offer=offer_sign_in if offers else None)
+    reload_hub(saved, output, servers, wait=wait, offer=offer_sign_in if offers else None)
 
 
-def add_server(options: Context, values: dict[str, Any], new: NewSecrets | None) -> int:
-    """Add a server of the name `options.name`, and say which profiles leave it out; the exit code."""
-    name = options.name
+def add_server(options: Context, values: dict[str, Any], new: NewSecrets | None) -> None:
+    """Add a server of the name `options.name`, and say which profiles leave it out."""
+    name, output = options.name, options.output
 
     def change(draft: Draft) -> tuple[str, str]:
         draft.add(name, values)
@@ -132,14 +126,13 @@ def add_server(options: Context, values: dict[str, Any], new: NewSecrets | None)
 
     waits = values.get("disabled") is not True
     try:
-        code = make_change(options, change, _doubts_of(name, values), new=new, waits=waits, offers=True)
+        make_change(options, change, _doubts_of(name, values), new=new, waits=waits, offers=True)
     except KeyboardInterrupt:
-        code = EX_INTERRUPTED
-    if options.output.member("did") == "added" and not options.dry_run:
+        output.exit_with(EX_INTERRUPTED)
+    if output.member("did") == "added" and not options.dry_run:
         say_left_out(options, name, values)
-        if code in (EX_FAILED, EX_INTERRUPTED):
-            options.output.note(f"{name} stays in the configuration; `hubd remove {name}` takes it out again")
-    return code
+        if output.code in (EX_FAILED, EX_INTERRUPTED):
+            output.note(f"{name} stays in the configuration; `hubd remove {name}` takes it out again")
 
 
 def _doubts_of(name: str, values: dict[str, Any]) -> list[str]:

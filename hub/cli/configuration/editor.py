@@ -6,19 +6,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from os import EX_CONFIG, EX_OK
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, Literal, TextIO
 
 from config.editing.draft import Draft
-from config.errors import EditError
+from config.errors import ConfigError, EditError
 from config.loading.document import parse
 from config.loading.safe_reading import MAX_OWN_BYTES, Problem, read_plain
 from hub.cli.configuration.editing import MEMBERS
-from hub.cli.configuration.main_file_of_hub import on_main_file
 from hub.cli.configuration.saving import reload_hub, save, say_problems
-from hub.cli.context import EX_FAILED, EX_INTERRUPTED, Context, Output, UsageError, agreed
-from hub.cli.parser import add, add_config, add_no_wait
+from hub.cli.context import EX_INTERRUPTED, Context, Output, UsageError, agreed
+from hub.cli.parser import add, add_config, add_no_wait, on_main_file
 
 EDITORS: Final = ("sensible-editor", "editor", "nano", "vi")
 """Editors to try when neither $VISUAL nor $EDITOR is set."""
@@ -31,16 +31,11 @@ def add_commands(commands: Any) -> None:
     add_config(parser)
 
 
-def _edit(options: Context) -> int:
-    output = options.output
+def _edit(options: Context, output: Output) -> None:
     editor = editor_command(output, "or change hubd.toml by other means, and run `hubd validate`")
     draft = Draft(options.config, os.environ)
     was = draft.text()
-    folder = Path(tempfile.mkdtemp(prefix="hubd-edit-"))
-    copy = folder / draft.main.name
-    copy.write_bytes(was.encode())
-    code = EX_OK
-    try:
+    with copy_to_edit(was, draft.main.name, "edit", output) as copy:
         while True:
             draft.replace(edit_text(editor, copy, draft.main, output))
             if not (problems := draft.problems_of_main()):
@@ -48,26 +43,37 @@ def _edit(options: Context) -> int:
             say_problems(problems, output)
             kept = f"{draft.main} was left as it is; your text is in {copy}"
             if not edit_again(output, kept):
-                if draft.text() == was:
-                    shutil.rmtree(folder)
-                    return output.fail(EX_CONFIG, f"{draft.main} was left as it is, and has these mistakes")
-                return output.fail(EX_CONFIG, kept)
+                mistakes = f"{draft.main} was left as it is, and has these mistakes"
+                raise ConfigError(mistakes if draft.text() == was else kept)
         if draft.text() == was:
             output.set(did="unchanged", dry_run=False, files=[])
-            output.say(f"nothing changed in {draft.main}")
-        else:
-            for warning in draft.warnings_of_main():
-                output.warn(str(warning))
-            changed = _servers_that_differ(draft.main, was, draft.text())
-            saved = save(draft, "edited", "edited", output)
-            code = reload_hub(saved, output, changed, wait=not options.no_wait)
-    except EditError as error:
-        if copy.exists() and copy.read_bytes() != was.encode():
-            return output.fail(EX_FAILED, f"{error}. Your text is in {copy}")
+            return output.say(f"nothing changed in {draft.main}")
+        for warning in draft.warnings_of_main():
+            output.warn(str(warning))
+        changed = _servers_that_differ(draft.main, was, draft.text())
+        saved = save(draft, "edited", "edited", output)
+        reload_hub(saved, output, changed, wait=not options.no_wait)
+
+
+@contextmanager
+def copy_to_edit(text: str, name: str, by: Literal["edit", "pick"], output: Output) -> Iterator[Path]:
+    """A copy of a text, of this name, in a folder of its own. Both are removed, unless the block fails and the user has
+    changed the copy: an EditError names it. A list that was picked also stays where the command has failed."""
+    folder = Path(tempfile.mkdtemp(prefix=f"hubd-{by}-"))
+    copy = folder / name
+    copy.write_bytes(text.encode())
+    try:
+        yield copy
+    except Exception as error:
+        if not copy.exists() or copy.read_bytes() == text.encode():
+            shutil.rmtree(folder)
+        elif isinstance(error, EditError):
+            raise EditError(f"{error}. Your {'text' if by == 'edit' else 'list'} is in {copy}") from None
+        raise
+    if by == "pick" and output.code:
+        print(f"hubd: your list is in {copy}", file=sys.stderr)
+    else:
         shutil.rmtree(folder)
-        return output.fail(EX_FAILED, str(error))
-    shutil.rmtree(folder)
-    return code
 
 
 def _servers_that_differ(path: Path, before: str, after: str) -> list[str]:
@@ -129,5 +135,5 @@ def edit_again(output: Output, kept: str) -> bool:
     try:
         return output.is_attended() and agreed("edit it again?", default=True)
     except KeyboardInterrupt:
-        output.fail(EX_INTERRUPTED, kept)
+        output.fail(kept, EX_INTERRUPTED)
         raise

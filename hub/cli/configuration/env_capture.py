@@ -5,7 +5,6 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
-from os import EX_OK
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,11 +21,10 @@ from config.loading.gather import OWN_VARIABLES
 from config.loading.variables import MAX_FILE_BYTES
 from config.settings import HubConfig, UpstreamConfig
 from config.show.effective import ShownEnvironment, ShownVariable, show_environment
-from hub.cli.configuration.main_file_of_hub import on_main_file
-from hub.cli.configuration.shell_variables import keep_of_hub
-from hub.cli.context import EX_FAILED, Context, Output, UsageError, ask_hub, nearest, now
-from hub.cli.parser import add, add_config
+from hub.cli.context import CommandFailed, Context, Output, UsageError, ask_hub, nearest, now
+from hub.cli.parser import add, add_config, on_main_file
 from hub.cli.render.blocks import Table
+from hub.cli.secret_commands import keep_of_hub
 from hub.control.errors import ControlFailed, HubNotRunning
 from hub.control.methods import ENVIRONMENT, RELOAD
 
@@ -52,30 +50,24 @@ def add_commands(commands: Any) -> None:
         f"{parser.description}\n\n`hubd env capture` records PATH and the like of this shell in hubd.env, so "
         "that servers get the\nsame whoever starts the hub."
     )
-    parser.add_argument(
-        "name", metavar="NAME", nargs="?", help=f"of this server; `{CAPTURE}`: record that of this shell"
-    )
-    parser.add_argument("--dry-run", action="store_true", help=f"with `{CAPTURE}`: show it, and write nothing")
+    parser.add_value("name", "NAME", f"of this server; `{CAPTURE}`: record that of this shell", nargs="?")
+    parser.add_flag("--dry-run", f"with `{CAPTURE}`: show it, and write nothing")
     add_config(parser)
 
 
-def _env(options: Context) -> int:
+def _env(options: Context, output: Output) -> None:
     if options.name == CAPTURE:
-        return on_main_file(_capture)(options)
+        return on_main_file(_capture)(options, output)
     if options.dry_run:
         raise UsageError(f"--dry-run belongs to `hubd env {CAPTURE}`")
-    output = options.output
     shown = None if options.config else _of_hub(options.name)
     is_of_hub = shown is not None
     if shown is None:
         shown = _of_shell(options)
-    if output.json:
-        output.set(server=options.name, hub=is_of_hub, **msgspec.to_builtins(shown))
-        return EX_OK
+    output.set(server=options.name, hub=is_of_hub, **msgspec.to_builtins(shown))
     _say_shown(shown, "the environment of the hub" if is_of_hub else "this shell", output)
     if not is_of_hub:
-        output.note("no hub is running; this is what a hub would give that this shell starts")
-    return EX_OK
+        output.remark("no hub is running; this is what a hub would give that this shell starts")
 
 
 def _of_hub(name: str | None) -> ShownEnvironment | None:
@@ -96,10 +88,10 @@ def _of_shell(options: Context) -> ShownEnvironment:
 
 def _say_shown(shown: ShownEnvironment, environment: str, output: Output) -> None:
     rows = [(each.name, each.value, _whence(each, environment)) for each in shown.variables]
-    output.screen.show(Table(("NAME", "VALUE", "FROM"), rows, shorten=("VALUE", "FROM")))
+    output.show(Table(("NAME", "VALUE", "FROM"), rows, shorten=("VALUE", "FROM")))
     if shown.withheld:
         rest = [(each.name, _REASONS[each.reason]) for each in shown.withheld]
-        output.screen.show("", "Not passed on:", Table((), rest, indent=2))
+        output.show("", "Not passed on:", Table((), rest, indent=2))
 
 
 def _whence(variable: ShownVariable, environment: str) -> str:
@@ -163,19 +155,15 @@ def plan_capture(path: Path, environ: Mapping[str, str], config: HubConfig) -> C
 
 
 def write_capture(planned: Capture, now: datetime, backups: Path) -> Path | None:
-    """Write the file, for its owner alone; the backup of the one before. Blocks.
-
-    Raises:
-        EditError: the file is another one by now, or cannot be written.
-    """
+    """Write the file, for its owner alone; the backup of the one before. Blocks. Raises EditError: the file is another
+    one by now, or cannot be written."""
     return replace_file(planned.path, planned.after, was=planned.before, now=now, backups=backups, mode=0o600)
 
 
-def _capture(options: Context) -> int:
-    output = options.output
+def _capture(options: Context, output: Output) -> None:
     path = environment_file((options.config or config_file()).expanduser().absolute())
     if path is None:
-        return output.fail(EX_FAILED, f"{options.config} is a host's own file, beside which no hubd.env counts")
+        raise CommandFailed(f"{options.config} is a host's own file, beside which no hubd.env counts")
     with lock_edits(state_dir()):
         planned = plan_capture(path, os.environ, _load_configured(options.config))
         did, backup = "unchanged", None
@@ -188,7 +176,6 @@ def _capture(options: Context) -> int:
         keep_of_hub(options.config, output)
     if did == "written":
         _have_it_read(output)
-    return EX_OK
 
 
 def _have_it_read(output: Output) -> None:
@@ -244,11 +231,8 @@ def capture_unasked(named: Path | None, more: Mapping[str, UpstreamConfig] | Non
     """The variables of this shell that a command records which puts the hub in place, without being asked: None, and
     perhaps the reason, if that would take something away. Keep it under the lock of edits until it is written.
 
-    `named`: the main file, None: the user's own; `more`: servers that are about to be written.
-
-    Raises:
-        EditError: the file cannot be read.
-    """
+    `named`: the main file, None: the user's own; `more`: servers that are about to be written. Raises EditError: the
+    file cannot be read."""
     path = environment_file((named or config_file()).expanduser().absolute())
     if path is None:
         return None, ""
@@ -256,7 +240,9 @@ def capture_unasked(named: Path | None, more: Mapping[str, UpstreamConfig] | Non
     if more:
         config = structs.replace(config, upstreams={**config.upstreams, **more})
     planned = plan_capture(path, os.environ, config)
-    why = why_not_unasked(os.environ, planned.recorded, planned.values, attended=_is_attended())
+    # a person is at the terminal, also one who asked for JSON or said --yes
+    is_attended = any(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+    why = why_not_unasked(os.environ, planned.recorded, planned.values, attended=is_attended)
     if why is None and planned.changes:
         return planned, ""
     return None, f"the environment of this shell was not recorded in {path}: {why}" if why else ""
@@ -282,8 +268,3 @@ def record_shell(named: Path | None, output: Output) -> None:
     rest = f" and {', '.join(others) if len(others) < 4 else f'{len(others)} variables'}" if others else ""
     output.set(environment=_as_object(planned, "written"))
     output.say(f"recorded PATH{rest} of this shell for servers, in {planned.path}")
-
-
-def _is_attended() -> bool:
-    """True if a person is at the terminal, also one who asked for JSON or said --yes."""
-    return any(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))

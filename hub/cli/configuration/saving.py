@@ -3,12 +3,12 @@
 import os
 import sys
 from collections.abc import Callable, Collection, Sequence
-from os import EX_CONFIG, EX_OK
+from os import EX_CONFIG
 from pathlib import Path
 from typing import Any
 
 from config.editing.draft import Draft, FileChange
-from config.errors import Diagnostic
+from config.errors import ConfigError, Diagnostic
 from config.hub_paths import backup_dir
 from hub.cli.context import Output, client, now
 from hub.cli.hosts.changes import configuration_diff
@@ -17,7 +17,7 @@ from hub.control.answers import ConfigStatus
 from hub.control.errors import HubNotRunning
 from hub.control.methods import RELOAD, STATUS
 
-Offer = Callable[[Collection[ServerOutcome], Output], int | None]
+Offer = Callable[[Collection[ServerOutcome], Output], bool]
 
 
 def diagnostic_object(diagnostic: Diagnostic) -> dict[str, Any]:
@@ -31,6 +31,13 @@ def say_problems(problems: Sequence[Diagnostic], output: Output) -> None:
     output.set(problems=[diagnostic_object(each) for each in problems])
     for problem in problems:
         print(f"hubd: {problem}", file=sys.stderr)
+
+
+def refuse_unusable(draft: Draft, output: Output) -> None:
+    """Report the problems of a draft, and raise ConfigError if there are any."""
+    if problems := draft.problems():
+        say_problems(problems, output)
+        raise ConfigError("that would be no configuration a hub can use; nothing was changed")
 
 
 def show(draft: Draft, did: str, output: Output) -> None:
@@ -65,15 +72,12 @@ def reload_hub(
     *,
     wait: bool = True,
     offer: Offer | None = None,
-) -> int:
-    """Have the running hub reload, and report whether it accepts the change; the exit code.
-
-    `servers`: those that should run then. They are waited for, and reported, unless `wait` is false. `offer`: asks
-    whoever sits at the terminal to sign in at once where that is wanted; its exit code, None: it comes to nothing.
-    """
+) -> None:
+    """Have the running hub reload, and report whether it accepts the change. `servers`: those that should run then.
+    They are waited for, and reported, unless `wait` is false. `offer`: asks whoever sits at the terminal to sign in at
+    once where that is wanted; False: it comes to nothing."""
     if not changed:
-        return EX_OK
-
+        return
     try:
         hub = client()
     except HubNotRunning:
@@ -81,26 +85,27 @@ def reload_hub(
         output.say("no hub is running; the next one will read it")
         if servers:
             output.note(f"`hubd start` starts one, and `hubd status` shows then how {' and '.join(servers)} does")
-        return EX_OK
+        return
     with hub:
         config = hub.request(STATUS).config
         if not _is_watched(changed, config):
             output.set(hub="elsewhere")
             output.say(f"the running hub reads other files: {', '.join(config.files)}")
-            return EX_OK
+            return
         problem = hub.request(RELOAD).problem
         if problem is None:
             output.set(hub="running")
             output.say("applied by the running hub")
             if not (wait and servers):
-                return EX_OK
+                return
             found = watch(hub, servers, output)
-            signed_in = offer(found.values(), output) if offer else None
-            return say_outcomes(found.values(), output) if signed_in is None else signed_in
+            if not (offer and offer(found.values(), output)):
+                say_outcomes(found.values(), output)
+            return
     output.set(hub="refused")
     own = Path((config.watched or config.files)[0]).with_name("hubd.env")
     text = f"saved, but the running hub refuses it and keeps its configuration: {problem}. That hub does not have the"
-    return output.fail(EX_CONFIG, f"{text} variables of this shell: write those it needs into {own}")
+    output.fail(f"{text} variables of this shell: write those it needs into {own}", EX_CONFIG)
 
 
 def _is_watched(changed: Sequence[Path], config: ConfigStatus) -> bool:

@@ -1,51 +1,56 @@
-"""Commands that show the configuration in files, check it and describe it. None of them needs a running hub."""
+"""Commands that show the configuration in files, check it and describe it; and that allow what the files of a project
+start, as they are now, or take that back. None of them needs a running hub."""
 
 import os
 import sys
-from os import EX_CONFIG, EX_OK
+from os import EX_CONFIG
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from msgspec import structs
 
 from config.errors import ConfigError, Diagnostic
 from config.hosts.facts import find_mistyped
+from config.hosts.import_writing import starts_beside_hub
 from config.hub_paths import trust_path
 from config.loading.assemble import Loaded, load_all, load_gathered
 from config.loading.gather import gather
-from config.loading.precedence import Origin
-from config.projects import PROJECT_FILES, Project, Trust, find_project, load_project
+from config.loading.precedence import Origin, stacks
+from config.projects import PROJECT_FILES, Project, Trust, find_project, load_project, read_project
 from config.settings import HubConfig
-from config.show.effective import ShownSetting, ShownUpstream, hub_settings, lines, upstreams
+from config.show.effective import ShownSetting, ShownUpstream, hub_settings, lines, show_upstream, upstreams
 from config.show.json_schema import schema
 from hub.cli.configuration.saving import diagnostic_object
-from hub.cli.context import Context, UsageError, as_json
+from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed, as_json
 from hub.cli.doctor import texts_of_unresolved, words_of_hub
 from hub.cli.parser import add, add_config
-from hub.cli.profiles.ways_in import tokens
+from hub.cli.profiles.writing import tokens
 
 
 def add_commands(commands: Any) -> None:
-    """`config`, `validate` and `schema`."""
+    """`config`, `validate`, `schema`, `trust` and `untrust`."""
     config = add(commands, "config", _config, json=True)
-    config.add_argument("--effective", action="store_true", help="with the defaults of what no file mentions")
+    config.add_flag("--effective", "with the defaults of what no file mentions")
     add_config(config)
-    config.add_argument(
-        "--project", type=Path, metavar="DIR", help="as hosts that work in DIR see it; else the current directory"
-    )
+    config.add_value("--project", "DIR", "as hosts that work in DIR see it; else the current directory", type=Path)
     validate = add(commands, "validate", _validate, json=True)
-    validate.add_argument("file", type=Path, metavar="FILE", nargs="?", help="a hubd.toml, or any host's file")
+    validate.add_value("file", "FILE", "a hubd.toml, or any host's file", type=Path, nargs="?")
     schema = add(commands, "schema", _schema, json=True)
     schema.description = (
         "The JSON Schema of hubd.toml: keep it in a file, and write `#:schema FILE` as first line there."
     )
-    schema.add_argument("--project", action="store_true", help="of a project's .hubd.toml")
+    schema.add_flag("--project", "of a project's .hubd.toml")
+    trust = add(commands, "trust", _trust, json=_TRUSTED)
+    trust.add_flag("--yes", "do not ask")
+    untrust = add(commands, "untrust", _untrust, json=_TRUSTED)
+    for command in (trust, untrust):
+        command.add_value("directory", "DIR", "else the current directory", type=Path, nargs="?")
 
 
 # --- what it says -----------------------------------------------------------------------------------------------------
 
 
-def _config(options: Context) -> int:
+def _config(options: Context, output: Output) -> None:
     gathered = gather(options.config, os.environ)
     base = load_gathered(gathered)
     root, project, sources = _project_of(options.project, base.config)
@@ -53,7 +58,7 @@ def _config(options: Context) -> int:
         gathered = structs.replace(gathered, sources=(*sources, *gathered.sources))
     hub = hub_settings(gathered, defaults=options.effective)
     found = upstreams(gathered, defaults=options.effective)
-    output, warnings = options.output, [*base.warnings, *(() if project is None else project.warnings)]
+    warnings = [*base.warnings, *(() if project is None else project.warnings)]
     output.set(
         files=[{"path": str(source.path), "layer": source.layer.value} for source in gathered.sources],
         project=None if root is None else {"root": str(root), "allowed": project is not None},
@@ -71,7 +76,6 @@ def _config(options: Context) -> int:
     for warning in warnings:
         output.warn(str(warning))
     output.set(warnings=[diagnostic_object(warning) for warning in warnings])
-    return EX_OK
 
 
 def _project_of(named: Path | None, base: HubConfig) -> tuple[Path | None, Project | None, tuple[Any, ...]]:
@@ -107,7 +111,7 @@ def _origin(origin: Origin | None) -> dict[str, Any]:
 # --- whether it can be used -------------------------------------------------------------------------------------------
 
 
-def _validate(options: Context) -> int:
+def _validate(options: Context, output: Output) -> None:
     file: Path | None = options.file
     if file is not None and Path(os.path.abspath(file)) in gather(None, os.environ).files:
         file = None  # a part is judged by its place in the whole
@@ -140,10 +144,11 @@ def _validate(options: Context) -> int:
             *texts_of_unresolved(unresolved, hub),
             *(f"the running hub: {text}" for text in words),
         ):
-            options.output.warn(text)
+            output.warn(text)
         if not problems:
             print(f"ok: {len(names)} server{'s' * (len(names) != 1)}")
-    return EX_CONFIG if problems else EX_OK
+    if problems:
+        output.exit_with(EX_CONFIG)
 
 
 def _doubts_of_labels(loaded: Loaded) -> list[Diagnostic]:
@@ -155,6 +160,58 @@ def _doubts_of_labels(loaded: Loaded) -> list[Diagnostic]:
     return [Diagnostic(loaded.files[0], None, ("profiles", name, "hosts"), text) for name, text in doubts]
 
 
-def _schema(options: Context) -> int:
+def _schema(options: Context, output: Output) -> None:
     print(as_json(schema(project=options.project)))
-    return EX_OK
+
+
+_TRUSTED: Final = """\
+  project    its folder
+  did        allowed, unchanged (it is allowed already, or the answer was no), revoked
+  files      that are allowed as they are now
+  upstreams  that they name, as in `hubd config --json`
+  warnings   what works, and probably not as meant"""
+
+
+def _trust(options: Context, output: Output) -> None:
+    root = _root(options.directory)
+    sources = read_project(root, os.environ)
+    project = load_project(root, os.environ, load_all(None, os.environ).config, sources=sources)
+    trust = Trust(trust_path())
+    starts = [show_upstream(name, stack, foreign=True) for name, stack in stacks(sources).items()]
+    files = [str(path) for path in project.files]
+    output.set(project=str(root), did="unchanged", files=files, upstreams=[upstream_object(each) for each in starts])
+    if trust.is_allowed(project):
+        return output.say(f"{root} is allowed already, as it is now")
+    output.say(f"{root} names these servers, which hosts that work there would use:")
+    output.say("\n".join((*lines((), starts), "")))
+    for warning in project.warnings:
+        output.warn(str(warning))
+    titles, _ = starts_beside_hub(root, options.machine)
+    if titles:
+        text = f"{' and '.join(titles)} start{'s' * (len(titles) == 1)} what .mcp.json names by themselves, so it runs"
+        output.note(f"{text} twice there: .hubd.toml is for hubd alone")
+    if not options.yes and not output.is_attended():
+        raise UsageError("not a terminal: review the above and pass --yes")
+    if not options.yes and not agreed(f"Allow this for hosts that work in {root}?", default=False):
+        raise CommandFailed("nothing was allowed")
+    trust.allow(project)
+    output.set(did="allowed")
+    files_read = " or ".join(path.name for path in project.files[:2])
+    output.say(f"trusted; run `hubd trust` again after any change of {files_read}")
+
+
+def _untrust(options: Context, output: Output) -> None:
+    named = Path(os.path.realpath(options.directory or Path.cwd()))
+    trust = Trust(trust_path())
+    for root in (named, *named.parents):
+        if trust.deny(root):
+            output.set(project=str(root), did="revoked")
+            return output.say(f"{root} is no longer trusted")
+    raise CommandFailed(f"nothing of {named} was allowed")
+
+
+def _root(named: Path | None) -> Path:
+    directory = named or Path.cwd()
+    if (root := find_project(directory, Path.home())) is None:
+        raise UsageError(f"neither {directory} nor a folder above it has a .hubd.toml or .mcp.json of yours")
+    return root

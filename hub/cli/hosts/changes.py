@@ -7,7 +7,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from os import EX_OK
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,98 +22,81 @@ from config.hub_paths import backup_dir, install_records_path, originals_path, s
 from config.loading.document import parse
 from config.loading.safe_reading import Problem
 from config.secrets.detection import mask_secrets, secrets_in
-from hub.cli.context import EX_FAILED, Context, Output, agreed, now
+from hub.cli.context import CommandFailed, Context, Output, agreed, now
 from hub.wire.printable import printable
 
 Decide = Callable[[Place, Records], Plan]
 
 
-class HostChanges:
-    """The changes of one command."""
+ByHand = Callable[[KnownHost], Mapping[str, Any]]
+"""The entry for people to write into the file of a host where the change is refused."""
 
-    def __init__(
-        self, options: Context, machine: Machine, by_hand: Callable[[KnownHost], Mapping[str, Any]] | None = None
-    ) -> None:
-        """`by_hand`: the entry for people to write into a file where the change is refused."""
-        self._options = options
-        self._output: Output = options.output
-        self._machine = machine
-        self._by_hand = by_hand
-        self._steps: list[tuple[Place, Decide]] = []
-        self._code = EX_OK
-        self._backups: list[Path] = []
 
-    def add(self, places: Sequence[Place], decide: Decide) -> None:
-        """Have these files changed, in this order; `decide` is asked what to do with each when it is its turn."""
-        self._steps += [(place, decide) for place in places]
+def carry_out_changes(steps: Sequence[tuple[Place, Decide]], options: Context, by_hand: ByHand | None = None) -> None:
+    """Ask, and change one file after the other, each as it is decided when it is its turn; a failure of one does not
+    stop the others."""
+    if not _may_write(steps, options):
+        raise CommandFailed("nothing was changed")
+    with lock_edits(state_dir()):
+        records = Records(install_records_path())
+        changed = [_change(place, decide, records, options, by_hand) for place, decide in steps]
+    if backups := [backup for backup in changed if backup is not None]:
+        options.output.say(f"the old files are in {backups[0].parent}")
 
-    def carry_out(self) -> int:
-        """Ask, and change one file after the other; a failure of one does not stop the others. The exit code."""
-        if not self._may_write():
-            return self._output.fail(EX_FAILED, "nothing was changed")
-        with lock_edits(state_dir()):
-            records = Records(install_records_path())
-            for place, decide in self._steps:
-                self._change(place, decide, records)
-        if self._backups:
-            self._output.say(f"the old files are in {self._backups[0].parent}")
-        return self._code
 
-    def _may_write(self) -> bool:
-        """Ask whether to write; yes without asking, if nobody can or wants to be asked, or nothing would change."""
-        options = self._options
-        if options.yes or options.dry_run or not self._output.is_attended():
-            return True
-        records, paths = Records(install_records_path()), []
-        for place, decide in self._steps:
-            try:
-                planned = decide(place, records)
-            except EditError:  # it is said when it is its turn
-                continue
-            if planned.changes:
+def _may_write(steps: Sequence[tuple[Place, Decide]], options: Context) -> bool:
+    """Ask whether to write; yes without asking, if nobody can or wants to be asked, or nothing would change."""
+    if options.yes or options.dry_run or not options.output.is_attended():
+        return True
+    records, paths = Records(install_records_path()), []
+    for place, decide in steps:
+        with suppress(EditError):  # it is said when it is its turn
+            if decide(place, records).changes:
                 paths.append(str(place.path))
-        return not paths or agreed(f"Write {', '.join(dict.fromkeys(paths))}?", default=True)
-
-    def _change(self, place: Place, decide: Decide, records: Records) -> None:
-        output, title = self._output, place.title
-        try:
-            planned = decide(place, records)
-            if planned.did == "refused":
-                self._code = say_refused(planned, self._by_hand, output)
-                return
-            backup = None
-            if self._options.dry_run:
-                show(planned, output)
-            else:
-                backup = carry_out(planned, records, now=now(), backups=backup_dir(), environ=self._machine.environ)
-                remember_originals(planned)
-                output.say(as_sentence(planned))
-                self._backups += filter(None, [backup])
-            output.append("hosts", as_object(planned, backup))
-            for key in planned.foreign:
-                output.note(
-                    f'{title}: "{key}" in {place.path} is not the hub\'s, so it stays; `hubd import {place.host.id} '
-                    "--disable-originals --without-hub` takes it out if the hub serves it, then run this again"
-                )
-            for key, why in planned.still_out.items():
-                self._code = output.fail(EX_FAILED, f'{title}: "{key}" is not put back into {place.path}: {why}')
-        except EditError as error:
-            self._code = output.fail(EX_FAILED, f"{title}: {error}")
-            output.append("hosts", {**of_place(place), "did": "failed", "why": str(error)})
+    return not paths or agreed(f"Write {', '.join(dict.fromkeys(paths))}?", default=True)
 
 
-def originals_of(place: Place) -> list[Original]:
-    """The servers that imports took out of a file, whichever host had them: what was done to it is undone in turn."""
-    return Originals(originals_path()).get(place.path) or []
+def _change(place: Place, decide: Decide, records: Records, options: Context, by_hand: ByHand | None) -> Path | None:
+    """Change one file, and report it; the backup, if there is one."""
+    output, title, backup = options.output, place.title, None
+    try:
+        planned = decide(place, records)
+        if planned.did == "refused":
+            say_refused(planned, by_hand, output)
+            return None
+        if options.dry_run:
+            show(planned, output)
+        else:
+            backup = write_plan(planned, records, options.machine)
+            output.say(as_sentence(planned))
+        output.append("hosts", as_object(planned, backup))
+        for key in planned.foreign:
+            output.note(
+                f'{title}: "{key}" in {place.path} is not the hub\'s, so it stays; `hubd import {place.host.id} '
+                "--disable-originals --without-hub` takes it out if the hub serves it, then run this again"
+            )
+        for key, why in planned.still_out.items():
+            output.fail(f'{title}: "{key}" is not put back into {place.path}: {why}')
+    except EditError as error:
+        output.fail(f"{title}: {error}")
+        output.append("hosts", {**of_place(place), "did": "failed", "why": str(error)})
+    return backup
 
 
-def remember_originals(planned: Plan) -> None:
-    """Update the record of servers that an import took out, after the change of a file."""
+def write_plan(planned: Plan, records: Records, machine: Machine) -> Path | None:
+    """Change a file, and remember what an import took out of it; the backup. Raises: EditError."""
+    backup = carry_out(planned, records, now=now(), backups=backup_dir(), environ=machine.environ)
     if planned.originals or planned.restored:
         out = Originals(originals_path())
         out.forget(planned.place.path, planned.restored)
         if planned.originals:
             out.add(planned.place.path, planned.originals)
+    return backup
+
+
+def originals_of(place: Place) -> list[Original]:
+    """The servers that imports took out of a file, whichever host had them: what was done to it is undone in turn."""
+    return Originals(originals_path()).get(place.path) or []
 
 
 def below_home(path: Path, home: Path) -> str:
@@ -142,17 +125,16 @@ def as_object(planned: Plan, backup: Path | None) -> dict[str, Any]:
     }
 
 
-def say_refused(planned: Plan, by_hand: Callable[[KnownHost], Mapping[str, Any]] | None, output: Output) -> int:
-    """Say why a file was left alone, and which entry to put there `by_hand`; the exit code."""
+def say_refused(planned: Plan, by_hand: ByHand | None, output: Output) -> None:
+    """Say why a file was left alone, and which entry to put there `by_hand`."""
     place, refused = planned.place, {**of_place(planned.place), "did": "refused", "why": planned.why}
-    output.fail(EX_FAILED, f"{place.title}: {place.path}: {planned.why}; it was left as it is")
+    output.fail(f"{place.title}: {place.path}: {planned.why}; it was left as it is")
     if by_hand is not None:
         snippet = serverfile.snippet(place.kept, KEY, dict(by_hand(place.host)))
         refused["by_hand"] = snippet
         if not output.json:
             print(f"To add the hub by hand, put this there:\n\n{snippet}\n", file=sys.stderr)
     output.append("hosts", refused)
-    return EX_FAILED
 
 
 def as_sentence(planned: Plan) -> str:

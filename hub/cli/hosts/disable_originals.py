@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
-from os import EX_OK
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,6 @@ from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import EditError
 from config.files import lock_edits
-from config.hosts.facts import Machine
-from config.hosts.hub_entries import Records
 from config.hosts.import_choice import Import
 from config.hosts.import_writing import Write, carry_out
 from config.hosts.install import text_at
@@ -27,7 +24,7 @@ from config.hosts.records_by_file import HadBefore
 from config.hosts.remove_served import HostRemovals, Served, Stays, plan_host_removals
 from config.hub_paths import config_file, had_before_path, originals_path, state_dir
 from config.settings import HubConfig
-from hub.cli.context import EX_FAILED, Context, Output, UsageError, nearest, now
+from hub.cli.context import Context, Output, UsageError, nearest_or_all, now
 from hub.cli.hosts.changes import host_diff, text_diff
 from hub.cli.hosts.who_runs_servers import find_unserved, reasons, status_of
 from hub.control.errors import ControlFailed, HubNotRunning
@@ -45,8 +42,6 @@ class ImportedOriginals(Struct):
     result: Import
     config: HubConfig
     """The configuration before the import."""
-    machine: Machine
-    records: Records
     unkept: Mapping[str, str] = {}
     """Why servers stay whatever the hub says of them."""
     stays: Sequence[Stays] = ()
@@ -64,8 +59,7 @@ class ImportedOriginals(Struct):
         known = list(dict.fromkeys(name for name, _ in self.result.all))
         if found := [name for name in known if fnmatchcase(name, pattern)]:
             return found
-        hint = nearest(pattern, known) or f"there are: {', '.join(known) or 'none'}"
-        raise UsageError(f"--force: these hosts have no server {pattern}; {hint}")
+        raise UsageError(f"--force: these hosts have no server {pattern}; {nearest_or_all(pattern, known)}")
 
     def files(self) -> list[str]:
         """The files of hosts that change if the hub serves everything."""
@@ -74,10 +68,10 @@ class ImportedOriginals(Struct):
         plan = self._plan(self._hope())
         return list(dict.fromkeys(str(write.path) for write in plan.writes))
 
-    def show(self) -> int:
-        """Show what would be taken out, as far as that is known without starting anything; the exit code."""
+    def show(self) -> None:
+        """Show what would be taken out, as far as that is known without starting anything."""
         if not self.options.disable_originals:
-            return EX_OK
+            return
         output, hoped, told, why = self.options.output, self._hope(), dict[str, str](), "no hub runs"
         with suppress(HubNotRunning, ControlFailed, UsageError):
             status = status_of(self.main)
@@ -87,28 +81,24 @@ class ImportedOriginals(Struct):
         plan = self._plan({**hoped, **told})
         show_writes(plan.writes, (), output)
         if unknown := [name for name in hoped if name not in told]:
-            output.note(
-                f"{', '.join(unknown)}: shown as if the hub served them, since {why}; those that do not connect stay"
-            )
-        return self._say(plan)
+            text = f"{', '.join(unknown)}: shown as if the hub served them, since {why}; those that do not connect stay"
+            output.note(text)
+        self._say(plan)
 
-    def take_out(self) -> int:
-        """Take out of hosts what the hub serves, and say what stays and why; the exit code.
-
-        Raises:
-            EditError: a file was changed meanwhile, or cannot be written.
-        """
+    def take_out(self) -> None:
+        """Take out of hosts what the hub serves, and say what stays and why. Raises EditError: a file was changed
+        meanwhile, or cannot be written."""
         output = self.options.output
         if not self.options.disable_originals:
-            return EX_OK
+            return
         try:
             served = self._find_unserved()
         except (HubNotRunning, ControlFailed, UsageError) as error:
             text = "nothing was taken out of hosts, since no hub can tell what works"
-            return output.fail(EX_FAILED, f"{text}: {error}")
+            return output.fail(f"{text}: {error}")
         plan = self._plan(served)
-        code = carry_out_writes(plan.writes, (), output)
-        return max(code, self._say(plan))
+        carry_out_writes(plan.writes, (), output)
+        self._say(plan)
 
     @property
     def main(self) -> Path:
@@ -119,8 +109,8 @@ class ImportedOriginals(Struct):
         plan = plan_host_removals(
             self.result,
             self.config,
-            self.machine,
-            self.records,
+            self.options.machine,
+            self.options.records,
             served={**served, **self.unkept},
             forced=self.forced,
             without_hub=self.options.without_hub,
@@ -146,23 +136,20 @@ class ImportedOriginals(Struct):
 
     def _of_projects(self) -> dict[str, Path]:
         """The servers that are only in the file of a project."""
-        others = {
-            name for name, server in self.result.taken if server.place.project is None
-        } | self.config.upstreams.keys()
+        others = {name for name, each in self.result.taken if each.place.project is None} | self.config.upstreams.keys()
         places = ((name, server.place.project) for name, server in self.result.all if name not in others)
         return {name: project for name, project in places if project is not None}
 
-    def _say(self, plan: HostRemovals) -> int:
-        """Say which servers stay with their hosts, and why; the exit code."""
-        output, code = self.options.output, EX_OK
+    def _say(self, plan: HostRemovals) -> None:
+        """Say which servers stay with their hosts, and why."""
+        output = self.options.output
         for each in plan.stays:
             output.append("stay", {"host": each.place.host.id, "server": each.key, "name": each.name, "why": each.why})
         for sentence in plan.sentences:
-            code = output.fail(EX_FAILED, sentence)
+            output.fail(sentence)
         if unserved := dict.fromkeys(each.name for each in plan.stays if each.kind in ("not served", "sign-in")):
             flags = " ".join(f"--force {name}" for name in unserved)
             output.note(f"what the hub does not serve goes on working in its host; {flags} takes it out all the same")
-        return code
 
 
 def show_writes(writes: Sequence[Write], secrets: Sequence[str], output: Output) -> None:
@@ -176,13 +163,10 @@ def show_writes(writes: Sequence[Write], secrets: Sequence[str], output: Output)
             output.say(diff)
 
 
-def carry_out_writes(writes: Sequence[Write], secrets: Sequence[str], output: Output) -> int:
-    """Write files of the hub, and of hosts. A failure of one does not stop the others, and is said. The exit code.
-
-    Raises:
-        EditError: nothing can be written.
-    """
-    done, code = write_each(writes, output)
+def carry_out_writes(writes: Sequence[Write], secrets: Sequence[str], output: Output) -> None:
+    """Write files of the hub, and of hosts. A failure of one does not stop the others, and is said. Raises EditError:
+    nothing can be written."""
+    done = write_each(writes, output)
     for write, backup in done:
         if not write.command:
             output.append("files", _file(write.path, backup, _diff(write, secrets)))
@@ -191,20 +175,18 @@ def carry_out_writes(writes: Sequence[Write], secrets: Sequence[str], output: Ou
         output.say(f"the old files are in {backups[0].parent}")
     for command in (write.command for write, _ in done if write.command):
         output.say(f"ran {shlex.join(command)}")
-    return code
 
 
-def write_each(writes: Sequence[Write], output: Output) -> tuple[list[tuple[Write, Path | None]], int]:
+def write_each(writes: Sequence[Write], output: Output) -> list[tuple[Write, Path | None]]:
     """Write each file, or have its host change it, and remember what is taken out of it. A failure of one does not stop
-    the others, and is said. Those that were written with their backups, and the exit code.
+    the others, and is said. Those that were written with their backups.
 
     Raises:
         EditError: nothing can be written.
     """
     done: list[tuple[Write, Path | None]] = []
-    code = EX_OK
     if not writes:
-        return done, code
+        return done
     with lock_edits(state_dir()):
         remembered = Originals(originals_path())
         for write in writes:
@@ -214,8 +196,8 @@ def write_each(writes: Sequence[Write], output: Output) -> tuple[list[tuple[Writ
                 if write.command:
                     output.append("commands", shlex.join(write.command))
             except EditError as error:
-                code = output.fail(EX_FAILED, str(error))
-    return done, code
+                output.fail(str(error))
+    return done
 
 
 @contextmanager

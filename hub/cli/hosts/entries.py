@@ -40,13 +40,13 @@ Entries = dict[str, dict[str, Any]]
 class HostEntries:
     """The entries that each host is to have, by the options of the command line."""
 
-    def __init__(self, options: Context, machine: Machine) -> None:
+    def __init__(self, options: Context) -> None:
         """
         Raises:
             UsageError: the command `hubd` cannot be found, the hub has no fixed URL, or no server for `--each`.
             ConfigError: the configuration is needed and cannot be used.
         """
-        self._machine = machine
+        self._machine = machine = options.machine
         self._hubd = own_command()
         self._door = _door(options.loaded.config) if options.http else None
         self._variables = variables_to_carry(machine.environ, machine.home)
@@ -92,10 +92,8 @@ class HostEntries:
         if self._door is not None and self._door.token is not None and not options.dry_run:
             output.note("these files now hold the hub's token: keep them to yourself, and out of repositories")
         elif self._door is not None and self._door.come:
-            output.note(
-                f"the entries hold no token, since {self._door.come}; for a host that cannot, `hubd token new NAME` "
-                "makes one to write into its entry"
-            )
+            text = f"the entries hold no token, since {self._door.come}; for a host that cannot, `hubd token new NAME`"
+            output.note(f"{text} makes one to write into its entry")
         if self._names is not None:
             output.note("for servers that you add later, run this again")
 
@@ -150,10 +148,12 @@ def _port_now(configured: str) -> int:
 
 
 def say_permissions(
-    places: Iterable[Place], config: HubConfig, known: Mapping[Identity, str], machine: Machine, output: Output
+    places: Iterable[Place], config: HubConfig, known: Mapping[Identity, str], options: Context
 ) -> None:
     """Report the rules of these hosts that need another spelling through the hub; those that deny as warnings. `known`:
     the servers of the hub by identity."""
+
+    machine, output = options.machine, options.output
 
     def visible(prefix: str, tool: str) -> str:
         return visible_name("tool", prefix, tool, config.name_budget)

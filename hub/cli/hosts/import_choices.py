@@ -12,9 +12,8 @@ from typing import Any
 
 from config.editing.text.change import EditRefused
 from config.errors import EditError
-from config.hosts.facts import Machine, Place, every_user_file, local_place
+from config.hosts.facts import Place, every_user_file, local_place
 from config.hosts.host_servers import Identity, Server, Skipped, folders, survey
-from config.hosts.hub_entries import Records
 from config.hosts.import_choice import Import, say_disabled
 from config.hosts.import_writing import names_in_project
 from config.hosts.install import text_at
@@ -32,11 +31,8 @@ from hub.wire.printable import printable
 
 
 def choose_named(options: Context, servers: list[Server], skipped: list[Skipped]) -> tuple[list[Server], list[Skipped]]:
-    """The servers that `--server` names, by their host's name or as the hub would call them; all without it.
-
-    Raises:
-        UsageError: no host has one of that name.
-    """
+    """The servers that `--server` names, by their host's name or as the hub would call them; all without it. Raises
+    UsageError: no host has one of that name."""
     if not options.server:
         return servers, skipped
     known = {name for server in servers for name in (server.key, server.name)} | {each.key for each in skipped}
@@ -74,10 +70,7 @@ def keep_which(
     group: NearDuplicates, config: HubConfig, output: Output, costs: Mapping[str, str] = {}
 ) -> dict[str, str]:
     """Ask which servers of a group to keep: for each other one that is new, the name of the one that stands for it.
-
-    Raises:
-        UsageError: there was no answer.
-    """
+    Raises UsageError: there was no answer."""
     shown = [f"These are probably the same ({group.why}):"]
     for number, name in enumerate(group.names, 1):
         shown.append(f"  {number}  {name}: {_origin(name, group, config)}")
@@ -160,7 +153,7 @@ def summarise(result: Import, skipped: list[Skipped], config: HubConfig, output:
 
 
 def _remarks(server: Server) -> str:
-    return "; ".join((*((say_disabled(server.off),) if server.off else ()), *server.notes))
+    return "; ".join((say_disabled(server.off), *server.notes) if server.off else server.notes)
 
 
 def say_shared(places: Iterable[Place], output: Output) -> None:
@@ -172,11 +165,12 @@ def say_shared(places: Iterable[Place], output: Output) -> None:
             output.note(f"{place.title} has the same file as {first.title}, {first.path}: it is changed once, for both")
 
 
-def say_elsewhere(options: Context, machine: Machine, known: Mapping[Identity, str], output: Output) -> None:
+def say_elsewhere(options: Context, known: Mapping[Identity, str]) -> None:
     """Report servers of single folders in the user's files, put there unasked by hosts; only --project takes these."""
     if options.project is not None:
         return
-    for file in (each for host in choose_hosts(options, machine) for each in every_user_file(host, machine)):
+    machine = options.machine
+    for file in (each for host in choose_hosts(options) for each in every_user_file(host, machine)):
         with suppress(EditError, EditRefused):
             text = text_at(file.path)
             for folder in (each for each in folders(file, text) if each.is_dir()):
@@ -189,7 +183,8 @@ def say_elsewhere(options: Context, machine: Machine, known: Mapping[Identity, s
                         named = "".join(f" --server {shlex.quote(key)}" for key in dict.fromkeys(keys))
                         stay, them = ("stays", "it") if len(keys) == 1 else ("stay", "them")
                         command = f"`hubd import {file.host.id} --project {where}{named}` takes {them} over"
-                        output.note(f"{', '.join(keys)} of the folder {where} {stay} with {file.title}; {command}")
+                        said = f"{', '.join(keys)} of the folder {where} {stay} with {file.title}; {command}"
+                        options.output.note(said)
 
 
 def say_tried(result: Import, outcomes: Mapping[str, ServerOutcome], output: Output) -> None:
@@ -202,16 +197,16 @@ def say_tried(result: Import, outcomes: Mapping[str, ServerOutcome], output: Out
             text = f"sign-in needed: stays in {server.place.title}"
             if outcome.sign_in:
                 text += f" until you have signed in (`{outcome.sign_in}`) and run `hubd import --disable-originals`"
-        output.append(
-            "tried", {"name": name, "state": outcome.state, "tools": outcome.tools, "why": outcome.why or None}
-        )
+        facts = {"name": name, "state": outcome.state, "tools": outcome.tools, "why": outcome.why or None}
+        output.append("tried", facts)
         output.say(printable(f"{name} of {server.place.title}: {text}"))
 
 
-def say_next(options: Context, result: Import, machine: Machine, records: Records, output: Output) -> None:
+def say_next(options: Context, result: Import) -> None:
     """Report what is left to do after an import: put the hub into hosts, and take the servers out of them."""
+    machine, output = options.machine, options.output
     places = [server.place for _, server in result.all]
-    without = dict.fromkeys(place.host.id for place in places if not has_hub(place, machine, records))
+    without = dict.fromkeys(place.host.id for place in places if not has_hub(place, machine, options.records))
     if without and not options.disable_originals:  # else it was said already
         output.note(f"{', '.join(without)} cannot reach the hub yet: `hubd install {' '.join(without)}` puts it there")
     for project in dict.fromkeys(server.place.project for _, server in result.taken):
@@ -219,6 +214,5 @@ def say_next(options: Context, result: Import, machine: Machine, records: Record
             where = below_home(project, machine.home)
             output.note(f"the servers of {where} start once you have allowed its files: `hubd trust {where}`")
     if result.taken and not options.disable_originals:
-        output.note(
-            "the hosts still start these servers, too, until `hubd import --disable-originals` turns them off there"
-        )
+        text = "the hosts still start these servers, too, until `hubd import --disable-originals` turns them off there"
+        output.note(text)

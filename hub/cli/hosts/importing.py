@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
-from os import EX_OK
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,9 +13,8 @@ from config.editing.text.change import EditRefused
 from config.errors import EditError
 from config.files import read_file
 from config.hosts import import_writing
-from config.hosts.facts import Machine, Place, all_hosts, every_user_file, project_files
+from config.hosts.facts import Place, all_hosts, every_user_file, project_files
 from config.hosts.host_servers import Server, Skipped
-from config.hosts.hub_entries import Records
 from config.hosts.import_choice import Import, Secrets
 from config.hosts.remove_served import SIGN_IN, Stays, drop_changed
 from config.hosts.secret_literals import NewSecrets
@@ -24,9 +22,7 @@ from config.loading.gather import OWN_VARIABLES
 from config.secrets.detection import secrets_in
 from config.secrets.store import SecretStore
 from hub.cli.configuration.env_capture import record_shell
-from hub.cli.configuration.main_file_of_hub import on_main_file
-from hub.cli.configuration.shell_variables import keep_in, settle_of_import
-from hub.cli.context import EX_FAILED, Context, UsageError, agreed, ask
+from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed, ask
 from hub.cli.hosts import import_choices
 from hub.cli.hosts.changes import below_home
 from hub.cli.hosts.disable_originals import (
@@ -38,8 +34,8 @@ from hub.cli.hosts.disable_originals import (
 )
 from hub.cli.hosts.turn import choose_hosts, in_turn, project_of
 from hub.cli.hosts.who_runs_servers import outcomes_in_hub, read_servers
-from hub.cli.parser import add, add_config
-from hub.cli.secret_commands import say_kept
+from hub.cli.parser import add, add_config, on_main_file
+from hub.cli.secret_commands import keep_in, say_kept, settle_of_import
 from hub.cli.setup.probe import probe
 
 _MEMBERS: Final = """\
@@ -60,51 +56,44 @@ _MEMBERS: Final = """\
 def add_commands(commands: Any) -> None:
     """`import`."""
     parser = add(commands, "import", on_main_file(in_turn(_import)), json=_MEMBERS)
-    parser.add_argument("hosts", metavar="HOST", nargs="*", help="such as claude-desktop; all that are found if none")
-    parser.add_argument(
+    parser.add_value("hosts", "HOST", "such as claude-desktop; all that are found if none", nargs="*")
+    parser.add_value(
         "--project",
+        "DIR",
+        "the hosts' files of this project, too: its servers go into its own file, DIR/.hubd.toml",
         type=Path,
-        metavar="DIR",
-        help="the hosts' files of this project, too: its servers go into its own file, DIR/.hubd.toml",
     )
-    parser.add_argument(
-        "--server", metavar="NAME", action="append", default=[], help="only this server of theirs; may be repeated"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
+    parser.add_value("--server", "NAME", "only this server of theirs; may be repeated", action="append", default=[])
+    parser.add_flag("--dry-run", "show what would be changed, and change nothing")
     parser.add_argument(
         "--secrets",
         choices=("store", "keep", "reference", "skip"),
         help="move them to where `hubd secret` keeps them, copy them, refer to variables of the same names, or leave "
         "out servers that hold any",
     )
-    parser.add_argument(
+    parser.add_flag(
         "--disable-originals",
-        action="store_true",
-        help="turn off in the hosts what the hub serves then; taken out, with a backup, where they cannot turn off",
+        "turn off in the hosts what the hub serves then; taken out, with a backup, where they cannot turn off",
     )
-    parser.add_argument(
+    parser.add_value(
         "--force",
-        metavar="NAME",
+        "NAME",
+        "with --disable-originals: this server (or '*'), too, even if the hub does not serve it; may be repeated",
         action="append",
         default=[],
-        help="with --disable-originals: this server (or '*'), too, even if the hub does not serve it; may be repeated",
     )
-    parser.add_argument(
-        "--without-hub", action="store_true", help="turn them off also in hosts that do not have the hub itself"
-    )
-    parser.add_argument("--again", action="store_true", help="take what `hubd remove` took out of the hub, too")
+    parser.add_flag("--without-hub", "turn them off also in hosts that do not have the hub itself")
+    parser.add_flag("--again", "take what `hubd remove` took out of the hub, too")
     add_config(parser)
-    parser.add_argument("--yes", action="store_true", help="do not ask; without a terminal nobody is asked")
+    parser.add_flag("--yes", "do not ask; without a terminal nobody is asked")
 
 
-def _import(options: Context) -> int:
-    output = options.output
+def _import(options: Context, output: Output) -> None:
     machine, directory = options.machine, import_writing.import_directory(options.config)
     present = import_writing.load_present(options.config, os.environ)
     config, environ = present.config, present.environ
     output.set(dry_run=options.dry_run, files=[], commands=[], notes=output.member("notes", []))
-    records = options.records
-    servers, skipped, code = _survey(options, structs.replace(machine, environ=environ), records)
+    servers, skipped = _survey(options.replace(machine=structs.replace(machine, environ=environ)))
     servers, skipped = import_choices.choose_named(options, servers, skipped)
     ours = import_writing.names_by_identity(config, directory, environ)
     dropped = set() if options.again else import_writing.removals_in(directory)
@@ -141,58 +130,56 @@ def _import(options: Context) -> int:
         return found
 
     writes = plan_writes()
-    originals = ImportedOriginals(options, result, config, machine, records, unkept, wanting)
+    originals = ImportedOriginals(options, result, config, unkept, wanting)
     import_choices.summarise(result, skipped, config, output)
-    import_choices.say_elsewhere(options, machine, ours, output)
+    import_choices.say_elsewhere(options, ours)
     if options.dry_run:
         for name in () if new is None else new.values:
             output.say(f"would be kept as by `hubd secret set`: {name}")
         show_writes(writes, held, output)
-        return max(code, originals.show())
+        return originals.show()
     if not _may_write(options, writes, originals):
-        return output.fail(EX_FAILED, "nothing was changed")
+        raise CommandFailed("nothing was changed")
     if stays := drop_changed(result):
         for each in stays:
-            code = output.fail(EX_FAILED, each.sentence)
+            output.fail(each.sentence)
         writes = plan_writes()
     if new is not None:
         say_kept(new.keep(), output)
-    code = max(code, carry_out_writes(writes, held, output))
+    carry_out_writes(writes, held, output)
     record_shell(options.config, output)
     remember_hosts(result)
     if not options.disable_originals:
         own = [name for name, server in result.taken if server.place.project is None and not server.off]
         import_choices.say_tried(result, outcomes_in_hub(own, output, main=originals.main), output)
-    code = max(code, originals.take_out())
-    import_choices.say_next(options, result, machine, records, output)
-    return code
+    originals.take_out()
+    import_choices.say_next(options, result)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def _survey(options: Context, machine: Machine, records: Records) -> tuple[list[Server], list[Skipped], int]:
-    """The servers in all files, in the order of the hosts. An unreadable file is reported, and the code is not 0."""
+def _survey(options: Context) -> tuple[list[Server], list[Skipped]]:
+    """The servers in all files, in the order of the hosts. An unreadable file is a failure."""
     servers: list[Server] = []
     skipped: list[Skipped] = []
-    code = EX_OK
-    places = list(_places(options, machine))
+    places = list(_places(options))
     if options.disable_originals:
         import_choices.say_shared(places, options.output)
     for place in places:
         try:
-            found, not_found = read_servers(place, machine, records)
+            found, not_found = read_servers(place, options.machine, options.records)
         except (EditError, EditRefused) as error:
             why = str(error) if str(place.path) in str(error) else f"{place.path}: {error}"
-            code = options.output.fail(EX_FAILED, f"{place.title}: {why}")
+            options.output.fail(f"{place.title}: {why}")
             continue
         servers += found
         skipped += not_found
-    return servers, skipped, code
+    return servers, skipped
 
 
-def _places(options: Context, machine: Machine) -> Iterator[Place]:
-    chosen, project = choose_hosts(options, machine), project_of(options)
+def _places(options: Context) -> Iterator[Place]:
+    chosen, project, machine = choose_hosts(options), project_of(options), options.machine
     if not chosen and project is None:
         raise UsageError(f"no hosts are found on this machine; known are: {', '.join(all_hosts())}")
     for host in chosen:

@@ -1,30 +1,26 @@
 """`hubd install` and `uninstall`: put the hub into the files of hosts, and take it out."""
 
-import argparse
 import os
 import shlex
-from collections.abc import Sequence
 from contextlib import suppress
-from os import EX_OK
 from pathlib import Path
 from typing import Any, Final
 
 from config.editing.text.change import EditRefused
 from config.editing.text.serverfile import entries
 from config.errors import ConfigError, EditError
-from config.hosts.facts import Machine, Place, all_hosts, is_found, project_places, user_places
+from config.hosts.facts import Place, all_hosts, is_found, project_places, user_places
 from config.hosts.hub_entries import KEY, Records, our_entries
 from config.hosts.import_writing import import_directory, names_by_identity
 from config.hosts.install import Plan, own_program, plan_entries, plan_restore, plan_uninstall, text_at
 from config.hosts.originals import is_same_file, of_host
 from config.hub_paths import config_file, runtime_dir, state_dir
 from hub.cli.configuration.env_capture import record_shell
-from hub.cli.configuration.main_file_of_hub import on_main_file
 from hub.cli.context import Context, Output, UsageError
-from hub.cli.hosts.changes import HostChanges, of_place, originals_of
+from hub.cli.hosts.changes import Decide, carry_out_changes, of_place, originals_of
 from hub.cli.hosts.entries import HostEntries, say_permissions
 from hub.cli.hosts.turn import choose_hosts, choose_places, in_turn, project_of
-from hub.cli.parser import add, add_config
+from hub.cli.parser import Parser, add, add_config, on_main_file
 from hub.cli.render.blocks import Table
 from hub.shim.start_daemon import is_alive
 
@@ -47,76 +43,62 @@ def add_commands(commands: Any) -> None:
     """`install` and `uninstall`."""
     install = add(commands, "install", _install, json=_MEMBERS.replace("\n  permissions", f"{_LISTED}\n  permissions"))
     _add_choice(install)
-    install.add_argument(
-        "--each",
-        action="store_true",
-        help="one entry for each server, under its own name, so that names of tools stay as they were",
+    install.add_flag(
+        "--each", "one entry for each server, under its own name, so that names of tools stay as they were"
     )
     add_config(install)
-    install.add_argument("--http", action="store_true", help="with the hub's URL and token, for hosts that take URLs")
+    install.add_flag("--http", "with the hub's URL and token, for hosts that take URLs")
     uninstall = add(commands, "uninstall", in_turn(_uninstall), json=_MEMBERS)
     _add_choice(uninstall)
-    uninstall.add_argument(
-        "--restore-originals",
-        action="store_true",
-        help="put back the servers that `hubd import --disable-originals` turned off or took out",
+    uninstall.add_flag(
+        "--restore-originals", "put back the servers that `hubd import --disable-originals` turned off or took out"
     )
 
 
-def _add_choice(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("hosts", metavar="HOST", nargs="*", help="such as claude-desktop, cursor, codex")
-    parser.add_argument("--all", action="store_true", help="all hosts that are found on this machine")
-    parser.add_argument("--project", type=Path, metavar="DIR", help="the hosts' files in this project, not the user's")
-    parser.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
-    parser.add_argument("--yes", action="store_true", help="do not ask; without a terminal nobody is asked")
+def _add_choice(parser: Parser) -> None:
+    parser.add_value("hosts", "HOST", "such as claude-desktop, cursor, codex", nargs="*")
+    parser.add_flag("--all", "all hosts that are found on this machine")
+    parser.add_value("--project", "DIR", "the hosts' files in this project, not the user's", type=Path)
+    parser.add_flag("--dry-run", "show what would be changed, and change nothing")
+    parser.add_flag("--yes", "do not ask; without a terminal nobody is asked")
 
 
 # --- install and uninstall --------------------------------------------------------------------------------------------
 
 
-def _install(options: Context) -> int:
+def _install(options: Context, output: Output) -> None:
     if not options.hosts and not options.all:
-        return _list(options, options.machine, options.output)
-    return on_main_file(_write, needs_answer=False)(options)
+        return _list(options)
+    on_main_file(_write, needs_answer=False)(options, output)
 
 
-def _write(options: Context) -> int:
-    machine, output = options.machine, options.output
-    entries = HostEntries(options, machine)
+def _write(options: Context, output: Output) -> None:
+    entries = HostEntries(options)
 
     def plan(place: Place, records: Records) -> Plan:
-        originals, program = originals_of(place), own_program(place, machine.environ)
+        originals, program = originals_of(place), own_program(place, options.machine.environ)
         return plan_entries(place, entries.of(place, originals), records, program, originals)
 
-    places = choose_places(options, machine)
+    places = choose_places(options)
     output.set(dry_run=options.dry_run, hosts=[], notes=[])
-    changes = HostChanges(options, machine, entries.by_hand)
-    changes.add(places, plan)
-    code = changes.carry_out()
+    carry_out_changes([(place, plan) for place in places], options, entries.by_hand)
     entries.say(options)
     if not options.each:
-        _say_permissions(options, places, machine)
-    if not options.dry_run and code == EX_OK:
+        with suppress(ConfigError):  # without servers there are no names
+            config = options.loaded.config
+            servers = names_by_identity(config, import_directory(options.config), os.environ)
+            say_permissions(places, config, servers, options)
+    if not options.dry_run and not output.code:
         record_shell(options.config, output)
-    return code
 
 
-def _say_permissions(options: Context, places: Sequence[Place], machine: Machine) -> None:
-    """Report rules of hosts that name tools as they were called without the hub."""
-    with suppress(ConfigError):  # without servers there are no names
-        config = options.loaded.config
-        servers = names_by_identity(config, import_directory(options.config), os.environ)
-        say_permissions(places, config, servers, machine, options.output)
-
-
-def _uninstall(options: Context) -> int:
-    machine = options.machine
+def _uninstall(options: Context, output: Output) -> None:
     if not options.hosts and not options.all:
         raise UsageError("name hosts, or write --all; `hubd install` lists them")
-    options.output.set(dry_run=options.dry_run, hosts=[], notes=[])
+    output.set(dry_run=options.dry_run, hosts=[], notes=[])
 
     def plan(place: Place, records: Records) -> Plan:
-        program = own_program(place, machine.environ)
+        program = own_program(place, options.machine.environ)
         return plan_uninstall(place, records, program, originals_of(place), back=options.restore_originals)
 
     def is_by_program(place: Place) -> bool:
@@ -125,23 +107,21 @@ def _uninstall(options: Context) -> int:
             return bool(plan(place, options.records).program)
         return False
 
-    places = choose_places(options, machine)
-    changes = HostChanges(options, machine)
-    changes.add(places, plan)
+    places = choose_places(options)
+    steps: list[tuple[Place, Decide]] = [(place, plan) for place in places]
     if options.restore_originals:
         done = [place for place in places if not is_by_program(place)]
 
         def is_done(place: Place) -> bool:
             return any(each.host is place.host and is_same_file(each.path, place.path) for each in done)
 
-        rest = [place for place in _with_originals(options, machine) if not is_done(place)]
-        changes.add(rest, lambda place, _: plan_restore(place, originals_of(place)))
-    code = changes.carry_out()
+        rest = [place for place in _with_originals(options) if not is_done(place)]
+        steps += [(place, lambda place, _: plan_restore(place, originals_of(place))) for place in rest]
+    carry_out_changes(steps, options)
     if not options.restore_originals:
-        _remind(options, machine)
+        _remind(options)
     elif options.all and not options.dry_run:
-        _tell_what_stays(options.output)
-    return code
+        _tell_what_stays(output)
 
 
 def _tell_what_stays(output: Output) -> None:
@@ -149,26 +129,24 @@ def _tell_what_stays(output: Output) -> None:
     with suppress(OSError):
         if is_alive(str(runtime_dir() / "hubd.lock")):
             output.note("the hub still runs; `hubd stop` ends it, and `hubd service uninstall` takes its service away")
-    output.note(
-        f"hubd's own files stay: its configuration in {config_file().parent}, and in {state_dir()} its secrets and the "
-        "backups of hosts' files. Remove both directories if you do not want hubd any more"
-    )
+    text = f"hubd's own files stay: its configuration in {config_file().parent}, and in {state_dir()} its secrets and"
+    output.note(f"{text} the backups of hosts' files. Remove both directories if you do not want hubd any more")
 
 
-def _with_originals(options: Context, machine: Machine) -> list[Place]:
+def _with_originals(options: Context) -> list[Place]:
     """The files of the chosen hosts that an import took servers out of."""
     project, out = project_of(options), options.originals
     places = [
         Place(host, path, f"{host.title} in {project}" if project else host.title, project)
-        for host in choose_hosts(options, machine)
+        for host in choose_hosts(options)
         for path in out.all()
     ]
     return [place for place in places if out.of(place)]
 
 
-def _remind(options: Context, machine: Machine) -> None:
+def _remind(options: Context) -> None:
     """Say which hosts are left without servers that they had before the hub."""
-    for place in _with_originals(options, machine):
+    for place in _with_originals(options):
         with suppress(EditError, EditRefused):
             text = text_at(place.path)
             if count := sum(each.is_out(text) for each in of_host(place, originals_of(place))):
@@ -181,9 +159,9 @@ def _remind(options: Context, machine: Machine) -> None:
                 )
 
 
-def _list(options: Context, machine: Machine, output: Output) -> int:
+def _list(options: Context) -> None:
     """The hosts that are here, and whether they have the hub."""
-    records, project = options.records, project_of(options)
+    machine, records, output, project = options.machine, options.records, options.output, project_of(options)
     places = [
         place
         for host in all_hosts().values()
@@ -193,17 +171,13 @@ def _list(options: Context, machine: Machine, output: Output) -> int:
     found = [{**of_place(place), "hub": _state(place, records)} for place in places]
     output.set(hosts=found)
     if not found:
-        output.say(
-            f"No hosts are found on this machine. `hubd install NAME` installs anyway for: {', '.join(all_hosts())}"
-        )
-        return EX_OK
+        known = ", ".join(all_hosts())
+        return output.say(f"No hosts are found on this machine. `hubd install NAME` installs anyway for: {known}")
     rows = [tuple(each[name] for name in ("host", "title", "hub", "file")) for each in found]
     output.show(Table(("NAME", "HOST", "HUB", "FILE"), rows, shorten=("FILE", "HUB"), drop=("HOST",)))
     where = f" --project {shlex.quote(str(options.project))}" if project is not None else ""
-    output.say(
-        f"\nRun `hubd install{where} NAME...` or `hubd install{where} --all`; --dry-run shows the changes first."
-    )
-    return EX_OK
+    text = f"\nRun `hubd install{where} NAME...` or `hubd install{where} --all`; --dry-run shows the changes first."
+    output.say(text)
 
 
 def _state(place: Place, records: Records) -> str:

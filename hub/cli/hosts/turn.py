@@ -31,11 +31,11 @@ MAX_HOLDER_BYTES: Final = 100
 def in_turn(command: Command) -> Command:
     """The same command, which waits for its turn, unless it is a trial, which writes nothing."""
 
-    def run(options: Context) -> int:
+    def run(options: Context, output: Output) -> None:
         if options.dry_run:
-            return command(options)
-        with _turn(options.parser.prog, options.output, getattr(options, "config", None)):
-            return command(options)
+            return command(options, output)
+        with _turn(options.parser.prog, output, getattr(options, "config", None)):
+            command(options, output)
 
     return run
 
@@ -90,16 +90,13 @@ def _remove_drafts(main: Path | None) -> None:
         remove_drafts_of(map(str, files), str(hub_paths.backup_dir()), now().timestamp())
 
 
-def choose_places(options: Context, machine: facts.Machine) -> list[facts.Place]:
-    """The files of the named hosts, or of all hosts that are here; each file once.
-
-    Raises:
-        UsageError: a named host is not known, or has no file here.
-    """
+def choose_places(options: Context) -> list[facts.Place]:
+    """The files of the named hosts, or of all hosts that are here; each file once. Raises UsageError: a named host is
+    not known, or has no file here."""
     places: list[facts.Place] = []
     project = project_of(options)
-    for host in choose_hosts(options, machine):
-        found = facts.user_places(host, machine) if project is None else facts.project_places(host, project)
+    for host in choose_hosts(options):
+        found = facts.user_places(host, options.machine) if project is None else facts.project_places(host, project)
         if not found and options.hosts:
             lacks = "is an extension, and is found in no editor of this machine"
             raise UsageError(f"{host.title} {lacks if project is None else 'has no file for projects'}")
@@ -110,11 +107,8 @@ def choose_places(options: Context, machine: facts.Machine) -> list[facts.Place]
 
 
 def project_of(options: Context) -> Path | None:
-    """The folder of --project as an absolute path; None: the option is not given.
-
-    Raises:
-        UsageError: there is no such folder.
-    """
+    """The folder of --project as an absolute path; None: the option is not given. Raises UsageError: there is no such
+    folder."""
     if options.project is None:
         return None
     project = Path(os.path.abspath(options.project.expanduser()))
@@ -123,7 +117,7 @@ def project_of(options: Context) -> Path | None:
     return project
 
 
-def choose_hosts(options: Context, machine: facts.Machine) -> list[facts.KnownHost]:
+def choose_hosts(options: Context) -> list[facts.KnownHost]:
     """The named hosts, else all that are here. Raises: UsageError, if a named host is not known."""
     known = facts.all_hosts()
     for name in options.hosts:
@@ -132,4 +126,4 @@ def choose_hosts(options: Context, machine: facts.Machine) -> list[facts.KnownHo
             raise UsageError(f"there is no host {name}; {hint}")
     if options.hosts:
         return [known[name] for name in dict.fromkeys(options.hosts)]
-    return [host for host in known.values() if facts.is_found(host, machine)]
+    return [host for host in known.values() if facts.is_found(host, options.machine)]

@@ -82,12 +82,8 @@ def outcomes_in_hub(names: Sequence[str], output: Output, *, main: Path) -> dict
 
 
 def status_of(main: Path) -> Status:
-    """The status of the hub that runs with this main file.
-
-    Raises:
-        UsageError: it uses another one.
-        HubNotRunning, ControlFailed, NotUnderstood: as `ControlClient`.
-    """
+    """The status of the hub that runs with this main file. Raises UsageError: it uses another one; HubNotRunning,
+    ControlFailed, NotUnderstood: as `ControlClient`."""
     with client() as hub:
         status = hub.request(STATUS)
     _refuse_other(status, main)
@@ -194,11 +190,8 @@ def _places(machine: Machine, out: Originals) -> Iterator[Place]:
 
 
 def read_servers(place: Place, machine: Machine, records: Records) -> tuple[list[Server], list[Skipped]]:
-    """The servers in the file of a host, without our own entries, and what is none.
-
-    Raises:
-        EditError, EditRefused: it cannot be read.
-    """
+    """The servers in the file of a host, without our own entries, and what is none. Raises EditError, EditRefused: it
+    cannot be read."""
     text = text_at(place.path, trusted=True)
     servers, skipped = survey(place, text, machine.environ, machine.home)
     ours = our_entries(place, serverfile.entries(place.kept, text), records)

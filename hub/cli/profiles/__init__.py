@@ -1,8 +1,8 @@
 """Profiles on the command line: shown, suggested, and chosen.
 
-`commands` has `hubd profiles`, `hubd profile suggest` and `hubd profile remove`, `pick_command` has `hubd tools
---pick`: `pick_in_editor` is the list in the editor, `pick_on_terminal` that at a terminal. `tool_globs` is a set of
-tools as settings of a profile, and back; `evidence` is what the hub, its configuration and earlier imports know, and
-what a host might need by it; `ways_in` says how hosts come to be shown a profile; `writing` puts one into hubd.toml,
-`session_in_profile` is a session as a host of one, `texts` shows them.
+`commands` has `hubd profiles`, `hubd profile suggest` and `hubd profile remove`, and their texts, `pick_command` has
+`hubd tools --pick`: `pick_in_editor` is the list in the editor, `pick_on_terminal` that at a terminal. `tool_globs` is
+a set of tools as settings of a profile, and back; `evidence` is what the hub, its configuration and earlier imports
+know, and what a host might need by it; `writing` puts a profile into hubd.toml, and says how hosts come to be shown it;
+`session_in_profile` is a session as a host of one.
 """

@@ -24,7 +24,7 @@ from hub.catalog.names import name_id
 from hub.cli.client.connection import session
 from hub.cli.context import Context, UsageError, client, nearest
 from hub.cli.profiles.tool_globs import Away, is_known, leaves_out_only
-from hub.cli.render.words import about
+from hub.cli.render.words import about, group
 from hub.control.answers import Status, ToolUse, ToolUses, UpstreamRow, tokens_together
 from hub.control.methods import STATUS, TOOL_USE
 
@@ -82,17 +82,15 @@ def suggest(host: str, uses: ToolUses, had: Mapping[str, Sequence[str]], limits:
 
 
 def _by_size(chosen: Iterable[ToolUse]) -> list[list[ToolUse]]:
-    servers: dict[str, list[ToolUse]] = {}
-    for each in chosen:
-        servers.setdefault(each.server, []).append(each)
+    servers = group((each.server, each) for each in chosen)
     return sorted(servers.values(), key=lambda found: (len(found), tokens_together(found)))
 
 
 def _as_many(groups: Iterable[Sequence[ToolUse]], limits: Limits, called: Sequence[ToolUse] = ()) -> list[ToolUse]:
     """The tools that were `called`, and as many whole groups, in their order, as fit beside them."""
     found = list(called)
-    for group in groups:
-        more = [each for each in group if each not in called]
+    for members in groups:
+        more = [each for each in members if each not in called]
         if limits.hold([*found, *more]):
             found += more
     return found
@@ -194,12 +192,8 @@ class Evidence(Struct, frozen=True):
 
 
 def gather_evidence(options: Context) -> Evidence:
-    """The evidence; a hub is started if need be.
-
-    Raises:
-        HubNotRunning, ControlFailed, NotUnderstood: the hub does not tell.
-        ConfigError: the configuration cannot be used.
-    """
+    """The evidence; a hub is started if need be. Raises HubNotRunning, ControlFailed, NotUnderstood: the hub does not
+    tell; ConfigError: the configuration cannot be used."""
     loaded = options.loaded
     warnings = tuple(str(each) for each in loaded.warnings if each.keys[:1] == ("profiles",))
     starts = {name: _start(name, upstream.prefix) for name, upstream in loaded.config.upstreams.items()}

@@ -1,24 +1,19 @@
 """`hubd tools --pick NAME`: what a profile shows, chosen at a terminal, or in an editor on one line a tool."""
 
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Sequence
 from difflib import get_close_matches
-from os import EX_OK
-from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
-from config.errors import EditError
 from config.hub_paths import config_file
 from config.loading.check_profiles import OWN_LABEL, PROFILE_NAME, PROFILE_NAME_RULE
 from config.name_globs import ALL
 from config.tables import DEFAULT_PROFILE
-from hub.cli.configuration.editor import edit_again, edit_text, editor_command
-from hub.cli.context import EX_FAILED, Context, Output, UsageError, agreed, ask_hub
+from hub.cli.configuration.editor import copy_to_edit, edit_again, edit_text, editor_command
+from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed, ask_hub
 from hub.cli.profiles.evidence import Evidence, gather_evidence, had_before, suggest
 from hub.cli.profiles.pick_in_editor import LINE_CHARS, Picked, describe, heading, pick_list, read_list, state_of
 from hub.cli.profiles.pick_on_terminal import Chooser, Row, choose
@@ -33,15 +28,14 @@ LIKE: Final = 0.8
 """Similarity above which a new name is taken for a misspelt one."""
 
 
-def pick(options: Context) -> int:
-    """Have the user choose, and write what was chosen; the exit code."""
-    output = options.output
+def pick(options: Context, output: Output) -> None:
+    """Have the user choose, and write what was chosen."""
     at_terminal = not options.edit and _has_arrows(output)
     editor = [] if at_terminal else editor_command(output, BY_HAND)
     evidence = gather_evidence(options)
     tools = evidence.uses.tools
     if not tools:
-        return output.fail(EX_FAILED, "no server has any tools; `hubd status` shows how they are")
+        raise CommandFailed("no server has any tools; `hubd status` shows how they are")
     meant = _profile(evidence, options.pick, output)
     if meant is None:
         return leave_unchanged(output)
@@ -51,13 +45,10 @@ def pick(options: Context) -> int:
     listed = ListToPick(name, hosts, tools, away, set() if options.empty else _before(evidence, name, hosts) | shown)
     if not at_terminal:
         return _in_editor(options, evidence, listed, editor)
-    try:
-        found = _with_arrows(listed, output)
-        if found is None:
-            return leave_unchanged(output)
-        return _write(options, evidence, listed, found)
-    except EditError as error:
-        return output.fail(EX_FAILED, str(error))
+    found = _with_arrows(listed, output)
+    if found is None:
+        return leave_unchanged(output)
+    _write(options, evidence, listed, found)
 
 
 class ListToPick(Struct, frozen=True):
@@ -98,45 +89,29 @@ def _with_arrows(listed: ListToPick, output: Output) -> Picked | None:
     return read_list("\n".join(each.name for each in rows if each.name in chooser.chosen), listed.tools, listed.away)
 
 
-def _in_editor(options: Context, evidence: Evidence, listed: ListToPick, editor: list[str]) -> int:
-    """Have the user choose in an editor, and write what was chosen; the exit code."""
+def _in_editor(options: Context, evidence: Evidence, listed: ListToPick, editor: list[str]) -> None:
+    """Have the user choose in an editor, and write what was chosen."""
     output = options.output
     text = pick_list(listed.name, listed.hosts, listed.tools, listed.chosen, listed.away, listed.texts())
-    folder = Path(tempfile.mkdtemp(prefix="hubd-pick-"))
-    copy = folder / f"{listed.name}.tools"
-    copy.write_text(text, encoding="utf-8")
     main = options.config or config_file()
-    try:
-        while True:
-            saved = edit_text(editor, copy, main, output)
-            if not (found := read_list(saved, listed.tools, listed.away)).mistakes:
-                break
+    with copy_to_edit(text, f"{listed.name}.tools", "pick", output) as copy:
+        while (found := read_list(saved := edit_text(editor, copy, main, output), listed.tools, listed.away)).mistakes:
             for mistake in found.mistakes:
                 print(f"hubd: {mistake}", file=sys.stderr)
             kept = f"{main} was left as it is; your list is in {copy}"
             if not edit_again(output, kept):
-                return output.fail(EX_FAILED, kept)
+                raise CommandFailed(kept)
         if saved == text:
-            code = leave_unchanged(output, "the list was closed as it was, so nothing was changed")
+            leave_unchanged(output, "the list was closed as it was, so nothing was changed")
         elif not found.names and not found.away and not found.all_left_out:
             why = "the list has no line of a tool any more, as if it was given up, so nothing was changed"
-            code = leave_unchanged(output, f"{why}; to leave all tools out, put `#` before each")
+            leave_unchanged(output, f"{why}; to leave all tools out, put `#` before each")
         else:
-            code = _write(options, evidence, listed, found)
-    except EditError as error:
-        if copy.exists() and copy.read_text(encoding="utf-8", errors="replace") != text:
-            return output.fail(EX_FAILED, f"{error}. Your list is in {copy}")
-        shutil.rmtree(folder)
-        return output.fail(EX_FAILED, str(error))
-    if code == EX_OK:
-        shutil.rmtree(folder)
-    else:
-        print(f"hubd: your list is in {copy}", file=sys.stderr)
-    return code
+            _write(options, evidence, listed, found)
 
 
-def _write(options: Context, evidence: Evidence, listed: ListToPick, found: Picked) -> int:
-    """Write what was chosen, or say why nothing is written; the exit code. Raises: EditError."""
+def _write(options: Context, evidence: Evidence, listed: ListToPick, found: Picked) -> None:
+    """Write what was chosen, or say why nothing is written. Raises: EditError."""
     output = options.output
     name, hosts, tools = listed.name, listed.hosts, listed.tools
     output.set(profile=name, hosts=list(hosts))
@@ -156,10 +131,9 @@ def _write(options: Context, evidence: Evidence, listed: ListToPick, found: Pick
             return leave_unchanged(output)
     taken = [each for each in tools if each.name in set(found.names)]
     output.set(**choice.settings(), shown=len(taken), tokens=tokens_together(taken), away=away)
-    code = write(options, name, settings, hosts)
+    write(options, name, settings, hosts)
     if away:
         output.note(f"not connected now, and shown with all their tools once they are: {', '.join(away)}")
-    return code
 
 
 def _choice(evidence: Evidence, listed: ListToPick, found: Picked) -> tuple[Choice, list[str]]:

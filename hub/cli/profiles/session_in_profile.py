@@ -75,8 +75,7 @@ def _profile_of(options: Context, name: str, refused: "CallRefused") -> str:
         raise refused from None
     found = next((each for each, profile in profiles.items() if name in profile.hosts), None)
     if found is not None:
-        if not options.output.json:  # what these commands print for programs is the answer alone
-            options.output.note(f"{name} is a label of the profile {found}")
+        options.output.remark(f"{name} is a label of the profile {found}")
         return found
     if name in all_hosts():
         searches = any(host.label == name and host.search for host in status_now().hosts)

@@ -14,6 +14,7 @@ from config.name_globs import ALL, MAX_CHARS, MAX_GLOBS, MAX_WILD, NameChoice, m
 from config.tables import Profile
 from hub.catalog.names import join_some
 from hub.cli.context import Context
+from hub.cli.render.words import group
 from hub.control.answers import ToolUse
 from hub.wire.printable import printable
 
@@ -86,10 +87,7 @@ def choice_of(
     too, as soon as they have some, each with the beginning of the names of these; "": they have none in common.
     `closed`: there are servers that are in neither, and not to be shown.
     """
-    named: dict[str, list[str]] = {}
-    for each in tools:
-        if can_be_named(each.name):
-            named.setdefault(each.server, []).append(each.name)
+    named = group((each.server, each.name) for each in tools if can_be_named(each.name))
     taken = {server: found for server, names in named.items() if (found := [each for each in names if each in chosen])}
     unnamed = dict.fromkeys(each.server for each in tools if each.server not in named)
     starts = tuple(f"{start}*" for start in kept.values() if start)
@@ -174,16 +172,12 @@ def say_left_out(options: Context, name: str, values: Mapping[str, Any]) -> None
     except ConfigError:  # which was said when it was changed
         return
     prefix = values.get("prefix", name)
-    by_remedy: dict[str, list[str]] = {}
-    for profile, remedy in profiles_without(profiles, name, prefix if isinstance(prefix, str) else name):
-        by_remedy.setdefault(remedy, []).append(profile)
-    for remedy, found in by_remedy.items():
+    lacking = profiles_without(profiles, name, prefix if isinstance(prefix, str) else name)
+    for remedy, found in group((remedy, profile) for profile, remedy in lacking).items():
         noun, whose = ("profile", "its") if len(found) == 1 else ("profiles", "their")
         told = join_some(found, MAX_SAID)
-        options.output.note(
-            f"hosts of the {noun} {told} are not shown {name}: add {remedy.format(whose=whose)}, or choose with `hubd "
-            f"tools --pick {found[0]}`"
-        )
+        text = f"hosts of the {noun} {told} are not shown {name}: add {remedy.format(whose=whose)}, or choose with"
+        options.output.note(f"{text} `hubd tools --pick {found[0]}`")
 
 
 def profiles_without(profiles: Mapping[str, Profile], name: str, prefix: str) -> Iterator[tuple[str, str]]:

@@ -1,19 +1,86 @@
-"""Choices that nobody makes silently: which registry, which way to run a server; and the screens about a server before
-it is added: its command, its input, the words of its publisher."""
+"""A server by its name in the registries of the configuration: all of them are asked, so that none can pass its own off
+as that of another. Then the choices that nobody makes silently: which registry, which way to run it; and the screens
+about it before it is added: its command, its input, the words of its publisher."""
 
+import os
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
-from config.errors import EditError
+from msgspec import Struct
+
+from config.errors import ConfigError, EditError
+from config.loading.assemble import Loaded
+from config.loading.check import flaw_of_registry
+from config.loading.variables import Unresolved, Variables
+from config.references import fill_references, references_in
 from config.registry.entry import words_without_answers
-from config.registry.server_json import LATEST, one_line
+from config.registry.server_json import LATEST, Listed, one_line
 from config.registry.ways_to_run import Way, ways_of
+from config.settings import in_order
 from hub.cli.context import Context, UsageError, ask
-from hub.cli.registry.client import RegistryFailed
-from hub.cli.registry.lookup import Found
+from hub.cli.registry.client import Registry, RegistryFailed, run_all
+from hub.cli.render.screen import Screen
 from hub.wire.printable import printable
+from upstreams.references import Unresolvable, read_references
+
+
+class Known:
+    """The registries that there are, in the order in which they are asked, and the upstreams."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.upstreams = loaded.config.upstreams
+        self._registries = in_order(loaded.config.registries)
+        main = next(iter(loaded.sources), None)
+        self._variables = Variables(loaded.environ or os.environ, main.parent if main else Path.cwd())
+
+    def get(self, name: str) -> Registry:
+        """One registry. Raises UsageError: there is none; ConfigError: a reference in its settings leads nowhere."""
+        if name not in self._registries:
+            raise UsageError(f'there is no registry "{name}"; there are: {", ".join(self._registries)}')
+        registry = self._registries[name]
+        url = self._text(f"registries.{name}.url", registry.url)
+        if flaw := flaw_of_registry(url):
+            raise ConfigError(f"registries.{name}.url: {flaw}")
+        headers = {
+            key: self._text(f"registries.{name}.headers.{key}", value.reveal())
+            for key, value in registry.headers.items()
+        }
+        return Registry(name, url, headers)
+
+    def choose(self, name: str | None) -> Sequence[Registry]:
+        """The one of that name, or all. Raises as `get`."""
+        return [self.get(each) for each in ([name] if name is not None else self._registries)]
+
+    def _text(self, setting: str, text: str) -> str:
+        try:
+            expanded = self._variables.expand_for_server(text)
+            return fill_references(expanded, read_references(references_in(expanded), self._variables.environ))
+        except (Unresolved, Unresolvable) as error:
+            raise ConfigError(f"{setting}: {error}") from None
+
+
+class Found(Struct, frozen=True):
+    """A server, and the registry that has it."""
+
+    registry: Registry
+    listed: Listed
+
+
+def find(registries: Sequence[Registry], name: str, version: str, screen: Screen) -> list[Found]:
+    """The server in each registry that has it. `screen`: as of `run`. Raises RegistryFailed: one of them does not say:
+    what it has may be another server of that name."""
+    answers = run_all(lambda client, registry: client.version(registry, name, version), registries, screen)
+    found = []
+    for registry, listed in zip(registries, answers, strict=True):
+        if isinstance(listed, RegistryFailed):
+            raise listed
+        if listed is not None:
+            found.append(Found(registry, listed))
+    return found
+
 
 MAX_ASKED: Final = 5
 
@@ -22,26 +89,9 @@ class NotAdded(EditError):
     """The server is not added, and nothing was written. The text says why."""
 
 
-def report_failures(command: Callable[..., int], *, advises: bool = False) -> Callable[..., int]:
-    """The same command, whose failures to reach a registry are exit codes. `advises`: it says how a server is added
-    without one."""
-
-    def run(options: Context, *given: Any) -> int:
-        try:
-            return command(options, *given)
-        except RegistryFailed as error:
-            return options.output.fail(error.code, f"{error}{error.advice if advises else ''}")
-
-    return run
-
-
 def choose_registry(found: Sequence[Found], options: Context, name: str, version: str) -> Found:
-    """The one that is meant.
-
-    Raises:
-        NotAdded: no registry has it.
-        UsageError: several have it, and there is nobody to ask.
-    """
+    """The one that is meant. Raises NotAdded: no registry has it; UsageError: several have it, and there is nobody to
+    ask."""
     if not found:
         wanted = name if version == LATEST else f"{name} {version}"
         of = f"registry {options.registry} does not have" if options.registry else "no registry has"
@@ -57,12 +107,8 @@ def choose_registry(found: Sequence[Found], options: Context, name: str, version
 
 
 def choose_way(found: Found, options: Context) -> Way:
-    """The way to run a server that is meant.
-
-    Raises:
-        NotAdded: it cannot be run here.
-        UsageError: there are several, and there is nobody to ask.
-    """
+    """The way to run a server that is meant. Raises NotAdded: it cannot be run here; UsageError: there are several, and
+    there is nobody to ask."""
     server = found.listed.server
     engine = "podman" if shutil.which("docker") is None and shutil.which("podman") is not None else "docker"
     ways = ways_of(server, engine)
@@ -79,8 +125,8 @@ def choose_way(found: Found, options: Context) -> Way:
         reasons = [f"{way.title}: {way.why}" if len(asked_for) > 1 else way.why for way in asked_for]
         raise NotAdded(f"{server.name} {server.version} cannot be added: {'; '.join(dict.fromkeys(reasons))}")
     for way in ways:
-        if way.why and not options.output.json:
-            options.output.note(f"not as {way.title}: {way.why}")
+        if way.why:
+            options.output.remark(f"not as {way.title}: {way.why}")
     if any(way.kind == "remote" and way.transport != "sse" for way in usable):  # HTTP+SSE is older than that
         usable = [way for way in usable if way.transport != "sse"]
     if len(usable) == 1:

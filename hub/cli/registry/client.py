@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from config.registry import server_json
 from config.settings import LOOPBACK
-from hub.cli.context import EX_FAILED
+from hub.cli.context import EX_FAILED, CommandFailed
 from hub.cli.render.screen import Screen
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed
@@ -32,13 +32,12 @@ Item = TypeVar("Item")
 T = TypeVar("T")
 
 
-class RegistryFailed(Exception):
+class RegistryFailed(CommandFailed):
     """A registry does not say what it was asked, or says what is not taken. The text says why."""
 
     def __init__(self, text: str, code: int = EX_UNAVAILABLE, *, why: str = "", registry: str = "") -> None:
         super().__init__(text)
         self.code = code
-        """The exit code."""
         self.why = why
         """The reason alone, where the registry does not answer; else ""."""
         self.registry = registry
@@ -148,11 +147,8 @@ class Client:
         return server_json.RegistryPage(tuple(found), unreadable, cursor)
 
     async def version(self, registry: Registry, name: str, version: str) -> server_json.Listed | None:
-        """One version of a server; None: there is none.
-
-        Raises:
-            RegistryFailed: it does not say, or speaks of another server.
-        """
+        """One version of a server; None: there is none. Raises RegistryFailed: it does not say, or speaks of another
+        server."""
         answer = await self._get(registry, server_json.version_path(name, version))
         if answer is None:
             await self._page(registry, name)  # it is no registry, if it has no list

@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from difflib import SequenceMatcher
-from os import EX_OK
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,13 +15,11 @@ from config.registry.slots import Asked, Piece, all_asked
 from config.registry.ways_to_run import ENGINES, Way, ways_of
 from config.secrets.store import SecretStore
 from hub.cli.configuration.editing import make_change
-from hub.cli.context import EX_FAILED, Context
+from hub.cli.context import Context, Output
 from hub.cli.hosts.changes import configuration_diff
-from hub.cli.registry.adding import is_agreed, refuse_deleted, settings_of
-from hub.cli.registry.asking import absolute, answers
-from hub.cli.registry.choosing import NotAdded, head, report_failures, status_of
+from hub.cli.registry.adding import absolute, answers, is_agreed, refuse_deleted, settings_of
+from hub.cli.registry.choosing import Found, Known, NotAdded, head, status_of
 from hub.cli.registry.client import Client, Registry, run
-from hub.cli.registry.lookup import Found, Known
 from hub.cli.render.screen import Screen
 
 SETTINGS = ("command", "args", "env", "url", "headers", "transport", "source")
@@ -32,10 +29,8 @@ _VERSION = re.compile(r"(?<=.)(?:@|==).*|:[^/]*$")
 """The end of `ID@VERSION`, `ID==VERSION` and `IMAGE:TAG`."""
 
 
-@report_failures
-def update(options: Context) -> int:
+def update(options: Context, output: Output) -> None:
     """Update one server. Raises: NotAdded, RegistryFailed, UsageError, EditError."""
-    output = options.output
     known = Known(options.loaded)
     settings = Draft(options.config, os.environ).settings_of(options.name)
     source = source_of(str(settings.get("source", "")))
@@ -47,12 +42,10 @@ def update(options: Context) -> int:
     if version == source.version:
         said = status_of(found)
         output.set(did="unchanged")
-        output.say(f"{options.name} has the newest version, {version}{f'; {said}' if said else ''}")
-        return EX_OK
+        return output.say(f"{options.name} has the newest version, {version}{f'; {said}' if said else ''}")
     if is_older(version, source.version):
         output.set(did="unchanged")
-        output.say(f"{options.name} has {source.version}, which is ahead of the newest that is named, {version}")
-        return EX_OK
+        return output.say(f"{options.name} has {source.version}, which is ahead of the newest that is named, {version}")
     new = NewSecrets(SecretStore.open())
     changes = _new_values(options, settings, found, old, new)
     output.say(f"{head(found)}; {options.name} has {source.version}")
@@ -62,7 +55,7 @@ def update(options: Context) -> int:
     output.set(changes=told)
     for line in told:
         output.say(f"  {line}")
-    return _write(options, changes, new, disabled=settings.get("disabled") is True)
+    _write(options, changes, new, disabled=settings.get("disabled") is True)
 
 
 def _ask(registry: Registry, source: RegistrySource, screen: Screen) -> tuple[Found, Listed | None]:
@@ -89,10 +82,8 @@ def _new_values(
     if way.why:
         raise NotAdded(f"{server.name} {server.version} cannot be taken: {way.why}")
     if options.yes and (other := _other_program(way, settings)):
-        raise NotAdded(
-            f"{options.name} would run {other}, which it does not run now: if you trust that, run `hubd update "
-            f"{options.name}` at a terminal, without --yes"
-        )
+        text = f"{options.name} would run {other}, which it does not run now: if you trust that, run `hubd update"
+        raise NotAdded(f"{text} {options.name}` at a terminal, without --yes")
     before = _nearest_way(old, kind, settings) if old is not None else Way(kind=kind, why="it is gone")
     carried, fits = ({}, False) if before.why else answers_in(before, settings)
     if not fits:
@@ -220,7 +211,7 @@ def _say_table(kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -
             yield f"{kind} {name}: another value"
 
 
-def _write(options: Context, changes: Mapping[str, Any], new: NewSecrets, *, disabled: bool) -> int:
+def _write(options: Context, changes: Mapping[str, Any], new: NewSecrets, *, disabled: bool) -> None:
     output = options.output
 
     def assign(draft: Draft) -> tuple[str, str]:
@@ -234,6 +225,5 @@ def _write(options: Context, changes: Mapping[str, Any], new: NewSecrets, *, dis
         for each in trial.changes():
             output.say(configuration_diff(each.path, each.before or "", each.after))
         if not is_agreed(f"Update {options.name}?", options):
-            output.say("nothing was changed")
-            return EX_FAILED
-    return make_change(options, assign, new=new, waits=not disabled, offers=True)
+            return
+    make_change(options, assign, new=new, waits=not disabled, offers=True)

@@ -20,6 +20,7 @@ STYLES: Final[Mapping[str, str]] = {
 SHORT_CELLS: Final = 12
 """Columns that may be shortened keep at least this many cells while others can be dropped."""
 
+Line: TypeAlias = "str | Text"
 Cell: TypeAlias = "str | int | Text | None"
 
 

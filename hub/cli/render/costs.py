@@ -87,8 +87,9 @@ def costs(data: Status, uses: ToolUses) -> list[Block]:
     nothing = () if unused is None else (None,)
     if data.instructions_tokens:
         servers.append((paint("instructions", "dim"), None, about(data.instructions_tokens), *nothing, None))
-    if servers and data.all_tools:
-        servers.append((paint(_together(data), "bold"), data.all_tools, about(data.all_tokens), *nothing, None))
+    if servers and data.all_tools:  # servers of projects are not in it
+        together = "together" if all("@" not in each.name for each in _servers(data)) else "outside of projects"
+        servers.append((paint(together, "bold"), data.all_tools, about(data.all_tokens), *nothing, None))
     blocks: list[Block] = []
     if servers:
         heads = ("SERVER", "TOOLS", "TOKENS", *(() if unused is None else (f"UNUSED {uses.days} DAYS",)), "LARGEST")
@@ -102,11 +103,6 @@ def costs(data: Status, uses: ToolUses) -> list[Block]:
     if warning := warning_of(data.hosts):
         blocks += ["", paint("warning: ", "warning") + warning]
     return blocks or ["no server has any tools; `hubd status` shows how they are"]
-
-
-def _together(data: Status) -> str:
-    """The name of the row of what hosts without a profile are shown; servers of projects are not in it."""
-    return "together" if all("@" not in each.name for each in _servers(data)) else "outside of projects"
 
 
 def _cells_of_unused(upstream: UpstreamRow, unused: Mapping[str, tuple[int, int]] | None) -> tuple[Cell, ...]:

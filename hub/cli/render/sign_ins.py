@@ -1,15 +1,12 @@
 """Sign-ins as blocks of a screen: all of them (`hubd auth --status`), and the notes on one server. Pure."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from hub.cli.render.blocks import Block, Cell, Table, paint
+from hub.cli.render.blocks import Block, Cell, Line, Table, paint
 from hub.cli.render.words import duration
 from hub.control.answers import UpstreamRow
 from hub.control.sign_in_messages import SignInAccount
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 STATES: Final = {
     "good": "signed in",
@@ -64,19 +61,19 @@ def _until(expires_s: float | None) -> str | None:
     return f"in {duration(expires_s)}" if expires_s > 0 else "over"
 
 
-def _notes(account: SignInAccount) -> "list[str | Text]":
-    found: list[str | Text] = [account.note] if account.note else []
+def _notes(account: SignInAccount) -> list[Line]:
+    found: list[Line] = [account.note] if account.note else []
     if account.state in ("needed", "none") and "hubd auth" not in account.note:
         found.append(f"sign in: hubd auth {account.upstream or '--idp'}")
     return found
 
 
-def sign_in_notes(upstream: UpstreamRow) -> "list[str | Text]":
+def sign_in_notes(upstream: UpstreamRow) -> list[Line]:
     """Until when somebody is signed in at a server, and what is wrong with that, for `hubd status`."""
     facts = upstream.account
     if facts is None:
         return []
-    notes: list[str | Text] = []
+    notes: list[Line] = []
     if facts.note and facts.note not in (upstream.last_error or ""):
         notes.append(paint(f"sign-in: {facts.note}", "warning"))
     if facts.issuer and upstream.state != "unauthorized":

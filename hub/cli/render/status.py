@@ -2,21 +2,18 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec.structs import astuple
 
 from cache.statistics import StoreStatistics
-from hub.cli.render.blocks import Block, Cell, Table, paint
+from hub.cli.render.blocks import Block, Cell, Line, Table, paint
 from hub.cli.render.cache import brief
 from hub.cli.render.costs import host_name, warning_of
 from hub.cli.render.sign_ins import sign_in_notes
 from hub.cli.render.words import about, duration, hint_at_variable, size, times
 from hub.control.answers import BufferStatus, ConfigStatus, HostRow, ProjectRow, ReplicaStatus, Status, UpstreamRow
 from upstreams.journal.last_words import error_line
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 NOTABLE: Final = 0.05
 """The part of the memory for buffers below which it is not shown."""
@@ -41,7 +38,7 @@ def status(data: Status) -> list[Block]:
     return blocks
 
 
-def _buffer(buffer: BufferStatus) -> "Text":
+def _buffer(buffer: BufferStatus) -> Line:
     used, limit, highest = size(buffer.used), size(buffer.limit), size(buffer.highest)
     text = f"buffers hold {used} of {limit}, {highest} at most so far"
     if buffer.refused:
@@ -143,7 +140,7 @@ def _state(upstream: UpstreamRow) -> str:
     return "installing" if upstream.installing else NAMES.get(upstream.state, upstream.state)
 
 
-def _upstream(upstream: UpstreamRow) -> "Sequence[Cell]":
+def _upstream(upstream: UpstreamRow) -> Sequence[Cell]:
     style = _STYLES.get(upstream.state, "bad" if _is_broken(upstream) else "dim")
     since = None if upstream.since_s is None else duration(upstream.since_s)
     counts = upstream.counts
@@ -156,8 +153,8 @@ def _upstream(upstream: UpstreamRow) -> "Sequence[Cell]":
     return paint(upstream.name, "name"), paint(state, style), since, *facts, tools, tokens, *others
 
 
-def _notes(upstream: UpstreamRow) -> "list[str | Text]":
-    notes: list[str | Text] = []
+def _notes(upstream: UpstreamRow) -> list[Line]:
+    notes: list[Line] = []
     if upstream.crash_loop:
         often = times(upstream.ends_lately or 0)
         notes.append(paint(f"crash loop: ended or failed to start {often} within 5 min", "bad"))
@@ -181,7 +178,7 @@ def _notes(upstream: UpstreamRow) -> "list[str | Text]":
     return notes
 
 
-def _trouble(upstream: UpstreamRow) -> "list[str | Text]":
+def _trouble(upstream: UpstreamRow) -> list[Line]:
     """The reason why a server is or was away, and the next attempt. The whole error is in `--json` and `hubd logs`."""
     state = upstream.state
     error, *said = (upstream.last_error or "").splitlines() or [""]
@@ -189,7 +186,7 @@ def _trouble(upstream: UpstreamRow) -> "list[str | Text]":
         error += f" ({duration(upstream.last_error_ago_s)} ago)"
     if state == "connected":
         return [f"last error: {error}"] if error else []
-    notes: list[str | Text] = [error, *_last_words(said)] if error else []
+    notes: list[Line] = [error, *_last_words(said)] if error else []
     if hint := hint_at_variable(upstream.last_error or "", upstream.name):
         notes.append(hint)
     if upstream.next_attempt_s is not None:
@@ -205,7 +202,7 @@ def _trouble(upstream: UpstreamRow) -> "list[str | Text]":
     return notes
 
 
-def _last_words(said: Sequence[str]) -> "list[str | Text]":
+def _last_words(said: Sequence[str]) -> list[Line]:
     """The line that names the error; if none does, the last ones."""
     at = error_line(said)
     return [paint(f"| {said[at].strip()}", "bad")] if at is not None else [f"| {line}" for line in said[-SAID_LINES:]]
@@ -242,7 +239,7 @@ def _is_quiet(host: HostRow) -> bool:
     return host.transport == "http" and not used and host.idle_s >= QUIET_S
 
 
-def _host(host: HostRow) -> "Sequence[Cell]":
+def _host(host: HostRow) -> Sequence[Cell]:
     tokens = None if host.tokens is None else about(host.tokens)
     ages = duration(host.attached_s), duration(host.idle_s)
     facts = host.transport, host.version, host.endpoint

@@ -4,12 +4,14 @@ What a server said last is often a stack trace or the help of a package manager,
 """
 
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeVar
 
 from hub.wire.printable import printable
 from upstreams.journal.last_words import error_line
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 PART: Final = "get only a part of the environment"
 """Servers do, and what they lack may be in the rest."""
 
@@ -43,6 +45,14 @@ def join_names(names: Sequence[str], most: int = 0) -> str:
     if 0 < most < len(names):
         names = [*names[: most - 1], f"{len(names) - most + 1} more"]
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def group(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
+    """Values by their keys, both in their order."""
+    found: dict[Key, list[Value]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
 
 
 def times(number: int) -> str:

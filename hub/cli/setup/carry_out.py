@@ -4,7 +4,6 @@ once it serves.
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from os import EX_OK
 from pathlib import Path
 from typing import Self
 
@@ -17,7 +16,7 @@ from config.hosts.facts import Machine, Place
 from config.hosts.hub_entries import KEY, stdio_entry, variables_to_carry
 from config.hosts.import_choice import Import
 from config.hosts.import_writing import Write
-from config.hosts.install import Plan, carry_out, own_program, plan_entries
+from config.hosts.install import Plan, own_program, plan_entries
 from config.hosts.originals import Original, is_same_file, of_host
 from config.hosts.remove_served import HostRemovals, Served, plan_host_removals
 from config.hosts.secret_literals import NewSecrets
@@ -25,8 +24,8 @@ from config.hub_paths import backup_dir, state_dir
 from config.loading.assemble import load_all
 from config.settings import HubConfig, UpstreamConfig
 from hub.cli.configuration.env_capture import Capture, capture_unasked, write_capture
-from hub.cli.context import EX_FAILED, Context, Output, client, now, own_command
-from hub.cli.hosts.changes import as_object, originals_of, remember_originals
+from hub.cli.context import Context, Output, client, now, own_command
+from hub.cli.hosts.changes import as_object, originals_of, write_plan
 from hub.cli.hosts.disable_originals import remember_hosts, write_each
 from hub.cli.secret_commands import say_kept
 from hub.cli.server_watch import watch
@@ -76,10 +75,7 @@ class SetupPlan(Struct, frozen=True):
 
 def plan_capture(imported: Sequence[Write], machine: Machine) -> tuple[Capture | None, str]:
     """The record of this shell that serves these servers, too; None, and perhaps the reason, if there is none to make.
-
-    Raises:
-        EditError: hubd.env cannot be read.
-    """
+    Raises EditError: hubd.env cannot be read."""
     return capture_unasked(None, upstreams_in(imported, machine))
 
 
@@ -136,7 +132,7 @@ class CarryOut:
             failures = self._undo.run()
             self.aftermath = "what could be put back is as it was" if failures else "everything is as it was"
             for failure in failures:
-                self._output.fail(EX_FAILED, failure)
+                self._output.fail(failure)
 
     def serve(self, names: Sequence[str], tried: Collection[str]) -> Served:
         """Write the hub's files, start it, and wait for these servers; of each the reason why it is not served, or "".
@@ -158,9 +154,9 @@ class CarryOut:
 
     def change_hosts(
         self, result: Import, config: HubConfig, places: Sequence[Place], served: Served
-    ) -> tuple[int, HostRemovals, list[Place]]:
+    ) -> tuple[HostRemovals, list[Place]]:
         """Put the hub into hosts, and take out of them what it serves. A failure of one file does not stop the others.
-        The exit code; what left, and what stays; the files that were changed.
+        What left, and what stays; the files that were changed.
 
         Raises:
             KeyboardInterrupt: all of it was done.
@@ -169,13 +165,13 @@ class CarryOut:
         with hold_back():
             remember_hosts(result)
             self._reached_hosts, self.aftermath = True, "everything was written"
-            code, changed = self._install(places)
+            changed = self._install(places)
             left = plan_host_removals(result, config, self._options.machine, self._options.records, served=served)
-            code = max(code, self._take_out(left, changed))
+            self._take_out(left, changed)
         for each in left.stays:
             if each.kind == "changed":
-                code = self._output.fail(EX_FAILED, each.sentence)
-        return code, left, changed
+                self._output.fail(each.sentence)
+        return left, changed
 
     # --- the hub's own files
 
@@ -203,9 +199,8 @@ class CarryOut:
 
     # --- the hosts' files
 
-    def _install(self, places: Sequence[Place]) -> tuple[int, list[Place]]:
-        output, code, changed = self._output, EX_OK, []
-        records, environ = self._options.records, self._options.machine.environ
+    def _install(self, places: Sequence[Place]) -> list[Place]:
+        output, changed = self._output, []
         with lock_edits(state_dir()):
             for place in places:
                 (planned,) = plan_installs([place], self._options)  # in turn: two hosts may have one file
@@ -213,19 +208,16 @@ class CarryOut:
                     if planned.did == "refused":
                         output.append("hosts", {**as_object(planned, None), "why": planned.why})
                         continue
-                    backup = carry_out(planned, records, now=now(), backups=backup_dir(), environ=environ)
-                    remember_originals(planned)
+                    backup = write_plan(planned, self._options.records, self._options.machine)
                     output.append("hosts", as_object(planned, backup))
                     if planned.changes:
                         changed.append(planned.place)
                 except EditError as error:
-                    code = output.fail(EX_FAILED, f"{planned.place.title}: {error}")
-        return code, changed
+                    output.fail(f"{planned.place.title}: {error}")
+        return changed
 
-    def _take_out(self, left: HostRemovals, changed: list[Place]) -> int:
-        written, code = write_each(left.writes, self._output)
-        for write, backup in written:
+    def _take_out(self, left: HostRemovals, changed: list[Place]) -> None:
+        for write, backup in write_each(left.writes, self._output):
             if write.place is not None and not write.command:
                 self._say_written(write.path, backup)
                 changed.append(write.place)
-        return code

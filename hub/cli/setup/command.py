@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from os import EX_OK
 from typing import Any, Final
 
 from msgspec import structs
@@ -17,7 +16,7 @@ from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import config_file
 from config.loading.gather import OWN_VARIABLES
 from config.secrets.store import SecretStore
-from hub.cli.context import EX_FAILED, EX_INTERRUPTED, Context, Output, UsageError
+from hub.cli.context import EX_INTERRUPTED, CommandFailed, Context, Output, UsageError
 from hub.cli.hosts.disable_originals import tools_by_server
 from hub.cli.hosts.entries import say_permissions
 from hub.cli.hosts.import_choices import say_elsewhere, say_shared, settle_near_duplicates
@@ -56,28 +55,26 @@ _MEMBERS: Final = """\
 def add_commands(commands: Any) -> None:
     """`setup`."""
     parser = add(commands, "setup", in_turn(_setup), json=_MEMBERS)
-    parser.add_argument("hosts", metavar="HOST", nargs="*", help="such as claude-desktop; all that are found if none")
-    parser.add_argument("--yes", action="store_true", help="ask nothing, and take the defaults")
-    parser.add_argument("--dry-run", action="store_true", help="try the servers, show what would be written, and stop")
-    parser.add_argument(
-        "--no-service", action="store_true", help="start the hub in the background, also where systemd could run it"
-    )
+    parser.add_value("hosts", "HOST", "such as claude-desktop; all that are found if none", nargs="*")
+    parser.add_flag("--yes", "ask nothing, and take the defaults")
+    parser.add_flag("--dry-run", "try the servers, show what would be written, and stop")
+    parser.add_flag("--no-service", "start the hub in the background, also where systemd could run it")
 
 
-def _setup(options: Context) -> int:
+def _setup(options: Context, output: Output) -> None:
     journey: _Journey | None = None
     try:
         with as_ctrl_c():
-            choose_hosts(options, options.machine)  # one that is unknown is said first
-            if not (options.yes or options.dry_run or options.output.is_attended()):
+            choose_hosts(options)  # one that is unknown is said first
+            if not (options.yes or options.dry_run or output.is_attended()):
                 text = "not a terminal: pass --yes to take the defaults, or --dry-run to see what would be written"
                 raise UsageError(text)
             journey = _Journey(options)
-            return journey.run()
+            journey.run()
     except KeyboardInterrupt:
         state = "nothing was changed" if journey is None else journey.state_of_files
-        options.output.fail(EX_INTERRUPTED, f"interrupted; {state}")
-        return EX_INTERRUPTED
+        output.fail(f"interrupted; {state}", EX_INTERRUPTED)
+        output.exit_with(EX_INTERRUPTED)
 
 
 class _Journey:
@@ -104,19 +101,19 @@ class _Journey:
         """The state that an interruption leaves, for people."""
         return "nothing was changed" if self._work is None else self._work.aftermath
 
-    def run(self) -> int:
-        """The whole journey; the exit code."""
+    def run(self) -> None:
+        """The whole journey."""
         output, options = self._output, self._options
         output.set(dry_run=options.dry_run, servers=[], hosts=[], files=[], notes=[], undo=screens.UNDO)
         machine = structs.replace(self._machine, environ=self._environ)  # with what `hubd.env` says
-        survey = survey_hosts(choose_hosts(options, self._machine), machine, self._options.records)
+        survey = survey_hosts(choose_hosts(options), machine, self._options.records)
         if not survey.places and not survey.unreadable:
-            return output.fail(EX_FAILED, "no hosts are found on this machine; name one to set it up anyway")
-        self._show(*screens.findings(survey, self._machine.home))
+            raise CommandFailed("no hosts are found on this machine; name one to set it up anyway")
+        output.show(*screens.findings(survey, self._machine.home))
         if not survey.places:
             files = ", ".join(f"{place.path}: {why}" for place, why in survey.unreadable)
-            return output.fail(EX_FAILED, f"{files}; mend that, then run this again; nothing was changed")
-        hosts = choose_hosts(options, self._machine)
+            raise CommandFailed(f"{files}; mend that, then run this again; nothing was changed")
+        hosts = choose_hosts(options)
         say_shared((place for host in hosts for place in every_user_file(host, self._machine)), output)
         survey = without_refused(survey, plan_installs(survey.places, self._options))
         result = self._take(survey.servers)
@@ -128,19 +125,14 @@ class _Journey:
         output.set(hub=way, undo=screens.undo(plan))
         if not plan.changes and way == "running":
             status = running_hub.status() or Status()
-            self._show("", *screens.all_is_well(verdicts, status.upstreams))
-            return EX_OK
-        self._show("", *screens.costs(result, verdicts, survey.places), *screens.all_changes(plan, self._machine.home))
+            return output.show("", *screens.all_is_well(verdicts, status.upstreams))
+        output.show("", *screens.costs(result, verdicts, survey.places), *screens.all_changes(plan, self._machine.home))
         self._say_rest(plan, result, survey)
         if options.dry_run:
-            return EX_OK
+            return
         if questions.may_ask(options) and not questions.write_it(screens.diffs(plan), output):
-            return output.fail(EX_FAILED, "nothing was changed")
-        return self._carry_out(plan, result, survey, verdicts)
-
-    def _show(self, *blocks: Any) -> None:
-        if not self._output.json:
-            self._output.screen.show(*blocks)
+            raise CommandFailed("nothing was changed")
+        self._carry_out(plan, result, survey, verdicts)
 
     # --- finding and trying
 
@@ -158,7 +150,7 @@ class _Journey:
         head = f"Trying {screens.count_of(len(servers), 'server')}. Nothing is changed yet; Ctrl-C leaves all as it is."
         outcomes = probe(servers, self._output, variables=self._variables(result), head=head)
         found = verdicts(result, survey.skipped, self._ours, outcomes)
-        self._show("", *screens.results(found))
+        self._output.show("", *screens.results(found))
         keep_what_works(result, self._ours, outcomes)
         return found
 
@@ -183,7 +175,7 @@ class _Journey:
         held = [(name, server) for name, server in result.taken if server.spots()]
         if not held:
             return new
-        self._show("", *screens.secrets(held))
+        self._output.show("", *screens.secrets(held))
         if questions.may_ask(self._options) and not questions.move_secrets():
             return new
         new = new or NewSecrets(SecretStore.open())
@@ -218,28 +210,27 @@ class _Journey:
         upstreams = {**self._config.upstreams, **upstreams_in(plan.imported, self._machine)}
         config = structs.replace(self._config, upstreams=upstreams)
         taken = {server.identity: name for name, server in result.all}
-        say_permissions(survey.places, config, {**self._known, **taken}, self._machine, self._output)
-        say_elsewhere(Context(hosts=self._options.hosts, project=None), self._machine, self._known, self._output)
+        say_permissions(survey.places, config, {**self._known, **taken}, self._options)
+        say_elsewhere(self._options.replace(project=None), self._known)
 
     # --- doing
 
-    def _carry_out(self, plan: SetupPlan, result: Import, survey: Survey, verdicts: Sequence[ServerVerdict]) -> int:
-        output, code = self._output, EX_OK
+    def _carry_out(self, plan: SetupPlan, result: Import, survey: Survey, verdicts: Sequence[ServerVerdict]) -> None:
+        output = self._output
         if stays := drop_changed(result):
             plan = structs.replace(plan, imported=self._import(result, plan.secrets))
             verdicts = as_left(verdicts, stays)
             output.set(servers=[each.as_object() for each in verdicts])
             for each in stays:
-                code = output.fail(EX_FAILED, each.sentence)
+                output.fail(each.sentence)
         self._work = work = CarryOut(plan, self._options)
         names = [name for name, _ in result.all]
         tried = {name for name, _ in result.taken} - self._ours  # only what worked is left of these
         try:
             with work:
                 served = work.serve(names, tried)
-                failed, left, changed = work.change_hosts(result, self._config, survey.places, served)
+                left, changed = work.change_hosts(result, self._config, survey.places, served)
         except UsageError as error:
-            return output.fail(EX_FAILED, f"{error}; {work.aftermath}")
+            raise CommandFailed(f"{error}; {work.aftermath}") from None
         running_hub.say_start(plan.start, output)
-        self._show("", *screens.last_lines(plan, verdicts, served, left, changed))
-        return max(code, failed)
+        output.show("", *screens.last_lines(plan, verdicts, served, left, changed))

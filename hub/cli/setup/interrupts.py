@@ -52,11 +52,8 @@ class _Interrupts:
 
 @contextmanager
 def as_ctrl_c() -> Iterator[None]:
-    """Let the other signals that end the command act as Ctrl-C does, so that it cleans up behind itself.
-
-    Raises:
-        KeyboardInterrupt: one came.
-    """
+    """Let the other signals that end the command act as Ctrl-C does, so that it cleans up behind itself. Raises
+    KeyboardInterrupt: one came."""
     handler = _Interrupts()
     before: dict[signal.Signals, signal._HANDLER] = {}
     try:

@@ -53,11 +53,7 @@ def probe(
     servers: Sequence[tuple[str, Server]], output: Output, *, variables: bytes = b"", head: str = ""
 ) -> dict[str, ServerOutcome]:
     """Start each server, and say what became of it, by name. `variables`: as in `hubd.env`; `head`: of the live lines.
-
-    Raises:
-        UsageError: the hub that should try them does not start.
-        KeyboardInterrupt: all of them are stopped.
-    """
+    Raises UsageError: the hub that should try them does not start; KeyboardInterrupt: all of them are stopped."""
     if not servers:
         return {}
     if not output.json:
@@ -119,11 +115,7 @@ LOG_TAIL: Final = 4096
 @contextmanager
 def private_hub(configuration: str, variables: bytes = b"") -> Iterator[ControlClient]:
     """Run a hub with this text as hubd.toml and these bytes as hubd.env; its control client. It ends with the block.
-
-    Raises:
-        UsageError: it does not start.
-        OSError: its directory cannot be made.
-    """
+    Raises UsageError: it does not start; OSError: its directory cannot be made."""
     with temporary_directory() as (directory, lock):
         for name in ("run", "state"):
             (directory / name).mkdir(mode=0o700)

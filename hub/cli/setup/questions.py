@@ -10,9 +10,9 @@ from collections.abc import Collection, Sequence
 from config.hosts.import_choice import Import
 from config.hosts.secret_literals import NewSecrets
 from config.secrets.store import SecretStore
-from hub.cli.configuration.shell_variables import ask_what_to_keep, keep_in, only_here, unkept, why_not_kept
 from hub.cli.context import Context, Output, UsageError, ask
 from hub.cli.render.blocks import Block
+from hub.cli.secret_commands import ask_what_to_keep, keep_in, only_here, unkept, why_not_kept
 from hub.cli.setup import screens
 from hub.cli.setup.survey import ServerVerdict, leave
 
@@ -41,8 +41,7 @@ def keep_variables(
     if left:
         found = leave(result, found, left)
         output.set(servers=[each.as_object() for each in found])
-        if not output.json:
-            output.screen.show("", *screens.stay(found, left))
+        output.show("", *screens.stay(found, left))
     new = NewSecrets(SecretStore.open())
     keep_in(new, kept)
     return found, new

@@ -48,13 +48,8 @@ def service(options: Context) -> Service | None:
 
 
 def start(way: Way, options: Context, undo: Undo) -> None:
-    """Start the hub, or have the one that runs take up its files.
-
-    Raises:
-        UsageError: it refuses the files.
-        ConfigError: it cannot use them.
-        HubNotRunning, ControlFailed, NotUnderstood: as `ControlClient`.
-    """
+    """Start the hub, or have the one that runs take up its files. Raises UsageError: it refuses the files; ConfigError:
+    it cannot use them; HubNotRunning, ControlFailed, NotUnderstood: as `ControlClient`."""
     if way == "running":
         reload()
     elif way == "service":

@@ -8,8 +8,6 @@ from pathlib import Path
 from config.hosts.facts import Place
 from config.hosts.host_servers import Server
 from config.hosts.import_choice import Import
-from config.hosts.import_writing import Write
-from config.hosts.install import Plan
 from config.hosts.originals import out_again
 from config.hosts.remove_served import SIGN_IN, HostRemovals, Stays
 from config.hub_paths import backup_dir
@@ -17,7 +15,7 @@ from hub.cli.configuration.env_capture import Capture
 from hub.cli.hosts.changes import below_home, configuration_diff, host_diff, text_diff
 from hub.cli.render.blocks import Block, Cell, Table, paint
 from hub.cli.render.costs import warning_of
-from hub.cli.render.words import about, join_names
+from hub.cli.render.words import about, group, join_names
 from hub.cli.server_watch import UP
 from hub.cli.setup.carry_out import SetupPlan
 from hub.cli.setup.survey import ServerVerdict, Survey
@@ -179,10 +177,8 @@ def _undone(plan: SetupPlan) -> Iterator[Block]:
 
 def omissions(capture: Capture, path: str) -> list[str]:
     """The directories of this shell's PATH that are not recorded, a sentence for each reason."""
-    reasons: dict[str, list[str]] = {}
-    for name, why in capture.left_out.items():
-        if "/" in name or name in path.split(":"):
-            reasons.setdefault(why, []).append(printable(name))
+    directories = {*path.split(":"), *(name for name in capture.left_out if "/" in name)}
+    reasons = group((why, printable(name)) for name, why in capture.left_out.items() if name in directories)
     return [
         f"not recorded of this shell's PATH: {join_names(names, MOST_DIRECTORIES + 1)} ({why})"
         for why, names in reasons.items()
@@ -202,17 +198,13 @@ def diffs(plan: SetupPlan) -> list[Block]:
     writes = {write.path: write for write in plan.host_removals.writes if not write.command}
     for each in plan.added:
         if not each.program:
-            after = _without(each, writes.pop(each.place.path, None))
+            gone = writes.pop(each.place.path, None)
+            after = out_again((each.after or b"").decode(), () if gone is None else gone.originals)[0]
             found.append(host_diff(each.place, each.before or b"", after.encode()))
     for write in writes.values():
         assert write.place is not None
         found.append(host_diff(write.place, (write.before or "").encode(), write.after.encode()))
     return [text for text in found if text]
-
-
-def _without(installed: Plan, write: Write | None) -> str:
-    """The file of a host with the hub, and without the servers that leave it."""
-    return out_again((installed.after or b"").decode(), () if write is None else write.originals)[0]
 
 
 # --- what came of it --------------------------------------------------------------------------------------------------

@@ -114,9 +114,7 @@ class ServerVerdict(Struct, frozen=True, kw_only=True):
             "server": self.key,
             "did": self.did,
             "name": self.name or None,
-            "state": tried and tried.state,
-            "tools": tried and tried.tools,
-            "tokens": tried and tried.tokens,
+            **{name: tried and getattr(tried, name) for name in ("state", "tools", "tokens")},
             "why": self.why or None,
         }
 
@@ -164,9 +162,7 @@ def keep_what_works(result: Import, ours: Collection[str], outcomes: Mapping[str
 def leave(result: Import, found: Sequence[ServerVerdict], why: Mapping[str, str]) -> list[ServerVerdict]:
     """Take servers out of `result` that do not work for these reasons, by the hub's names; the verdicts then."""
     result.drop_where(lambda name, _: name in why)
-    return [
-        structs.replace(each, did="does not work", why=why[each.name]) if each.name in why else each for each in found
-    ]
+    return [structs.replace(it, did="does not work", why=why[it.name]) if it.name in why else it for it in found]
 
 
 def rename(found: Sequence[ServerVerdict], result: Import) -> list[ServerVerdict]:

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from getpass import getpass
 from math import inf
-from os import EX_CONFIG, EX_OK, EX_TEMPFAIL
+from os import EX_TEMPFAIL
 from typing import Any, Final
 
 from msgspec.structs import asdict
@@ -22,7 +22,7 @@ from config.loading.assemble import load_all
 from config.secrets.store import SecretStore
 from hub.cli.background import start_hub
 from hub.cli.configuration.saving import reload_hub, save, say_problems
-from hub.cli.context import EX_FAILED, Context, Output, UsageError, agreed, client, now
+from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed, ask_hub, client, now
 from hub.cli.hosts.who_runs_servers import hosts_that_start
 from hub.cli.keyboard import read_line
 from hub.cli.parser import add
@@ -75,37 +75,33 @@ def add_commands(commands: Any) -> None:
         "       hubd auth --idp"
     )
     auth.epilog = f"{_EPILOG}\n{auth.epilog}"
-    auth.add_argument("name", metavar="NAME", nargs="?", help="the server's name as `hubd status` shows it")
-    auth.add_argument("--status", action="store_true", help="show where somebody is signed in, and until when")
-    auth.add_argument("--idp", action="store_true", help="sign in at the company's identity provider, [oauth.idp]")
-    auth.add_argument("--no-browser", action="store_true", help="open none; print the address that is to be opened")
-    auth.add_argument("--no-wait", action="store_true", help="print the address, open no browser, and exit")
-    auth.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="wait no longer than this for the browser")
-    auth.add_argument("--reset", action="store_true", help="have the hub registered anew there")
-    auth.add_argument("--scope", metavar="S", default="", help="ask for this, too; several joined by spaces")
-    auth.add_argument(
-        "--finish", action="store_true", help="read the address of the page that did not load from standard input"
-    )
-    auth.add_argument("--yes", action="store_true", help="agree to what is unusual, such as another server than before")
+    auth.add_value("name", "NAME", "the server's name as `hubd status` shows it", nargs="?")
+    auth.add_flag("--status", "show where somebody is signed in, and until when")
+    auth.add_flag("--idp", "sign in at the company's identity provider, [oauth.idp]")
+    auth.add_flag("--no-browser", "open none; print the address that is to be opened")
+    auth.add_flag("--no-wait", "print the address, open no browser, and exit")
+    auth.add_value("--timeout", "SECONDS", "wait no longer than this for the browser", type=_seconds)
+    auth.add_flag("--reset", "have the hub registered anew there")
+    auth.add_value("--scope", "S", "ask for this, too; several joined by spaces", default="")
+    auth.add_flag("--finish", "read the address of the page that did not load from standard input")
+    auth.add_flag("--yes", "agree to what is unusual, such as another server than before")
     logout = add(commands, "logout", _logout, json=_OUT)
     logout.usage = "hubd logout NAME [--forget]\n       hubd logout --all [--forget]"
-    logout.add_argument("name", metavar="NAME", nargs="?", help="the server's name as `hubd status` shows it")
-    logout.add_argument("--all", action="store_true", help="of all servers")
-    logout.add_argument("--forget", action="store_true", help="forget, too, that the hub is registered there")
+    logout.add_value("name", "NAME", "the server's name as `hubd status` shows it", nargs="?")
+    logout.add_flag("--all", "of all servers")
+    logout.add_flag("--forget", "forget, too, that the hub is registered there")
 
 
 # --- auth -------------------------------------------------------------------------------------------------------------
 
 
-def _auth(options: Context) -> int:
+def _auth(options: Context, output: Output) -> None:
     _refuse_contradictions(options)
-
     start_hub()
     if options.status:
         return _status(options)
     if options.finish:
         return _finish(options)
-
     wishes = Wishes(
         name=options.name or "",
         scope=options.scope,
@@ -114,7 +110,7 @@ def _auth(options: Context) -> int:
         why_not="--no-wait" if options.no_wait else "--no-browser" if options.no_browser else why_no_browser(),
         within_s=0 if options.no_wait else options.timeout or inf,
     )
-    return sign_in(wishes, options.output)
+    sign_in(wishes, output)
 
 
 def _refuse_contradictions(options: Context) -> None:
@@ -154,60 +150,57 @@ def why_no_browser() -> str:
     return ""
 
 
-def sign_in(wishes: Wishes, output: Output) -> int:
-    """Carry out a sign-in, and say what came of it and of the server; the exit code. Raises HubNotRunning,
-    ControlFailed, NotUnderstood: as `converse`."""
+def sign_in(wishes: Wishes, output: Output) -> None:
+    """Carry out a sign-in, and say what came of it and of the server. Raises HubNotRunning, ControlFailed,
+    NotUnderstood: as `converse`."""
     try:
         with client() as hub:
             return _end(converse(hub, wishes, output), output, is_wanted=not wishes.within_s)
     except TokenWanted:
         if not output.is_attended():
             raise
-    return ask_token(wishes.name, output)
+    ask_token(wishes.name, output)
 
 
-def offer_sign_in(found: Collection[ServerOutcome], output: Output) -> int | None:
-    """Ask whoever sits at the terminal to sign in at the one server that wants it; the exit code of that. None: nobody
+def offer_sign_in(found: Collection[ServerOutcome], output: Output) -> bool:
+    """Ask whoever sits at the terminal to sign in at the one server that wants it, and carry that out. False: nobody
     was asked, or wants to. Raises HubNotRunning, ControlFailed, NotUnderstood: as `converse`."""
     wanting = [each for each in found if each.sign_in]
     if len(wanting) != 1 or not output.is_attended():
-        return None
+        return False
     name = wanting[0].name
     output.say(printable(f"{name} wants you to sign in."))
     if not agreed("Sign in now?", default=True):
-        return None
+        return False
+    sign_in(Wishes(name=name, why_not=why_no_browser()), output)
+    return True
 
-    return sign_in(Wishes(name=name, why_not=why_no_browser()), output)
 
-
-def _finish(options: Context) -> int:
+def _finish(options: Context) -> None:
     line = "" if sys.stdin is None else read_line(sys.stdin, MAX_ADDRESS_CHARS).strip()
     if not line:
         raise UsageError("standard input has no line with the address of the page that did not load")
-    with client() as hub:
-        return _end(hub.request(SIGN_IN_FINISH, address=line), options.output)
+    _end(ask_hub(SIGN_IN_FINISH, address=line), options.output)
 
 
-def _end(outcome: SignInOutcome, output: Output, *, is_wanted: bool = False) -> int:
-    """Say how a sign-in ended, and what became of the server; the exit code. `is_wanted`: that it is open still is what
-    the command is for."""
+def _end(outcome: SignInOutcome, output: Output, *, is_wanted: bool = False) -> None:
+    """Say how a sign-in ended, and what became of the server. `is_wanted`: that it is open still is what the command is
+    for."""
     output.set(**asdict(outcome))
     title = outcome.upstream or WHO
     if outcome.state == "open" and is_wanted:
-        output.say(f"{outcome.text[0].upper()}{outcome.text[1:]}.")
-        return EX_OK
+        return output.say(f"{outcome.text[0].upper()}{outcome.text[1:]}.")
     if outcome.state == "open":
-        return output.fail(EX_TEMPFAIL, outcome.text)
+        return output.fail(outcome.text, EX_TEMPFAIL)
     if outcome.state != "signed_in":
-        return output.fail(EX_FAILED, outcome.text)
+        return output.fail(outcome.text)
     said = f"{title}: {how_long(outcome, now())}."
     if outcome.upstream:
         return _with_server(outcome.upstream, said, output)
     output.say(said)
-    return EX_OK
 
 
-def _with_server(name: str, said: str, output: Output) -> int:
+def _with_server(name: str, said: str, output: Output) -> None:
     with client() as hub:
         (found,) = watch(hub, [name], output).values()
     output.set(server=found.as_object())
@@ -216,40 +209,33 @@ def _with_server(name: str, said: str, output: Output) -> int:
         if titles := list(dict.fromkeys(place.title for place in hosts_that_start(name))):
             starts = "starts" if len(titles) == 1 else "start"
             output.note(f"{' and '.join(titles)} still {starts} {name} without the hub: `hubd setup` takes it over")
-        return EX_OK
+        return
     output.say(said)
     text = f"{printable(str(found))}; `hubd logs {name}` shows all of it"
     if found.state == "unauthorized":
-        return output.fail(EX_FAILED, text)
+        return output.fail(text)
     output.warn(text)
-    return EX_OK
 
 
 # --- what there is, and logout ----------------------------------------------------------------------------------------
 
 
-def _status(options: Context) -> int:
-    with client() as hub:
-        accounts = hub.request(SIGN_IN_STATUS, name=options.name).accounts
+def _status(options: Context) -> None:
+    accounts = ask_hub(SIGN_IN_STATUS, name=options.name).accounts
     options.output.set(accounts=[asdict(each) for each in accounts])
     options.output.show(*accounts_blocks(accounts, options.name))
-    return EX_OK
 
 
-def _logout(options: Context) -> int:
+def _logout(options: Context, output: Output) -> None:
     if options.all == bool(options.name):
         raise UsageError("say of which server, or --all", options.parser.format_usage())
-
-    output = options.output
     start_hub()
-    with client() as hub:
-        accounts = hub.request(SIGN_OUT, name=options.name, forget=options.forget).accounts
+    accounts = ask_hub(SIGN_OUT, name=options.name, forget=options.forget).accounts
     output.set(accounts=[asdict(each) for each in accounts])
     for each in accounts:
         output.say(_say_signed_out(each))
     if not accounts:
         output.say(f"nobody is signed in at {options.name}" if options.name else "nobody is signed in anywhere")
-    return EX_OK
 
 
 def _say_signed_out(account: SignedOutAccount) -> str:
@@ -266,16 +252,16 @@ def _say_signed_out(account: SignedOutAccount) -> str:
 SCHEME: Final = "Bearer "
 
 
-def ask_token(name: str, output: Output) -> int:
-    """Ask for the token of the server `name`, keep it, and have the server connected with it; the exit code. Raises
-    EditError: it cannot be kept, or the file with the server cannot be edited."""
+def ask_token(name: str, output: Output) -> None:
+    """Ask for the token of the server `name`, keep it, and have the server connected with it. Raises EditError: it
+    cannot be kept, or the file with the server cannot be edited."""
     output.say(f"{name} wants a token and has no sign-in; whoever runs it has tokens for you.")
     try:
         token = getpass("its token (it is not shown): ").strip().removeprefix(SCHEME).strip()
     except EOFError:
         token = ""
     if not token:
-        return output.fail(EX_FAILED, "there was no answer; nothing was changed")
+        raise CommandFailed("there was no answer; nothing was changed")
     new = NewSecrets(SecretStore.open())
     secret = new.name_for(re.sub(r"\W", "_", f"{name}_token").upper(), token)
     say_kept(new.keep(), output)
@@ -285,7 +271,6 @@ def ask_token(name: str, output: Output) -> int:
         draft.assign(name, "headers", {**headers, "Authorization": f"{SCHEME}${{secret:{secret}}}"})
         if problems := draft.problems():
             say_problems(problems, output)
-            text = f"{name} stays as it is; {secret} is kept, `hubd secret rm {secret}` removes it"
-            return output.fail(EX_CONFIG, text)
+            raise ConfigError(f"{name} stays as it is; {secret} is kept, `hubd secret rm {secret}` removes it")
         saved = save(draft, "edited", f"headers.Authorization of {name} refers to the secret {secret}", output)
-    return reload_hub(saved, output, [name])
+    reload_hub(saved, output, [name])

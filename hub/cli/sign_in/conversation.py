@@ -1,9 +1,13 @@
 """One sign-in, as the person at the terminal goes through it: what to open, and the wait for the browser to come back.
 
-The hub does all of it; here it is said, a browser is opened, and an address that is pasted is handed to the hub.
+The hub does all of it; here it is said, a browser of this machine is opened, if there is one for this terminal, and an
+address that is pasted is handed to the hub.
 """
 
 import os
+import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,12 +20,62 @@ from msgspec import Struct
 from hub.cli.context import Output, agreed, client
 from hub.cli.keyboard import single_characters
 from hub.cli.render.words import duration
-from hub.cli.sign_in.browser import open_browser, why_elsewhere
 from hub.control.client import ControlClient
 from hub.control.errors import ControlFailed, HubNotRunning
 from hub.control.interruptible_wait import now_s, readable
 from hub.control.methods import SIGN_IN, SIGN_IN_FINISH
 from hub.control.sign_in_messages import SignInOutcome, SignInStep
+from hub.wire.questions.page_urls import is_openable
+
+AT_ONCE_S: Final = 0.7
+"""A program that opens browsers and fails does so within this time."""
+OPENERS: Final = {"darwin": ("open",), "linux": ("xdg-open", "wslview")}
+
+ONE_WORD: Final = re.compile(r"[A-Za-z0-9_./+][A-Za-z0-9_./+-]*")
+
+
+def why_elsewhere(environ: Mapping[str, str], platform: str = sys.platform) -> str:
+    """The reason why no browser of this machine is in front of the person at this terminal; "": one may be."""
+    if environ.get("SSH_CONNECTION"):
+        return "this terminal is reached by SSH"
+    if platform != "darwin" and not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")):
+        return "there is no desktop here"
+    if opener(environ, platform) is None:
+        return "no program that opens browsers is found (xdg-open, or $BROWSER)"
+    return ""
+
+
+def opener(environ: Mapping[str, str], platform: str = sys.platform) -> str | None:
+    """The program that opens an address in a browser; None: there is none. $BROWSER counts if it is one word."""
+    path = environ.get("PATH", os.defpath)
+    wanted = environ.get("BROWSER", "")
+    known = OPENERS.get(platform, ())
+    candidates = (wanted, *known) if ONE_WORD.fullmatch(wanted) else known
+    return next((found for name in candidates if (found := shutil.which(name, path=path))), None)
+
+
+def open_browser(url: str, environ: Mapping[str, str]) -> str:
+    """Open an address in the browser, in a session of its own; why that failed, or ""."""
+    program = opener(environ)
+    if program is None or not is_openable(url):
+        return "there is none to open" if program is None else "it is no address for a browser"
+    try:
+        process = subprocess.Popen(
+            [program, url],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=dict(environ),
+            start_new_session=True,
+        )
+    except OSError as error:
+        return f"{program}: {error.strerror}"
+    try:
+        code = process.wait(AT_ONCE_S)
+    except subprocess.TimeoutExpired:  # a browser in the foreground
+        return ""
+    return f"{os.path.basename(program)} ended with {code}" if code else ""
+
 
 PATIENCE_S: Final = 60.0
 """Seconds after the end of a sign-in that the hub may take to say so."""
@@ -123,9 +177,8 @@ def converse(
     output.say(f"{wishes.name or WHO}{at} asks you to sign in at {step.issuer}")
     if step.scope:
         output.say(f"scopes: {step.scope}")
-    why_not = (
-        wishes.why_not or why_elsewhere(environ) or ("" if step.url else "the hub cannot tell whose browser it is")
-    )
+    unknown = "" if step.url else "the hub cannot tell whose browser it is"
+    why_not = wishes.why_not or why_elsewhere(environ) or unknown
     if not why_not and (failed := open_browser(step.url, environ)):
         why_not = f"the browser cannot be opened: {failed}"
     url = step.authorization_url if why_not else step.url
