@@ -82,7 +82,8 @@ class Visitors:
         for other, _ in self.visits:
             if other is errand:
                 continue
-            wait_s = 0.0 if other.results else ABANDONED_S
+            is_over = bool(other.results) and "result" in other.results[0]  # a wrong answer may be given anew
+            wait_s = 0.0 if is_over else ABANDONED_S
             wait_s += 0.0 if other.person.label == errand.person.label else SUSPECT_S
             if other.over_at is None or other.over_at + wait_s >= begun:
                 return False
