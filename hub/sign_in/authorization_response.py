@@ -14,6 +14,7 @@ from typing import Final
 from urllib.parse import unquote_to_bytes, urlsplit
 
 import trio
+from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.control.sign_in_messages import SignInOutcome
@@ -21,9 +22,9 @@ from hub.link.hub_errors import HubError
 from hub.sign_in.authorization_servers import Surroundings
 from hub.sign_in.return_address import ReturnAddresses
 from hub.sign_in.sign_in_outlook import SignInOutlooks
-from hub.sign_in.tickets import SignInRecord, Ticket, Tickets, target_of
+from hub.sign_in.tickets import SignInRecord, Ticket, Tickets
 from hub.wire.printable import printable
-from upstreams.oauth.model import AuthorizationServer, Grant, OAuthProblem, OAuthUnavailable
+from upstreams.oauth.model import AuthorizationServer, Grant, OAuthProblem, OAuthUnavailable, account_of
 
 MAX_QUERY_BYTES: Final = 8 << 10
 MAX_VALUE_BYTES: Final = 4 << 10
@@ -68,8 +69,7 @@ def read_query(query: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for part in filter(None, query.split("&")):
         name, _, value = part.partition("=")
-        key = _text(name)
-        if key in found:
+        if (key := _text(name)) in found:
             raise BadResponse("The address has a parameter twice")
         found[key] = _text(value, is_shown=key in SHOWN)
     return found
@@ -96,8 +96,7 @@ def judge(parameters: Mapping[str, str], server: AuthorizationServer) -> str:
         raise RefusedResponse(text)
     if sender not in (None, issuer):
         raise RefusedResponse(f"An answer came from another authorization server than {issuer}, so it is not trusted")
-    error = parameters.get("error")
-    if error is not None:
+    if (error := parameters.get("error")) is not None:
         raise RefusedResponse(_say(issuer, error, parameters.get("error_description", "")), code=error)
     if code := parameters.get("code"):
         return code
@@ -131,16 +130,13 @@ def read_pasted(line: str) -> tuple[str, dict[str, str]]:
     return parts.path, parameters
 
 
-class Responses:
+class Responses(Struct, eq=False):
     """Responses that have come back: what they lead to."""
 
-    def __init__(
-        self, around: Surroundings, tickets: Tickets, outlooks: SignInOutlooks, addresses: ReturnAddresses
-    ) -> None:
-        self._around = around
-        self._tickets = tickets
-        self._outlooks = outlooks
-        self._addresses = addresses
+    around: Surroundings
+    tickets: Tickets
+    outlooks: SignInOutlooks
+    addresses: ReturnAddresses
 
     async def use(self, record: SignInRecord, parameters: dict[str, str]) -> SignInOutcome:
         """Carry on with the response that a record waits for, which is spent by that.
@@ -157,8 +153,8 @@ class Responses:
             finally:
                 over.set()
 
-        self._around.spawn(carry_on)  # first: if it cannot be carried on with, the response is not spent either
-        self._tickets.spend(record)
+        self.around.spawn(carry_on)  # first: if it cannot be carried on with, the response is not spent either
+        self.tickets.spend(record)
         await over.wait()
         return done[0] if done else self._failure(record, "The hub failed at it; its log says more")
 
@@ -167,10 +163,10 @@ class Responses:
         try:
             code = judge(parameters, record.discovery.server)
             grant = await self._redeem(record, code)
-            await self._around.accounts.keep(grant)
+            await self.around.accounts.keep(grant)
             if ticket.agreed == grant.key.issuer:
                 yes = ticket.upstream, ticket.principal, ticket.agreed
-                await self._around.accounts.ask(lambda store: store.facts.agree(*yes))
+                await self.around.accounts.ask(lambda store: store.facts.agree(*yes))
         except OAuthProblem as error:
             self._learn(ticket, error.code)
             is_denied = isinstance(error, RefusedResponse) and error.code == "access_denied"
@@ -186,41 +182,31 @@ class Responses:
     async def _redeem(self, record: SignInRecord, code: str) -> Grant:
         """Get the tokens for a code. Raises OAuthProblem, OAuthUnavailable: as `AuthorizationServers`."""
         ticket = record.ticket
-        config = self._around.upstream(ticket.upstream)
-        if config is None or config.url is None:
+        if (config := self.around.upstream(ticket.upstream)) is None or config.url is None:
             raise OAuthProblem(f"{ticket.server_name} was removed meanwhile")
-        if target_of(config) != record.target:
+        if account_of(ticket.upstream, config, ticket.principal) != record.account:
             raise OAuthProblem(
                 f"The configuration of {ticket.server_name} has changed since this sign-in began, so what it came back"
                 " with is not used. Begin it again."
             )
-        return await self._around.servers.redeem(config, record, code)
+        return await self.around.servers.redeem(record, code)
 
     def _success(self, record: SignInRecord, grant: Grant) -> SignInOutcome:
         """End the ticket, start the upstream, and tell everybody."""
         ticket = record.ticket
-        self._tickets.end(ticket)
-        self._outlooks.forget(ticket.upstream, ticket.principal)
-        self._addresses.listeners.release(record.redirect)
-        self._around.signed_in(ticket.upstream, ticket.visit)
+        self.tickets.end(ticket)
+        self.outlooks.forget(ticket.upstream, ticket.principal)
+        self.addresses.listeners.release(record.redirect)
+        self.around.signed_in(ticket.upstream, ticket.visit)
         lacking = sorted(set(record.scope.split()).difference(grant.scope.split(), ["offline_access"]))
         less = f" Not granted: {', '.join(lacking)}." if lacking else ""
-        return SignInOutcome(
-            upstream=ticket.upstream,
-            principal=ticket.principal,
-            state="signed_in",
-            text=f"Signed in for {ticket.server_name} at {grant.key.issuer}.{less}",
-            issuer=grant.key.issuer,
-            scope=grant.scope,
-            until=grant.expires_at,
-            renewable=grant.refresh_token is not None,
-        )
+        issuer, renewable = grant.key.issuer, grant.refresh_token is not None
+        text = f"Signed in for {ticket.server_name} at {issuer}.{less}"
+        facts = {"issuer": issuer, "scope": grant.scope, "until": grant.expires_at, "renewable": renewable}
+        return ticket.outcome_of("signed_in", text, **facts)
 
     def _failure(self, record: SignInRecord, text: str, state: str = "failed") -> SignInOutcome:
-        ticket, issuer = record.ticket, record.discovery.server.issuer
-        return SignInOutcome(
-            upstream=ticket.upstream, principal=ticket.principal, state=state, text=text, issuer=issuer
-        )
+        return record.ticket.outcome_of(state, text, issuer=record.discovery.server.issuer)
 
     def _learn(self, ticket: Ticket, code: str) -> None:
         """Do the next try another way, if the error says so."""
@@ -228,4 +214,4 @@ class Responses:
             ticket.wish = replace(ticket.wish, anew=True, other_method=code == "invalid_client")
         elif code == "invalid_scope":
             ticket.wish = replace(ticket.wish, with_scope=True)
-        self._outlooks.forget(ticket.upstream, ticket.principal)
+        self.outlooks.forget(ticket.upstream, ticket.principal)

@@ -16,71 +16,53 @@ from upstreams.oauth.accounts import Accounts
 from upstreams.oauth.client_metadata import client_document
 from upstreams.oauth.client_search import ClientSearch, ClientWish
 from upstreams.oauth.discovery.discover import discover, discover_issuer
-from upstreams.oauth.model import Challenge, Discovery, Grant, GrantKey, OAuthClient
+from upstreams.oauth.model import Challenge, Discovery, Grant, GrantKey, OAuthAccount, OAuthClient
 from upstreams.oauth.token_answers import check_id_token, first_grant
 from upstreams.oauth.token_endpoint import TokenEndpoint
 
 
-class AuthorizationServers:
+class AuthorizationServers(Struct, frozen=True):
     """Authorization servers out there, and what they publish.
 
     Every method raises OAuthProblem if a person has to do something, OAuthUnavailable if one cannot be asked now.
     """
 
-    def __init__(
-        self, fetch: Fetcher, config: Callable[[], OAuthConfig], accounts: Accounts, wall: Callable[[], float]
-    ) -> None:
-        self._fetch = fetch
-        self._config = config
-        self._accounts = accounts
-        self._wall = wall
+    fetch: Fetcher
+    config: Callable[[], OAuthConfig]
+    accounts: Accounts
+    wall: Callable[[], float]
 
-    async def discover(
-        self, upstream: str, config: UpstreamConfig, challenge: Challenge, preferred: Collection[str] = ()
-    ) -> Discovery:
+    async def discover(self, account: OAuthAccount, challenge: Challenge, preferred: Collection[str] = ()) -> Discovery:
         """Ask which authorization server there is, and what it can do."""
+        settings, upstream = account.settings, account.upstream
         if not upstream:
-            return await discover_issuer(self._fetch, config.oauth)
-        url = config.url or ""
-        return await discover(self._fetch, url, config.oauth, challenge, preferred, upstream=upstream)
+            return await discover_issuer(self.fetch, settings)
+        return await discover(self.fetch, account.url, settings, challenge, preferred, upstream=upstream)
 
-    async def client(
-        self, upstream: str, config: UpstreamConfig, discovery: Discovery, redirect_uri: str, wish: ClientWish
-    ) -> OAuthClient:
-        """Find the hub's client id there, or register."""
-        store = await trio.to_thread.run_sync(self._accounts.store)
-        search = self._search(upstream, config, discovery, redirect_uri)
-        return await search.find(store.clients, self._wall(), wish)
+    def search(self, account: OAuthAccount, discovery: Discovery, redirect_uri: str) -> ClientSearch:
+        """The search for the hub's client id there."""
+        return ClientSearch(self.fetch, discovery, account.settings, self.config(), redirect_uri, account.upstream)
 
-    async def foresee(self, upstream: str, config: UpstreamConfig, discovery: Discovery, redirect_uri: str) -> str:
-        """Find out in what way the hub would get its client id there."""
-        return await self._search(upstream, config, discovery, redirect_uri).foresee()
+    async def client(self, account: OAuthAccount, discovery: Discovery, uri: str, wish: ClientWish) -> OAuthClient:
+        """Find the hub's client id there, or register; `uri`: the redirect URI."""
+        store = await trio.to_thread.run_sync(self.accounts.store)
+        return await self.search(account, discovery, uri).find(store.clients, self.wall(), wish)
 
-    def _search(self, upstream: str, config: UpstreamConfig, discovery: Discovery, redirect_uri: str) -> ClientSearch:
-        return ClientSearch(self._fetch, discovery, config.oauth, self._config(), redirect_uri, upstream)
-
-    async def redeem(self, config: UpstreamConfig, record: SignInRecord, code: str) -> Grant:
+    async def redeem(self, record: SignInRecord, code: str) -> Grant:
         """Get the tokens for a code, the response to the request of `record`."""
-        server, client, ticket = record.discovery.server, record.client, record.ticket
-        endpoint = TokenEndpoint(self._fetch, server, client, config.oauth, record.discovery.allowed, wall=self._wall)
-        answer = await endpoint.exchange_code(code, record.verifier, record.redirect.text, record.resource or None)
-        if not ticket.upstream:
-            check_id_token(answer.id_token, server.issuer, client.client_id, record.nonce, self._wall())
-        url = config.url or ""
-        return first_grant(
-            answer,
-            GrantKey(server.issuer, record.discovery.resource.resource or url, ticket.upstream, ticket.principal),
-            url=url,
-            server=server,
-            client=client,
-            asked_scope=record.scope,
-            now=self._wall(),
-            sends_resource=bool(record.resource),
-        )
+        server, client, account = record.discovery.server, record.client, record.account
+        allowed, sent = record.discovery.allowed, record.resource or None
+        endpoint = TokenEndpoint(self.fetch, server, client, account.settings, allowed, wall=self.wall)
+        answer = await endpoint.exchange_code(code, record.verifier, record.redirect.text, sent)
+        if not account.upstream:
+            check_id_token(answer.id_token, server.issuer, client.client_id, record.nonce, self.wall())
+        resource = record.discovery.resource.resource or account.url
+        key, now = GrantKey(server.issuer, resource, account.upstream, account.principal), self.wall()
+        return first_grant(answer, key, account.url, server, client, record.scope, now, sends_resource=sent is not None)
 
     def document(self, base_url: str) -> dict[str, Any]:
         """The client metadata document of a hub at this origin."""
-        return client_document(base_url, self._config())
+        return client_document(base_url, self.config())
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):

@@ -74,9 +74,10 @@ def authorization_url(
     joint = "" if endpoint.endswith(("?", "&")) else "&" if "?" in endpoint else "?"
     url = f"{endpoint}{joint}{query}"
     if not is_openable(url):
-        raise OAuthProblem(
+        text = (
             f"The authorization server names an address no browser is sent to: https, at most {MAX_OPENED_CHARS} bytes"
         )
+        raise OAuthProblem(text)
     return url
 
 
@@ -148,9 +149,8 @@ def parse_redirect(uri: str) -> RedirectUri:
     if not host or "@" in parts.netloc or "#" in uri or "?" in uri or "\\" in uri:
         raise problem
     found = RedirectUri(uri, host, port or (443 if parts.scheme == "https" else 80), parts.path or "/")
-    if not _PATH.fullmatch(found.path) or not (
-        parts.scheme == "https" or (parts.scheme == "http" and found.is_loopback)
-    ):
+    is_reachable = parts.scheme == "https" or (parts.scheme == "http" and found.is_loopback)
+    if not is_reachable or not _PATH.fullmatch(found.path):
         raise problem
     return found
 

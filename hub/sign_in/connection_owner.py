@@ -66,8 +66,7 @@ class ConnectionOwners:
 
     async def who(self, request: HttpRequest) -> Who:
         """Who sent a request to this machine's own address, as it is now."""
-        ends = request.ends()
-        if ends is None:
+        if (ends := request.ends()) is None:
             return Who.UNKNOWN
         return await trio.to_thread.run_sync(partial(self._look, ends), limiter=self._limiter)
 
@@ -132,8 +131,7 @@ def _starter(shim: Process, proc: Path) -> int | None:
     if find_process(shim.pid, proc) != shim:
         return None
     for pid in ancestors(shim.pid, proc):
-        found = find_stat(pid, proc)
-        if found is None or pid == 1 or SERVICE_MANAGERS.fullmatch(found.name):
+        if (found := find_stat(pid, proc)) is None or pid == 1 or SERVICE_MANAGERS.fullmatch(found.name):
             return None
         if not SHELLS.fullmatch(found.name):
             return pid

@@ -20,11 +20,12 @@ from urllib.parse import urlsplit
 
 import trio
 
-from config.settings import UpstreamConfig
+from config.tables.oauth import UpstreamOAuth
 from hub.net.http_message import EarlyReply, HttpRequest
 from hub.net.http_server import Handler, HttpLimits, HttpServer
 from hub.sign_in.authorization_servers import Surroundings
 from hub.sign_in.authorization_url import RedirectUri, base_url, callback_at, parse_redirect
+from hub.sign_in.tickets import RECORD_S
 from upstreams.oauth.client_metadata import CALLBACK
 from upstreams.oauth.model import AuthorizationServer, OAuthProblem
 from upstreams.oauth.store.sign_in_facts import SignInFactsFile
@@ -62,34 +63,34 @@ class ReturnAddresses:
         if (proxied := self.proxy_origin()) is not None:
             is_named = self._around.config().auth == "proxy" and principal.startswith(PROXIED)
             return proxied if is_named else None
-        listening = self._around.listening()
-        if listening is not None and listening.base is not None:
+        if (listening := self._around.listening()) is not None and listening.base is not None:
             return listening.base
         return None if redirect is None or not redirect.is_loopback else redirect.text.removesuffix(redirect.path)
 
-    async def choose(self, config: UpstreamConfig, server: AuthorizationServer, for_s: float) -> RedirectUri:
+    async def choose(self, settings: UpstreamOAuth, server: AuthorizationServer) -> RedirectUri:
         """The redirect URI for a sign-in at `server`, where the hub listens from now on. Raises OAuthProblem: there is
         none, or another program has its port."""
-        configured = config.oauth.redirect_uri or self._around.config().oauth.redirect_uri
-        if configured:
+        if configured := self._redirect_uri(settings):
             if not server.sends_issuer:
                 await self._claim(configured, server.issuer)
-            return self.listen_at(configured, for_s)
+            return self.listen_at(configured)
         number = await self._number(server)
         if (base := self._lasting_base()) is not None:
             return parse_redirect(callback_at(base, number))
-        return await self._listen_at_kept(number, for_s)
+        return await self._listen_at_kept(number)
 
-    async def expect(self, config: UpstreamConfig, server: AuthorizationServer) -> str:
+    async def expect(self, settings: UpstreamOAuth, server: AuthorizationServer) -> str:
         """The redirect URI that a sign-in at `server` would use. Nothing listens there for that. Raises OAuthProblem:
         there is none."""
-        if configured := config.oauth.redirect_uri or self._around.config().oauth.redirect_uri:
+        if configured := self._redirect_uri(settings):
             return configured
-        base = self._lasting_base()
-        if base is None:
+        if (base := self._lasting_base()) is None:
             port = await self._ask(lambda notes: notes.port())
             base = base_url("127.0.0.1", port or await self._pick_port())
         return callback_at(base, await self._number(server))
+
+    def _redirect_uri(self, settings: UpstreamOAuth) -> str:
+        return settings.redirect_uri or self._around.config().oauth.redirect_uri
 
     async def _ask(self, question: Callable[[SignInFactsFile], R]) -> R:
         return await self._around.accounts.ask(lambda store: question(store.facts))
@@ -116,20 +117,19 @@ class ReturnAddresses:
 
     async def _claim(self, uri: str, issuer: str) -> None:
         """Let one issuer alone use a redirect URI: none of them says who sends an answer."""
-        before = await self._ask(lambda notes: notes.only_for(uri, issuer))
-        if before != issuer:
+        if (before := await self._ask(lambda notes: notes.only_for(uri, issuer))) != issuer:
             raise OAuthProblem(
                 f"{uri} is the redirect_uri for {before}, and neither that nor {issuer} says who sends an answer, so it"
                 f" cannot be used for both; register another one. If the hub is registered at {before} no more, stop"
                 f" the hub and take {uri} out of only_for in oauth/facts.json of its state directory."
             )
 
-    async def _listen_at_kept(self, number: int, for_s: float) -> RedirectUri:
+    async def _listen_at_kept(self, number: int) -> RedirectUri:
         """At the port that is kept for this, or at another one if that is taken."""
 
         def listen(port: int) -> RedirectUri:
             redirect = parse_redirect(callback_at(base_url("127.0.0.1", port), number))
-            self.listeners.listen(redirect, redirect.addresses, for_s)
+            self.listeners.listen(redirect, redirect.addresses)
             return redirect
 
         if known := await self._ask(lambda notes: notes.port()):
@@ -140,7 +140,7 @@ class ReturnAddresses:
         except PortTaken:
             raise OAuthProblem(NO_PORT) from None
 
-    def listen_at(self, uri: str, for_s: float) -> RedirectUri:
+    def listen_at(self, uri: str) -> RedirectUri:
         """Listen at this redirect URI, exactly. Raises OAuthProblem: another program has its port, or it is none that
         can be listened at."""
         redirect = parse_redirect(uri)
@@ -151,11 +151,12 @@ class ReturnAddresses:
         if covered & set(redirect.addresses) and not _is_served(redirect.path):
             raise OAuthProblem(f"redirect_uri: at the hub's own port the path is {CALLBACK}, and not {redirect.path}")
         try:
-            self.listeners.listen(redirect, [each for each in redirect.addresses if each not in covered], for_s)
+            self.listeners.listen(redirect, [each for each in redirect.addresses if each not in covered])
         except PortTaken:
-            raise OAuthProblem(
+            text = (
                 f"Port {redirect.port} of redirect_uri is taken by another program; stop it, or register another URI."
-            ) from None
+            )
+            raise OAuthProblem(text) from None
         return redirect
 
 
@@ -186,15 +187,14 @@ class CallbackListeners:
         self._spawn = spawn
         self._open: dict[tuple[str, int], _Listener] = {}
 
-    def listen(self, redirect: RedirectUri, missing: Iterable[tuple[str, int]], for_s: float) -> None:
-        """Listen at the `missing` addresses of a redirect URI, or go on doing so, for so long. Raises PortTaken: one of
-        them cannot be had; then there is none."""
-        until = trio.current_time() + for_s
+    def listen(self, redirect: RedirectUri, missing: Iterable[tuple[str, int]]) -> None:
+        """Listen at the `missing` addresses of a redirect URI, or go on doing so, for as long as a record lasts. Raises
+        PortTaken: one of them cannot be had; then there is none."""
+        until = trio.current_time() + RECORD_S
         new: dict[tuple[str, int], _Listener] = {}
         try:
             for address in missing:
-                listener = self._find(address)
-                if listener is None and (found := bind(*address)) is not None:
+                if (listener := self._find(address)) is None and (found := bind(*address)) is not None:
                     listener = new[address] = _Listener(address, found)
                 if listener is not None:
                     listener.serve(redirect, until)
@@ -208,8 +208,7 @@ class CallbackListeners:
 
     def _find(self, address: tuple[str, int]) -> "_Listener | None":
         """The listener at an address; one that is about to end gives it up."""
-        found = self._open.get(address)
-        if found is None or not found.scope.cancel_called:
+        if (found := self._open.get(address)) is None or not found.scope.cancel_called:
             return found
         found.socket.close()
         return None

@@ -14,7 +14,7 @@ from typing import Final
 import trio
 from msgspec.structs import replace
 
-from config.settings import ReplicaConfig, UpstreamConfig
+from config.settings import ReplicaConfig
 from hub.bridge.url_elicitation import SignInVisit
 from hub.control.sign_in_messages import SignInOutcome, SignInStep, SignInTrial
 from hub.link.call_interface import OWNER, Caller
@@ -25,10 +25,10 @@ from hub.sign_in.authorization_servers import Surroundings
 from hub.sign_in.authorization_url import WILDCARDS, authorization_url, host_of, new_secrets
 from hub.sign_in.return_address import ReturnAddresses
 from hub.sign_in.sign_in_outlook import SignInOutlooks, check_scope, join_scopes, too_slow
-from hub.sign_in.tickets import RECORD_S, Invitation, SignInRecord, Ticket, Tickets, state_hash, target_of
+from hub.sign_in.tickets import RECORD_S, Invitation, SignInRecord, Ticket, Tickets, state_hash
 from upstreams.oauth.client_search import ClientWish
 from upstreams.oauth.discovery.discover import choose_scopes
-from upstreams.oauth.model import Challenge, NoSignIn, OAuthProblem, OAuthUnavailable
+from upstreams.oauth.model import Challenge, NoSignIn, OAuthAccount, OAuthProblem, OAuthUnavailable, account_of
 
 LOOK_S: Final = 5.0
 """Time that a host's call waits for what a sign-in would begin with."""
@@ -47,12 +47,12 @@ class Begun(SignInStep, frozen=True, kw_only=True):
 class SignIns:
     """All sign-ins of a hub."""
 
-    def __init__(self, around: Surroundings, pages: "PagesOf") -> None:
+    def __init__(self, around: Surroundings, pages: "Callable[[SignIns], Handler]") -> None:
         """`pages`: makes the handler of browsers' requests for these sign-ins."""
         self._around = around
         self.tickets = Tickets(trio.current_time, around.wall)
         self.outlooks = SignInOutlooks(around, trio.current_time)
-        self.handle: Handler = pages(self, around)
+        self.handle: Handler = pages(self)
         self.addresses = ReturnAddresses(around, self.handle)
         self.responses = Responses(around, self.tickets, self.outlooks, self.addresses)
 
@@ -60,20 +60,17 @@ class SignIns:
 
     async def look(self, upstream: str, caller: Caller) -> None:
         """Find out, within some seconds, whether `visit` can offer a page; to be awaited before it."""
-        config, principal = self._account(upstream, caller)
-        if config is not None and principal is not None:
+        if (account := self._account(upstream, caller)) is not None:
             with trio.move_on_after(LOOK_S) as looking:
-                await self.outlooks.look(upstream, config, principal)
+                await self.outlooks.look(account)
             if looking.cancelled_caught:
-                self.outlooks.note_slow(upstream, config, principal)
+                self.outlooks.note_slow(account)
 
     def visit(self, upstream: str, caller: Caller) -> SignInVisit | None:
         """The page on which the user of a host signs in; None: there is none that would work now."""
-        config, principal = self._account(upstream, caller)
-        base = None if principal is None else self.addresses.begin_base(principal)
-        if config is None or principal is None or base is None or self._is_one_of_several:
-            return None
-        if self.outlooks.why_not(upstream, principal) != "":
+        account, principal = self._account(upstream, caller), caller.identity.principal
+        base = None if account is None else self.addresses.begin_base(principal)
+        if account is None or base is None or self._is_one_of_several or self.outlooks.why_not(account) != "":
             return None
         tells = self.tells_codes(principal)
         if self._around.ends.blind and base.startswith("http:") and not tells:
@@ -85,7 +82,7 @@ class SignIns:
         ticket = self.tickets.obtain(upstream, principal)
         invitation = self.tickets.invite(ticket, caller.identity.host)
         code = invitation.shown_code if tells else ""
-        text = f"{upstream} needs you to sign in at {self._server(upstream, principal)}."
+        text = f"{upstream} needs you to sign in at {self._server(account)}."
         text += f" The page asks for this code: {code}" if code else ""
         return SignInVisit(f"{base}/oauth/begin/{invitation.id}", ticket.visit, text, code)
 
@@ -99,9 +96,8 @@ class SignIns:
 
     def advice(self, upstream: str, caller: Caller) -> str:
         """The text for a host's model about a call that needs a sign-in first."""
-        config, principal = self._account(upstream, caller)
-        if config is None or principal is None:
-            if config is not None and config.across_principals:
+        if (account := self._account(upstream, caller)) is None:
+            if (config := self._around.upstream(upstream)) is not None and config.across_principals:
                 needed = f"{upstream} needs a sign-in, and its owner has to sign in"
                 return f"{needed}: all of this hub use the owner's account."
             return (
@@ -111,28 +107,28 @@ class SignIns:
             )
         if self._is_one_of_several:
             return _one_of_several(upstream)
-        known = self.outlooks.find(upstream, principal)
-        why = self.outlooks.why_not(upstream, principal)
+        known, why = self.outlooks.find(account), self.outlooks.why_not(account)
         if why and known is not None and (known.discovery is not None or isinstance(known.failure, NoSignIn)):
             return why
         visit = self.visit(upstream, caller)
-        if visit is None and not why and not self.tickets.may_ask(upstream, principal):
+        if visit is None and not why and not self.tickets.may_ask(upstream, account.principal):
             return _too_many(upstream)
-        server = self._server(upstream, principal)
+        server = self._server(account)
         at, way = f" at {server}" if server else "", ""
         if visit is not None:
             way = f" or to open {visit.url}{visit.code and f' and type the code {visit.code} there'}"
         return f'{upstream} needs you to sign in{at}. Ask the user to run "hubd auth {upstream}"{way}, then try again.'
 
-    def _account(self, upstream: str, caller: Caller) -> tuple[UpstreamConfig | None, str | None]:
-        """The settings of an upstream, and the principal whose sign-in a call of `caller` needs there; None: there is
-        no such upstream; that is not the caller's to do."""
+    def _account(self, upstream: str, caller: Caller) -> OAuthAccount | None:
+        """The account that a call of `caller` needs at an upstream; None: there is none, or it is not the caller's to
+        sign in there."""
         config, principal = self._around.upstream(upstream), caller.identity.principal
-        may_sign_in = config is not None and (config.oauth.account == "each" or principal == OWNER)
-        return config, principal if may_sign_in else None
+        if config is None or (config.oauth.account != "each" and principal != OWNER):
+            return None
+        return account_of(upstream, config, principal)
 
-    def _server(self, upstream: str, principal: str) -> str:
-        known = self.outlooks.find(upstream, principal)
+    def _server(self, account: OAuthAccount) -> str:
+        known = self.outlooks.find(account)
         return "" if known is None or known.discovery is None else host_of(known.discovery.server.issuer)
 
     # --- for terminals ------------------------------------------------------------------------------------------------
@@ -142,7 +138,6 @@ class SignIns:
         upstream: str,
         principal: str = OWNER,
         *,
-        by: str = "hubd auth",
         scope: str = "",
         reset: bool = False,
         yes: bool = False,
@@ -151,19 +146,19 @@ class SignIns:
         """Begin a sign-in at a terminal; the person there has agreed to what is unusual if `yes`. `by_program`: a
         program of a host or a server may have asked, so only the person's own browser can end it. Raises HubError: it
         cannot begin; the text says why."""
-        config = self._load_configured(upstream)
-        url = config.url or ""
+        account = self._load_account(upstream, principal)
+        url = account.url
         try:
-            check_scope(upstream, config, scope)
-            discovery = await self.outlooks.discover(upstream, config, principal, anew=True)
-            unusual = self.outlooks.unusual(upstream, principal)
+            check_scope(account, scope)
+            discovery = await self.outlooks.discover(account, anew=True)
+            unusual = self.outlooks.unusual(account)
             agreed = discovery.server.issuer if unusual else ""
             if not unusual and not self.tickets.may_ask(upstream, principal):
                 unusual = _too_many(upstream)
             if unusual and not yes:
                 return Begun(issuer=discovery.server.issuer, scope=discovery.scope, server_url=url, unusual=unusual)
             ticket = self.tickets.obtain(upstream, principal)
-            invitation = self.tickets.invite(ticket, by, is_told=True)
+            invitation = self.tickets.invite(ticket, "hubd auth", is_told=True)
             ticket.agreed = agreed or ticket.agreed
             ticket.scope = scope
             if reset or ticket.is_unanswered:
@@ -192,15 +187,15 @@ class SignIns:
     async def trial(self, upstream: str) -> SignInTrial:
         """The prospects of a sign-in of the owner's; nothing is registered, and nobody is asked to sign in. Raises
         HubError: no sign-in is made there."""
-        config = self._load_configured(upstream)
+        account = self._load_account(upstream, OWNER)
         credential = self._around.accounts.find(upstream, OWNER)
         challenge = Challenge() if credential is None else credential.challenge
         problem, is_passing, wants_token = f"{too_slow(upstream)}.", True, False
         with trio.move_on_after(LOOK_S):
             try:
-                found = await self._around.servers.discover(upstream, config, challenge)
-                redirect_uri = await self.addresses.expect(config, found.server)
-                await self._around.servers.foresee(upstream, config, found, redirect_uri)
+                found = await self._around.servers.discover(account, challenge)
+                redirect_uri = await self.addresses.expect(account.settings, found.server)
+                await self._around.servers.search(account, found, redirect_uri).foresee()
                 problem, is_passing = "", False
             except OAuthProblem as error:
                 problem, is_passing, wants_token = str(error), False, isinstance(error, NoSignIn)
@@ -210,9 +205,8 @@ class SignIns:
             credential.note_problem(problem)
         return SignInTrial(upstream, problem, is_passing, wants_token)
 
-    def _load_configured(self, upstream: str) -> UpstreamConfig:
-        config = self._around.upstream(upstream)
-        if config is None and not upstream:
+    def _load_account(self, upstream: str, principal: str) -> OAuthAccount:
+        if (config := self._around.upstream(upstream)) is None and not upstream:
             raise UpstreamUnavailable("There is no identity provider; set issuer and client_id below [oauth.idp]")
         if config is None:
             raise UpstreamUnavailable(f"There is no server {upstream}; `hubd status` lists them")
@@ -224,7 +218,7 @@ class SignIns:
         if config.oauth.grant != "authorization_code" or "authorization" in map(str.lower, config.headers):
             text = f"{upstream} needs nobody to sign in: its configuration says how the hub is let in there"
             raise UpstreamUnavailable(text, upstream=upstream)
-        return config
+        return account_of(upstream, config, principal)
 
     @property
     def _is_one_of_several(self) -> bool:
@@ -241,9 +235,7 @@ class SignIns:
         if told.is_set() and ticket.outcome is not None:
             return ticket.outcome
         text = f"Nobody signed in at {begun.issuer} within {within_s / 60:.0f} minutes; nothing was changed"
-        return SignInOutcome(
-            upstream=ticket.upstream, principal=ticket.principal, state="timed_out", text=text, issuer=begun.issuer
-        )
+        return ticket.outcome_of("timed_out", text, issuer=begun.issuer)
 
     async def finish(self, address: str) -> SignInOutcome:
         """Carry on with the address of a page that did not load, which a person has copied. Raises HubError: it belongs
@@ -266,21 +258,20 @@ class SignIns:
         """Make an authorization request: its record and its URL. Raises OAuthProblem: it cannot be made, or a person at
         a terminal has to agree first; OAuthUnavailable: a server cannot be asked now; HubError: no sign-in is made
         there."""
-        upstream, principal = ticket.upstream, ticket.principal
-        config = self._load_configured(upstream)
+        account = self._load_account(ticket.upstream, ticket.principal)
+        settings = account.settings
         async with ticket.lock:
-            discovery = await self.outlooks.discover(upstream, config, principal)
-            why = self.outlooks.unusual(upstream, principal)
-            if why and ticket.agreed != discovery.server.issuer:
+            discovery = await self.outlooks.discover(account)
+            if (why := self.outlooks.unusual(account)) and ticket.agreed != discovery.server.issuer:
                 raise OAuthProblem(why)
-            redirect = await self.addresses.choose(config, discovery.server, RECORD_S)
-            client = await self._around.servers.client(upstream, config, discovery, redirect.text, ticket.wish)
+            redirect = await self.addresses.choose(settings, discovery.server)
+            client = await self._around.servers.client(account, discovery, redirect.text, ticket.wish)
             ticket.wish = ClientWish()
             if client.redirect_uri and client.redirect_uri != redirect.text:
-                redirect = self.addresses.listen_at(client.redirect_uri, RECORD_S)
+                redirect = self.addresses.listen_at(client.redirect_uri)
             wanted = join_scopes(discovery.scope, ticket.scope).split()
-            scope = " ".join(choose_scopes(ticket.server_name, wanted, config.oauth))
-            resource = "" if config.oauth.resource_parameter == "omit" else discovery.resource.resource
+            scope = " ".join(choose_scopes(ticket.server_name, wanted, settings))
+            resource = "" if settings.resource_parameter == "omit" else discovery.resource.resource
             tied = new_secrets()
             url = authorization_url(
                 discovery.server.authorization_endpoint,
@@ -289,7 +280,7 @@ class SignIns:
                 redirect_uri=redirect.text,
                 scope=scope,
                 resource=resource,
-                extra=config.oauth.extra,
+                extra=settings.extra,
             )
             record = SignInRecord(
                 state=state_hash(tied.state),
@@ -297,7 +288,7 @@ class SignIns:
                 nonce=tied.nonce,
                 ticket=ticket,
                 invitation=invitation,
-                target=target_of(config),
+                account=account,
                 discovery=discovery,
                 client=client,
                 redirect=redirect,
@@ -344,7 +335,3 @@ def _too_many(upstream: str) -> str:
         f"{upstream} has asked for more than three sign-ins within an hour. If you want another one, run"
         f' "hubd auth {upstream}" in a terminal.'
     )
-
-
-PagesOf = Callable[[SignIns, Surroundings], Handler]
-"""Makes the handler of browsers' requests."""

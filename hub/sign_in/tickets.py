@@ -11,18 +11,16 @@ import secrets
 from collections import deque
 from collections.abc import Callable, Iterator
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 
 import trio
 from msgspec import Struct, field
 
-from config.settings import UpstreamConfig
-from config.tables import UpstreamOAuth
 from hub.control.sign_in_messages import SignInOutcome
 from hub.link.bounded_dict import BoundedDict
 from hub.sign_in.authorization_url import RedirectUri
 from upstreams.oauth.client_search import ClientWish
-from upstreams.oauth.model import IDENTITY_PROVIDER, Discovery, OAuthClient
+from upstreams.oauth.model import IDENTITY_PROVIDER, Discovery, OAuthAccount, OAuthClient
 
 TICKET_S: Final = 3600.0
 RECORD_S: Final = 600.0
@@ -38,15 +36,6 @@ CODES: Final = 1_000_000
 ID_BYTES: Final = 24
 
 
-Target = tuple[str | None, UpstreamOAuth]
-
-
-def target_of(config: UpstreamConfig) -> Target:
-    """The words of the configuration about where a sign-in leads. Nothing that was found out or got for one is used for
-    another."""
-    return config.url, config.oauth
-
-
 class SignInRecord(Struct, frozen=True, eq=False, kw_only=True):
     """One authorization request that was made, and waits for its response."""
 
@@ -56,7 +45,8 @@ class SignInRecord(Struct, frozen=True, eq=False, kw_only=True):
     nonce: str
     ticket: "Ticket"
     invitation: "Invitation"
-    target: Target
+    account: OAuthAccount
+    """By the configuration as it was then: what was found out or got for one account is not used for another."""
     discovery: Discovery
     client: OAuthClient
     redirect: RedirectUri
@@ -142,6 +132,10 @@ class Ticket(Struct, eq=False, kw_only=True):
         """For people."""
         return self.upstream or IDENTITY_PROVIDER
 
+    def outcome_of(self, state: str, text: str, **more: Any) -> SignInOutcome:
+        """The outcome of a sign-in; it is not told yet."""
+        return SignInOutcome(upstream=self.upstream, principal=self.principal, state=state, text=text, **more)
+
     def tell(self, outcome: SignInOutcome) -> None:
         """Note an outcome, and wake whoever waits for one."""
         self.outcome = outcome
@@ -186,8 +180,7 @@ class Tickets:
 
     def invite(self, ticket: Ticket, by: str, *, is_told: bool = False) -> Invitation:
         """The invitation of an asker, who asks for it now."""
-        known = ticket.invitations.pop((by, is_told), None)
-        if known is None or known.tries >= MAX_TRIES:
+        if (known := ticket.invitations.pop((by, is_told), None)) is None or known.tries >= MAX_TRIES:
             code = f"{secrets.randbelow(CODES):06}"
             known = Invitation(id=_id(), by=by, is_told=is_told, code=code, asked_at=self._wall())
         known.asked_at = self._wall()

@@ -47,7 +47,7 @@ Headers = tuple[tuple[str, str], ...]
 
 def make_sign_ins(around: Surroundings) -> SignIns:
     """The sign-ins of a hub, with their pages."""
-    return SignIns(around, lambda sign_ins, around: Browsers(sign_ins, around).handle)
+    return SignIns(around, lambda sign_ins: Browsers(sign_ins, around).handle)
 
 
 class Browsers:
@@ -123,15 +123,9 @@ class Browsers:
 
     def _page(self, ticket: Ticket, invitation: Invitation, record: SignInRecord, url: str) -> bytes:
         server, resource = record.discovery.server, record.discovery.resource
-        return begin_page(
-            ticket.server_name,
-            host_of(server.issuer),
-            host_of(server.authorization_endpoint),
-            record.scope,
-            _ask(invitation),
-            url,
-            for_all=resource.resource if resource.is_parent else "",
-        )
+        hosts = host_of(server.issuer), host_of(server.authorization_endpoint)
+        for_all = resource.resource if resource.is_parent else ""
+        return begin_page(ticket.server_name, *hosts, record.scope, _ask(invitation), url, for_all=for_all)
 
     # --- callback -----------------------------------------------------------------------------------------------------
 
@@ -148,12 +142,11 @@ class Browsers:
         if record is None or not _came_to(request, record):
             _tell(response, 403, "No such sign-in", NO_SUCH_SIGN_IN)
             return
-        is_shown = record.on_terminal
-        if not is_shown and (refusal := await self._refusal(request, record.ticket, record)):
+        if not record.on_terminal and (refusal := await self._refusal(request, record.ticket, record)):
             _tell(response, 403, "Not this browser", refusal)
             return
         outcome = await self._sign_ins.responses.use(record, parameters)
-        again = "" if outcome.state == "signed_in" or is_shown else f"{BEGIN}{record.invitation.id}"
+        again = "" if outcome.state == "signed_in" or record.on_terminal else f"{BEGIN}{record.invitation.id}"
         done = secrets.token_urlsafe()
         self._done_with.put(done, (trio.current_time() + DONE_S, outcome, again))
         gone = (_cookie_field("", 0),) if record.cookie else ()
@@ -192,8 +185,7 @@ class Browsers:
         _show(response, 200, page(title, (outcome.text, last), (again, "Try again") if again else None))
 
     def _document(self, response: HttpResponse) -> None:
-        base = self._sign_ins.addresses.proxy_origin()
-        if base is None:
+        if (base := self._sign_ins.addresses.proxy_origin()) is None:
             _tell(response, 404, "Nothing here", "This hub publishes no document about itself.")
             return
         body = msgspec.json.encode(self._around.servers.document(base))

@@ -74,7 +74,8 @@ class ScriptedServers:
         self.slow: trio.Event | None = None
         """Discovery waits for it."""
 
-    async def discover(self, upstream, config, challenge, preferred=()):
+    async def discover(self, account, challenge, preferred=()):
+        upstream = account.upstream
         self.asked.append(("discover", (upstream, challenge, tuple(preferred))))
         if self.slow is not None:
             await self.slow.wait()
@@ -84,9 +85,9 @@ class ScriptedServers:
             raise found
         return found
 
-    async def client(self, upstream, config, discovery, redirect_uri, wish):
+    async def client(self, account, discovery, redirect_uri, wish):
         self.asked.append(("other method", wish.other_method))
-        self.asked.append(("client", (upstream, redirect_uri, wish.anew, wish.with_scope)))
+        self.asked.append(("client", (account.upstream, redirect_uri, wish.anew, wish.with_scope)))
         await trio.lowlevel.checkpoint()
         return OAuthClient(
             issuer=discovery.server.issuer,
@@ -95,7 +96,7 @@ class ScriptedServers:
             kind=self.kind,
         )
 
-    async def redeem(self, config, record: SignInRecord, code: str):
+    async def redeem(self, record: SignInRecord, code: str):
         self.asked.append(("redeem", (record, code)))
         if self.hold is not None:
             await self.hold.wait()

@@ -4,6 +4,7 @@ with a URL, and little by one whose upstreams want no sign-in."""
 import logging
 import os
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 from weakref import WeakValueDictionary
@@ -15,8 +16,8 @@ from config.tables import OAuthConfig
 from hub.link.call_interface import OWNER
 from hub.link.fault_isolation import run_isolated
 from upstreams.oauth.credential import UpstreamCredential
+from upstreams.oauth.credential_machine import Shared
 from upstreams.oauth.model import AccountRow, Grant, OAuthAccount, OAuthProblem, OAuthUnavailable, settings_of
-from upstreams.oauth.parts import Shared
 
 if TYPE_CHECKING:
     from upstreams.fetch.fetcher import Fetcher
@@ -29,6 +30,7 @@ MAX_IDLE: Final = 256
 """Credentials without a grant that are remembered, for what their upstreams said last."""
 
 
+@dataclass(eq=False, repr=False)
 class Accounts:
     """All credentials of one hub. `run` has to run beside those who use them.
 
@@ -37,35 +39,30 @@ class Accounts:
     `configured` names the upstreams there are; None: nobody knows.
     """
 
-    def __init__(
-        self,
-        config: Callable[[], OAuthConfig],
-        store: "Callable[[], GrantStore]",
-        fetch: "Fetcher",
-        *,
-        folder: Path,
-        wall: Callable[[], float],
-        clock: Callable[[], float],
-        on_change: Callable[[str, str], None] = lambda upstream, principal: None,
-        configured: Callable[[], Collection[str] | None] = lambda: None,
-    ) -> None:
-        self._folder = folder
-        self._on_change = on_change
-        self._configured = configured
+    config: Callable[[], OAuthConfig]
+    make_store: "Callable[[], GrantStore]"
+    fetch: "Fetcher"
+    _: KW_ONLY
+    folder: Path
+    wall: Callable[[], float]
+    clock: Callable[[], float]
+    on_change: Callable[[str, str], None] = lambda upstream, principal: None
+    configured: Callable[[], Collection[str] | None] = lambda: None
+
+    def __post_init__(self) -> None:
         self._credentials: dict[tuple[str, str], UpstreamCredential] = {}
         self._in_use: WeakValueDictionary[tuple[str, str], UpstreamCredential] = WeakValueDictionary()
         """All that anybody still has, so that there are never two for the same."""
         self._nursery: trio.Nursery | None = None
         self._waiting: list[tuple[str, Callable[[], Awaitable[None]]]] = []
-        self._store = store
         self._made: GrantStore | None = None
         self._shared = Shared(
             store=self.store,
-            fetch=fetch,
-            wall=wall,
-            clock=clock,
+            fetch=self.fetch,
+            wall=self.wall,
+            clock=self.clock,
             spawn=self._spawn,
-            idp=lambda: config().idp,
+            idp=lambda: self.config().idp,
             idp_grant=lambda principal: self.idp(principal).current(),
         )
 
@@ -88,7 +85,7 @@ class Accounts:
     def store(self) -> "GrantStore":
         """The store of what is kept. The first call may block briefly."""
         if self._made is None:
-            self._made = self._store()
+            self._made = self.make_store()
         return self._made
 
     async def ask(self, question: "Callable[[GrantStore], R]") -> R:
@@ -130,7 +127,7 @@ class Accounts:
         now, the log says so, and the next start tries it again."""
         if self._may_be_kept():
             try:
-                await self.ask(lambda store: store.drop_removed({"", *configured}, self._shared.wall()))
+                await self.ask(lambda store: store.drop_removed({"", *configured}, self.wall()))
             except (OAuthProblem, OAuthUnavailable) as problem:
                 log.warning("what is kept for removed upstreams is not looked through: %s", problem)
 
@@ -151,7 +148,7 @@ class Accounts:
     def rows(self) -> list[AccountRow]:
         """All accounts, those that are kept and those that sessions have asked for. Blocks for the disk, not for the
         key."""
-        rows = self.store().rows(self._shared.wall()) if self._may_be_kept() else {}
+        rows = self.store().rows(self.wall()) if self._may_be_kept() else {}
         for key, credential in list(self._credentials.items()):
             if credential.state != "none":
                 rows[key] = credential.row(rows[key].key_source if key in rows else "")
@@ -160,10 +157,9 @@ class Accounts:
     def _credential_of(self, account: OAuthAccount) -> UpstreamCredential:
         """The credential that there is, if it is for the same settings; else a new one."""
         key = account.upstream, account.principal
-        known = self.find(*key)
-        if known is not None and known.account == account:
+        if (known := self.find(*key)) is not None and known.account == account:
             return known
-        made = UpstreamCredential(account, self._shared, self._on_change, may_be_kept=self._may_be_kept())
+        made = UpstreamCredential(account, self._shared, self.on_change, may_be_kept=self._may_be_kept())
         self._credentials[key] = self._in_use[key] = made
         self._drop_idle(made)
         return made
@@ -171,7 +167,7 @@ class Accounts:
     def _drop_idle(self, newest: UpstreamCredential) -> None:
         """Forget those of upstreams that are gone, and the oldest that hold nothing if there are too many of them. What
         a session has stays known for as long."""
-        configured, idle = self._configured(), []
+        configured, idle = self.configured(), []
         for key, each in list(self._credentials.items()):
             if each is newest:
                 continue
@@ -183,7 +179,7 @@ class Accounts:
             del self._credentials[key]
 
     def _may_be_kept(self) -> bool:
-        return self._made is not None or os.path.isdir(self._folder)
+        return self._made is not None or os.path.isdir(self.folder)
 
     def _spawn(self, what: str, task: Callable[[], Awaitable[None]]) -> None:
         if self._nursery is None:

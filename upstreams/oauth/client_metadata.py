@@ -125,8 +125,7 @@ def read_registration(answer: dict[str, Any] | None, issuer: str, redirect_uri: 
     assigned = answer.get("token_endpoint_auth_method") or method
     if assigned not in METHODS:
         raise BadRegistration("assigns a method of proving its client_id that hubd cannot use")
-    secret = _secret(answer.get("client_secret"))
-    if secret is None and assigned != "none":
+    if (secret := _secret(answer.get("client_secret"))) is None and assigned != "none":
         raise BadRegistration("gives no client_secret, which it wants to be shown")
     return OAuthClient(
         issuer=issuer,

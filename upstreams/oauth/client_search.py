@@ -105,13 +105,10 @@ class ClientSearch(Struct, frozen=True):
         another one could send browsers there, and would get the code (RFC 9700 4.4).
         """
         url, server = self.hub.client_metadata_url, self.discovery.server
-        if not url or not server.reads_client_documents or not server.sends_issuer:
-            return None
-        if is_refused and server.registration_endpoint:
-            return None
-        if (methods := server.token_auth_methods) and "none" not in methods:
-            return None
-        if not client_metadata.has_redirect_uri(url, self.redirect_uri):
+        is_open = "none" in (server.token_auth_methods or ("none",))
+        takes_it = url and server.reads_client_documents and server.sends_issuer and is_open
+        is_used_up = is_refused and server.registration_endpoint
+        if not takes_it or is_used_up or not client_metadata.has_redirect_uri(url, self.redirect_uri):
             return None
         return model.OAuthClient(issuer=server.issuer, client_id=url, redirect_uri=self.redirect_uri, kind="document")
 
@@ -122,8 +119,7 @@ class ClientSearch(Struct, frozen=True):
         server = self.discovery.server
         if not server.registration_endpoint:
             raise self._no_stranger()
-        method = client_metadata.method_of(server, self.settings.token_auth, refused)
-        if method is None:
+        if (method := client_metadata.method_of(server, self.settings.token_auth, refused)) is None:
             raise model.OAuthProblem(
                 f"{show_url(server.issuer)} wants clients to prove who they are in a way for which hubd has to be "
                 f"registered by hand. Do that, and set client_id and private_key {below(self.upstream)}."
@@ -223,8 +219,7 @@ def _usual_method(server: model.AuthorizationServer, settings: UpstreamOAuth) ->
 
 def _hold_to_issuer(client: model.OAuthClient, upstream: str, clients: Clients) -> None:
     """Hold a configured client id to the issuer at which it was used first."""
-    first = clients.find(*FIRST_USED, upstream)
-    if first is None or first.client_id != client.client_id:
+    if (first := clients.find(*FIRST_USED, upstream)) is None or first.client_id != client.client_id:
         clients.put(*FIRST_USED, upstream, client)
     elif not model.same_issuer(first.issuer, client.issuer):
         now = show_url(client.issuer)

@@ -15,9 +15,8 @@ from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnresolv
 from hub.link.module_loading import load
 from hub.link.sync_primitives import Promise
 from upstreams.oauth import model
-from upstreams.oauth.credential_machine import HOLD_S, CredentialMachine, sign_in_of
+from upstreams.oauth.credential_machine import HOLD_S, CredentialMachine, Shared, sign_in_of
 from upstreams.oauth.discovery.challenge import parse_challenges
-from upstreams.oauth.parts import Shared
 from upstreams.oauth.token_answers import is_for, lasts
 
 if TYPE_CHECKING:
@@ -39,12 +38,11 @@ class UpstreamCredential(CredentialMachine):
     def __init__(
         self, account: model.OAuthAccount, shared: Shared, on_change: Callable[[str, str], None], *, may_be_kept: bool
     ) -> None:
-        super().__init__(account, shared.clock, shared.wall, may_be_kept=may_be_kept)
+        super().__init__(account, shared, may_be_kept=may_be_kept)
         self.challenge = model.Challenge()
         """The last one of the upstream."""
         self.wanted_scope = ""
         """The scopes that the next sign-in is to ask for; "": what the upstream says."""
-        self._shared = shared
         self._on_change = on_change
         self._has_looked = not may_be_kept
         """The grant that is kept was looked for, or there is a newer one."""
@@ -63,8 +61,7 @@ class UpstreamCredential(CredentialMachine):
     @property
     def due(self) -> float:
         """The time, of trio's clock, from which `renew` is to be awaited."""
-        due = self.due_at
-        return due - (self._now() - trio.current_time()) if due < inf else inf
+        return self.due_at - (self._now() - trio.current_time()) if self.due_at < inf else inf
 
     async def renew(self) -> None:
         """Get another token if this one is about to end and that can be done without a person. As the protocol."""
@@ -122,18 +119,16 @@ class UpstreamCredential(CredentialMachine):
             await self._look()
         if self.authorization and shown != self.authorization:
             return True
-        scope = self.challenge.scope
         if self.grant is None:
             raise self.failure()
-        wanted = self.step_up(self.grant, self.challenge, operation)
-        if not wanted:
-            raise self.denial(operation, scope)
+        if not (wanted := self.step_up(self.grant, self.challenge, operation)):
+            raise self.denial(operation, self.challenge.scope)
         if not self.account.by_person:
             await self._renew(scope=wanted)
             return self.authorization != shown
         self.wanted_scope = wanted
         self._changed()
-        raise self.scope_failure(operation, scope)
+        raise self.scope_failure(operation, self.challenge.scope)
 
     # --- what sign-ins and commands do --------------------------------------------------------------------------------
 
@@ -265,8 +260,7 @@ class UpstreamCredential(CredentialMachine):
             if self._now() < self.held_until:
                 return
             upstream = self.account.upstream
-            moved_to = await (await self._load()).find_new_issuer(issuer, self.challenge)
-            if moved_to:
+            if moved_to := await (await self._load()).find_new_issuer(issuer, self.challenge):
                 text = f"{upstream} now names {moved_to} as its authorization server; until now it was {issuer}."
                 text += f" If you expect that, run {model.sign_in_command(upstream)} in a terminal."
             else:
@@ -282,8 +276,7 @@ class UpstreamCredential(CredentialMachine):
             self.note("begun", self.problem)
             what, challenge = f"the renewal for {self.account.upstream}", self.challenge
             self._shared.spawn(what, lambda: self._run_renewal(promise, challenge, refused, scope))
-        error = await self._renewal.wait()
-        if error is not None:
+        if (error := await self._renewal.wait()) is not None:
             raise without_frames(error)
 
     async def _run_renewal(

@@ -9,18 +9,24 @@
 Beside these a person may be signing in (`asking`): that covers the state, and does not change it. So a token that is
 there is used meanwhile, and if nothing comes of it all is as before.
 
-Times are of the hub's clock, in seconds; a time of day is called `wall`.
+`Shared` is what all credentials of a hub have in common. Times are of the hub's clock, in seconds; a time of day is
+called `wall`.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from math import inf
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec import Struct
 
 from config.name_globs import NameChoice
+from config.tables.oauth import IdentityProvider
 from hub.link.hub_errors import UpstreamDenied, UpstreamUnauthorized
 from upstreams.oauth.model import IDENTITY_PROVIDER, Challenge, Grant, GrantKey, OAuthAccount, sign_in_command
+
+if TYPE_CHECKING:
+    from upstreams.fetch.fetcher import Fetcher
+    from upstreams.oauth.store.grant_store import GrantStore
 
 State = Literal["none", "needed", "good", "renewing", "waiting"]
 VisibleState = Literal["none", "needed", "asking", "good", "renewing", "waiting"]
@@ -54,6 +60,24 @@ MAX_STEP_UPS: Final = 2
 MAX_OPERATIONS: Final = 256
 
 
+class Shared(Struct, frozen=True, kw_only=True):
+    """The parts that all credentials of one hub share."""
+
+    store: "Callable[[], GrantStore]"
+    """Made at the first call, which may block."""
+    fetch: "Fetcher"
+    wall: Callable[[], float]
+    """The time of day."""
+    clock: Callable[[], float]
+    """Seconds on a clock that nobody sets and that counts while the machine sleeps."""
+    spawn: Callable[[str, Callable[[], Awaitable[None]]], None]
+    """Runs a task that whoever waits for it does not own; the text names it in the log."""
+    idp: Callable[[], IdentityProvider]
+    """The company's identity provider, as it is configured now."""
+    idp_grant: Callable[[str], Awaitable[Grant]]
+    """The grant of a principal's sign-in there, with an ID token that lasts. Raises OAuthProblem, OAuthUnavailable."""
+
+
 class RenewalOutcome(Struct, frozen=True):
     """The outcome of a renewal."""
 
@@ -71,11 +95,9 @@ class RenewalOutcome(Struct, frozen=True):
 
 class CredentialMachine:
     """State of the credential of `account`. `may_be_kept`: there may be a grant from an earlier run, so the first
-    request has to look for it. `clock` gives the hub's time, `wall` the time of day."""
+    request has to look for it."""
 
-    def __init__(
-        self, account: OAuthAccount, clock: Callable[[], float], wall: Callable[[], float], *, may_be_kept: bool
-    ) -> None:
+    def __init__(self, account: OAuthAccount, shared: Shared, *, may_be_kept: bool) -> None:
         self.account = account
         self.grant: Grant | None = None
         self.authorization = ""
@@ -97,8 +119,7 @@ class CredentialMachine:
         self.was_unclear = False
         """The last refusal of a renewal did not say why."""
         self.phase: State = "none"
-        self._now = clock
-        self._wall = wall
+        self._shared, self._now, self._wall = shared, shared.clock, shared.wall
         self._upstream = account.upstream
         self._got_at = -inf
         self._next_pause_s = FIRST_PAUSE_S

@@ -13,6 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from config.setting import Secret
+from config.settings import UpstreamConfig
 from config.tables import IdentityProvider, UpstreamOAuth
 from upstreams.fetch.model import Allowed
 
@@ -183,6 +184,11 @@ class OAuthAccount(Struct, frozen=True):
         """True if the next token after `grant` can be got without a person."""
         can_refresh = grant is not None and grant.refresh_token is not None and not grant.sign_in_needed
         return can_refresh or not self.by_person
+
+
+def account_of(upstream: str, config: UpstreamConfig, principal: str) -> OAuthAccount:
+    """The account of a principal at an upstream, as that is configured now."""
+    return OAuthAccount(upstream, config.url or "", principal, config.oauth)
 
 
 class AccountRow(Struct, frozen=True, kw_only=True):

@@ -4,9 +4,9 @@ from msgspec.structs import replace
 
 from upstreams.oauth import model
 from upstreams.oauth.client_search import client_of_settings
+from upstreams.oauth.credential_machine import Shared
 from upstreams.oauth.discovery.discover import allowance_for, discover, discover_issuer
 from upstreams.oauth.discovery.metadata import below
-from upstreams.oauth.parts import Shared
 from upstreams.oauth.token_answers import TokenRefused, first_grant, next_grant
 from upstreams.oauth.token_endpoint import TokenEndpoint, with_settings
 
@@ -14,12 +14,8 @@ from upstreams.oauth.token_endpoint import TokenEndpoint, with_settings
 class TokenSource:
     """The way to the tokens of one account: by the refresh token of a person's sign-in, or the hub as itself: client
     credentials (RFC 6749 4.4), or, for `id_jag`, as the person who signed in at the company's identity provider.
-    Everything is found out anew when the client is refused.
-
-    Raises:
-        OAuthProblem: a person has to do something.
-        OAuthUnavailable: it cannot be asked now.
-    """
+    Everything is found out anew when the client is refused. Raises OAuthProblem: a person has to do something;
+    OAuthUnavailable: it cannot be asked now."""
 
     def __init__(self, account: model.OAuthAccount, shared: Shared) -> None:
         self._account = account
@@ -43,9 +39,8 @@ class TokenSource:
         if account.by_person:
             raise model.OAuthProblem("a person has to sign in")
         if not (settings.issuer and settings.client_id):
-            raise model.OAuthProblem(
-                f'grant = "{settings.grant}" needs issuer and client_id; set them {below(account.upstream)}.'
-            )
+            text = f'grant = "{settings.grant}" needs issuer and client_id; set them {below(account.upstream)}.'
+            raise model.OAuthProblem(text)
         if self._found is None:
             self._found = await discover(self._shared.fetch, account.url, settings, challenge, (settings.issuer,))
         found = self._found
@@ -63,41 +58,29 @@ class TokenSource:
         wanted = scope or (grant.asked_scope if grant else self._found.scope)
         client = client_of_settings(server, settings, "", account.upstream)
         sends = bool(key.resource) and settings.resource_parameter == "send"
-        answer = await self._answer(server, client, wanted, key.resource if sends else None)
-        first = first_grant(
-            answer,
-            key,
-            url=account.url,
-            server=server,
-            client=client,
-            asked_scope=wanted,
-            now=self._shared.wall(),
-            sends_resource=sends,
-        )
+        answer = await self._answer(self._endpoint(server, client), wanted, key.resource if sends else None)
+        now = self._shared.wall()
+        first = first_grant(answer, key, account.url, server, client, wanted, now, sends_resource=sends)
         if grant is None:
             return first
         return replace(first, generation=grant.generation + 1, signed_in_at=grant.signed_in_at)
 
-    async def _answer(
-        self, server: model.AuthorizationServer, client: model.OAuthClient, scope: str, resource: str | None
-    ) -> model.TokenAnswer:
+    async def _answer(self, endpoint: TokenEndpoint, scope: str, resource: str | None) -> model.TokenAnswer:
         try:
-            return await self._ask(server, client, scope, resource)
+            return await self._ask(endpoint, scope, resource)
         except TokenRefused as refused:
-            if refused.code == "invalid_client" and client.token_auth == "private_key_jwt" and not self._audience:
-                self._audience = server.token_endpoint  # some servers want themselves named so
-                return await self._ask(server, client, scope, resource)
+            is_signed = endpoint.client.token_auth == "private_key_jwt"
+            if refused.code == "invalid_client" and is_signed and not self._audience:
+                self._audience = endpoint.server.token_endpoint  # some servers want themselves named so
+                return await self._ask(replace(endpoint, audience=self._audience), scope, resource)
             if refused.code == "invalid_client":
                 self._found = None
             raise
 
-    async def _ask(
-        self, server: model.AuthorizationServer, client: model.OAuthClient, scope: str, resource: str | None
-    ) -> model.TokenAnswer:
-        endpoint = self._endpoint(server, client)
+    async def _ask(self, endpoint: TokenEndpoint, scope: str, resource: str | None) -> model.TokenAnswer:
         if self._account.settings.grant == "client_credentials":
             return await endpoint.client_credentials(scope, resource)
-        assertion = await self._assertion(server.issuer, scope, resource)
+        assertion = await self._assertion(endpoint.server.issuer, scope, resource)
         return await endpoint.jwt_bearer(assertion, scope, resource)
 
     async def _assertion(self, audience: str, scope: str, resource: str | None) -> str:

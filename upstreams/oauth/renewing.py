@@ -16,11 +16,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from upstreams.oauth import model
-from upstreams.oauth.credential_machine import CredentialMachine, RenewalOutcome, sign_in_needed, time_until_due_s
+from upstreams.oauth.credential_machine import (
+    CredentialMachine,
+    RenewalOutcome,
+    Shared,
+    sign_in_needed,
+    time_until_due_s,
+)
 from upstreams.oauth.discovery.discover import discover
 from upstreams.oauth.discovery.metadata import below
 from upstreams.oauth.next_token import TokenSource
-from upstreams.oauth.parts import Shared
 from upstreams.oauth.store.folder import NotKept
 from upstreams.oauth.token_answers import TokenRefused, is_for
 
@@ -199,16 +204,13 @@ class Renewal:
         except model.OAuthProblem as problem:
             self._log(problem)
             return await self._judge(grant, problem, was_begun=was_begun)
-        is_kept = await self._keep(new)
-        if is_kept:
+        if is_kept := await self._keep(new):
             await self._finish()
         return RenewalOutcome("tokens", new, is_kept=is_kept)
 
-    async def _judge(
-        self, grant: model.Grant | None, problem: model.OAuthProblem, *, was_begun: bool
-    ) -> RenewalOutcome:
+    async def _judge(self, grant: model.Grant | None, error: model.OAuthProblem, *, was_begun: bool) -> RenewalOutcome:
         """Judge a refusal: whether another renewal may help, or a person has to do something."""
-        verdict, text = judge(problem), str(problem)
+        verdict, text = judge(error), str(error)
         if grant is None or not self._account.by_person:
             await self._finish()
             if verdict == "client gone":

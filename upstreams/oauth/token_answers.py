@@ -56,20 +56,15 @@ class TokenRefused(model.OAuthProblem):
 
 
 def read_token_answer(answer: Fetched, *, now: float, where: str = "the authorization server") -> model.TokenAnswer:
-    """The tokens of an answer. `now` is wall time, `where` names the server in texts.
-
-    Raises:
-        TokenRefused: it says no.
-        OAuthUnavailable: it cannot say now, or nobody can read what it says; it may have acted then.
-    """
+    """The tokens of an answer. `now` is wall time, `where` names the server in texts. Raises TokenRefused: it says no;
+    OAuthUnavailable: it cannot say now, or nobody can read what it says; it may have acted then."""
     members = _accept(answer, now, where)
     access, kind = members.get("access_token"), members.get("token_type")
     if not (isinstance(access, str) and _VISIBLE.fullmatch(access)):
         raise model.OAuthUnavailable(f"{where} gave an answer without an access token that can be used", sent=True)
     if not (isinstance(kind, str) and kind.lower() == "bearer"):
         raise model.OAuthUnavailable(f"{where} gave a token that is no bearer token", sent=True)
-    life = _number(members.get("expires_in"))
-    if life is None:
+    if (life := _number(members.get("expires_in"))) is None:
         life = life_of(access, now)
     return model.TokenAnswer(
         access_token=Secret(access),
@@ -148,8 +143,7 @@ def _scope(value: object) -> str | None:
 
 def _members(answer: Fetched) -> dict[str, Any]:
     """The members of an answer, by JSON or else as form fields; {}: it is neither."""
-    found = read_json_object(answer.body)
-    if found is not None:
+    if (found := read_json_object(answer.body)) is not None:
         return found
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in ("application/x-www-form-urlencoded", "text/plain"):
@@ -210,23 +204,21 @@ def origin_of(url: str) -> str:
 def first_grant(
     answer: model.TokenAnswer,
     key: model.GrantKey,
-    *,
     url: str,
     server: model.AuthorizationServer,
     client: model.OAuthClient,
     asked_scope: str,
     now: float,
-    sends_resource: bool = True,
+    *,
+    sends_resource: bool,
 ) -> model.Grant:
     """The grant of a new sign-in at the upstream `url`; its tokens are sent to no other origin. `now` is wall time."""
-    return model.Grant(
+    empty = model.Grant(
         key=key,
+        generation=0,
         access_token=answer.access_token,
-        refresh_token=answer.refresh_token,
-        id_token=answer.id_token,
         obtained_at=now,
-        expires_at=None if answer.expires_in_s is None else now + answer.expires_in_s,
-        scope=asked_scope if answer.scope is None else answer.scope,
+        scope=asked_scope,
         asked_scope=asked_scope,
         signed_in_at=now,
         server=server,
@@ -234,6 +226,7 @@ def first_grant(
         sends_resource=sends_resource,
         origin=origin_of(url),
     )
+    return next_grant(empty, answer, now)
 
 
 def next_grant(grant: model.Grant, answer: model.TokenAnswer, now: float) -> model.Grant:

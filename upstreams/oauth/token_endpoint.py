@@ -33,13 +33,9 @@ ID_TOKEN: Final = "urn:ietf:params:oauth:token-type:id_token"
 
 
 class TokenEndpoint(Struct, frozen=True):
-    """The token endpoint of `server` for `client`.
-
-    Raises:
-        TokenRefused: the server says no.
-        OAuthProblem: the client's secret or key is missing or cannot be used, or the server must not be asked.
-        OAuthUnavailable: there is no answer that can be used now; `sent` says whether the server may have acted.
-    """
+    """The token endpoint of `server` for `client`. Raises TokenRefused: the server says no; OAuthProblem: the client's
+    secret or key is missing or cannot be used, or the server must not be asked; OAuthUnavailable: there is no answer
+    that can be used now; `sent` says whether the server may have acted."""
 
     fetch: Fetcher
     server: model.AuthorizationServer
@@ -54,13 +50,10 @@ class TokenEndpoint(Struct, frozen=True):
     def __repr__(self) -> str:
         return f"<TokenEndpoint of {self.server.issuer} for {self.client.client_id}>"
 
-    async def exchange_code(
-        self, code: str, verifier: str, redirect_uri: str, resource: str | None
-    ) -> model.TokenAnswer:
+    async def exchange_code(self, code: str, verifier: str, redirect: str, resource: str | None) -> model.TokenAnswer:
         """The tokens for an authorization code (RFC 6749 4.1.3, RFC 7636). `resource`: if it is to be sent."""
-        return await self._tokens(
-            "authorization_code", code=code, redirect_uri=redirect_uri, code_verifier=verifier, resource=resource
-        )
+        proof = {"code": code, "redirect_uri": redirect, "code_verifier": verifier}
+        return await self._tokens("authorization_code", **proof, resource=resource)
 
     async def refresh(self, grant: model.Grant) -> model.TokenAnswer:
         """New tokens for a grant that has a refresh token; of the same scopes (RFC 6749 6)."""

@@ -145,15 +145,15 @@ async def test_a_response_that_nobody_can_carry_on_with_is_not_spent():
     async with world() as it:
         begun = await it.sign_ins.begin("notes")
         responses = it.sign_ins.responses
-        around = responses._around
+        around = responses.around
 
         def refuse(task):
             raise RuntimeError("Nursery is closed to new arrivals")
 
-        responses._around = replace(around, spawn=refuse)
+        responses.around = replace(around, spawn=refuse)
         with pytest.raises(RuntimeError):
             await it.sign_ins.finish(back(begun.authorization_url))
-        responses._around = around
+        responses.around = around
         assert (await it.sign_ins.finish(back(begun.authorization_url))).state == "signed_in"
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from hub.wire.questions.page_urls import ForbiddenUrl, host_of
+from hub.wire.questions.page_urls import is_allowed
 
 _URL: Final = re.compile(
     r"(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]++\]|[^:/?#@\[\]]++)(?::(?P<port>[0-9]{1,5}))?"
@@ -44,18 +44,11 @@ class Address(Struct, frozen=True):
 
 def address_of(url: str) -> Address | None:
     """The parts of `url`; None: it is no http or https URL with a host."""
-    found = _URL.fullmatch(url)
-    if found is None or not 0 < int(found["port"] or 1) <= 65_535:
+    if (found := _URL.fullmatch(url)) is None or not 0 < int(found["port"] or 1) <= 65_535:
         return None
-    scheme = found["scheme"].lower()
-    return Address(
-        scheme=scheme,
-        host=found["host"].lower(),
-        port=int(found["port"] or _PORTS[scheme]),
-        path=found["path"] or "",
-        query=found["query"] or "",
-        has_fragment=found["fragment"] is not None,
-    )
+    scheme, host = found["scheme"].lower(), found["host"].lower()
+    port, path, query = int(found["port"] or _PORTS[scheme]), found["path"] or "", found["query"] or ""
+    return Address(scheme, host, port, path, query, has_fragment=found["fragment"] is not None)
 
 
 def sound_address(url: object, *, loopback_http: bool) -> Address | None:
@@ -64,11 +57,7 @@ def sound_address(url: object, *, loopback_http: bool) -> Address | None:
     It is https, or http to this machine where that is allowed; short, of visible characters that no reader takes for
     something else, with a host that is written out and without user or fragment.
     """
-    if not isinstance(url, str):
-        return None
-    try:
-        host_of(url)
-    except ForbiddenUrl:
+    if not isinstance(url, str) or not is_allowed(url):
         return None
     address = address_of(url)
     if address is None or address.has_fragment or (address.scheme == "http" and not loopback_http):
@@ -78,14 +67,7 @@ def sound_address(url: object, *, loopback_http: bool) -> Address | None:
 
 def is_on_this_machine(url: str) -> bool:
     """True if the host of `url` is a loopback address or `localhost`."""
-    address = address_of(url)
-    if address is None:
-        return False
-    try:
-        host_of(f"http://{address.host}/")
-    except ForbiddenUrl:
-        return False
-    return True
+    return (address := address_of(url)) is not None and is_allowed(f"http://{address.host}/")
 
 
 def show_url(url: str) -> str:
@@ -130,8 +112,7 @@ def is_parent(parent: Address, child: Address) -> bool:
 
 def is_place_of(place: str, resource: Address) -> bool:
     """True if the metadata of `resource` belong at `place`."""
-    address = address_of(place)
-    if address is None or address.query or address.has_fragment:
+    if (address := address_of(place)) is None or address.query or address.has_fragment:
         return False
     due = RESOURCE + resource.path
     return address.origin == resource.origin and address.path.removesuffix("/") == due.removesuffix("/")

@@ -53,8 +53,7 @@ def parse_challenges(values: Sequence[str]) -> Challenge:
         left -= len(value)
         if left < 0:
             break
-        found = _bearer(value)
-        if found is not None:
+        if (found := _bearer(value)) is not None:
             url, error = found.get("resource_metadata", ""), found.get("error", "")
             return Challenge(
                 resource_metadata=url if len(url) <= MAX_URL_CHARS and _VISIBLE.fullmatch(url) else "",
@@ -85,8 +84,7 @@ def _bearer(value: str) -> dict[str, str] | None:
             continue
         at = element.end()
         if found is not None and element.re is _PARAMETER:
-            name = element["name"].lower()
-            if name in found:
+            if (name := element["name"].lower()) in found:
                 return {}
             found[name] = _text(element["value"])
     return found

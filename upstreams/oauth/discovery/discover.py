@@ -50,8 +50,7 @@ async def discover(
     OAuthProblem: it cannot begin before somebody does something; OAuthUnavailable: a server cannot be asked now.
     """
     terms = Terms(upstream, url, settings, allowance_for(url, settings))
-    resource = await _resource(fetch, terms, challenge)
-    if resource is None and not settings.issuer:
+    if (resource := await _resource(fetch, terms, challenge)) is None and not settings.issuer:
         server = await _legacy_server(fetch, terms)
         if server.is_legacy and not challenge.resource_metadata:
             await _refuse_absent(fetch, terms, server)
@@ -136,9 +135,8 @@ async def _refuse_absent(fetch: Fetcher, terms: Terms, server: model.Authorizati
     except FetchFailed:  # which nobody can tell from a page
         return
     if answer.status in _ABSENT:
-        name = terms.upstream
-        how = f'run "hubd auth {name}" in a terminal, which asks for the token.'
-        raise model.NoSignIn(f"{name} wants a token and has no sign-in; {how}")
+        how = f'run "hubd auth {terms.upstream}" in a terminal, which asks for the token.'
+        raise model.NoSignIn(f"{terms.upstream} wants a token and has no sign-in; {how}")
 
 
 def _scope(

@@ -102,8 +102,7 @@ def is_server_document(document: dict[str, Any]) -> bool:
 
 def check_issuer(issuer: str, terms: Terms) -> Address:
     """The parts of an issuer that may be asked. Raises OAuthProblem: it is none."""
-    address = terms.sound(issuer)
-    if address is None or "?" in issuer:
+    if (address := terms.sound(issuer)) is None or "?" in issuer:
         subject = show_url(issuer) if address else "The issuer"
         why = f"{subject} cannot be an authorization server: it has to be https, without query and fragment."
         raise OAuthProblem(f"{why} Correct issuer {below(terms.upstream)}.")
@@ -116,11 +115,10 @@ def read_server(document: dict[str, Any], issuer: str, terms: Terms, *, is_promi
     `is_promise`: the document is where only the issuer can put one, so that its promise of `iss` can be relied on.
     Raises OAuthProblem: it is another one, or one at which the hub cannot sign in.
     """
-    settings = terms.settings
     found = document["issuer"]
     if not same_issuer(found, issuer):
         other = show_url(found) if terms.sound(found) else "another one"
-        if settings.issuer:
+        if terms.settings.issuer:
             raise OAuthProblem(
                 f"The metadata of {show_url(issuer)}, which is the issuer of {terms.upstream} by its settings, say "
                 f"that it is {other}, so it is not trusted. Correct issuer or metadata_url {below(terms.upstream)}."
@@ -130,7 +128,7 @@ def read_server(document: dict[str, Any], issuer: str, terms: Terms, *, is_promi
             f"is not trusted. If you know better, set issuer and metadata_url {below(terms.upstream)}."
         )
     authorize = ""
-    if settings.grant == "authorization_code":
+    if terms.settings.grant == "authorization_code":
         authorize = _require(document, "authorization_endpoint", issuer, terms)
         _check_pkce(document.get("code_challenge_methods_supported"), issuer, terms)
     return AuthorizationServer(

@@ -10,7 +10,7 @@ import fcntl
 import os
 import stat
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -130,8 +130,7 @@ async def hold_lock(path: Path) -> AsyncIterator[HeldLock]:
     OAuthUnavailable: another process has it for far too long. Cancellation: while waiting, nothing is left behind."""
     deadline = trio.current_time() + PATIENCE_S
     while True:
-        descriptor = await trio.to_thread.run_sync(_try, path)
-        if descriptor is not None:
+        if (descriptor := await trio.to_thread.run_sync(_try, path)) is not None:
             break
         if trio.current_time() >= deadline:
             raise OAuthUnavailable("another process of hubd has been renewing this sign-in for far too long")
@@ -154,16 +153,13 @@ def open_lock(path: Path) -> int:
 def _try(path: Path) -> int | None:
     """An open file that is locked; None: another process has the lock."""
     descriptor = open_lock(path)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(descriptor), os.lstat(path)):  # else it was deleted meanwhile
-            return descriptor
-    except OSError:
-        pass
-    except BaseException:
-        os.close(descriptor)
-        raise
-    os.close(descriptor)
+    with ExitStack() as stack:
+        stack.callback(os.close, descriptor)
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(descriptor), os.lstat(path)):  # else it was deleted meanwhile
+                stack.pop_all()
+                return descriptor
     return None
 
 

@@ -80,12 +80,9 @@ class GrantStore:
     """All that is kept of sign-ins. The methods block, for the disk and up to some seconds for the key, and may be
     called by several threads; but for `lock`, which is for tasks.
 
-    A file that must not be read is passed over, with a line in the log, where several are looked at.
-
-    Raises:
-        NotKept: the file must not be read (a link, another user's, not private), or cannot be written.
-        KeyLocked: the key cannot be had now; nothing was changed.
-    """
+    A file that must not be read is passed over, with a line in the log, where several are looked at. Raises NotKept:
+    the file must not be read (a link, another user's, not private), or cannot be written; KeyLocked: the key cannot be
+    had now; nothing was changed."""
 
     def __init__(self, folder: Path, seal: KeySeal) -> None:
         self.folder = folder
@@ -235,20 +232,19 @@ def _read(path: Path, type: type[records.File]) -> records.File | None:
     return None if data is None else records.read_plain(data, type)
 
 
-class Clients:
+class Clients(Struct, eq=False):
     """The files below `clients`. All but `turn` blocks. Raises NotKept: a file must not be read, or cannot be written;
     KeyLocked: the key cannot be had now."""
 
-    def __init__(self, folder: Path, seal: KeySeal) -> None:
-        self._folder = folder
-        self._seal = seal
+    folder: Path
+    seal: KeySeal
 
     def find(self, issuer: str, redirect_uri: str, upstream: str) -> model.OAuthClient | None:
         """The client that was registered for this key; None: none, or none that can be read any more."""
         path = self._path(issuer, redirect_uri, upstream)
         try:
             plain = _read(path, records.ClientFile)
-            return None if plain is None else records.open_client(plain, self._seal)
+            return None if plain is None else records.open_client(plain, self.seal)
         except records.OtherVersion:
             return None
         except records.UnreadableRecord:
@@ -257,17 +253,17 @@ class Clients:
 
     def put(self, issuer: str, redirect_uri: str, upstream: str, client: model.OAuthClient) -> None:
         """Keep a client in place of one that is there; durable when this returns."""
-        content = records.encode_client(upstream, client, self._seal)
+        content = records.encode_client(upstream, client, self.seal)
         files.write_file(self._path(issuer, redirect_uri, upstream), content)
 
     def forget(self, upstream: str, client_id: str = "") -> bool:
         """Forget the clients of an upstream, or only that of this id, whatever it is kept by; True if there was one."""
         found = False
-        for name in files.names_in(self._folder, ".json"):
+        for name in files.names_in(self.folder, ".json"):
             with suppress(records.UnreadableRecord, records.OtherVersion, files.NotKept):
-                file = _read(self._folder / name, records.ClientFile)
+                file = _read(self.folder / name, records.ClientFile)
                 if file and file.upstream == upstream and client_id in ("", file.client.client_id):
-                    files.remove_file(self._folder / name)
+                    files.remove_file(self.folder / name)
                     found = True
         return found
 
@@ -276,4 +272,4 @@ class Clients:
         return files.hold_lock(self._path(issuer, redirect_uri, upstream).with_suffix(".lock"))
 
     def _path(self, issuer: str, redirect_uri: str, upstream: str) -> Path:
-        return self._folder / f"{records.id_of(issuer, redirect_uri, upstream)}.json"
+        return self.folder / f"{records.id_of(issuer, redirect_uri, upstream)}.json"

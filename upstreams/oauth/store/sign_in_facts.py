@@ -114,8 +114,7 @@ class SignInFactsFile:
             os.close(descriptor)
 
     def _read(self) -> _File:
-        data = read_file(self._path)
-        if data is None:
+        if (data := read_file(self._path)) is None:
             return _File()
         try:
             file = msgspec.json.decode(data, type=_File)
