@@ -31,7 +31,7 @@ from hub.link.fault_isolation import keep_going
 from hub.link.memory_budget import Budget
 from hub.link.sealing import Sealer
 from hub.link.tool_usage import ToolUsage
-from hub.linux.clocks import BootClock
+from hub.linux.clocks import NO_BOOT_CLOCK, BootClock
 from hub.projects.projects import Projects
 from hub.projects.workplaces import TrustedProjects
 from hub.routing.host_exchange import ProgressUpkeep
@@ -81,8 +81,8 @@ class Hub:
         reader: TrustedProjects | None = None,
         allowances: Path | None = None,
         run: str = "",
-        is_elsewhere: Callable[[str], bool] | None = None,
-        boot: BootClock | None = None,
+        is_elsewhere: Callable[[str], bool] = lambda run: False,
+        boot: BootClock = NO_BOOT_CLOCK,
         shared: "RedisStore | None" = None,
         credentials: CredentialSource = NO_CREDENTIALS,
         environ: Mapping[str, str] = os.environ,
@@ -112,7 +112,7 @@ class Hub:
             sealer, wall=WALL, run=run, is_elsewhere=is_elsewhere, boot=boot, remembered=(PARK,)
         )
         parking = ParkedCalls(self.states, ttl_s=config.park_ttl_s, total_s=config.park_total_s, budget=self.budget)
-        tasks = Tasks(self.states, sealer, upstreams, ttl_s=config.park_ttl_s, shows=self.live.shows_tool)
+        tasks = Tasks(self.states, upstreams, ttl_s=config.park_ttl_s, shows=self.live.shows_tool)
         self.bridge = EraBridge(self.states, parking, tasks, self.hosts.visits, on_lost=config.on_lost)
         self.subscriptions = Subscriptions(self.live, self.bridge.tasks.handles)
         self.lists = ListUpdates(self.live, (self.subscriptions.list_changed, self.hosts.list_changed))

@@ -48,8 +48,7 @@ class EraBridge:
     def adjust(self, ttl_s: float, total_s: float, *, on_lost: str) -> None:
         """Change settings, for calls and questions to come."""
         self._on_lost = on_lost
-        self.parking.adjust(ttl_s, total_s)
-        self.tasks.handles.adjust(ttl_s)
+        self.parking.ttl_s, self.parking.total_s, self.tasks.handles.ttl_s = ttl_s, total_s, ttl_s
 
     def follow_sign_ins(self, find_guide: FindGuide) -> None:
         """Send people who have to sign in where the guide says, from now on."""
@@ -77,13 +76,9 @@ class EraBridge:
         return self._nursery is not None
 
     async def forward(self, crossing: Crossing) -> Reply:
-        """Carry out an operation, and return the reply for its host.
-
-        Raises:
-            HubError: as `Upstream.call`; or the upstream asks what it may not ask.
-            SignInNeeded: a person has to sign in, and the host cannot be asked for that.
-        Cancellation: passes to the upstream.
-        """
+        """Carry out an operation, and return the reply for its host. Raises HubError: as `Upstream.call`; or the
+        upstream asks what it may not ask; SignInNeeded: a person has to sign in, and the host cannot be asked for that.
+        Cancellation: passes to the upstream."""
         state = None
         try:
             if crossing.operation.method not in mcp.MAY_ASK:
@@ -107,8 +102,7 @@ class EraBridge:
                 return await self._begin(crossing)
         except UpstreamUnauthorized as error:
             round = round_of(state) if state is not None and state.mode == AGAIN else 1
-            asked = await self._urls.ask_to_sign_in(error, crossing, round=round)
-            if asked is None:
+            if (asked := await self._urls.ask_to_sign_in(error, crossing, round=round)) is None:
                 raise
             return asked
 

@@ -89,11 +89,8 @@ def may_want_input(result: Result) -> bool:
 
 def read_wanted(reply: Reply, upstream: str, version: str) -> tuple[dict[str, Question], Raw | None] | None:
     """Read an `input_required` result of the modern `upstream`: its questions, and its state as JSON, if it has one;
-    None: `reply` is another result.
-
-    Raises:
-        UpstreamProtocolError: it asks for nothing, or for what no host can be asked.
-    """
+    None: `reply` is another result. Raises UpstreamProtocolError: it asks for nothing, or for what no host can be
+    asked."""
     if not isinstance(reply, Result) or not may_want_input(reply):
         return None
     try:
@@ -102,21 +99,16 @@ def read_wanted(reply: Reply, upstream: str, version: str) -> tuple[dict[str, Qu
         raise bad_input(upstream, f"in a way that nobody can look through: {error}") from None
     if jsonrpc.peek_str(members.get(RESULT_TYPE)) != INPUT_REQUIRED:
         return None
-    state = members.get("requestState")
-    if state is not None and jsonrpc.peek_str(state) is None:
+    if (state := members.get("requestState")) is not None and jsonrpc.peek_str(state) is None:
         raise bad_input(upstream, "with a requestState that is no string")
-    questions = read_questions(members, upstream, version)
-    if not questions and state is None:
+    if not (questions := read_questions(members, upstream, version)) and state is None:
         raise bad_input(upstream, "but for none in particular")
     return questions, state
 
 
 def read_questions(members: Mapping[str, Raw], upstream: str, version: str) -> dict[str, Question]:
-    """Read the questions in a result or task of `upstream`, by key; empty without `inputRequests`.
-
-    Raises:
-        UpstreamProtocolError: it asks for what no host can be asked, or for too much.
-    """
+    """Read the questions in a result or task of `upstream`, by key; empty without `inputRequests`. Raises
+    UpstreamProtocolError: it asks for what no host can be asked, or for too much."""
     try:
         if has_too_many_items(members.get("inputRequests", b"")):
             raise bad_input(upstream, f"with inputRequests of more than {MAX_ITEMS} items")
@@ -127,8 +119,7 @@ def read_questions(members: Mapping[str, Raw], upstream: str, version: str) -> d
         raise bad_input(upstream, f"with more than {MAX_AT_ONCE} questions at once")
     questions = {}
     for key, request in ((key, jsonrpc.peek_object(value)) for key, value in requests.items()):
-        method = jsonrpc.peek_str(request.get("method"))
-        if method not in QUESTIONS:
+        if (method := jsonrpc.peek_str(request.get("method"))) not in QUESTIONS:
             raise bad_input(upstream, "of an unknown kind")
         questions[key] = Question(method, jsonrpc.peek_object(request.get("params")), upstream, version)
     return questions
@@ -137,11 +128,8 @@ def read_questions(members: Mapping[str, Raw], upstream: str, version: str) -> d
 def judge(questions: Mapping[str, Question], declared: Mapping[str, Raw], upstream: str) -> None:
     """Check that all questions may be asked, so that no person is bothered in vain.
 
-    `declared`: what the upstream was told that the host can do.
-
-    Raises:
-        UpstreamProtocolError: it asks for something else.
-    """
+    `declared`: what the upstream was told that the host can do. Raises UpstreamProtocolError: it asks for something
+    else."""
     try:
         for question in questions.values():
             check_capabilities(question, declared)
@@ -158,11 +146,8 @@ def bad_input(upstream: str, how: str) -> UpstreamProtocolError:
 
 
 def input_requests(questions: Mapping[str, Question], caller: Caller, declared: Mapping[str, Raw]) -> dict[str, Raw]:
-    """Write the questions for a modern host, by key. `declared`: as for `judge`.
-
-    Raises:
-        UpstreamProtocolError: one asks for something else, or is not put as it must be.
-    """
+    """Write the questions for a modern host, by key. `declared`: as for `judge`. Raises UpstreamProtocolError: one asks
+    for something else, or is not put as it must be."""
     requests = {}
     for key, question in questions.items():
         try:
@@ -173,11 +158,8 @@ def input_requests(questions: Mapping[str, Question], caller: Caller, declared: 
 
 
 def input_request(question: Question, host_version: str, declared: Mapping[str, Raw]) -> Raw:
-    """Write one question for a modern host. `declared`: the capabilities that count.
-
-    Raises:
-        QuestionRefusal: it cannot be asked that.
-    """
+    """Write one question for a modern host. `declared`: the capabilities that count. Raises QuestionRefusal: it cannot
+    be asked that."""
     check_capabilities(question, declared)
     return raw({"method": question.method, "params": question_for_host(question, host_version)})
 
@@ -188,11 +170,8 @@ def kinds_of(questions: Mapping[str, Question]) -> dict[str, Any]:
 
 
 def check_answers(answers: Mapping[str, Raw], kinds: Mapping[str, Raw], upstream: str) -> None:
-    """Check that each answer fits its question. `kinds`: the result of `kinds_of`, from a state.
-
-    Raises:
-        RemoteProtocolError: -32602, an answer is none to what was asked under its key.
-    """
+    """Check that each answer fits its question. `kinds`: the result of `kinds_of`, from a state. Raises
+    RemoteProtocolError: -32602, an answer is none to what was asked under its key."""
     for key in answers.keys() & kinds.keys():
         kind = jsonrpc.peek_object(kinds[key])
         question = Question(jsonrpc.peek_str(kind["method"]) or "", {"mode": kind["mode"]}, upstream, MODERN)
@@ -208,11 +187,8 @@ class PendingQuestion(Struct, frozen=True):
     reply: Promise[Reply] = field(default_factory=Promise)
 
     def read(self, answer: Raw, host_version: str) -> Reply:
-        """The reply for the upstream that an answer of the host is.
-
-        Raises:
-            RemoteProtocolError: -32602, it is no answer to this question.
-        """
+        """The reply for the upstream that an answer of the host is. Raises RemoteProtocolError: -32602, it is no answer
+        to this question."""
         try:
             return Result(answer_for_upstream(self.question, answer, host_version))
         except QuestionRefusal as refused:
@@ -236,13 +212,9 @@ async def call_to_the_end(crossing: Crossing) -> Reply:
     """The final reply of the upstream; the host is asked on the way.
 
     Visits to pages have ids for hosts of 2025-11-25, which the hub makes; they are done when the upstream is content.
-
-    Raises:
-        InputRefused: the host did not sample, or has no roots to tell of.
-        UpstreamProtocolError: it asks nonsense, what the host said it cannot do, or without end.
-        HubError: as `Upstream.call`.
-    Cancellation: passes to the upstream; withdraws what is asked.
-    """
+    Raises InputRefused: the host did not sample, or has no roots to tell of; UpstreamProtocolError: it asks nonsense,
+    what the host said it cannot do, or without end; HubError: as `Upstream.call`. Cancellation: passes to the upstream;
+    withdraws what is asked."""
     upstream = crossing.upstream
     reply = await crossing.call(crossing.operation, crossing.exchange)
     version = upstream.snapshot.version  # of a server of both eras the newer, whose answers say what they are
@@ -251,8 +223,7 @@ async def call_to_the_end(crossing: Crossing) -> Reply:
     pause_s = 0.0
     visits: list[str] = []
     for _ in range(MAX_ROUNDS):
-        wanted = read_wanted(reply, upstream.name, version)
-        if wanted is None:
+        if (wanted := read_wanted(reply, upstream.name, version)) is None:
             break
         more: dict[str, Raw] = {}
         asked, state = wanted
@@ -284,17 +255,13 @@ def _with_id(question: Question, visits: list[str]) -> Question:
 
 
 async def ask_all(questions: Mapping[str, Question], exchange: Exchange) -> dict[str, Raw]:
-    """Ask all questions; the answers by key, in the order of the questions.
-
-    Raises:
-        InputRefused: one cannot be done without; the others are withdrawn.
-    """
+    """Ask all questions; the answers by key, in the order of the questions. Raises InputRefused: one cannot be done
+    without; the others are withdrawn."""
     answers: dict[str, Raw] = {}
     refusals: list[InputRefused] = []
 
     async def ask(key: str, question: Question) -> None:
-        reply = await exchange.ask(question)
-        if isinstance(reply, Result):
+        if isinstance(reply := await exchange.ask(question), Result):
             answers[key] = reply.value
         elif question.method == ELICIT:
             answers[key] = CANCELLED

@@ -6,6 +6,7 @@ enforces one-time use.
 
 import json
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from msgspec import Raw, Struct
 
 from hub.link.call_interface import Interim
 from hub.link.sealing import InvalidSeal, Sealer
-from hub.linux.clocks import BootClock
+from hub.linux.clocks import NO_BOOT_CLOCK, BootClock
 from hub.wire import jsonrpc
 from hub.wire.jsonrpc import EMPTY, Failure, RemoteProtocolError, Request, raw
 from hub.wire.mcp import HUB_INFO, INPUT_REQUIRED, INVALID_PARAMS, RESULT_TYPE, SERVER_INFO_KEY, UPSTREAM_LOST
@@ -137,6 +138,7 @@ def _number(text: str) -> float:
     return float(text) + 0.0  # -0 is 0
 
 
+@dataclass(eq=False, repr=False)
 class RequestStates:
     """Seals and opens states. `wall` is the time of day in seconds: states outlive the process, as its key does.
 
@@ -146,23 +148,13 @@ class RequestStates:
     `run` names the run of this hub, if there are others beside it.
     """
 
-    def __init__(
-        self,
-        sealer: Sealer,
-        *,
-        wall: Callable[[], float],
-        run: str = "",
-        is_elsewhere: Callable[[str], bool] | None = None,
-        boot: BootClock | None = None,
-        remembered: Collection[str] = (),
-    ) -> None:
-        self.run = run
-        self.is_elsewhere = is_elsewhere or (lambda run: False)
-        """Tells whether a run is that of another hub that is alive, so that the rest of its states is not lost."""
-        self._sealer = sealer
-        self._wall = wall
-        self._boot = boot or BootClock("", wall)
-        self._remembered = frozenset(remembered)
+    sealer: Sealer
+    wall: Callable[[], float]
+    run: str = ""
+    is_elsewhere: Callable[[str], bool] = lambda run: False
+    """Tells whether a run is that of another hub that is alive, so that the rest of its states is not lost."""
+    boot: BootClock = NO_BOOT_CLOCK
+    remembered: Collection[str] = ()
 
     def seal(self, mode: str, binding: Binding, members: Mapping[str, Any], *, ttl_s: float, here: bool = False) -> str:
         """Make a state that lasts `ttl_s`. `members` may hold `Raw`; `here`: the rest is in this hub's memory."""
@@ -173,21 +165,18 @@ class RequestStates:
             binding.principal,
             binding.method,
             binding.digest,
-            self._wall() + ttl_s,
+            self.wall() + ttl_s,
             {name: raw(value) for name, value in members.items()},
             self.run if here else "",
-            self._boot.id,
-            self._boot.now() + ttl_s if self._boot.id else 0.0,
+            self.boot.id,
+            self.boot.now() + ttl_s if self.boot.id else 0.0,
         )
-        return self._sealer.seal(PURPOSE, jsonrpc.encode(sealed))
+        return self.sealer.seal(PURPOSE, jsonrpc.encode(sealed))
 
     def open(self, text: str, principal: str, request: Request, upstream: str | None = None) -> RequestState:
         """The state that `request`, which is for `upstream` if that is known, brought. What costs least is compared
-        first: whoever has one state may bring it with anything.
-
-        Raises:
-            BadState: `request_state_invalid`, which says nothing else; `request_state_expired`, to its owner only.
-        """
+        first: whoever has one state may bring it with anything. Raises BadState: `request_state_invalid`, which says
+        nothing else; `request_state_expired`, to its owner only."""
         found = self._unseal(text)
         meant = VERSION, principal, request.method, upstream or found.u
         if (found.v, found.p, found.q, found.u) != meant or not _may_have(found.d, request):
@@ -195,9 +184,9 @@ class RequestStates:
         binding = bind(found.u, principal, request)
         if found.d != binding.digest:
             raise BadState(INVALID)
-        knows_boot = found.b and found.b == self._boot.id
-        expired = found.y < self._boot.now() if knows_boot else found.x < self._wall()
-        if expired and found.m not in self._remembered:
+        knows_boot = found.b and found.b == self.boot.id
+        expired = found.y < self.boot.now() if knows_boot else found.x < self.wall()
+        if expired and found.m not in self.remembered:
             raise BadState(EXPIRED)
         return RequestState(found.m, binding, found.s, found.r, expired)
 
@@ -211,7 +200,7 @@ class RequestStates:
     def _unseal(self, text: str) -> _Sealed:
         """Raises BadState."""
         try:
-            return _decode(self._sealer.open(PURPOSE, text))
+            return _decode(self.sealer.open(PURPOSE, text))
         except (InvalidSeal, msgspec.DecodeError):
             raise BadState(INVALID) from None
 
@@ -224,11 +213,8 @@ def input_required(requests: Mapping[str, Raw] | None, state: str) -> Interim:
 
 
 def answers_of(request: Request, *, needed: bool = False) -> dict[str, Raw]:
-    """Read the answers of a retry, by key.
-
-    Raises:
-        RemoteProtocolError: -32602, they are too many to look through; or they are `needed`, and there are none.
-    """
+    """Read the answers of a retry, by key. Raises RemoteProtocolError: -32602, they are too many to look through; or
+    they are `needed`, and there are none."""
     answers = request.params.get("inputResponses", _NONE)
     if memoryview(answers).nbytes > SMALL_BYTES and has_too_many_items(answers):
         raise RemoteProtocolError(INVALID_PARAMS, f"inputResponses has more than {MAX_ITEMS} items")

@@ -141,12 +141,8 @@ class UrlElicitations:
 
     def visit(self, reply: Reply, crossing: Crossing, *, round: int = 1) -> Reply:
         """Handle an error that asks for a visit to a page; other replies are returned unchanged. `round` counts such
-        errors of the operation.
-
-        Raises:
-            VisitNeeded: see there.
-            UpstreamProtocolError: the error does not say what to visit, or comes again and again.
-        """
+        errors of the operation. Raises VisitNeeded: see there; UpstreamProtocolError: the error does not say what to
+        visit, or comes again and again."""
         upstream, caller = crossing.upstream, crossing.exchange.caller
         if not isinstance(reply, Failure) or reply.code != URL_ELICITATION_REQUIRED:
             return reply
@@ -177,12 +173,8 @@ class UrlElicitations:
         round: int,
         own: bool = False,
     ) -> Reply:
-        """Ask the host to have `pages` visited: by the error with these `members`, or by input requests.
-        `own`: the hub wants that itself.
-
-        Raises:
-            QuestionRefusal: it cannot be asked.
-        """
+        """Ask the host to have `pages` visited: by the error with these `members`, or by input requests. `own`: the hub
+        wants that itself. Raises QuestionRefusal: it cannot be asked."""
         caller = crossing.exchange.caller
         for page in pages:
             check_capabilities(page.question, caller.capabilities)
@@ -199,24 +191,19 @@ class UrlElicitations:
 
     async def ask_to_sign_in(self, error: UpstreamUnauthorized, crossing: Crossing, *, round: int) -> Reply | None:
         """The reply to an operation that failed with `error`; None: there is nothing to be done about it. `round`
-        counts such failures of the operation.
-
-        Raises:
-            SignInNeeded: the host can only be told what to do.
-        """
+        counts such failures of the operation. Raises SignInNeeded: the host can only be told what to do."""
         name, caller = crossing.upstream.name, crossing.exchange.caller
         if self.find_guide is None or not error.asks_person or not crossing.upstream.config.signs_in_by_person:
             return None
         guide = await self.find_guide()
         await guide.look(name, caller)
         visits_pages = URL in elicitation_modes(caller.capabilities) and caller.version in (L4, MODERN)
-        if visits_pages and crossing.request.method in MAY_ASK and round <= MAX_ROUNDS:
-            visit = guide.visit(name, caller)
-            if visit is not None:
-                facts = SignInNeeded(visit.message, upstream=name).facts()
-                page = page_of(visit.id, visit.url, visit.message, name)
-                with suppress(QuestionRefusal):  # nobody is sent to an address like that
-                    return self.ask([page], facts, crossing, message=visit.message, round=round, own=True)
+        may_ask = visits_pages and crossing.request.method in MAY_ASK and round <= MAX_ROUNDS
+        if may_ask and (visit := guide.visit(name, caller)) is not None:
+            facts = SignInNeeded(visit.message, upstream=name).facts()
+            page = page_of(visit.id, visit.url, visit.message, name)
+            with suppress(QuestionRefusal):  # nobody is sent to an address like that
+                return self.ask([page], facts, crossing, message=visit.message, round=round, own=True)
         for_people = f"{name} needs a sign-in: run `hubd auth {name}`"
         raise SignInNeeded(guide.advice(name, caller), upstream=name, for_people=for_people)
 
@@ -224,11 +211,8 @@ class UrlElicitations:
         """Answer a retry with a `state` of mode `AGAIN` and these `answers`; None: call the upstream afresh, in the
         round of `round_of`.
 
-        Waits for visits at most `URL_WAIT_S`; an upstream need not say when they are done.
-
-        Raises:
-            InputRefused: the person does not want to.
-        """
+        Waits for visits at most `URL_WAIT_S`; an upstream need not say when they are done. Raises InputRefused: the
+        person does not want to."""
         requests = peek_object(state.members.get("r"))
         ids = {key: peek_str(id) or "" for key, id in peek_object(state.members.get("i")).items()}
         missing = {key: value for key, value in requests.items() if key not in answers}
@@ -252,9 +236,7 @@ class UrlElicitations:
             await upstream.elicitations.wait_for(ids.values())
         return None
 
-    def _ask(
-        self, binding: Binding, requests: Mapping[str, Raw], ids: Mapping[str, str], round: int, *, own: bool
-    ) -> Reply:
+    def _ask(self, binding: Binding, requests: dict[str, Raw], ids: dict[str, str], round: int, *, own: bool) -> Reply:
         kept = {"r": requests, "i": ids, "n": round} | ({"o": True} if own else {})
         return input_required(requests, self._states.seal(AGAIN, binding, kept, ttl_s=AGAIN_TTL_S, here=True))
 

@@ -147,7 +147,7 @@ async def serve_daemon(
                 reader=TrustedProjects(Trust(trust_path()), environment),
                 allowances=trust_path(),
                 run="" if fleet is None else durable.run_id,
-                is_elsewhere=None if fleet is None else fleet.membership.is_elsewhere,
+                is_elsewhere=(lambda run: False) if fleet is None else fleet.membership.is_elsewhere,
                 boot=boot,
                 shared=store,
                 credentials=sign_ins,

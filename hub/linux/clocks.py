@@ -87,9 +87,12 @@ class BootClock(NamedTuple):
     """In seconds."""
 
 
+NO_BOOT_CLOCK: Final = BootClock("", lambda: 0.0)
+
+
 def boot_clock() -> BootClock:
     """The clock of this machine, as Linux has it; elsewhere one without `id`."""
     with suppress(OSError):
         if _CLOCK is not None and (id := read_boot_id()):
             return BootClock(hashlib.sha256(id.encode()).hexdigest()[:8], lambda: time.clock_gettime(_CLOCK))
-    return BootClock("", lambda: 0.0)
+    return NO_BOOT_CLOCK

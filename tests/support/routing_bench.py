@@ -82,7 +82,7 @@ class Bench:
         self.live = LiveCatalog(
             ShownServers({"files": self.files}, rules, UriClaims(), Sealer(b"k" * 32), lambda: None)
         )
-        tasks = Tasks(states, Sealer(b"k" * 32), {"files": self.files}, ttl_s=900, shows=self.live.shows_tool)
+        tasks = Tasks(states, {"files": self.files}, ttl_s=900, shows=self.live.shows_tool)
         bridge = EraBridge(states, ParkedCalls(states, ttl_s=900, total_s=7200), tasks, PageVisits())
         subscriptions = Subscriptions(self.live)
         self.usage = ToolUsage(Memory(None), lambda: 0.0)

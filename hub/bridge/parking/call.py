@@ -5,6 +5,7 @@ requests of the host, one after the other, wait for the outcome or for a round o
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 import trio
@@ -26,49 +27,42 @@ MAX_ROOTS: Final = 256
 """Hosts whose roots are kept."""
 
 
+@dataclass(eq=False, repr=False)
 class ParkedCall:
-    """A running call. Satisfies `hub.link.call_interface.Exchange`. `ask` and `abandon` are those of `ParkedCalls`."""
+    """A running call. Satisfies `hub.link.call_interface.Exchange`. `_ask` and `_abandon`: those of `ParkedCalls`."""
 
-    def __init__(
-        self,
-        ask: "Callable[[ParkedCall, Question], Awaitable[Reply]]",
-        abandon: "Callable[[ParkedCall], None]",
-        exchange: Exchange,
-        request: Request,
-        upstream: str,
-        state: ParkedState,
-    ) -> None:
-        self._ask = ask
-        self._abandon = abandon
-        self.over = trio.Event()
-        """Set when its task is over."""
-        self.account: Account | None = None
-        """Account of the memory held while the call waits; None before its first question."""
-        self.clock = trio.CancelScope()
-        """Cancels its clock, which runs from the first question until a retry is attached."""
-        self.patience = trio.CancelScope()
-        """Ends a park: at its deadline, or by being cancelled."""
-        self.state = state
-        self.request = request
-        self.upstream = upstream
-        self.id = ""
-        """Id in its request states; "" before its first question."""
-        self.binding: Binding | None = None
-        """Binding of its request states; None before its first question."""
-        self.lacking: Missing | None = None
-        """Capabilities that questions needed, and that the host did not declare; None: there were none."""
-        self.scope = trio.CancelScope()
-        """Cancels its task."""
-        self.attach(exchange)
+    _ask: "Callable[[ParkedCall, Question], Awaitable[Reply]]"
+    _abandon: "Callable[[ParkedCall], None]"
+    _exchange: Exchange | None
+    """That of the request that is attached, if one is."""
+    request: Request
+    upstream: str
+    state: ParkedState
+    over: trio.Event = field(default_factory=trio.Event)
+    """Set when its task is over."""
+    account: Account | None = None
+    """Account of the memory held while the call waits; None before its first question."""
+    clock: trio.CancelScope = field(default_factory=trio.CancelScope)
+    """Cancels its clock, which runs from the first question until a retry is attached."""
+    patience: trio.CancelScope = field(default_factory=trio.CancelScope)
+    """Ends a park: at its deadline, or by being cancelled."""
+    id: str = ""
+    """Id in its request states; "" before its first question."""
+    binding: Binding | None = None
+    """Binding of its request states; None before its first question."""
+    lacking: Missing | None = None
+    """Capabilities that questions needed, and that the host did not declare; None: there were none."""
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    """Cancels its task."""
+    _answered: trio.Event = field(default_factory=trio.Event)
+    _outcome: Reply | Exception | None = None
 
     def __repr__(self) -> str:
         return f"<ParkedCall {self.request.method} of {self.upstream}: {self.state!r}>"
 
     def attach(self, exchange: Exchange) -> None:
         """Let a request wait for what comes next."""
-        self._exchange: Exchange | None = exchange
-        self._answered = trio.Event()
-        self._outcome: Reply | Exception | None = None
+        self._exchange, self._answered, self._outcome = exchange, trio.Event(), None
 
     def end_request(self, outcome: Reply | Exception) -> None:
         """End the attached request with this outcome; or keep the outcome for a retry."""
@@ -77,13 +71,9 @@ class ParkedCall:
         self._answered.set()
 
     async def wait(self) -> Reply:
-        """Wait for the outcome of the attached request.
-
-        Raises:
-            Exception: whatever the call raised.
-        Cancellation: ends the call, since the host has heard of nothing that it could come back with. The request
-        does not end before the call does, so that nothing of a host runs after it is gone.
-        """
+        """Wait for the outcome of the attached request. Raises Exception: whatever the call raised. Cancellation: ends
+        the call, since the host has heard of nothing that it could come back with. The request does not end before the
+        call does, so that nothing of a host runs after it is gone."""
         try:
             await self._answered.wait()
         except trio.Cancelled:
@@ -148,11 +138,8 @@ class KnownRoots:
         return len(self._known)
 
     def answer(self, question: Question, caller: Caller, call: str, now: float) -> Raw | None:
-        """The answer to `question`, which is asked in the call of the id `call`; None: `caller` is to be asked.
-
-        Raises:
-            QuestionRefusal: this caller has no roots to be asked for.
-        """
+        """The answer to `question`, which is asked in the call of the id `call`; None: `caller` is to be asked. Raises
+        QuestionRefusal: this caller has no roots to be asked for."""
         if question.method != LIST_ROOTS:
             return None
         roots, until = self._known.get(_owner(caller, call), (None, 0.0))

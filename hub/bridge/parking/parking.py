@@ -67,13 +67,13 @@ class ParkingStatistics(NamedTuple):
 
 
 class ParkedCalls:
-    """All parked calls of one hub. `ttl_s` and `total_s` limit the wait for answers, as in `ParkedState`."""
+    """All parked calls of one hub. `ttl_s` and `total_s` limit the wait for answers in calls to come, as in
+    `ParkedState`."""
 
     def __init__(self, states: RequestStates, *, ttl_s: float, total_s: float, budget: Budget | None = None) -> None:
         self._budget = budget or Budget()
         self._states = states
-        self._ttl_s = ttl_s
-        self._total_s = total_s
+        self.ttl_s, self.total_s = ttl_s, total_s
         self._nursery: trio.Nursery | None = None
         self._running = 0
         self._calls: dict[str, ParkedCall] = {}
@@ -81,10 +81,6 @@ class ParkedCalls:
         self._tombstones: BoundedDict[str, tuple[str, float]] = BoundedDict(MAX_TOMBSTONES)
         """The reason why the call of an id is gone, and until when that is remembered."""
         self.roots = KnownRoots()
-
-    def adjust(self, ttl_s: float, total_s: float) -> None:
-        """Change how long answers are waited for, in calls to come."""
-        self._ttl_s, self._total_s = ttl_s, total_s
 
     def statistics(self) -> ParkingStatistics:
         """Numbers of calls."""
@@ -111,16 +107,11 @@ class ParkedCalls:
         """Run `work` at `upstream` for `request` of the host of `exchange`.
 
         It is given an exchange that lasts as long as it does. Returns what it returns; or, if it asks before, a result
-        that asks for input, and the call goes on for `resume`.
-
-        Raises:
-            Draining: the hub is stopping.
-            Exception: whatever `work` raises.
-        Cancellation: cancels `work`.
-        """
+        that asks for input, and the call goes on for `resume`. Raises Draining: the hub is stopping; Exception:
+        whatever `work` raises. Cancellation: cancels `work`."""
         if self._nursery is None:
             raise Draining("The hub is stopping", upstream=upstream, executed=Executed.NO)
-        state = ParkedState(exchange.caller, ttl_s=self._ttl_s, total_s=self._total_s)
+        state = ParkedState(exchange.caller, ttl_s=self.ttl_s, total_s=self.total_s)
         call = ParkedCall(self._ask, self.abandon, exchange, request, upstream, state)
         self._nursery.start_soon(self._carry_out, call, work)
         return await call.wait()
@@ -128,17 +119,11 @@ class ParkedCalls:
     async def resume(self, state: RequestState, answers: dict[str, Raw], exchange: Exchange) -> Reply:
         """Resume the call of `phases` with the answers of the host of `exchange`, by key.
 
-        Returns as `begin`.
-
-        Raises:
-            BadState: there is no such call any more, or the state was used.
-            RemoteProtocolError: an answer is malformed; the host may try again with the same state.
-            Exception: as `begin`.
-        Cancellation: cancels the call.
-        """
+        Returns as `begin`. Raises BadState: there is no such call any more, or the state was used; RemoteProtocolError:
+        an answer is malformed; the host may try again with the same state; Exception: as `begin`. Cancellation: cancels
+        the call."""
         id = peek_str(state.members["i"]) or ""
-        call = self._calls.get(id)
-        if call is None:
+        if (call := self._calls.get(id)) is None:
             reason, _ = self._tombstones.get(id, (request_state.EXPIRED if state.expired else request_state.LOST, 0.0))
             raise BadState(request_state.ELSEWHERE if self._states.is_elsewhere(state.run) else reason)
         round = int(bytes(state.members["n"]))
@@ -195,9 +180,8 @@ class ParkedCalls:
             if isinstance(outcome, Exception) and not isinstance(outcome, HubError):
                 log.error("%r failed when nobody waited for it any more", call, exc_info=outcome)
             return
-        call.end_request(
-            outcome or Draining("The hub was stopped before the upstream answered", upstream=call.upstream)
-        )
+        text = "The hub was stopped before the upstream answered"
+        call.end_request(outcome or Draining(text, upstream=call.upstream))
         if call.state.phase is Phase.GONE:
             call.clock.cancel()
             self._bury(call)
@@ -236,8 +220,7 @@ class ParkedCalls:
     async def _ask(self, call: ParkedCall, question: Question) -> Reply:
         """Have a question of `call` answered, unless the reply is known already. Raises QuestionRefusal."""
         now = trio.current_time()
-        roots = self.roots.answer(question, call.caller, call.id, now)
-        if roots is not None:
+        if (roots := self.roots.answer(question, call.caller, call.id, now)) is not None:
             return Result(roots)
         key = self._open_question(call, question, now)
         try:

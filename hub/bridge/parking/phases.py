@@ -123,11 +123,8 @@ class ParkedState:
             self.reason = _REASONS.get(event, USED) if is_alone else USED
 
     def open_question(self, question: Question, now: float) -> str:
-        """Open a question; its key.
-
-        Raises:
-            QuestionRefusal: this host cannot be asked that; or this call has asked enough, or is over.
-        """
+        """Open a question; its key. Raises QuestionRefusal: this host cannot be asked that; or this call has asked
+        enough, or is over."""
         request = self._write(question)
         if CallEvent.ASKED not in TRANSITIONS[self.phase]:
             raise QuestionRefusal("The call this question belongs to is over")
@@ -167,12 +164,8 @@ class ParkedState:
         """Handle the answers of a retry, which may be all, some or none; the replies that the upstream gets, by key.
 
         Then `phase` says how it goes on: `PARK`, there is a new round; `RUN`, the retry waits for the outcome; `GONE`,
-        it gets the outcome that waited.
-
-        Raises:
-            BadState: there is nothing to go on from, or not from this round.
-            RemoteProtocolError: an answer is none to its question. Nothing has changed.
-        """
+        it gets the outcome that waited. Raises BadState: there is nothing to go on from, or not from this round;
+        RemoteProtocolError: an answer is none to its question. Nothing has changed."""
         if self.phase is Phase.GONE:
             raise BadState(self.reason)
         if round != self.round or self.phase in (Phase.RUN, Phase.ASK):

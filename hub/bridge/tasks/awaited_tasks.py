@@ -11,8 +11,9 @@ is asked; the idle time of each request is that of any call.
 """
 
 import random
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
@@ -26,7 +27,7 @@ from hub.bridge.tasks.messages import NEEDS_INPUT, TERMINAL, Task, nonsense
 from hub.link.call_interface import Caller, Exchange, Interim
 from hub.link.hub_errors import DeadlineExceeded, HubError, without_frames
 from hub.wire.jsonrpc import Failure, Reply, Result, raw
-from hub.wire.mcp import METHOD_NOT_FOUND, TASKS_UPDATE, Era
+from hub.wire.mcp import METHOD_NOT_FOUND, TASKS_RESULT, TASKS_UPDATE, Era
 from hub.wire.questions.question import Question
 
 MAX_MISSES: Final = 5
@@ -43,6 +44,7 @@ Show = Callable[[Mapping[str, Question], list[str], int], Interim]
 is."""
 
 
+@dataclass(eq=False, repr=False)
 class TaskWait:
     """The hub's wait for one task, for the host of `exchange`.
 
@@ -50,40 +52,26 @@ class TaskWait:
     request; None: `exchange` can be asked. `answered` are the keys that were, and `round` how often anything was asked.
     """
 
-    def __init__(
-        self,
-        client: TaskClient,
-        task: Task | None,
-        exchange: Exchange,
-        *,
-        show: Show | None,
-        answered: Iterable[str] = (),
-        round: int = 0,
-    ) -> None:
-        self.over = False
-        """The upstream has ended the task, or the host knows how to go on: there is nothing to cancel."""
-        self.client = client
-        self._name = client.upstream.name
-        self._task = task
-        self._exchange = exchange
-        self._host = _Host(exchange, client.upstream.config.timeouts.call_total)
-        self._show = show
-        self._answered = list(answered)
-        self._round = round
+    client: TaskClient
+    task: Task | None
+    exchange: Exchange
+    show: Show | None
+    answered: list[str] = field(default_factory=list)
+    round: int = 0
+    over: bool = False
+    """The upstream has ended the task, or the host knows how to go on: there is nothing to cancel."""
+
+    def __post_init__(self) -> None:
+        self._name = self.client.upstream.name
+        self._host = _Host(self.exchange, self.client.upstream.config.timeouts.call_total)
 
     async def wait(self, answers: Mapping[str, Raw] | None = None) -> Reply:
         """Wait for the outcome of the call; or, for a modern host, for questions of the upstream.
 
-        `answers`, to what it wanted to know before, are passed on first.
-
-        Raises:
-            TaskGone, TaskCancelled: as their names say.
-            DeadlineExceeded: the total time is over.
-            InputRefused: the host did not give what the upstream cannot go on without.
-            UpstreamProtocolError: the upstream answers nonsense.
-            HubError: as `Upstream.call`.
-        Cancellation: leaves the task as it is; see `over`.
-        """
+        `answers`, to what it wanted to know before, are passed on first. Raises TaskGone, TaskCancelled: as their names
+        say; DeadlineExceeded: the total time is over; InputRefused: the host did not give what the upstream cannot go
+        on without; UpstreamProtocolError: the upstream answers nonsense; HubError: as `Upstream.call`. Cancellation:
+        leaves the task as it is; see `over`."""
         with self._host.scope:
             if answers:
                 await self._update(answers)
@@ -92,11 +80,10 @@ class TaskWait:
         raise DeadlineExceeded(text, upstream=self._name)
 
     async def _follow(self) -> Reply:
-        if self._task is not None and self._task.status == messages.WORKING:
+        if self.task is not None and self.task.status == messages.WORKING:
             await self._pause()
         while True:
-            task = await self._look()
-            if task.status in TERMINAL:
+            if (task := await self._look()).status in TERMINAL:
                 self._refuse_cancelled(task)
                 return messages.outcome(task, self._name)
             reply = await self._ask(task) if task.status == NEEDS_INPUT else None
@@ -108,29 +95,28 @@ class TaskWait:
         """Have new questions of `task` answered, each key once; not None: the modern host's request ends with this."""
         name = self._name
         found = read_questions(task.members, name, self.client.version)
-        questions = {key: question for key, question in found.items() if key not in self._answered}
+        questions = {key: question for key, question in found.items() if key not in self.answered}
         if not questions:
             return None
-        judge(questions, capabilities_offered(self.client.upstream.config, self._exchange.caller.capabilities), name)
-        self._round += 1
-        if self._round > MAX_ROUNDS:
+        judge(questions, capabilities_offered(self.client.upstream.config, self.exchange.caller.capabilities), name)
+        self.round += 1
+        if self.round > MAX_ROUNDS:
             raise nonsense(name, "a task that asks without end")
-        if self._show is not None:
-            shown = self._show(questions, self._answered, self._round)
+        if self.show is not None:
+            shown = self.show(questions, self.answered, self.round)
             self.over = True
             return shown
         with self._host.time_stopped():
-            answers = await ask_all(questions, self._exchange)
+            answers = await ask_all(questions, self.exchange)
         await self._update(answers)
         return None
 
     async def _update(self, answers: Mapping[str, Raw]) -> None:
         reply = await self.client.request(TASKS_UPDATE, inputResponses=raw(answers))
         if isinstance(reply, Failure):
-            raise (
-                self._give_up() if is_unknown(reply) else nonsense(self._name, f"an error to answers: {reply.message}")
-            )
-        self._answered += answers
+            unsound = nonsense(self._name, f"an error to answers: {reply.message}")
+            raise self._give_up() if is_unknown(reply) else unsound
+        self.answered += answers
 
     async def _await_result(self) -> Reply:
         found: list[Reply | HubError] = []
@@ -153,15 +139,14 @@ class TaskWait:
         """Request the outcome, which comes when the task ends. Some servers say at once that there is none."""
         while True:
             try:
-                reply = await self.client.result(self._host)
+                reply = await self.client.request(TASKS_RESULT, self._host)
             except DeadlineExceeded:  # nothing was said for long: whether that is in order `_keep_an_eye` knows
                 continue
             if isinstance(reply, Result):
                 return await self._conclude(reply)
             if reply.code == METHOD_NOT_FOUND:
                 raise nonsense(self._name, "a task without tasks/result")
-            task = await self._look()
-            if task.status in TERMINAL:
+            if (task := await self._look()).status in TERMINAL:
                 self._refuse_cancelled(task)
                 return reply
             await self._pause()
@@ -178,7 +163,7 @@ class TaskWait:
             if task.status in TERMINAL:
                 await trio.sleep(RESULT_S)
                 self._refuse_cancelled(task)
-                reply = await self.client.result()
+                reply = await self.client.request(TASKS_RESULT)
                 return reply if isinstance(reply, Failure) else await self._conclude(reply)
 
     async def _conclude(self, reply: Result) -> Reply:
@@ -208,13 +193,13 @@ class TaskWait:
                 if misses > MAX_MISSES:
                     raise nonsense(self._name, f"an error to tasks/get: {found.message}")
             await self._pause()
-        self._task = found
+        self.task = found
         self.over = found.status in TERMINAL
         self._host.report(found.message)
         return found
 
     async def _pause(self) -> None:
-        least = self._task.poll_s if self._task is not None else 0.0
+        least = self.task.poll_s if self.task is not None else 0.0
         await trio.sleep(least * random.uniform(1.0, JITTER))
 
     def _give_up(self) -> TaskGone:

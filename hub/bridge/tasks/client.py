@@ -90,13 +90,9 @@ class TaskClient(Struct, frozen=True):
         return era_of(self.version)
 
     async def poll(self) -> Task | Failure:
-        """Get the task. An upstream may refuse; `is_unknown` tells whether for good.
-
-        Raises:
-            UpstreamProtocolError: it answers with something else.
-        """
-        reply = await self.request(mcp.TASKS_GET)
-        if isinstance(reply, Failure):
+        """Get the task. An upstream may refuse; `is_unknown` tells whether for good. Raises UpstreamProtocolError: it
+        answers with something else."""
+        if isinstance(reply := await self.request(mcp.TASKS_GET), Failure):
             return reply
         task = read_task(peek_object(reply.value), self.version, self.upstream.name)
         self.keep_session(task)
@@ -106,12 +102,9 @@ class TaskClient(Struct, frozen=True):
         """Keep the session of the task for as long as the task may last."""
         self.upstream.expect(self.session, self.exchange.caller, min(task.ttl_s or TTL_S, TTL_S))
 
-    async def result(self, exchange: Exchange | None = None) -> Reply:
-        """Wait for the result of a legacy task; questions of the upstream go to `exchange`."""
-        return await self.request(mcp.TASKS_RESULT, exchange)
-
     async def request(self, method: str, exchange: Exchange | None = None, **params: Raw) -> Reply:
-        """Ask for something about the task: to cancel it, to take answers (`inputResponses`)."""
+        """Ask for something about the task: to cancel it, to take answers (`inputResponses`), for the result of a
+        legacy one. Questions of the upstream meanwhile go to `exchange`."""
         operation = Operation(method, {"taskId": raw(self.id), **params}, session=self.session)
         return await self.call(operation, exchange or self.exchange)
 
@@ -138,7 +131,7 @@ class TaskQuestions(SilentExchange):
     async def run(self, client: TaskClient) -> None:
         """Hold the request open until the upstream ends it. Cancellation: the questions are void."""
         try:
-            await client.result(self)
+            await client.request(mcp.TASKS_RESULT, self)
         except HubError as error:
             log.info("%s asks no more about a task: %s", client.upstream.name, error)
         finally:
@@ -172,11 +165,8 @@ class TaskQuestions(SilentExchange):
         return {key: each.request for key, each in self._open.items() if not each.reply.is_fulfilled}
 
     def update(self, answers: Mapping[str, Raw]) -> None:
-        """Give the upstream its answers. Answers to no open question are ignored.
-
-        Raises:
-            RemoteProtocolError: one is none to its question. Nothing has changed.
-        """
+        """Give the upstream its answers. Answers to no open question are ignored. Raises RemoteProtocolError: one is
+        none to its question. Nothing has changed."""
         waiting = {key: asked for key, asked in self._open.items() if not asked.reply.is_fulfilled}  # the first counts
         replies = {key: waiting[key].read(answers[key], self.caller.version) for key in answers.keys() & waiting.keys()}
         for key, reply in replies.items():

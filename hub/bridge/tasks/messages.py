@@ -84,10 +84,7 @@ def may_be_task(result: Result) -> bool:
 
 def task_in(reply: Reply, version: str, upstream: str) -> Task | None:
     """The task that a call of an `upstream` of `version` began in place of a result; None: it gave another reply.
-
-    Raises:
-        UpstreamProtocolError: it is said to be one and is not.
-    """
+    Raises UpstreamProtocolError: it is said to be one and is not."""
     if not isinstance(reply, Result) or not may_be_task(reply):
         return None
     try:
@@ -96,8 +93,7 @@ def task_in(reply: Reply, version: str, upstream: str) -> Task | None:
         raise nonsense(upstream, f"what may be a task: {error}") from None
     if era_of(version) is Era.MODERN:
         return read_task(members, version, upstream) if peek_str(members.get(mcp.RESULT_TYPE)) == mcp.TASK else None
-    inner = members.get("task")
-    if inner is None or "content" in members:
+    if (inner := members.get("task")) is None or "content" in members:
         return None
     session = peek_str(peek_object(members.get("_meta")).get(mcp.HUB_SESSION))
     return structs.replace(read_task(peek_object(inner), version, upstream), session=session or "")
@@ -107,11 +103,8 @@ _MARK: Final = b'"task"'
 
 
 def read_task(members: Mapping[str, Raw], version: str, upstream: str) -> Task:
-    """The task that an `upstream` of `version` describes by `members`.
-
-    Raises:
-        UpstreamProtocolError: they have no id, or no status that there is.
-    """
+    """The task that an `upstream` of `version` describes by `members`. Raises UpstreamProtocolError: they have no id,
+    or no status that there is."""
     id, status = peek_str(members.get("taskId")), peek_str(members.get("status"))
     if not id:
         raise nonsense(upstream, "a task without taskId")
@@ -145,11 +138,8 @@ def poll_s(about: Mapping[str, Raw]) -> float:
 
 
 def outcome(task: Task, upstream: str) -> Reply:
-    """The outcome of a call whose task of the extension is `completed` or `failed`.
-
-    Raises:
-        UpstreamProtocolError: it has neither a result nor an error.
-    """
+    """The outcome of a call whose task of the extension is `completed` or `failed`. Raises UpstreamProtocolError: it
+    has neither a result nor an error."""
     value = task.members.get("result")
     if task.status == DONE and value is not None and memoryview(value)[0] == ord("{"):
         return Result(value)
@@ -157,9 +147,8 @@ def outcome(task: Task, upstream: str) -> Reply:
         error = peek_object(task.members.get("error"))
         code = bytes(error.get("code", b""))
         message = peek_str(error.get("message")) or task.message or "The task failed"
-        return Failure(
-            int(code) if _ERROR_CODE.fullmatch(code) else mcp.INTERNAL_ERROR, message, error.get("data", UNSET)
-        )
+        number = int(code) if _ERROR_CODE.fullmatch(code) else mcp.INTERNAL_ERROR
+        return Failure(number, message, error.get("data", UNSET))
     raise nonsense(upstream, f"a task that is {task.status} without saying what came of it")
 
 

@@ -6,6 +6,7 @@ tasks. The error for an invalid id is that of an expired task, whatever the reas
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -14,7 +15,7 @@ import trio
 from msgspec import Raw
 
 from hub.bridge.input_rounds import capabilities_offered, input_requests, read_questions
-from hub.bridge.request_state import answers_of
+from hub.bridge.request_state import RequestStates, answers_of
 from hub.bridge.tasks import messages
 from hub.bridge.tasks.client import SilentExchange, TaskClient, TaskQuestions, is_unknown
 from hub.bridge.tasks.messages import TERMINAL, Task, TaskTicket
@@ -22,7 +23,7 @@ from hub.catalog.view_name import View
 from hub.link.call_interface import Call, Caller, Interim, Upstream
 from hub.link.fault_isolation import run_isolated
 from hub.link.hub_errors import HubError
-from hub.link.sealing import InvalidSeal, Sealer
+from hub.link.sealing import InvalidSeal
 from hub.wire import mcp
 from hub.wire.declarations import TASKS_NEEDED
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, open_object, peek_str, raw
@@ -56,43 +57,29 @@ class TaskListener(Viewer, Protocol):
         """Send a notification; an unsent one of the same subject is replaced. Never blocks."""
 
 
+Shows = Callable[[View, str, str], bool]
+"""True if a view has a tool of an upstream in it, by the upstream's own name of it."""
 CallOf = Callable[[str, str, Viewer], Call]
 """The way of requests about a task that a tool of an upstream, by its own name, has begun: upstream, tool, host."""
 Show = Callable[[Reply, str, str, str, Viewer], Reply]
 """A reply as a host may see it; further arguments: the method, the upstream, its revision, whose host."""
 
 
+@dataclass(eq=False, repr=False)
 class TaskHandles:
-    """Tasks of one hub that hosts poll. `run` must be running. `ttl_s`: how long an upstream waits for an answer.
-    `shows`: whether a view has a tool of an upstream in it, by the upstream's own name of it.
-    """
+    """Tasks of one hub that hosts poll. `run` must be running."""
 
-    def __init__(
-        self,
-        sealer: Sealer,
-        upstreams: Mapping[str, Upstream],
-        *,
-        ttl_s: float,
-        run: str = "",
-        is_elsewhere: Callable[[str], bool],
-        shows: Callable[[View, str, str], bool],
-    ) -> None:
-        self._run = run
-        self._is_elsewhere = is_elsewhere
-        self._shows = shows
-        self._sealer = sealer
-        self._upstreams = upstreams
-        self.ttl_s = ttl_s
-        self._show: Show
-        self._call_of: CallOf
-        self.nursery: trio.Nursery | None = None
-        self._gatherings: dict[tuple[str, str, str], TaskQuestions] = {}
-        """By upstream, session and the id of the task there."""
-        self._told: dict[TaskListener, trio.CancelScope] = {}
-
-    def adjust(self, ttl_s: float) -> None:
-        """Let upstreams wait so long for answers from now on."""
-        self.ttl_s = ttl_s
+    states: RequestStates
+    upstreams: Mapping[str, Upstream]
+    ttl_s: float
+    """Time that an upstream waits for an answer."""
+    shows: Shows
+    nursery: trio.Nursery | None = None
+    _show: Show = field(init=False)
+    _call_of: CallOf = field(init=False)
+    _gatherings: dict[tuple[str, str, str], TaskQuestions] = field(default_factory=dict)
+    """By upstream, session and the id of the task there."""
+    _told: dict[TaskListener, trio.CancelScope] = field(default_factory=dict)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the tasks that outlive requests of hosts, until cancelled."""
@@ -106,9 +93,9 @@ class TaskHandles:
     def create_handle(self, client: TaskClient, task: Task, tool: str) -> Interim:
         """Make the result of a call of `tool` that began `task`, which `client` has in hand."""
         principal, session = client.exchange.caller.identity.principal, task.session
-        created, run = peek_str(task.about["createdAt"]) or "", self._run if session else ""
+        created, run = peek_str(task.about["createdAt"]) or "", self.states.run if session else ""
         ticket = TaskTicket(client.upstream.name, principal, task.id, tool, client.version, session, created, run)
-        return Interim(messages.task_handle(task, self._sealer.seal(PURPOSE, messages.write_ticket(ticket))))
+        return Interim(messages.task_handle(task, self.states.sealer.seal(PURPOSE, messages.write_ticket(ticket))))
 
     # --- requests of hosts --------------------------------------------------------------------------------------------
 
@@ -126,20 +113,17 @@ class TaskHandles:
         if not messages.declares(caller.capabilities):
             text = f"{method} needs the tasks extension among the capabilities"
             return Failure(mcp.MISSING_CAPABILITY, text, TASKS_NEEDED)
-        id = peek_str(request.params.get("taskId"))
-        if id is None:
+        if (id := peek_str(request.params.get("taskId"))) is None:
             return Failure(mcp.INVALID_PARAMS, f"{method} needs a taskId")
-        ticket = self._open(id, viewer)
-        if ticket is None:
+        if (ticket := self._open(id, viewer)) is None:
             return UNKNOWN
-        if self._is_elsewhere(ticket.run):
+        if self.states.is_elsewhere(ticket.run):
             return ELSEWHERE
         if method == mcp.TASKS_GET:
             found = await self._look(id, ticket, viewer)
             return found if isinstance(found, Failure) else Result(messages.complete_result(found))
         do = self._update if method == mcp.TASKS_UPDATE else self._cancel
-        refusal = await do(ticket, request, viewer)
-        if refusal is None:
+        if (refusal := await do(ticket, request, viewer)) is None:
             return Result(messages.complete_result({}))
         return self._refusal(refusal, method, ticket, viewer)
 
@@ -152,8 +136,7 @@ class TaskHandles:
             return reply if isinstance(reply, Failure) else None
         if self._is_lost(ticket):
             return UNKNOWN
-        gathering = self._gatherings.get((ticket.upstream, ticket.session, ticket.task))
-        if gathering is not None:
+        if gathering := self._gatherings.get((ticket.upstream, ticket.session, ticket.task)):
             gathering.update(answers)
         return None
 
@@ -177,22 +160,21 @@ class TaskHandles:
 
     def _read(self, id: str) -> TaskTicket | None:
         try:
-            return messages.read_ticket(self._sealer.open(PURPOSE, id))
+            return messages.read_ticket(self.states.sealer.open(PURPOSE, id))
         except (InvalidSeal, msgspec.DecodeError):
             return None
 
     def _open(self, id: str, viewer: Viewer) -> TaskTicket | None:
         """Open the ticket in `id`; None: the id is not valid for this host."""
-        ticket = self._read(id)
-        if ticket is None or ticket.principal != viewer.caller.identity.principal:
+        if (ticket := self._read(id)) is None or ticket.principal != viewer.caller.identity.principal:
             return None
-        upstream = self._upstreams.get(ticket.upstream)
+        upstream = self.upstreams.get(ticket.upstream)
         is_valid = upstream is not None and upstream.config.tasks != "off" and self._is_shown(ticket, viewer)
         return ticket if is_valid else None
 
     def _is_shown(self, ticket: TaskTicket, viewer: Viewer) -> bool:
         """True if a host is shown the tool that began the task: what is left out for it has no tasks either."""
-        return viewer.view.server in ("", ticket.upstream) and self._shows(viewer.view, ticket.upstream, ticket.tool)
+        return viewer.view.server in ("", ticket.upstream) and self.shows(viewer.view, ticket.upstream, ticket.tool)
 
     def run_of(self, id: str) -> str:
         """The run that alone knows the task `id`; "": any does, or there is none."""
@@ -200,12 +182,12 @@ class TaskHandles:
         return "" if ticket is None else ticket.run
 
     def _client(self, ticket: TaskTicket, viewer: Viewer) -> TaskClient:
-        upstream, exchange = self._upstreams[ticket.upstream], SilentExchange(viewer.caller)
+        upstream, exchange = self.upstreams[ticket.upstream], SilentExchange(viewer.caller)
         call = self._call_of(ticket.upstream, ticket.tool, viewer)
         return TaskClient(upstream, ticket.task, ticket.version, exchange, call, ticket.session)
 
     def _is_lost(self, ticket: TaskTicket) -> bool:
-        return bool(ticket.session) and self._upstreams[ticket.upstream].has_lost(ticket.session)
+        return bool(ticket.session) and self.upstreams[ticket.upstream].has_lost(ticket.session)
 
     # --- how a task is ------------------------------------------------------------------------------------------------
 
@@ -214,13 +196,11 @@ class TaskHandles:
         if self._is_lost(ticket):
             return messages.loss_of(id, ticket)
         client = self._client(ticket, viewer)
-        task = await client.poll()
-        if isinstance(task, Failure):
+        if isinstance(task := await client.poll(), Failure):
             return self._refusal(task, mcp.TASKS_GET, ticket, viewer)
         if task.status == messages.NEEDS_INPUT:
-            return messages.task_params(
-                task, id, {"inputRequests": await self._requests(task, client, ticket, viewer.caller)}
-            )
+            requests = await self._requests(task, client, ticket, viewer.caller)
+            return messages.task_params(task, id, {"inputRequests": requests})
         if task.status not in TERMINAL or task.status == messages.CANCELLED:
             return messages.task_params(task, id, {})
         reply = self._show(await _outcome(task, client), mcp.TOOLS_CALL, ticket.upstream, ticket.version, viewer)
@@ -232,8 +212,7 @@ class TaskHandles:
             found = read_questions(task.members, ticket.upstream, ticket.version)
             return input_requests(found, caller, capabilities_offered(client.upstream.config, caller.capabilities))
         key = ticket.upstream, ticket.session, ticket.task
-        gathering = self._gatherings.get(key)
-        if gathering is None:
+        if (gathering := self._gatherings.get(key)) is None:
             if self.nursery is None or len(self._gatherings) >= MAX_GATHERINGS:
                 return {}
             gathering = self._gatherings[key] = TaskQuestions(caller, self.ttl_s)
@@ -252,7 +231,7 @@ class TaskHandles:
     async def listen(self, ids: list[str], stream: TaskListener) -> list[str]:
         """Notify `stream` of changes of these tasks, as far as its host may see them, and as long."""
         found = {id: self._open(id, stream) for id in ids[:MAX_TOLD]}
-        known = {id: ticket for id, ticket in found.items() if ticket and not self._is_elsewhere(ticket.run)}
+        known = {id: ticket for id, ticket in found.items() if ticket and not self.states.is_elsewhere(ticket.run)}
         if known and self.nursery is not None:
             self._told[stream] = trio.CancelScope()
             self.nursery.start_soon(self._tell_all, known, stream, self._told[stream])
@@ -284,8 +263,7 @@ class TaskHandles:
                 if isinstance(found, Failure) or not self._is_shown(ticket, stream):  # by now
                     return
                 misses = 0
-                params = open_object(raw(found))
-                if params != told:
+                if (params := open_object(raw(found))) != told:
                     stream.notify(f"task {id}", mcp.TASK_CHANGED, params)
                 told = params
                 if found["status"] in TERMINAL:
@@ -297,5 +275,5 @@ class TaskHandles:
 async def _outcome(task: Task, client: TaskClient) -> Reply:
     if client.era is Era.MODERN:
         return messages.outcome(task, client.upstream.name)
-    reply = await client.result()
+    reply = await client.request(mcp.TASKS_RESULT)
     return reply if messages.has_content(reply) or task.status != messages.FAILED else messages.message_result(task)

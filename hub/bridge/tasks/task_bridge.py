@@ -10,7 +10,7 @@ called in no other way are called as tasks of 2025-11-25; upstreams of the exten
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -22,11 +22,9 @@ from hub.bridge.request_state import Binding, RequestState, RequestStates, answe
 from hub.bridge.tasks.awaited_tasks import Show, TaskWait
 from hub.bridge.tasks.client import SilentExchange, TaskClient
 from hub.bridge.tasks.messages import augments_calls, declares, requires_task, task_in
-from hub.bridge.tasks.polled_tasks import TaskHandles
-from hub.catalog.view_name import View
+from hub.bridge.tasks.polled_tasks import Shows, TaskHandles
 from hub.link.call_interface import Interim, Upstream
 from hub.link.hub_errors import Executed, HubError, UpstreamUnauthorized, with_evidence
-from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Reply, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import L4, MODERN, TASKS_CANCEL, TOOLS_CALL, Era, Kind, Snapshot, era_of
 from hub.wire.questions.question import Question
@@ -44,19 +42,8 @@ CANCEL_S: Final = 10.0
 class Tasks:
     """The tasks of one hub. `handles.run` must be running; `upstreams` is everything there is, by name."""
 
-    def __init__(
-        self,
-        states: RequestStates,
-        sealer: Sealer,
-        upstreams: Mapping[str, Upstream],
-        *,
-        ttl_s: float,
-        shows: Callable[[View, str, str], bool],
-    ) -> None:
-        """`shows`: whether a view has a tool of an upstream in it, by the upstream's own name of it."""
-        self.handles = TaskHandles(
-            sealer, upstreams, ttl_s=ttl_s, run=states.run, is_elsewhere=states.is_elsewhere, shows=shows
-        )
+    def __init__(self, states: RequestStates, upstreams: Mapping[str, Upstream], *, ttl_s: float, shows: Shows) -> None:
+        self.handles = TaskHandles(states, upstreams, ttl_s, shows)
         self._states = states
         self._task_tools: WeakKeyDictionary[Upstream, tuple[Snapshot, frozenset[str]]] = WeakKeyDictionary()
         """The tools that can be called only as tasks, and the snapshot that says so."""
@@ -78,51 +65,35 @@ class Tasks:
         """Turn `reply`, the first to an operation, into the reply for its host.
 
         That is `reply` itself, if it is no task; else a handle of the task, or what becomes of it, or what the upstream
-        wants to know meanwhile.
-
-        Raises:
-            UpstreamProtocolError: it is said to be a task and is not.
-            HubError: as `TaskWait.wait`.
-        Cancellation: cancels the task, if the host knows nothing of it.
-        """
+        wants to know meanwhile. Raises UpstreamProtocolError: it is said to be a task and is not; HubError: as
+        `TaskWait.wait`. Cancellation: cancels the task, if the host knows nothing of it."""
         upstream, operation, exchange = crossing.upstream, crossing.operation, crossing.exchange
         version = upstream.snapshot.version
         may_begin = operation.method == TOOLS_CALL and upstream.config.tasks != "off"
         if not may_begin or (era_of(version) is Era.LEGACY and "task" not in operation.params):
             return reply
-        task = task_in(reply, version, upstream.name)
-        if task is None:
+        if (task := task_in(reply, version, upstream.name)) is None:
             return reply
         caller = exchange.caller
         client = TaskClient(upstream, task.id, version, SilentExchange(caller, exchange), crossing.call, task.session)
         client.keep_session(task)
         if caller.era is Era.MODERN and declares(caller.capabilities):
             return self.handles.create_handle(client, task, peek_str(operation.params.get("name")) or "")
-        return await self._absorb(TaskWait(client, task, exchange, show=self._shower(client, crossing)))
+        return await self._absorb(TaskWait(client, task, exchange, self._shower(client, crossing)))
 
     async def resume(self, state: RequestState, crossing: Crossing) -> Reply:
-        """Resume the task of `state` with the answers in the request. Returns as `handle_reply`.
-
-        Raises:
-            RemoteProtocolError: -32602, an answer is none to what was asked under its key. Nothing has changed.
-            HubError: as `handle_reply`.
-        Cancellation: cancels the task.
-        """
+        """Resume the task of `state` with the answers in the request. Returns as `handle_reply`. Raises
+        RemoteProtocolError: -32602, an answer is none to what was asked under its key. Nothing has changed; HubError:
+        as `handle_reply`. Cancellation: cancels the task."""
         members, upstream, exchange = state.members, crossing.upstream, crossing.exchange
         kinds = peek_object(members["k"])
         answers = {key: answer for key, answer in answers_of(crossing.request).items() if key in kinds}
         check_answers(answers, kinds, upstream.name)
-        client = TaskClient(
-            upstream, peek_str(members["t"]) or "", MODERN, SilentExchange(exchange.caller, exchange), crossing.call
-        )
-        task_wait = TaskWait(
-            client,
-            None,
-            exchange,
-            show=self._shower(client, crossing, state.binding),
-            answered=[key for key in map(peek_str, peek_array(members["a"])) if key is not None],
-            round=int(bytes(members["n"])),
-        )
+        id, silent = peek_str(members["t"]) or "", SilentExchange(exchange.caller, exchange)
+        client = TaskClient(upstream, id, MODERN, silent, crossing.call)
+        show = self._shower(client, crossing, state.binding)
+        answered = [key for key in map(peek_str, peek_array(members["a"])) if key is not None]
+        task_wait = TaskWait(client, None, exchange, show, answered, round=int(bytes(members["n"])))
         return await self._absorb(task_wait, answers)
 
     async def _absorb(self, task_wait: TaskWait, answers: Mapping[str, Raw] | None = None) -> Reply:
@@ -136,12 +107,11 @@ class Tasks:
 
     def _shower(self, client: TaskClient, crossing: Crossing, binding: Binding | None = None) -> Show | None:
         """The way to ask a modern host: by the end of its request."""
-        caller = crossing.exchange.caller
-        if caller.era is Era.LEGACY or client.era is Era.LEGACY:
+        if crossing.exchange.caller.era is Era.LEGACY or client.era is Era.LEGACY:
             return None
 
         def show(questions: Mapping[str, Question], answered: list[str], round: int) -> Interim:
-            requests = input_requests(questions, caller, crossing.offered)
+            requests = input_requests(questions, crossing.exchange.caller, crossing.offered)
             kept = {"t": client.id, "k": kinds_of(questions), "a": answered, "n": round}
             sealed = self._states.seal(ABSORBED, binding or crossing.binding, kept, ttl_s=INPUT_TTL_S)
             return input_required(requests, sealed)

@@ -52,14 +52,8 @@ class Fake:
 
 
 def tasks(fake: Fake) -> Tasks:
-    sealer = Sealer(b"k" * 32)
-    return Tasks(
-        RequestStates(sealer, wall=lambda: 0.0),
-        sealer,
-        {"files": fake},
-        ttl_s=900,
-        shows=lambda view, upstream, tool: True,
-    )
+    states = RequestStates(Sealer(b"k" * 32), wall=lambda: 0.0)
+    return Tasks(states, {"files": fake}, ttl_s=900, shows=lambda view, upstream, tool: True)
 
 
 def slow(name: str = "slow") -> Operation:
