@@ -65,12 +65,8 @@ _LINE_ENDS = {b"\xe2\x80\xa8": rb"\u2028", b"\xe2\x80\xa9": rb"\u2029", b"\xc2\x
 def sanitize(data: bytes) -> bytes:
     """Make `data` strict UTF-8 on one line, and refuse JSON that is nested too deep.
 
-    `data` is only parsed if it holds a line end: what is not JSON may pass.
-
-    Raises:
-        UnacceptableBytes: `data` is not UTF-8, nested too deep, or holds too much to be checked.
-        msgspec.DecodeError: `data` is not JSON.
-    """
+    `data` is only parsed if it holds a line end: what is not JSON may pass. Raises UnacceptableBytes: `data` is not
+    UTF-8, nested too deep, or holds too much to be checked; msgspec.DecodeError: `data` is not JSON."""
     if not data.isascii() and _read_utf8(data):
         data = one_line(data)
     if len(data) > PIECE_BYTES or data.count(b"{") + data.count(b"[") > MAX_DEPTH:  # in strings, too
@@ -104,11 +100,7 @@ def count_some(data: bytes, byte: bytes, most: int) -> int:
 
 def _read_utf8(data: bytes) -> int:
     """Count the non-ASCII line ends in `data`, piece by piece: one rare character makes every character of a Python
-    string take four bytes.
-
-    Raises:
-        UnacceptableBytes: `data` is not UTF-8, or has too many line ends.
-    """
+    string take four bytes. Raises UnacceptableBytes: `data` is not UTF-8, or has too many line ends."""
     at = found = 0
     try:
         while at < len(data):
@@ -117,9 +109,8 @@ def _read_utf8(data: bytes) -> int:
             at += taken
             found += text.count("\u2028") + text.count("\u2029") + text.count("\x85")
             if found > MAX_LINE_ENDS:
-                raise UnacceptableBytes(
-                    f"More than {MAX_LINE_ENDS} line separators (U+2028, U+2029 or U+0085) in its strings"
-                )
+                what = "line separators (U+2028, U+2029 or U+0085) in its strings"
+                raise UnacceptableBytes(f"More than {MAX_LINE_ENDS} {what}")
     except UnicodeDecodeError as error:
         raise UnacceptableBytes(f"Not UTF-8: {error.reason} at byte {at + error.start}") from None
     return found
@@ -140,11 +131,8 @@ def one_line(data: bytes) -> bytes:
 
 
 def well_formed(data: bytes) -> bytes:
-    """Replace each surrogate escape that lacks its other half by U+FFFD, in `data`, which does not decode.
-
-    Raises:
-        UnacceptableBytes: the repair would take too long.
-    """
+    """Replace each surrogate escape that lacks its other half by U+FFFD, in `data`, which does not decode. Raises
+    UnacceptableBytes: the repair would take too long."""
     if not _SURROGATE(data) or b"\0" in data:  # not JSON; it must not become JSON here
         return data
     if len(data) > MAX_REPAIRED_BYTES or data.count(b"\\") > MAX_ESCAPES:

@@ -33,8 +33,7 @@ def excerpt(value: Raw | bytes) -> bytes:
     stretches: list[bytes] = []
     at = 0
     while len(stretches) <= MAX_QUOTES:
-        end = data.find(b'"', at)
-        if end < 0:
+        if (end := data.find(b'"', at)) < 0:
             stretches.append(data[at : at + STRETCH_BYTES])
             return b'"'.join(stretches)
         stretches.append(data[at : min(end, at + STRETCH_BYTES)])

@@ -55,22 +55,17 @@ class UnsupportedVersion(RemoteProtocolError):
     """The upstream speaks no revision that the hub speaks."""
 
     def __init__(self, offered: str) -> None:
-        super().__init__(
-            INVALID_PARAMS, f"The server speaks {offered[:40]!r}, hubd speaks {', '.join(LEGACY_VERSIONS)}"
-        )
+        ours = ", ".join(LEGACY_VERSIONS)
+        super().__init__(INVALID_PARAMS, f"The server speaks {offered[:40]!r}, hubd speaks {ours}")
         self.offered = offered
 
 
 def read_initialize_result(value: Raw) -> ServerFacts:
-    """Read the result of the hub's own `initialize`; absent capabilities are taken as none.
-
-    Raises:
-        UnsupportedVersion: the upstream speaks no revision that the hub speaks.
-        RemoteProtocolError: not an object, no version, or capabilities that are no object.
-    """
+    """Read the result of the hub's own `initialize`; absent capabilities are taken as none. Raises UnsupportedVersion:
+    the upstream speaks no revision that the hub speaks; RemoteProtocolError: not an object, no version, or capabilities
+    that are no object."""
     members = open_object(value)
-    version = peek_str(members.get("protocolVersion"))
-    if version is None:
+    if (version := peek_str(members.get("protocolVersion"))) is None:
         raise RemoteProtocolError(INVALID_PARAMS, "The result of initialize has no protocolVersion")
     if version not in LEGACY_VERSIONS:
         raise UnsupportedVersion(version)

@@ -9,7 +9,7 @@ from hub.wire import mcp
 from hub.wire.declarations import covers
 from hub.wire.jsonrpc import Failure, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import Era, era_of
-from hub.wire.questions.page_urls import ForbiddenUrl, host_of
+from hub.wire.questions.page_urls import is_allowed
 from hub.wire.value_limits import data_of
 
 
@@ -60,16 +60,9 @@ def _is_hop_local(failure: Failure, host_version: str, host_capabilities: Mappin
         return covers(host_capabilities, required)
     if code == mcp.URL_ELICITATION_REQUIRED:
         pages = peek_array(data_of(failure).get("elicitations"))
-        return host_version != mcp.L4 or not all(_is_allowed(page) for page in pages)
+        urls = (peek_str(peek_object(page).get("url")) or "" for page in pages)
+        return host_version != mcp.L4 or not all(map(is_allowed, urls))
     return era_of(host_version) is Era.MODERN and (code == mcp.METHOD_NOT_FOUND or -32099 <= code <= -32000)
-
-
-def _is_allowed(page: Raw) -> bool:
-    try:
-        host_of(peek_str(peek_object(page).get("url")) or "")
-    except ForbiddenUrl:
-        return False
-    return True
 
 
 def _map(failure: Failure, code: int, upstream: str, uri: str | None) -> Failure:

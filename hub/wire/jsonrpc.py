@@ -100,19 +100,12 @@ class RemoteProtocolError(Exception):
     if that was tried.
     """
 
-    def __init__(
-        self,
-        code: int,
-        message: str,
-        *,
-        id: RequestId | None = None,
-        data: Raw | UnsetType = UNSET,
-        outline: Salvaged | None = None,
-    ) -> None:
+    outline: Salvaged | None = None
+
+    def __init__(self, code: int, message: str, *, id: RequestId | None = None, data: Raw | UnsetType = UNSET) -> None:
         super().__init__(message)
         self.failure = Failure(code, message, data)
         self.id = id
-        self.outline = outline
 
 
 # --- decoding -----------------------------------------------------------------------------------------------------
@@ -163,12 +156,9 @@ def decode(data: bytes, *, strict: bool = True) -> Message:
     """Decode the one message in `data` (no newline needed at its end).
 
     `strict` refuses duplicate member names. Upstreams are read without it: their messages are re-encoded, and some of
-    them open their output with a byte order mark.
-
-    Raises:
-        RemoteProtocolError: not JSON (-32700), not a JSON-RPC message or an id of a forbidden kind (-32600), params
-            that are not an object (-32602). Its `id` is set whenever it could be read.
-    """
+    them open their output with a byte order mark. Raises RemoteProtocolError: not JSON (-32700), not a JSON-RPC message
+    or an id of a forbidden kind (-32600), params that are not an object (-32602). Its `id` is set whenever it could be
+    read."""
     if not strict:
         data = data.removeprefix(_BOM)
         if len(data) > LARGE_BYTES and (found := read_tool_result(data)):
@@ -236,11 +226,8 @@ def _response(data: bytes, envelope: _Envelope, strict: bool) -> Response:
 
 
 def split_batch(data: bytes) -> list[bytes]:
-    """Split a JSON array into messages, each still to be decoded (2025-03-26 only).
-
-    Raises:
-        RemoteProtocolError: not an array, or one that is empty or has more than `MAX_PARTS`.
-    """
+    """Split a JSON array into messages, each still to be decoded (2025-03-26 only). Raises RemoteProtocolError: not an
+    array, or one that is empty or has more than `MAX_PARTS`."""
     decode_batch = member_limits.list_decoder(Raw, MAX_PARTS).decode
     try:
         data = sanitize(data)
@@ -275,7 +262,9 @@ def _complaint(data: bytes, error: Exception) -> RemoteProtocolError:
     elif isinstance(error, msgspec.ValidationError):
         code, text = INVALID_REQUEST, f"Not a JSON-RPC message: {error}"
     outline = _outline(data)
-    return RemoteProtocolError(code, text, id=outline and outline.id, outline=outline)
+    complaint = RemoteProtocolError(code, text, id=outline and outline.id)
+    complaint.outline = outline
+    return complaint
 
 
 def recover_ids(data: bytes, error: RemoteProtocolError) -> list[Salvaged]:
@@ -381,11 +370,8 @@ def _refuse_duplicates(data: bytes, method: str, params: dict[str, Raw] | UnsetT
 
 
 def open_object(raw: Raw | bytes) -> dict[str, Raw]:
-    """The members of a JSON object, values unread.
-
-    Raises:
-        RemoteProtocolError: -32602, `raw` is not an object, or has more than `MAX_OPENED` members.
-    """
+    """The members of a JSON object, values unread. Raises RemoteProtocolError: -32602, `raw` is not an object, or has
+    more than `MAX_OPENED` members."""
     try:
         if memoryview(raw).nbytes > FREE_BYTES and has_too_many_members(raw):
             raise RemoteProtocolError(INVALID_PARAMS, f"An object has more than {MAX_OPENED} members")
@@ -491,8 +477,7 @@ def response_pieces(id: RequestId | None, reply: Reply) -> Wire:
     if isinstance(reply, PiecedResult):
         pieces = (head + b'"result":', *reply.pieces, b"}")
         return pieces if sum(map(len, pieces)) > LARGE_BYTES else b"".join(pieces)
-    value = memoryview(reply.value)
-    if value.nbytes <= LARGE_BYTES:
+    if (value := memoryview(reply.value)).nbytes <= LARGE_BYTES:
         message = b"".join((head, b'"result":', value, b"}"))
         return message if reply.is_plain else one_line(message)
     return head + b'"result":', value if reply.is_plain else one_line(bytes(value)), b"}"

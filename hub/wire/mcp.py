@@ -51,25 +51,10 @@ class Kind(Enum):
     __hash__ = object.__hash__  # that of `Enum` is a Python function
 
 
-LIST_METHOD: Final[Mapping[Kind, str]] = {
-    Kind.TOOL: TOOLS_LIST,
-    Kind.PROMPT: PROMPTS_LIST,
-    Kind.RESOURCE: RESOURCES_LIST,
-    Kind.TEMPLATE: TEMPLATES_LIST,
-}
-IDENTIFIER: Final[Mapping[Kind, str]] = {
-    Kind.TOOL: "name",
-    Kind.PROMPT: "name",
-    Kind.RESOURCE: "uri",
-    Kind.TEMPLATE: "uriTemplate",
-}
+LIST_METHOD: Final = dict(zip(Kind, (TOOLS_LIST, PROMPTS_LIST, RESOURCES_LIST, TEMPLATES_LIST), strict=True))
+IDENTIFIER: Final = dict(zip(Kind, ("name", "name", "uri", "uriTemplate"), strict=True))
 """The member by which an entry of each kind is addressed."""
-CAPABILITY: Final[Mapping[Kind, str]] = {
-    Kind.TOOL: "tools",
-    Kind.PROMPT: "prompts",
-    Kind.RESOURCE: "resources",
-    Kind.TEMPLATE: "resources",
-}
+CAPABILITY: Final = dict(zip(Kind, ("tools", "prompts", "resources", "resources"), strict=True))
 LIST_CHANGED: Final[Mapping[str, tuple[Kind, ...]]] = {
     "notifications/tools/list_changed": (Kind.TOOL,),
     "notifications/prompts/list_changed": (Kind.PROMPT,),

@@ -76,11 +76,8 @@ def bulk_bytes(raw: Raw | bytes) -> int:
 
 
 def has_too_many_members(raw: Raw | bytes) -> bool:
-    """True if an object has more than `MAX_OPENED` members.
-
-    Raises:
-        UnacceptableBytes: the members hold too much to be counted.
-    """
+    """True if an object has more than `MAX_OPENED` members. Raises UnacceptableBytes: the members hold too much to be
+    counted."""
     data = bytes(raw)
     if data.count(b":") <= MAX_OPENED:
         return False

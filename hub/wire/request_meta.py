@@ -57,14 +57,9 @@ def read_metadata(params: Mapping[str, Raw], headers: Mapping[str, str] | None =
     """Read the metadata of a request; None: the request names no revision, so it is not a modern one.
 
     With `headers` (HTTP, lower-case names), a missing or different version header is found before the version itself is
-    judged.
-
-    Raises:
-        RequestRefusal: -32020, see above; -32022, a revision that is not spoken per request, with a list of those that
-            are; -32602, no capabilities, or a member of a wrong type.
-    """
-    value = params.get("_meta")
-    if value is None:
+    judged. Raises RequestRefusal: -32020, see above; -32022, a revision that is not spoken per request, with a list of
+    those that are; -32602, no capabilities, or a member of a wrong type."""
+    if (value := params.get("_meta")) is None:
         return None
     if len(memoryview(value)) > MAX_META_BYTES:
         if mcp.VERSION_KEY not in peek_object(value):
@@ -93,15 +88,11 @@ def read_metadata(params: Mapping[str, Raw], headers: Mapping[str, str] | None =
 
 
 def check_headers(headers: Mapping[str, str], method: str, params: Mapping[str, Raw], version: str) -> None:
-    """Compare the headers of a request (lower-case names) with its body.
-
-    Raises:
-        RequestRefusal: -32020; a header is missing, contradicts the body, or cannot be decoded.
-    """
+    """Compare the headers of a request (lower-case names) with its body. Raises RequestRefusal: -32020; a header is
+    missing, contradicts the body, or cannot be decoded."""
     _compare("MCP-Protocol-Version", headers.get("mcp-protocol-version"), version)
     _compare("Mcp-Method", headers.get("mcp-method"), method)
-    name = mcp.NAMED_BY.get(method)
-    if name is None:
+    if (name := mcp.NAMED_BY.get(method)) is None:
         return
     wanted, found = peek_str(params.get(name)), headers.get("mcp-name")
     if wanted is None and found is None:  # a call without a name, which the router refuses
@@ -173,11 +164,8 @@ def request_headers(method: str, params: Mapping[str, Raw], version: str) -> lis
 
 def read_discover_result(value: Raw) -> tuple[tuple[str, ...], ServerFacts]:
     """Read the result of `server/discover`: the revisions that the server speaks, and its declaration for the newest of
-    them that is ours, too ("": there is none).
-
-    Raises:
-        RemoteProtocolError: the result is not complete, has no list of versions, or capabilities that are no object.
-    """
+    them that is ours, too ("": there is none). Raises RemoteProtocolError: the result is not complete, has no list of
+    versions, or capabilities that are no object."""
     members = open_object(value)
     versions = tuple(map(peek_str, peek_array(members.get("supportedVersions"))))
     known = tuple(version for version in versions if version is not None)
@@ -226,8 +214,7 @@ def slightly_above(last: float) -> float:
 
 def progress_token(params: Mapping[str, Raw]) -> Raw | None:
     """The progress token of a request, if it has one."""
-    meta = params.get("_meta")
-    if meta is None:
+    if (meta := params.get("_meta")) is None:
         return None
     token = peek_object(meta).get(mcp.PROGRESS_TOKEN)
     return None if token is None or memoryview(token)[0] not in b'"-0123456789' else token

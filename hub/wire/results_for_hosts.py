@@ -49,12 +49,9 @@ _OCTETS, _NOTHING = raw("application/octet-stream"), raw("")
 def result_for_host(method: str, value: Raw, *, upstream: str, upstream_version: str, host_version: str) -> Raw:
     """Translate an upstream's result for a host; between legacy peers mostly `value` itself.
 
-    `upstream` is the upstream's name, or empty for a result that the hub made in its place.
-
-    Raises:
-        UnknownResultType: the upstream's fault; there is nothing to show to the host.
-        TooManyItems: likewise; the result has too many items to be opened.
-    """
+    `upstream` is the upstream's name, or empty for a result that the hub made in its place. Raises UnknownResultType:
+    the upstream's fault; there is nothing to show to the host; TooManyItems: likewise; the result has too many items to
+    be opened."""
     from_era, to_era = era_of(upstream_version), era_of(host_version)
     if from_era is to_era is Era.LEGACY:
         text = bytes(value) if memoryview(value).nbytes <= LARGE_BYTES else excerpt(value)
@@ -121,8 +118,7 @@ def _make_modern(method: str, members: dict[str, Raw], era: Era, upstream: str) 
         members["ttlMs"] = raw(freshness.ttl_ms)
         members["cacheScope"] = raw("public" if freshness.public else "private")
     meta = _without_hop_keys(members.get("_meta"))
-    theirs = meta.pop(mcp.SERVER_INFO_KEY, None)
-    if theirs is not None:
+    if (theirs := meta.pop(mcp.SERVER_INFO_KEY, None)) is not None:
         meta[mcp.HUB_SERVER_INFO] = theirs
     meta[mcp.SERVER_INFO_KEY] = mcp.HUB_INFO
     if upstream:
@@ -168,8 +164,7 @@ def _without_hop_keys(meta: Raw | None) -> dict[str, Raw]:
 
 def _make_structure_an_object(members: dict[str, Raw]) -> None:
     """Drop structured content that is no object; if there is no text block, add one with the same content."""
-    structured = members.get("structuredContent")
-    if structured is None or _opens_with(structured, "{"):
+    if (structured := members.get("structuredContent")) is None or _opens_with(structured, "{"):
         return
     del members["structuredContent"]
     blocks = _items(members["content"], "content blocks")
@@ -183,9 +178,8 @@ def _items(value: Raw, what: str) -> list[Raw]:
         refuse_too_many_items(value, f"the list of {what} in a result")
     items = peek_array(value, counted=True)
     if len(items) > MAX_BLOCKS:
-        raise TooManyItems(
-            f"a result has {len(items)} {what}; for a host of this revision the hub reads {MAX_BLOCKS} at most"
-        )
+        text = f"a result has {len(items)} {what}; for a host of this revision the hub reads {MAX_BLOCKS} at most"
+        raise TooManyItems(text)
     return items
 
 
@@ -222,8 +216,7 @@ def entry_for_host(kind: Kind, fields: dict[str, Raw], host_version: str) -> dic
     changed: dict[str, Raw | None] = {}
     if "execution" in fields:
         changed["execution"] = None
-    schema = fields.get("inputSchema")
-    if schema is not None:
+    if (schema := fields.get("inputSchema")) is not None:
         changed["inputSchema"] = _tidy(schema, legacy) if legacy or not _is_sound(schema) else schema
     output = fields.get("outputSchema")
     if legacy and output is not None:

@@ -87,8 +87,7 @@ def _read_front(edge: bytes, found: dict[bytes, bytes]) -> None:
     """Collect members from the start up to one that is structured or cut off, whose name is collected as well."""
     at = 0
     for _ in range(MOST_MEMBERS):
-        member = _MEMBER.match(edge, at)
-        if member is None:
+        if (member := _MEMBER.match(edge, at)) is None:
             return
         found[member[1]] = member[2] or b""
         if member[2] is None or edge[member.end() : member.end() + 1] != b",":

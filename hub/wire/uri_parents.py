@@ -45,8 +45,7 @@ def normalize(uri: str) -> str | None:
     if len(text) > MAX_URI_CHARS or _CHANGEABLE.search(text):
         return None
     scheme, colon, rest = text.partition(":")
-    bare = rest.lstrip("/")
-    if bare == rest:
+    if (bare := rest.lstrip("/")) == rest:
         return text
     if len(rest) - len(bare) == 2:
         end = min((at for separator in _SEPARATORS if (at := bare.find(separator)) >= 0), default=len(bare))

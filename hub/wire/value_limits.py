@@ -48,11 +48,8 @@ def has_too_many_items(value: Raw | bytes, most: int = MAX_ITEMS) -> bool:
 
 
 def refuse_too_many_items(value: Raw, what: str) -> None:
-    """Refuse to open a value with too many items; not needed for values up to `SMALL_BYTES`.
-
-    Raises:
-        TooManyItems: the value, called `what`, has more than `MAX_ITEMS`.
-    """
+    """Refuse to open a value with too many items; not needed for values up to `SMALL_BYTES`. Raises TooManyItems: the
+    value, called `what`, has more than `MAX_ITEMS`."""
     if has_too_many_items(value):
         raise TooManyItems(f"{what} has more than {MAX_ITEMS} items, which is more than the hub looks through")
 
@@ -70,11 +67,8 @@ def data_of(failure: Failure) -> dict[str, Raw]:
 
 
 def open_result(value: Raw) -> dict[str, Raw]:
-    """The members of a result; empty if the result is no object.
-
-    Raises:
-        TooManyItems: the result has too many items outside of the members that the hub need not open.
-    """
+    """The members of a result; empty if the result is no object. Raises TooManyItems: the result has too many items
+    outside of the members that the hub need not open."""
     if memoryview(value).nbytes > SMALL_BYTES:
         try:
             members = structs.astuple(_decode_known(value))
@@ -86,11 +80,8 @@ def open_result(value: Raw) -> dict[str, Raw]:
 
 
 def read_strings(value: Raw, name: str) -> list[str]:
-    """Read a JSON list of strings, without repetitions, in order. Errors call the list `name`.
-
-    Raises:
-        RemoteProtocolError: -32602, `value` is no list of strings, or has more than `MAX_STRINGS`.
-    """
+    """Read a JSON list of strings, without repetitions, in order. Errors call the list `name`. Raises
+    RemoteProtocolError: -32602, `value` is no list of strings, or has more than `MAX_STRINGS`."""
     try:
         items = structs.astuple(list_decoder(str, MAX_STRINGS).decode(value))
     except ValidationError:

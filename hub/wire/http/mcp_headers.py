@@ -7,6 +7,7 @@ line ends, so no argument of a tool can add a header.
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 from msgspec import Raw, Struct
@@ -31,11 +32,8 @@ def encode_header(value: str) -> bytes:
 
 
 def decode_header(value: str) -> str:
-    """Decode a received `Mcp-Name` or `Mcp-Param-*`.
-
-    Raises:
-        InvalidHeader: characters a header must not hold, or bad Base64 in the wrapper.
-    """
+    """Decode a received `Mcp-Name` or `Mcp-Param-*`. Raises InvalidHeader: characters a header must not hold, or bad
+    Base64 in the wrapper."""
     if not _is_field(value):
         raise InvalidHeader("it holds characters that belong into the Base64 form")
     if not _is_wrapped(value):
@@ -89,12 +87,8 @@ def asks_for_headers(value: Raw) -> bool:
 
 
 def mirrors_of(input_schema: Raw) -> tuple[Mirror, ...]:
-    """The mirrors that a tool's `inputSchema` asks for.
-
-    Raises:
-        InvalidMirror: a name is no header name or given twice, a type is not primitive, or properties alone do not lead
-            to the parameter.
-    """
+    """The mirrors that a tool's `inputSchema` asks for. Raises InvalidMirror: a name is no header name or given twice,
+    a type is not primitive, or properties alone do not lead to the parameter."""
     if not asks_for_headers(input_schema):
         return ()
     mirrors = tuple(_find(input_schema, (), iter(range(MAX_SCHEMAS))))
@@ -115,22 +109,17 @@ def _find(schema: Raw, path: tuple[str, ...] | None, left: Iterator[int]) -> Ite
         yield _mirror(members, path)
     for name, property in peek_object(members.get("properties")).items():
         yield from _find(property, None if path is None else (*path, name), left)
-    for keyword in _ONE_SCHEMA:
-        if keyword in members:
-            yield from _find(members[keyword], None, left)
-    for keyword in _LISTS_OF_SCHEMAS:
-        for inner in peek_array(members.get(keyword)):
-            yield from _find(inner, None, left)
-    for keyword in _MAPS_OF_SCHEMAS:
-        for inner in peek_object(members.get(keyword)).values():
-            yield from _find(inner, None, left)
+    alone = (members[keyword] for keyword in _ONE_SCHEMA if keyword in members)
+    listed = (inner for keyword in _LISTS_OF_SCHEMAS for inner in peek_array(members.get(keyword)))
+    named = (inner for keyword in _MAPS_OF_SCHEMAS for inner in peek_object(members.get(keyword)).values())
+    for inner in chain(alone, listed, named):
+        yield from _find(inner, None, left)
 
 
 def _mirror(members: dict[str, Raw], path: tuple[str, ...] | None) -> Mirror:
     if not path:
         raise InvalidMirror("x-mcp-header stands where properties alone do not lead")
-    name = peek_str(members[X_MCP_HEADER])
-    if name is None or not _is_token(name):
+    if (name := peek_str(members[X_MCP_HEADER])) is None or not _is_token(name):
         raise InvalidMirror(f"the x-mcp-header of {path[-1]!r} is not a header name")
     declared = members.get("type")
     types = {peek_str(declared), *map(peek_str, peek_array(declared))} - {None, "null"}
@@ -146,18 +135,13 @@ def mirror_headers(mirrors: Sequence[Mirror], arguments: Raw) -> list[tuple[str,
 
 
 def check_mirrors(mirrors: Sequence[Mirror], headers: Mapping[str, str], arguments: Raw) -> None:
-    """Compare the headers of a call (lower-case names) with its arguments.
-
-    Raises:
-        InvalidHeader: a header is missing, contradicts its argument, or cannot be decoded.
-    """
+    """Compare the headers of a call (lower-case names) with its arguments. Raises InvalidHeader: a header is missing,
+    contradicts its argument, or cannot be decoded."""
     for mirror in mirrors:
         value = _value(mirror, arguments)
-        wanted = _text(value)
-        if wanted is None:
+        if (wanted := _text(value)) is None:
             continue
-        found = headers.get(mirror.header.lower())
-        if found is None:
+        if (found := headers.get(mirror.header.lower())) is None:
             raise InvalidHeader(f"{mirror.header} is missing")
         text = decode_header(found)
         if text != wanted and (peek_str(value) is not None or _integer(text) != wanted):
@@ -175,8 +159,7 @@ def _text(value: Raw | None) -> str | None:
     """The header text of a string, boolean or safe integer; None for anything else."""
     if value is None:
         return None
-    text = peek_str(value)
-    if text is not None:
+    if (text := peek_str(value)) is not None:
         return text
     text = bytes(value).decode()
     return text if text in ("true", "false") else _integer(text)

@@ -65,11 +65,8 @@ class RequestHead(Struct, frozen=True):
 def head_end(data: bytes, start: int = 0) -> int:
     """Find the end of the head at the beginning of `data`, blank line included; 0 while the head is incomplete.
 
-    `start`: the length that earlier calls have searched, less 3 bytes.
-
-    Raises:
-        HttpRefusal: 400, 414 or 431; no further bytes can make this a good head.
-    """
+    `start`: the length that earlier calls have searched, less 3 bytes. Raises HttpRefusal: 400, 414 or 431; no further
+    bytes can make this a good head."""
     if not b"A" <= data[:1] <= b"Z":
         raise HttpRefusal(400, "Not an HTTP/1.1 request: it does not start with an upper-case method")
     at = data.find(b"\r\n\r\n", start)
@@ -111,8 +108,7 @@ class HeadParser(Generic[AnyHead]):
         if found := _LENGTH.search(data):
             length = int(found[1])
             data = data[: found.start(1)] + b"0" + data[found.end(1) :]
-        known = self._known.get(data)
-        if known is None:
+        if (known := self._known.get(data)) is None:
             known = self._read(data)
             if len(data) <= self.LARGEST:
                 if len(self._known) >= self.LIMIT:
@@ -122,11 +118,8 @@ class HeadParser(Generic[AnyHead]):
 
 
 def read_head(data: bytes) -> tuple[RequestHead, int]:
-    """Parse the head of a request; also return its Content-Length (0 if there is none).
-
-    Raises:
-        HttpRefusal: 400, 413, 414, 417, 431.
-    """
+    """Parse the head of a request; also return its Content-Length (0 if there is none). Raises HttpRefusal: 400, 413,
+    414, 417, 431."""
     _refuse_bare_lf(data)  # with the message of `head_end`, however the head was cut into packets
     if flaw := flaw_of(data):
         raise HttpRefusal(400, f"The request head is not accepted: {flaw}")
@@ -199,8 +192,7 @@ def _check_start(line: bytes) -> None:
     parts = line.split(b" ")
     if len(parts) > 1 and len(parts[1]) > MAX_TARGET_BYTES:
         raise HttpRefusal(414, f"The request target has more than {MAX_TARGET_BYTES} bytes")
-    found = _START.fullmatch(line)
-    if found is None:
+    if (found := _START.fullmatch(line)) is None:
         if len(parts) == 3 and _VERSION.fullmatch(parts[2]) and parts[2] != b"HTTP/1.1":
             raise HttpRefusal(400, "Only HTTP/1.1 is spoken here")
         raise HttpRefusal(400, "The request line is an upper-case method, a target that starts with / and HTTP/1.1")
@@ -210,16 +202,14 @@ def _check_start(line: bytes) -> None:
 
 
 def _check_fields(lines: list[bytes]) -> None:
-    seen: set[bytes] = set()
     values: dict[bytes, bytes] = {}
     for line in lines:
         name, colon, value = line.partition(b":")
         name = name.lower()
         if not colon:
             raise HttpRefusal(400, "A header line has no colon")
-        if name in seen and (name in SINGLETONS or name.startswith(b"mcp-")):
+        if name in values and (name in SINGLETONS or name.startswith(b"mcp-")):
             raise HttpRefusal(400, f"{name.decode('latin-1')} is given twice")
-        seen.add(name)
         values[name] = value.strip(b" \t")
     length, coding = values.get(b"content-length"), values.get(b"transfer-encoding")
     if length is not None and coding is not None:
@@ -255,11 +245,8 @@ class ChunkedRequestBody:
         self.size = 0
 
     def feed(self, data: bytes) -> tuple[bytes, bytes] | None:
-        """Add received bytes; return the body and the bytes after it once the body is complete.
-
-        Raises:
-            HttpRefusal: 400, 413.
-        """
+        """Add received bytes; return the body and the bytes after it once the body is complete. Raises HttpRefusal:
+        400, 413."""
         self._parser.receive_data(data)
         self._fed += len(data)
         self._tail = self._tail[-4:] + data

@@ -48,11 +48,8 @@ class SseParser:
         self._begin_event()
 
     def feed(self, data: bytes) -> list[ServerEvent]:
-        """Parse `data`; return the events that it completes.
-
-        Raises:
-            EventTooLong: after all events before the long one were returned; nothing more can be read.
-        """
+        """Parse `data`; return the events that it completes. Raises EventTooLong: after all events before the long one
+        were returned; nothing more can be read."""
         data = self._with_lf_only(data)
         if self._at_start:
             data = self._without_bom(data)

@@ -29,12 +29,12 @@ MAX_REPEATED_CHARS: Final = 1 << 20
 _REPEATED: Final = ("title", "description")
 
 
-class UnsupportedForm(ValueError):
-    """A form that cannot be rewritten for the older revision, or is too large for people to fill in."""
+class Inexpressible(ValueError):
+    """A form or message that the reader's revision has no words for, or a form that is too large for people."""
 
 
-class WrongOptionCount(ValueError):
-    """Fewer or more options chosen than the form allows."""
+class SenderFault(ValueError):
+    """Fewer or more options chosen than the form allows, or not a sampling message."""
 
 
 class _Option(Struct, frozen=True):
@@ -52,11 +52,8 @@ class _Choice(Struct, frozen=True):
 
 
 def older_form(schema: Raw) -> Raw:
-    """Rewrite `requestedSchema` for a host of 2025-06-18; return `schema` itself if nothing needs to change.
-
-    Raises:
-        UnsupportedForm: a list field has no string options, an option is given twice, or a limit is passed.
-    """
+    """Rewrite `requestedSchema` for a host of 2025-06-18; return `schema` itself if nothing needs to change. Raises
+    Inexpressible: a list field has no string options, an option is given twice, or a limit is passed."""
     members, properties = _open(schema)
     choices = {choice.field: choice for choice in _choices(members, properties)}
     older: dict[str, Raw] = {}
@@ -76,12 +73,8 @@ def older_form(schema: Raw) -> Raw:
 
 
 def newer_content(schema: Raw, content: Mapping[str, Raw]) -> dict[str, Raw]:
-    """Translate the answer to `older_form(schema)` back to `schema`. An optional field left empty stays absent.
-
-    Raises:
-        WrongOptionCount: fewer or more options are chosen than the form allows.
-        UnsupportedForm: as `older_form`.
-    """
+    """Translate the answer to `older_form(schema)` back to `schema`. An optional field left empty stays absent. Raises
+    SenderFault: fewer or more options are chosen than the form allows; Inexpressible: as `older_form`."""
     members, properties = _open(schema)
     newer = dict(content)
     for choice in _choices(members, properties):
@@ -91,19 +84,19 @@ def newer_content(schema: Raw, content: Mapping[str, Raw]) -> dict[str, Raw]:
         if not choice.required and not chosen and (not given or least):
             continue
         if (least is not None and len(chosen) < least) or (most is not None and len(chosen) > most):
-            raise WrongOptionCount(f"{choice.field}: {len(chosen)} chosen, {least or 0} to {most or 'all'} allowed")
+            raise SenderFault(f"{choice.field}: {len(chosen)} chosen, {least or 0} to {most or 'all'} allowed")
         newer[choice.field] = raw(chosen)
     return newer
 
 
 def _open(schema: Raw) -> tuple[dict[str, Raw], dict[str, Raw]]:
-    """The members of a form, and its fields. Raises UnsupportedForm: the form is too large, or has too many fields."""
+    """The members of a form, and its fields. Raises Inexpressible: the form is too large, or has too many fields."""
     if memoryview(schema).nbytes > MAX_FORM_BYTES:
-        raise UnsupportedForm(f"it has more than {MAX_FORM_BYTES >> 10} KiB")
+        raise Inexpressible(f"it has more than {MAX_FORM_BYTES >> 10} KiB")
     members = peek_object(schema)
     properties = peek_object(members.get("properties"))
     if len(properties) > MAX_FIELDS or len(peek_array(members.get("required"))) > MAX_FIELDS:
-        raise UnsupportedForm(f"it has more than {MAX_FIELDS} fields")
+        raise Inexpressible(f"it has more than {MAX_FIELDS} fields")
     return members, properties
 
 
@@ -124,7 +117,7 @@ def _choices(members: dict[str, Raw], properties: dict[str, Raw]) -> Iterator[_C
         left -= len(options)
         repeated += len(options) * (len(name) + sum(memoryview(field.get(each, b"")).nbytes for each in _REPEATED))
         if repeated > MAX_REPEATED_CHARS:
-            raise UnsupportedForm("its fields with several options have too long names, titles or descriptions")
+            raise Inexpressible("its fields with several options have too long names, titles or descriptions")
         boxes = {}
         for option in options:
             label = box = f"{name}::{option.value}"
@@ -137,34 +130,32 @@ def _choices(members: dict[str, Raw], properties: dict[str, Raw]) -> Iterator[_C
 
 def _options(field: dict[str, Raw], most: int) -> list[_Option]:
     items = peek_object(field.get("items"))
-    options = _options_with_titles(items.get("anyOf", items.get("oneOf")), most)
-    if options is None:
+    if (options := _options_with_titles(items.get("anyOf", items.get("oneOf")), most)) is None:
         values = [peek_str(each) for each in _few(items.get("enum"), most)]
         if "enum" not in items or None in values:
-            raise UnsupportedForm("a list of anything but strings to choose from")
+            raise Inexpressible("a list of anything but strings to choose from")
         options = [_Option(value, value) for value in values if value is not None]
     if len({option.value for option in options}) < len(options):
-        raise UnsupportedForm("an option is given twice")
+        raise Inexpressible("an option is given twice")
     return options
 
 
 def _few(value: Raw | None, most: int) -> list[Raw]:
-    """The items of a list of options. Raises UnsupportedForm: there are more than `most`, the rest of `MAX_OPTIONS`."""
+    """The items of a list of options. Raises Inexpressible: there are more than `most`, the rest of `MAX_OPTIONS`."""
     items = peek_array(value)
     if len(items) > most:
-        raise UnsupportedForm(f"it has more than {MAX_OPTIONS} options")
+        raise Inexpressible(f"it has more than {MAX_OPTIONS} options")
     return items
 
 
 def _options_with_titles(value: Raw | None, most: int) -> list[_Option] | None:
-    """Options with titles; None for anything else. Raises: UnsupportedForm, there are more than `most`."""
+    """Options with titles; None for anything else. Raises: Inexpressible, there are more than `most`."""
     if value is None:
         return None
     options = []
     for each in _few(value, most):
         option = peek_object(each)
-        const = peek_str(option.get("const"))
-        if const is None:
+        if (const := peek_str(option.get("const"))) is None:
             return None
         options.append(_Option(const, peek_str(option.get("title")) or const))
     return options
@@ -184,13 +175,9 @@ def _boxes(choice: _Choice) -> Iterator[tuple[str, Raw]]:
 
 def _older_enum(value: Raw, most: int) -> tuple[Raw, int]:
     """Rewrite a field with a choice of one option, `oneOf`, to `enum` and `enumNames`; also return how many it has.
-
-    Raises:
-        UnsupportedForm: there are more than `most` options.
-    """
+    Raises Inexpressible: there are more than `most` options."""
     members = peek_object(value)
-    options = _options_with_titles(members.get("oneOf"), most)
-    if options is None or "enum" in members:
+    if (options := _options_with_titles(members.get("oneOf"), most)) is None or "enum" in members:
         return value, 0
     del members["oneOf"]
     members["enum"] = raw([option.value for option in options])
@@ -220,14 +207,6 @@ SINGLE: Final = (L1, L2, L3)
 """Revisions in which a message has one block, and no tool blocks exist."""
 
 
-class MalformedMessage(ValueError):
-    """Not a sampling message: its sender is at fault."""
-
-
-class UnsupportedContent(ValueError):
-    """A message that the reader's revision cannot express."""
-
-
 def uses_tools(params: Mapping[str, Raw]) -> bool:
     """True if a sampling request needs a host that knows tools in sampling: it offers tools, or reports their use."""
     if "tools" in params or "toolChoice" in params:
@@ -243,16 +222,12 @@ def uses_tools(params: Mapping[str, Raw]) -> bool:
 
 def older_messages(messages: Raw, version: str) -> Raw:
     """Rewrite the messages of a request for a host of `version`: where a message has one block, each block becomes a
-    message.
-
-    Raises:
-        MalformedMessage: the messages are no sampling messages, or too many.
-        UnsupportedContent: `version` cannot express a block.
-    """
+    message. Raises SenderFault: the messages are no sampling messages, or too many; Inexpressible: `version` cannot
+    express a block."""
     if not _is_list(messages):
-        raise MalformedMessage("messages are a list")
+        raise SenderFault("messages are a list")
     if _is_much(messages):
-        raise MalformedMessage("there is too much in the messages to look at each of them")
+        raise SenderFault("there is too much in the messages to look at each of them")
     older: list[Raw] = []
     for message in peek_array(messages):
         members = peek_object(message)
@@ -266,37 +241,29 @@ def older_messages(messages: Raw, version: str) -> Raw:
 
 def older_content(members: Mapping[str, Raw], version: str) -> Raw:
     """Rewrite the content of an answer for an upstream of `version`: where a message has one block, texts are joined.
-
-    Raises:
-        MalformedMessage: the answer is no sampling message.
-        UnsupportedContent: `version` cannot express a block, or several blocks.
-    """
+    Raises SenderFault: the answer is no sampling message; Inexpressible: `version` cannot express a block, or several
+    blocks."""
     blocks = read_blocks(members, version)
     if version not in SINGLE or not _is_list(members["content"]):
         return members["content"]
     if len(blocks) == 1:
         return blocks[0]
     if any(_kind(block) != "text" for block in blocks):
-        raise UnsupportedContent(f"several blocks of content, which {version} has no words for")
+        raise Inexpressible(f"several blocks of content, which {version} has no words for")
     return raw({"type": "text", "text": "\n".join(peek_str(peek_object(block).get("text")) or "" for block in blocks)})
 
 
 def read_blocks(members: Mapping[str, Raw], version: str) -> list[Raw]:
-    """The content blocks of a message.
-
-    Raises:
-        MalformedMessage: the message has no role, or a block has no known type.
-        UnsupportedContent: `version` cannot express a block.
-    """
+    """The content blocks of a message. Raises SenderFault: the message has no role, or a block has no known type;
+    Inexpressible: `version` cannot express a block."""
     blocks = _blocks(members.get("content", EMPTY))
     if peek_str(members.get("role")) not in ROLES:
-        raise MalformedMessage("a message is by user or assistant")
+        raise SenderFault("a message is by user or assistant")
     for block in blocks:
-        kind = _kind(block)
-        if kind is None:
-            raise MalformedMessage("content of no known type")
+        if (kind := _kind(block)) is None:
+            raise SenderFault("content of no known type")
         if _VERSIONS.index(_BLOCKS[kind][0]) > _VERSIONS.index(version):
-            raise UnsupportedContent(f"content of type {kind}, which {version} has no words for")
+            raise Inexpressible(f"content of type {kind}, which {version} has no words for")
     return blocks
 
 
@@ -315,7 +282,6 @@ def _is_list(value: Raw) -> bool:
 def _kind(block: Raw) -> str | None:
     """The type of a content block; None: no revision knows it."""
     members = peek_object(block)
-    kind = peek_str(members.get("type"))
-    if kind is None or kind not in _BLOCKS:
+    if (kind := peek_str(members.get("type"))) is None or kind not in _BLOCKS:
         return None
     return kind if all(name in members for name in _BLOCKS[kind][1]) else None

@@ -26,33 +26,32 @@ class ForbiddenUrl(ValueError):
 
 def is_openable(url: str) -> bool:
     """True if a browser may be sent to `url`: as `host_of`, but for its length, and without a fragment."""
+    return is_allowed(url, MAX_OPENED_CHARS) and "#" not in url
+
+
+def is_allowed(url: str, max_chars: int = MAX_URL_CHARS) -> bool:
+    """True if a person may be sent to `url`, of which `host_of` says the host."""
     try:
-        host_of(url, MAX_OPENED_CHARS)
+        host_of(url, max_chars)
     except ForbiddenUrl:
         return False
-    return "#" not in url
+    return True
 
 
 def host_of(url: str, max_chars: int = MAX_URL_CHARS) -> str:
-    """The host of `url`, with its port if given, to be shown to the person who is asked to open it.
-
-    Raises:
-        ForbiddenUrl: no person is sent to this URL.
-    """
+    """The host of `url`, with its port if given, to be shown to the person who is asked to open it. Raises
+    ForbiddenUrl: no person is sent to this URL."""
     if len(url) > max_chars:
         raise ForbiddenUrl(f"is longer than {max_chars} characters")
     if not _SEEN.fullmatch(url):
-        raise ForbiddenUrl(
-            "holds characters that no URL may hold; write them as %XX, and a name of other letters as xn--"
-        )
-    found = _PARTS.match(url)
-    if found is None:
+        text = "holds characters that no URL may hold; write them as %XX, and a name of other letters as xn--"
+        raise ForbiddenUrl(text)
+    if (found := _PARTS.match(url)) is None:
         raise ForbiddenUrl("does not begin with https://")
     scheme, authority = found[1].lower(), found[2]
     if "@" in authority:
         raise ForbiddenUrl("has a user before its host, which people take for the host")
-    parts = _AUTHORITY.fullmatch(authority)
-    if parts is None or int(parts[2] or 0) > 65_535:
+    if (parts := _AUTHORITY.fullmatch(authority)) is None or int(parts[2] or 0) > 65_535:
         raise ForbiddenUrl("has no valid host")
     here = _is_here(parts[1])
     if scheme == "http" and not here:

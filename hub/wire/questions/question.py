@@ -51,12 +51,8 @@ def too_many_questions(upstream: str) -> QuestionRefusal:
 
 
 def check_capabilities(question: Question, capabilities: Mapping[str, Raw]) -> None:
-    """Refuse a question that a host with `capabilities` cannot be asked.
-
-    Raises:
-        QuestionRefusal: -32601, the host lacks the capability; -32602, it lacks this mode, or tools in sampling, or the
-            messages have too many items.
-    """
+    """Refuse a question that a host with `capabilities` cannot be asked. Raises QuestionRefusal: -32601, the host lacks
+    the capability; -32602, it lacks this mode, or tools in sampling, or the messages have too many items."""
     method, params = question.method, question.params
     needed = {mcp.SAMPLE: "sampling", mcp.ELICIT: "elicitation", mcp.LIST_ROOTS: "roots"}.get(method)
     if needed not in capabilities:
@@ -71,8 +67,7 @@ def check_capabilities(question: Question, capabilities: Mapping[str, Raw]) -> N
 
 def with_missing(known: Missing | None, question: Question, capabilities: Mapping[str, Raw]) -> Missing | None:
     """`known`, and the capabilities that a host with `capabilities` lacks for `question`; None: none is missing."""
-    more = missing_capabilities(question, capabilities)
-    if not more:
+    if not (more := missing_capabilities(question, capabilities)):
         return known
     known = known or {}
     return known | {name: {**known.get(name, {}), **parts} for name, parts in more.items()}

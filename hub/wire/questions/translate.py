@@ -23,12 +23,8 @@ from hub.wire.questions.question import MAX_ITEMS, Question, QuestionRefusal, is
 
 
 def question_for_host(question: Question, host_version: str) -> dict[str, Raw]:
-    """Translate the params of `question` for a host of `host_version`.
-
-    Raises:
-        QuestionRefusal: `host_version` cannot express the question, or the question is invalid (-32602, or -32601 for
-            the method).
-    """
+    """Translate the params of `question` for a host of `host_version`. Raises QuestionRefusal: `host_version` cannot
+    express the question, or the question is invalid (-32602, or -32601 for the method)."""
     params = {name: value for name, value in question.params.items() if name not in ("_meta", "task")}
     if era_of(host_version) is Era.LEGACY and (meta := _meta(question.params)):
         params["_meta"] = meta
@@ -50,11 +46,9 @@ def _meta(members: Mapping[str, Raw]) -> Raw | None:
 def _elicitation(question: Question, params: dict[str, Raw], host_version: str) -> dict[str, Raw]:
     if host_version in (mcp.L1, mcp.L2):
         raise QuestionRefusal(f"A host of {host_version} does not answer {mcp.ELICIT}", mcp.METHOD_NOT_FOUND)
-    message = peek_str(params.get("message"))
-    if message is None:
+    if (message := peek_str(params.get("message"))) is None:
         raise QuestionRefusal(f"{mcp.ELICIT} needs a message")
-    mode = mode_of(question)
-    if mode == FORM:
+    if (mode := mode_of(question)) == FORM:
         params["message"] = raw(f"[{question.upstream}] {message}")  # by itself the host shows only the hub's name
         return _form(params, host_version)
     if mode != URL or host_version == mcp.L3:
@@ -67,11 +61,8 @@ def _elicitation(question: Question, params: dict[str, Raw], host_version: str) 
 
 
 def page_host(url: str | None) -> str:
-    """The host of a page that a person is asked to visit.
-
-    Raises:
-        QuestionRefusal: the URL is missing, or no person is sent to it.
-    """
+    """The host of a page that a person is asked to visit. Raises QuestionRefusal: the URL is missing, or no person is
+    sent to it."""
     if url is None:
         raise QuestionRefusal(f"{mcp.ELICIT} of mode url needs a url")
     try:
@@ -86,8 +77,7 @@ def elicitation_id(upstream: str, theirs: str | None) -> str:
 
 
 def _form(params: dict[str, Raw], host_version: str) -> dict[str, Raw]:
-    schema = params.get("requestedSchema")
-    if schema is not None and is_too_long(schema):
+    if (schema := params.get("requestedSchema")) is not None and is_too_long(schema):
         raise QuestionRefusal(f"The requestedSchema has more than {MAX_ITEMS} items")
     members = peek_object(schema)
     properties = members.get("properties")
@@ -98,7 +88,7 @@ def _form(params: dict[str, Raw], host_version: str) -> dict[str, Raw]:
     if host_version == mcp.L3:
         try:
             params["requestedSchema"] = older_forms.older_form(schema)
-        except older_forms.UnsupportedForm as error:
+        except older_forms.Inexpressible as error:
             raise QuestionRefusal(f"A host of {host_version} cannot show this form: {error}") from None
     return params
 
@@ -110,7 +100,7 @@ def _sampling(params: dict[str, Raw], host_version: str) -> dict[str, Raw]:
         raise QuestionRefusal(f"A host of {host_version} knows no tools in sampling")
     try:
         params["messages"] = older_forms.older_messages(params.get("messages", EMPTY), host_version)
-    except (older_forms.MalformedMessage, older_forms.UnsupportedContent) as error:
+    except (older_forms.SenderFault, older_forms.Inexpressible) as error:
         raise QuestionRefusal(f"The host of this call cannot be asked to sample: {error}") from None
     if "includeContext" in params:
         params["includeContext"] = raw("none")  # through a hub, "this server" would mean every upstream
@@ -121,17 +111,13 @@ def _sampling(params: dict[str, Raw], host_version: str) -> dict[str, Raw]:
 
 
 def answer_for_upstream(question: Question, answer: Raw, host_version: str) -> Raw:
-    """Check a host's answer to `question_for_host(question, host_version)`, and translate it for the upstream.
-
-    Raises:
-        RemoteProtocolError: -32602, the answer does not fit the question, has too many items, or fewer or more options
-            are chosen than the form allows; the host may try again.
-        QuestionRefusal: -32603, the upstream's revision cannot express the answer.
-    """
+    """Check a host's answer to `question_for_host(question, host_version)`, and translate it for the upstream. Raises
+    RemoteProtocolError: -32602, the answer does not fit the question, has too many items, or fewer or more options are
+    chosen than the form allows; the host may try again; QuestionRefusal: -32603, the upstream's revision cannot express
+    the answer."""
     if is_too_long(answer):
-        raise RemoteProtocolError(
-            mcp.INVALID_PARAMS, f"The answer to {question.method} has more than {MAX_ITEMS} items"
-        )
+        text = f"The answer to {question.method} has more than {MAX_ITEMS} items"
+        raise RemoteProtocolError(mcp.INVALID_PARAMS, text)
     members = jsonrpc.open_object(answer)
     found = dict(members)
     members.pop(mcp.RESULT_TYPE, None)
@@ -143,11 +129,9 @@ def answer_for_upstream(question: Question, answer: Raw, host_version: str) -> R
 
 
 def _elicited(question: Question, members: dict[str, Raw], host_version: str) -> None:
-    action = peek_str(members.get("action"))
-    if action not in ("accept", "decline", "cancel"):
+    if (action := peek_str(members.get("action"))) not in ("accept", "decline", "cancel"):
         raise RemoteProtocolError(mcp.INVALID_PARAMS, "The action of an elicitation is accept, decline or cancel")
-    content = members.get("content")
-    if content is None:
+    if (content := members.get("content")) is None:
         return
     if action != "accept" or mode_of(question) != FORM:
         del members["content"]  # the user did not agree to send it
@@ -158,17 +142,16 @@ def _elicited(question: Question, members: dict[str, Raw], host_version: str) ->
     if host_version == mcp.L3:
         try:
             newer = older_forms.newer_content(question.params.get("requestedSchema", EMPTY), filled)
-        except older_forms.WrongOptionCount as error:
+        except older_forms.SenderFault as error:
             raise RemoteProtocolError(mcp.INVALID_PARAMS, str(error)) from None
-        except older_forms.UnsupportedForm as error:
+        except older_forms.Inexpressible as error:
             raise QuestionRefusal(f"A host of {host_version} cannot be shown this form: {error}") from None
         if newer != filled:
             members["content"] = raw(newer)
 
 
 def _is_filled(value: Raw) -> bool:
-    first = bytes(memoryview(value)[:1])
-    if first == b"[":
+    if (first := bytes(memoryview(value)[:1])) == b"[":
         return all(peek_str(each) is not None for each in jsonrpc.peek_array(value))
     return first not in (b"{", b"n")
 
@@ -178,9 +161,9 @@ def _sampled(question: Question, members: dict[str, Raw], host_version: str) -> 
         raise RemoteProtocolError(mcp.INVALID_PARAMS, f"An answer to {mcp.SAMPLE} needs a model")
     try:
         members["content"] = older_forms.older_content(members, question.version)
-    except older_forms.MalformedMessage as error:
+    except older_forms.SenderFault as error:
         raise RemoteProtocolError(mcp.INVALID_PARAMS, f"The answer to {mcp.SAMPLE} is no message: {error}") from None
-    except older_forms.UnsupportedContent as error:
+    except older_forms.Inexpressible as error:
         raise QuestionRefusal(f"The host answered with {error}", mcp.INTERNAL_ERROR) from None
 
 

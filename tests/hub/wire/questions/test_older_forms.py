@@ -11,7 +11,7 @@ from hub.wire.questions.older_forms import (
     MAX_FIELDS,
     MAX_FORM_BYTES,
     MAX_OPTIONS,
-    UnsupportedForm,
+    Inexpressible,
     newer_content,
     older_form,
 )
@@ -41,9 +41,9 @@ def boxes(form: Raw) -> list[str]:
 @pytest.mark.covers("SEC-13", "I-3", "F-I-08")
 @pytest.mark.parametrize("field", [several("x", "y", "x"), titled("x", "x"), several(*["x"] * MAX_OPTIONS)])
 def test_an_option_that_is_given_twice_is_refused(field):
-    with pytest.raises(UnsupportedForm, match="an option is given twice"):
+    with pytest.raises(Inexpressible, match="an option is given twice"):
         older_form(schema({"a": field}))
-    with pytest.raises(UnsupportedForm, match="an option is given twice"):
+    with pytest.raises(Inexpressible, match="an option is given twice"):
         newer_content(schema({"a": field}), {})
 
 
@@ -53,7 +53,7 @@ def test_all_options_of_a_form_are_bounded_together(kind):
     half = [f"o{number}" for number in range(MAX_OPTIONS // 2)]
     assert older_form(schema({"a": kind(*half), "b": kind(*half)}))
     for form in ({"a": kind(*half), "b": kind(*half, "more")}, {"a": several(*half), "b": kind(*half, "more")}):
-        with pytest.raises(UnsupportedForm, match=f"it has more than {MAX_OPTIONS} options"):
+        with pytest.raises(Inexpressible, match=f"it has more than {MAX_OPTIONS} options"):
             older_form(schema(form))
 
 
@@ -68,7 +68,7 @@ def test_fields_and_bytes_of_a_form_are_bounded():
         (schema({"a": {"type": "string", "title": "a" * MAX_FORM_BYTES}}), "more than 256 KiB"),
     ):
         for work in (older_form, lambda form: newer_content(form, {})):
-            with pytest.raises(UnsupportedForm, match=why):
+            with pytest.raises(Inexpressible, match=why):
                 work(form)
 
 
@@ -79,7 +79,7 @@ def test_what_each_option_repeats_is_bounded(long, monkeypatch):
     text = "n" * 14
     name, more = (text, {}) if long == "name" else ("a", {long: text})
     assert older_form(schema({name: several("x", "y", **more)}))
-    with pytest.raises(UnsupportedForm, match="too long names, titles or descriptions"):
+    with pytest.raises(Inexpressible, match="too long names, titles or descriptions"):
         older_form(schema({name: several("x", "y", "z", **more)}))
 
 
