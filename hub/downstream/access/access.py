@@ -12,6 +12,7 @@ runs as, which the kernel tells while the connection is open. From anybody else 
 import hmac
 import re
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
@@ -61,8 +62,7 @@ class ProxiedPersons:
 
     def check(self, request: HttpRequest) -> Identity | EarlyReply | Undecided | None:
         """The person that the proxy names; None: the request names nobody."""
-        person = request.headers.get(self.header)
-        if person is None:
+        if (person := request.headers.get(self.header)) is None:
             return None
         if not 1 <= len(person) <= MAX_PERSON or not person.isprintable() or REPEATED in person:
             return refusals.NOT_THE_PROXY
@@ -83,8 +83,7 @@ class ProxiedPersons:
 
     async def _check_user(self, request: HttpRequest, identity: Identity) -> EarlyReply | None:
         """Judge a proxy that shows no secret: it has to be one of the users, at this moment."""
-        ends = request.ends()
-        if ends is None or not ip_address(ends.peer[0]).is_loopback:
+        if (ends := request.ends()) is None or not ip_address(ends.peer[0]).is_loopback:
             return refusals.NOT_THE_PROXY
         if await trio.to_thread.run_sync(self._ends.uid_of, ends) not in self._uids:
             return refusals.NOT_THE_PROXY
@@ -102,6 +101,7 @@ async def _let_in(find_reply: Undecided) -> None:
     await find_reply()
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Access:
     """The rules of one listener.
 
@@ -113,25 +113,21 @@ class Access:
     `MCP_PATH`.
     """
 
-    def __init__(
-        self,
-        *,
-        port: int,
-        hosts: Collection[str] = (),
-        origins: Collection[str] = (),
-        token: str | None = None,
-        others: "Credentials | None" = None,
-        named_by: str = "",
-        public: Callable[[HttpRequest], EarlyReply | None] = lambda request: None,
-    ) -> None:
-        self._public = public
-        self._others = others
-        self._named_by = named_by
-        self._hosts = frozenset(with_port(name.lower(), port) for name in (*LOOPBACK_NAMES, *hosts))
+    port: int
+    hosts: Collection[str] = ()
+    origins: Collection[str] = ()
+    token: str | None = None
+    others: "Credentials | None" = None
+    named_by: str = ""
+    public: Callable[[HttpRequest], EarlyReply | None] = lambda request: None
+
+    def __post_init__(self) -> None:
+        port, token = self.port, self.token
+        self._hosts = frozenset(with_port(name.lower(), port) for name in (*LOOPBACK_NAMES, *self.hosts))
         self._hosts |= frozenset(name.rpartition(":")[0] for name in self._hosts if name.endswith((":80", ":443")))
         shown = "" if port == 80 else f":{port}"
-        self._origins = frozenset((*(f"http://{name}{shown}" for name in LOOPBACK_NAMES), *origins))
-        self._readers = {origin: (("Access-Control-Allow-Origin", origin), *_READABLE) for origin in origins}
+        self._origins = frozenset((*(f"http://{name}{shown}" for name in LOOPBACK_NAMES), *self.origins))
+        self._readers = {origin: (("Access-Control-Allow-Origin", origin), *_READABLE) for origin in self.origins}
         """The header fields of each answer to a page of an allowed origin, which may read it."""
         self._token = None if token is None else token.encode()
         self._longest = 0 if token is None else len(token) + MAX_SCHEME
@@ -146,8 +142,7 @@ class Access:
         headers = request.headers
         if headers.get("host", "").lower() not in self._hosts:
             return refusals.FORBIDDEN
-        origin = headers.get("origin")
-        if origin is not None:
+        if (origin := headers.get("origin")) is not None:
             if origin not in self._origins:
                 return refusals.FORBIDDEN
             if origin in self._readers:
@@ -158,17 +153,17 @@ class Access:
             return self._identity
         shown = headers.get("authorization", "")
         found = _BEARER.fullmatch(shown) if len(shown) <= self._longest else None
-        if found is not None and hmac.compare_digest(found[1].encode(), self._token) and self._named_by not in headers:
+        if found is not None and hmac.compare_digest(found[1].encode(), self._token) and self.named_by not in headers:
             return self._identity
-        if self._others is not None:
-            return self._others.check(request)
+        if self.others is not None:
+            return self.others.check(request)
         return refusals.WRONG_TOKEN if _BEARER.fullmatch(shown) else refusals.NO_TOKEN
 
     def guard(self, request: HttpRequest) -> EarlyReply | Undecided | None:
         """`check` as the guard of an `HttpServer`: what it finds is left in `request.identity`."""
         found = self.check(request)
         is_open = request.path != MCP_PATH and found is not refusals.FORBIDDEN
-        if is_open and (reply := self._public(request)) is not None:
+        if is_open and (reply := self.public(request)) is not None:
             if reply is not refusals.ANYBODY:
                 return reply
             request.make_public()
@@ -194,11 +189,9 @@ class Credentials(Struct, frozen=True):
         issued = self.issued
         if issued is not None and "access_token=" in request.query:
             return refusals.TOKEN_IN_QUERY
-        token = _token_in(request.headers.get("authorization", ""))
-        if not token:
+        if not (token := _token_in(request.headers.get("authorization", ""))):
             return refusals.NO_TOKEN if issued is None else issued.refusal(request, with_token=False)
-        named = self.named.find(token)
-        if named is not None:
+        if (named := self.named.find(token)) is not None:
             request.lease = named.lease
             return named.identity
         if issued is None:

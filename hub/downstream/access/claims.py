@@ -45,15 +45,10 @@ class Jwt(Struct, frozen=True):
 
 
 def read_jwt(token: str) -> Jwt:
-    """The token in this text.
-
-    Raises:
-        Unfit: it is none that could count.
-    """
+    """The token in this text. Raises Unfit: it is none that could count."""
     if len(token) > MAX_CHARS:
         raise Unfit(f"it has more than {MAX_CHARS} characters")
-    found = _PARTS.fullmatch(token)
-    if found is None:
+    if (found := _PARTS.fullmatch(token)) is None:
         raise Unfit("it is not made of three parts of base64url without padding, joined by dots")
     head, body, signature = (_decode(part) for part in found.groups())
     header, claims = (None if part is None else read_json_object(part) for part in (head, body))
@@ -117,15 +112,10 @@ class Verdict(Struct, frozen=True):
 
 def verdict_of(claims: dict[str, Any], issuer: AccessIssuer, now: float, *, is_asked: bool = False) -> Verdict:
     """The meaning of `claims`. `is_asked`: they are the answer of an introspection (RFC 7662 2.2), which may lack the
-    end.
-
-    Raises:
-        Unfit: they do not count now.
-    """
+    end. Raises Unfit: they do not count now."""
     until = _until(claims, now, is_asked=is_asked)
     subject = _subject(claims, issuer)
-    audiences = _audiences(claims.get("aud"))
-    if not audiences:
+    if not (audiences := _audiences(claims.get("aud"))):
         raise Unfit("it does not say for whom it is (`aud`)")
     client = claims.get("client_id", claims.get("azp"))
     if client is not None and not (isinstance(client, str) and _CLIENT.fullmatch(client)):

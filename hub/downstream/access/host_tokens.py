@@ -70,11 +70,7 @@ class HostTokens:
         self._wall = wall
 
     def all(self) -> dict[str, KeptToken]:
-        """All tokens by name.
-
-        Raises:
-            EditError: the file cannot be used.
-        """
+        """All tokens by name. Raises EditError: the file cannot be used."""
         try:
             return TOKENS.read(self.path)
         except StateUnreadable as error:
@@ -83,11 +79,8 @@ class HostTokens:
     def make(
         self, name: str, *, principal: str = "", host: str = "", expires: float | None = None, profile: str = ""
     ) -> str:
-        """Make a token; it is returned here and kept nowhere.
-
-        Raises:
-            EditError: there is one of that name, there are too many, or the file cannot be used.
-        """
+        """Make a token; it is returned here and kept nowhere. Raises EditError: there is one of that name, there are
+        too many, or the file cannot be used."""
         token = _new()
         with self._edit() as known:
             if name in known:
@@ -100,11 +93,8 @@ class HostTokens:
         return token
 
     def rotate(self, name: str, *, grace_s: float) -> str:
-        """Make another token of that name; the one before counts for `grace_s` seconds.
-
-        Raises:
-            EditError: there is none, or the file cannot be used.
-        """
+        """Make another token of that name; the one before counts for `grace_s` seconds. Raises EditError: there is
+        none, or the file cannot be used."""
         token, now = _new(), self._wall()
         with self._edit() as known:
             kept = _of(known, name)
@@ -113,11 +103,7 @@ class HostTokens:
         return token
 
     def revoke(self, name: str) -> None:
-        """Take a token back.
-
-        Raises:
-            EditError: there is none, or the file cannot be used.
-        """
+        """Take a token back. Raises EditError: there is none, or the file cannot be used."""
         with self._edit() as known:
             _of(known, name)
             del known[name]
@@ -150,11 +136,8 @@ _TOKEN = re.compile(TOKEN)
 
 
 def check_token(text: str) -> str:
-    """Check the setting `token`: a host must be able to send it.
-
-    Raises:
-        ConfigError: it is too short, or not what a bearer token may be; the text does not repeat it.
-    """
+    """Check the setting `token`: a host must be able to send it. Raises ConfigError: it is too short, or not what a
+    bearer token may be; the text does not repeat it."""
     if not _TOKEN.fullmatch(text):
         raise ConfigError("token: must be 16 or more of A-Z a-z 0-9 . _ ~ + / -; `openssl rand -hex 32` makes one")
     return text
@@ -163,12 +146,8 @@ def check_token(text: str) -> str:
 def read_or_make_token(path: Path) -> str:
     """The bearer token kept in `path` (mode 0600), made at the first call: 256 random bits.
 
-    Of several daemons that start at once, all get the same token.
-
-    Raises:
-        ConfigError: the file is not ours, is readable by others, or holds no token.
-        OSError: it cannot be read or written.
-    """
+    Of several daemons that start at once, all get the same token. Raises ConfigError: the file is not ours, is readable
+    by others, or holds no token; OSError: it cannot be read or written."""
     try:
         return _read_token(path)
     except FileNotFoundError:
@@ -194,11 +173,8 @@ def _read_token(path: Path) -> str:
 
 
 def replace_token(path: Path) -> None:
-    """Replace the token kept in `path`, if there is one: another user may know it.
-
-    Raises:
-        OSError: it cannot be written. Then the old one is gone all the same, if that can be done.
-    """
+    """Replace the token kept in `path`, if there is one: another user may know it. Raises OSError: it cannot be
+    written. Then the old one is gone all the same, if that can be done."""
     if not os.path.lexists(path):
         return
     path.unlink()

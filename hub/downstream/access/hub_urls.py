@@ -62,12 +62,7 @@ def who_comes(config: HubConfig) -> str:
 
 
 def with_port(name: str, port: int) -> str:
-    """An entry of `allowed_hosts` with its port.
-
-    Raises:
-        ConfigError: it is none.
-    """
-    found = _NAME.fullmatch(name)
-    if found is None:
+    """An entry of `allowed_hosts` with its port. Raises ConfigError: it is none."""
+    if (found := _NAME.fullmatch(name)) is None:
         raise ConfigError(f"allowed_hosts: {name!r} is not NAME or NAME:PORT")
     return name if found[2] else f"{name}:{port}"

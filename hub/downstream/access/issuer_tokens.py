@@ -83,8 +83,7 @@ class AskedAgain:
 
     def end(self, digest: bytes) -> None:
         """End what hangs on a token: it does not count any more, or means somebody else."""
-        watched = self._watched.pop(digest, None)
-        if watched is not None:
+        if (watched := self._watched.pop(digest, None)) is not None:
             watched.lease.end()
 
     async def run(self) -> None:
@@ -99,8 +98,7 @@ class AskedAgain:
                 await self._look(digest, self._watched[digest])
 
     async def _look(self, digest: bytes, watched: _Watched) -> None:
-        now = trio.current_time()
-        if now < watched.due:
+        if (now := trio.current_time()) < watched.due:
             return  # somebody was let in by it meanwhile, for which it was asked about
         if not watched.lease.is_held:
             if now >= watched.seen + AGAIN_S:
@@ -161,14 +159,15 @@ class _Kept(Struct, frozen=True):
     """A required scope is not among its own."""
 
 
+FindVerdict = Callable[[], Awaitable[_Kept]]
+
+
 class IssuerTokens:
     """Judges tokens by the issuers of a configuration. `run` must be running. `wall`: the time of day in seconds."""
 
     def __init__(self, access: AccessConfig, resource: str, fetch: "Fetcher", wall: Callable[[], float]) -> None:
         """`resource`: the hub's URL, which tokens must be for."""
-        self.issuers = {
-            settings.issuer: Issuer(settings, fetch, wall, self._keys_changed) for settings in access.issuers
-        }
+        self.issuers = {each.issuer: Issuer(each, fetch, wall, self._keys_changed) for each in access.issuers}
         self.metadata = ResourceMetadata(resource, list(self.issuers), access.required_scopes)
         self._required = access.required_scopes
         self._scopes = " ".join(access.required_scopes)
@@ -208,9 +207,7 @@ class IssuerTokens:
         """The identity of whoever shows `token`, or why there is none yet, or none at all."""
         digest = sha256(token.encode()).digest()
         now = trio.current_time()
-        kept = self._kept.get(digest)
-        is_good = kept is not None and now < kept.until and self._wall() < kept.verdict.until
-        if kept is not None and is_good and not kept.lease.is_over:
+        if (kept := self._find(digest)) is not None:
             return self._admit(request, kept)
         if self._refused.get(digest, now) > now:
             return self.refusal(request, with_token=True)
@@ -220,21 +217,26 @@ class IssuerTokens:
             return self._refuse(request, digest)
         return self._admit(request, found) if isinstance(found, _Kept) else partial(self._wait, request, digest, found)
 
+    def _find(self, digest: bytes) -> _Kept | None:
+        """The verdict that is remembered of a token, if it counts now."""
+        kept = self._kept.get(digest)
+        is_good = kept is not None and trio.current_time() < kept.until and self._wall() < kept.verdict.until
+        return kept if kept is not None and is_good and not kept.lease.is_over else None
+
     def refusal(self, request: HttpRequest, *, with_token: bool) -> EarlyReply:
         """401, with where to sign in."""
         return sign_in(self._scopes, self.metadata.url_for(request.path), with_token=with_token)
 
     # --- a token that is not remembered -------------------------------------------------------------------------------
 
-    def _look_at(self, token: str, digest: bytes) -> "_Kept | Callable[[], Awaitable[_Kept]]":
+    def _look_at(self, token: str, digest: bytes) -> _Kept | FindVerdict:
         """The verdict, or the way to one, if the network is needed for that. Raises Unfit: the token does not count."""
         if token.count(".") != 2:
             if self._asked is None or len(token) > MAX_ASKED_CHARS:
                 raise Unfit("no issuer can be asked about it")
             return partial(self._ask, token, digest, self._asked)
         jwt = read_jwt(token)
-        issuer = self.issuers.get(jwt.issuer)
-        if issuer is None:
+        if (issuer := self.issuers.get(jwt.issuer)) is None:
             raise Unfit("its issuer is none of those that are trusted")
         if issuer.has_keys:
             try:
@@ -244,9 +246,7 @@ class IssuerTokens:
                     raise
         return partial(self._read_keys, jwt, issuer, digest)
 
-    async def _wait(
-        self, request: HttpRequest, digest: bytes, find: "Callable[[], Awaitable[_Kept]]"
-    ) -> EarlyReply | None:
+    async def _wait(self, request: HttpRequest, digest: bytes, find: FindVerdict) -> EarlyReply | None:
         """Find the verdict, and leave the identity in the request, as a guard does."""
         try:
             found = self._admit(request, await find())
@@ -272,7 +272,7 @@ class IssuerTokens:
             if await running.wait():
                 raise CannotAsk("whoever asked was told nothing")
             now = trio.current_time()
-            if (kept := self._kept.get(digest)) is not None and now < kept.until and not kept.lease.is_over:
+            if (kept := self._find(digest)) is not None:
                 return kept
             if self._refused.get(digest, now) > now:
                 raise Unfit("it was refused just now")

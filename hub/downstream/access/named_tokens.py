@@ -77,8 +77,7 @@ class NamedTokens:
                 self.read()
         elif not self._configured:
             return None
-        named = self._known.get(hash_of(token))
-        if named is None or named.until == inf:
+        if (named := self._known.get(hash_of(token))) is None or named.until == inf:
             return named
         left_s = named.until - self._wall()
         named.lease.limit(trio.current_time() + left_s)

@@ -22,7 +22,7 @@ from msgspec import Struct, structs
 from config.loading.check_http_access import is_loopback
 from config.tables import AccessIssuer
 from hub.downstream.access.claims import Jwt, Unfit, Unsigned, Verdict, verdict_of
-from upstreams.fetch.model import Allowed
+from upstreams.fetch.model import Allowed, FetchFailed
 
 if TYPE_CHECKING:
     from upstreams.fetch.fetcher import Fetcher
@@ -53,13 +53,6 @@ class CannotAsk(Exception):
     """An issuer cannot be asked now, or says nothing that helps. The text says why, without secrets."""
 
 
-class IssuerMetadata(Struct, frozen=True):
-    """The metadata of an issuer."""
-
-    jwks_uri: str
-    introspection_endpoint: str
-
-
 def addresses_of(issuer: str) -> Allowed:
     """Who may be asked for this issuer, beside public addresses: the host that the operator wrote."""
     parts = urlsplit(issuer)
@@ -67,35 +60,23 @@ def addresses_of(issuer: str) -> Allowed:
     return Allowed(frozenset({host}), parts.scheme == "http" and is_loopback(host))
 
 
-async def read_metadata(fetch: "Fetcher", issuer: str) -> IssuerMetadata:
-    """The metadata of `issuer`.
-
-    Raises:
-        CannotAsk: there are none to be had now.
-    """
+async def read_metadata(fetch: "Fetcher", issuer: str) -> dict[str, Any]:
+    """The metadata of `issuer`. Raises CannotAsk: there are none to be had now."""
     from upstreams.oauth.discovery.addresses import address_of, server_places
     from upstreams.oauth.model import same_issuer
 
     address = address_of(issuer)
     for place in () if address is None else server_places(address):
-        document = await read_json(fetch, place, addresses_of(issuer))
-        if document is None:
+        if (document := await read_json(fetch, place, addresses_of(issuer))) is None:
             continue
-        named = document.get("issuer")
-        if not isinstance(named, str) or not same_issuer(named, issuer):
+        if not isinstance(named := document.get("issuer"), str) or not same_issuer(named, issuer):
             raise CannotAsk(f"{issuer} is described as another issuer")
-        return IssuerMetadata(_url(document, "jwks_uri"), _url(document, "introspection_endpoint"))
+        return document
     raise CannotAsk(f"{issuer} has no metadata")
 
 
 async def read_json(fetch: "Fetcher", url: str, allowed: Allowed) -> dict[str, Any] | None:
-    """The JSON object at `url`; None: there is something else.
-
-    Raises:
-        CannotAsk: the server does not answer now.
-    """
-    from upstreams.fetch.model import FetchFailed
-
+    """The JSON object at `url`; None: there is something else. Raises CannotAsk: the server does not answer now."""
     try:
         answer = await fetch.get(url, allowed)
     except FetchFailed as error:
@@ -103,11 +84,6 @@ async def read_json(fetch: "Fetcher", url: str, allowed: Allowed) -> dict[str, A
     if answer.status == 429 or answer.status >= 500:
         raise CannotAsk(f"{urlsplit(url).netloc} answered {answer.status}")
     return answer.json_object() if answer.status == 200 else None
-
-
-def _url(document: dict[str, Any], name: str) -> str:
-    value = document.get(name)
-    return value if isinstance(value, str) and len(value) <= 2048 else ""
 
 
 _B64: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -148,15 +124,14 @@ def _read_key(row: dict[str, Any]) -> SigningKey | None:
     texts = {name: row.get(name) for name in members}
     if not members or not all(isinstance(text, str) and _B64.fullmatch(text) for text in texts.values()):
         return None
-    if use not in (None, "sig") or not (key_id is None or isinstance(key_id, str)):
+    if use not in (None, "sig") or not isinstance(key_id, str | None):
         return None
     if operations is not None and not (isinstance(operations, list) and "verify" in operations):
         return None
     algorithm, curve = row.get("alg"), texts.get("crv") if kind != "RSA" else None
-    if not (algorithm is None or isinstance(algorithm, str)):
-        return None
     bits = len(str(texts.get("n", ""))) * 6
-    if kind == "RSA" and not (MIN_RSA_BITS <= bits <= MAX_RSA_BITS + 64 and len(str(texts["e"])) <= 8):
+    is_sized = kind != "RSA" or (MIN_RSA_BITS <= bits <= MAX_RSA_BITS + 64 and len(str(texts["e"])) <= 8)
+    if not is_sized or not isinstance(algorithm, str | None):
         return None
     types: dict[str, Any] = {"EC": ECKey, "OKP": OKPKey, "RSA": RSAKey}
     plain = {"kty": kind, **texts}
@@ -199,7 +174,7 @@ class Issuer:
         self._fetch = fetch
         self._wall = wall
         self._on_keys = on_keys
-        self._metadata: IssuerMetadata | None = None
+        self._metadata: dict[str, Any] | None = None
         self._good_at = -inf
         self._tried_at = -inf
         self._reading: trio.Event | None = None
@@ -212,18 +187,12 @@ class Issuer:
         return bool(self.keys) and trio.current_time() < self._good_at + KEEP_S
 
     def judge(self, token: Jwt) -> Verdict:
-        """The content of the token.
-
-        Raises:
-            Unfit: it does not count.
-        """
+        """The content of the token. Raises Unfit: it does not count."""
         if token.algorithm not in self.settings.algorithms:
             raise Unfit("the algorithm of its signature is not one of `algorithms` of this issuer")
-        key = key_for(token, self.keys)
-        if key is None:
-            raise Unsigned(
-                "its issuer shows no key that it could be signed with, or several that it does not tell apart"
-            )
+        if (key := key_for(token, self.keys)) is None:
+            text = "its issuer shows no key that it could be signed with, or several that it does not tell apart"
+            raise Unsigned(text)
         if not is_signed(token, key):
             raise Unsigned("its issuer has not signed it: the signature is another's, or it was changed")
         return structs.replace(verdict_of(token.claims, self.settings, self._wall()), key=key.print)
@@ -260,7 +229,7 @@ class Issuer:
             self._reading = None
 
     async def _read(self) -> None:
-        url = (await self._discover()).jwks_uri
+        url = await self._discover("jwks_uri")
         if not url and self.can_be_asked:
             self.problem = ""  # its tokens cannot be read, and need not be
             return
@@ -278,10 +247,12 @@ class Issuer:
         if changed:
             self._on_keys()
 
-    async def _discover(self) -> IssuerMetadata:
+    async def _discover(self, name: str) -> str:
+        """The URL of this name in its metadata; "": there is none that can be used."""
         if self._metadata is None:
             self._metadata = await read_metadata(self._fetch, self.settings.issuer)
-        return self._metadata
+        value = self._metadata.get(name)
+        return value if isinstance(value, str) and len(value) <= 2048 else ""
 
     def _failed(self, problem: str) -> None:
         self._metadata = None
@@ -298,20 +269,13 @@ class Issuer:
         return bool(self.settings.introspection.client_id)
 
     async def ask(self, token: str) -> Verdict:
-        """The words of the server about a token.
-
-        Raises:
-            CannotAsk: it does not answer now.
-            Unfit: the token does not count.
-        """
-        from upstreams.fetch.model import FetchFailed
-
+        """The words of the server about a token. Raises CannotAsk: it does not answer now; Unfit: the token does not
+        count."""
         asked = self.settings.introspection
         secret = "" if asked.client_secret is None else asked.client_secret.reveal()
         basic = b64encode(f"{quote_plus(asked.client_id)}:{quote_plus(secret)}".encode()).decode()
         with trio.move_on_after(ASK_S):
-            endpoint = (await self._discover()).introspection_endpoint
-            if not endpoint:
+            if not (endpoint := await self._discover("introspection_endpoint")):
                 self._metadata = None
                 raise CannotAsk(f"{self.settings.issuer} names no introspection endpoint")
             fields = [("token", token), ("token_type_hint", "access_token")]
