@@ -38,7 +38,7 @@ STAND_IN_S: Final = 1.5
 
 
 class CacheListener:
-    """The listener of one upstream. Satisfies `upstreams.invalidation_listener.InvalidationListener`."""
+    """The listener of one upstream. Satisfies `upstreams.subscriptions.subscription.InvalidationListener`."""
 
     def __init__(self, state: CacheState, name: str, source: str) -> None:
         self._state = state

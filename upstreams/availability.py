@@ -11,16 +11,8 @@ from typing import Final
 import trio
 
 from config.settings import UpstreamConfig
+from hub.link import hub_errors
 from hub.link.backoff import jitter
-from hub.link.hub_errors import (
-    HubError,
-    UpstreamDenied,
-    UpstreamLoop,
-    UpstreamUnauthorized,
-    UpstreamUnavailable,
-    UpstreamUnresolved,
-    UpstreamVersionError,
-)
 from hub.link.sync_primitives import Bell
 from upstreams.journal.history import History
 from upstreams.journal.journal import Journal
@@ -33,19 +25,17 @@ GIVEN_UP: Final = frozenset({State.FAILED, State.UNAUTHORIZED, State.UNRESOLVED}
 """States in which nothing is tried until a call needs the upstream."""
 
 
-def removal_error(name: str) -> UpstreamUnavailable:
+def removal_error(name: str) -> hub_errors.UpstreamUnavailable:
     """The error of a call of an upstream that the configuration does not have any more."""
     text = f"{name} was removed from the hub's configuration; list what there is, and use something else"
     for_people = f"{name} was removed from the configuration; `hubd tools` lists what there is"
-    return UpstreamUnavailable(text, upstream=name, for_people=for_people)
+    return hub_errors.UpstreamUnavailable(text, upstream=name, for_people=for_people)
 
 
 class Availability:
     """State and back-off of one upstream."""
 
-    def __init__(
-        self, name: str, config: UpstreamConfig, journal: Journal, common: CommonSecrets | None = None
-    ) -> None:
+    def __init__(self, name: str, config: UpstreamConfig, journal: Journal, common: CommonSecrets | None) -> None:
         self.state = State.DISABLED if config.disabled else State.IDLE
         self.retired = False
         """The upstream takes no more calls: the configuration replaced or removed it."""
@@ -56,9 +46,9 @@ class Availability:
         self.backoff = Backoff(jitter, attempts=config.restart.attempts)
         self.history = History(config, journal, trio.current_time(), common)
         self._name = name
-        self._failure: type[UpstreamUnavailable] = UpstreamUnavailable
+        self._failure: type[hub_errors.UpstreamUnavailable] = hub_errors.UpstreamUnavailable
         """The error of calls while the upstream is away."""
-        self._refusal: type[UpstreamUnauthorized] = UpstreamUnauthorized
+        self._refusal: type[hub_errors.UpstreamUnauthorized] = hub_errors.UpstreamUnauthorized
         """The same while it refuses the hub."""
         self.news = Bell()
         """Rung whenever the state may have changed."""
@@ -86,40 +76,32 @@ class Availability:
 
     def refuse_if_hopeless(self) -> None:
         """Return if the upstream is or will be started; this call starts an idle one, and a failed one if that is due.
-
-        Raises:
-            UpstreamUnavailable: it will not be available soon.
-        """
+        Raises UpstreamUnavailable: it will not be available soon."""
         if self.retired:
             raise removal_error(self._name)
         self.refuse_if_disabled()
         if self.state is State.IDLE:
             self._wanted.set()
         if self.state in GIVEN_UP:
-            wait_s = self.backoff.retry_in_s(trio.current_time())
-            if wait_s > 0:
+            if (wait_s := self.backoff.retry_in_s(trio.current_time())) > 0:
                 raise self.unavailable(f"{self._name} is not available", retry_after_s=wait_s)
             self.retry_if_due()
 
     def refuse_if_disabled(self) -> None:
-        """Return unless the upstream is disabled.
-
-        Raises:
-            UpstreamUnavailable: the configuration keeps it from running.
-        """
+        """Return unless the upstream is disabled. Raises UpstreamUnavailable: it is."""
         if self.state is State.DISABLED:
             remedy = f"run `hubd enable {self._name}`"
             text = f"{self._name} is disabled in the hub's configuration; use something else, or let the user {remedy}"
             for_people = f"{self._name} is disabled: {remedy}"
-            raise UpstreamUnavailable(text, upstream=self._name, for_people=for_people)
+            raise hub_errors.UpstreamUnavailable(text, upstream=self._name, for_people=for_people)
 
-    def unavailable(self, text: str, *, progress: str = "", retry_after_s: float = 0.0) -> HubError:
+    def unavailable(self, text: str, *, progress: str = "", retry_after_s: float = 0.0) -> hub_errors.HubError:
         """The error of a call: `text` says what happened; added are the reason, and what to do. `progress`: the reason
         is that the upstream is on its way."""
         text += f" (state: {self.state.value})"
         if progress:
             text += f": {progress}. Try again in a minute; `hubd status` shows how far it is."
-            return UpstreamUnavailable(text, upstream=self._name)
+            return hub_errors.UpstreamUnavailable(text, upstream=self._name)
         is_refused = self.state is State.UNAUTHORIZED
         kind = self._refusal if is_refused else self._failure
         reason = (self.history.last_error or "").partition("\n")[0] or self.waits_for or "No reason is known"
@@ -153,19 +135,20 @@ class Availability:
         self.history.opened(how, pid)
         log.info("%s is connected: %s", self._name, how)
 
-    def fail(self, error: HubError | None) -> float | None:
+    def fail(self, error: hub_errors.HubError | None) -> float | None:
         """A session ended, or could not be opened; seconds until the next attempt, None: not before `want`."""
         now = trio.current_time()
         self.history.failed(error, now)
-        self._failure = UpstreamLoop if isinstance(error, UpstreamLoop) else UpstreamUnavailable
-        self._refusal = UpstreamDenied if isinstance(error, UpstreamDenied) else UpstreamUnauthorized
+        is_loop, is_denied = isinstance(error, hub_errors.UpstreamLoop), isinstance(error, hub_errors.UpstreamDenied)
+        self._failure = hub_errors.UpstreamLoop if is_loop else hub_errors.UpstreamUnavailable
+        self._refusal = hub_errors.UpstreamDenied if is_denied else hub_errors.UpstreamUnauthorized
         pause_s = self.backoff.next_pause_s(now)
         event = Event.LOST
-        if isinstance(error, UpstreamUnauthorized) and error.retry_after_ms is None:
+        if isinstance(error, hub_errors.UpstreamUnauthorized) and error.retry_after_ms is None:
             event = Event.REFUSED
-        elif isinstance(error, UpstreamUnresolved):
+        elif isinstance(error, hub_errors.UpstreamUnresolved):
             event = Event.UNRESOLVED
-        elif pause_s is None or isinstance(error, UpstreamVersionError | UpstreamLoop):
+        elif pause_s is None or isinstance(error, hub_errors.UpstreamVersionError | hub_errors.UpstreamLoop):
             event = Event.GAVE_UP
         if event is not Event.LOST or pause_s is None:
             self._wanted = trio.Event()

@@ -69,12 +69,8 @@ class HostSubscriptions:
         return bool(self._hosts)
 
     async def subscribe(self, uri: str, subscriber: ResourceSubscriber) -> Failure | None:
-        """Subscribe `subscriber` to `uri`; None once the upstream agreed, else its refusal.
-
-        Raises:
-            HubError: the upstream could not be asked.
-        Cancellation: there is no subscription.
-        """
+        """Subscribe `subscriber` to `uri`; None once the upstream agreed, else its refusal. Raises HubError: the
+        upstream could not be asked. Cancellation: there is no subscription."""
         caller = subscriber.exchange.caller
         while True:
             pooled = await self._selector.wait_for_subscriptions(subscriber.exchange)
@@ -115,8 +111,7 @@ class HostSubscriptions:
 
     def unsubscribe(self, uri: str, subscriber: ResourceSubscriber) -> None:
         """End the subscription of `subscriber`."""
-        entry = self._hosts.get(subscriber.host)
-        if entry is None or (uri, subscriber) not in entry.held:
+        if (entry := self._hosts.get(subscriber.host)) is None or (uri, subscriber) not in entry.held:
             return
         del entry.held[uri, subscriber]
         if entry.pooled is not None:

@@ -69,8 +69,6 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
     State.UNRESOLVED: _ONCE_MORE,
     State.DISABLED: {},
 }
-FIRST: Final = (State.IDLE, State.DISABLED)
-"""The state in which an upstream begins."""
 
 
 class Backoff:

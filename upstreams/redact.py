@@ -86,16 +86,14 @@ class Mask:
 
     def learn(self, values: Sequence[str]) -> None:
         """Mask these values from now on, too; of those that were learnt before, the last ones are still masked."""
-        parts = _all_parts(values)
-        if parts and parts not in self._learnt:
+        if (parts := _all_parts(values)) and parts not in self._learnt:
             self._learnt.append(parts)
             self._compile()
 
     def _compile(self) -> None:
-        edition = self._common.edition
         found = sorted(self._configured.union(self._common.parts, *self._learnt), key=len, reverse=True)
         self._compiled = re.compile("|".join(map(re.escape, found))) if found else None
-        self._edition = edition
+        self._edition = self._common.edition
 
     @property
     def _pattern(self) -> re.Pattern[str] | None:

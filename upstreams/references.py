@@ -61,11 +61,7 @@ def read_references(references: Iterable[Reference], environ: Mapping[str, str] 
     """The values of references. Takes up to a minute for a keyring that has to be unlocked, whatever the number of
     references, and 10 s for a program.
 
-    `environ`: that of programs, and where credentials are looked up.
-
-    Raises:
-        Unresolvable: one has no value now.
-    """
+    `environ`: that of programs, and where credentials are looked up. Raises Unresolvable: one has no value now."""
     keyring = hasty_keyring()
     return {reference: _value(reference, environ, keyring) for reference in references}
 
@@ -110,10 +106,8 @@ def _secret(reference: Reference, keyring: SystemKeyring) -> str:
 
 def _credential(reference: Reference, environ: Mapping[str, str]) -> bytes:
     if not (directory := environ.get(CREDENTIALS)):
-        text = (
-            f"${CREDENTIALS} is not set: start the hub by a unit with LoadCredential={reference.text}:FILE, or set it"
-        )
-        raise _without(reference, text)
+        why = f"${CREDENTIALS} is not set: start the hub by a unit with LoadCredential={reference.text}:FILE, or set it"
+        raise _without(reference, why)
     path = Path(directory, reference.text)
     try:
         data, _ = read_plain(path, MAX_VALUE_BYTES + 1)
@@ -175,22 +169,14 @@ class ReferenceValues:
         return resolve_references(config, self._values) if self._references else config
 
     async def read_anew(self) -> None:
-        """Read all values, in place of those of before.
-
-        Raises:
-            UpstreamUnresolved: a reference has no value now.
-        Cancellation: leaves the thread alone, which ends in time.
-        """
+        """Read all values, in place of those of before. Raises UpstreamUnresolved: a reference has no value now.
+        Cancellation: leaves the thread alone, which ends in time."""
         if self._references:
             async with self._reading:
                 await self._take()
 
     async def read_once(self) -> None:
-        """Read all values, unless they were.
-
-        Raises:
-            UpstreamUnresolved: as `read_anew`.
-        """
+        """Read all values, unless they were. Raises UpstreamUnresolved: as `read_anew`."""
         if self._values is None:
             async with self._reading:
                 if self._values is None:

@@ -14,14 +14,7 @@ from typing import Final
 
 import trio
 
-from hub.link.hub_errors import (
-    HubError,
-    UpstreamLoop,
-    UpstreamUnauthorized,
-    UpstreamUnresolved,
-    UpstreamVersionError,
-    without_frames,
-)
+from hub.link import hub_errors
 from hub.wire.declarations import EXPERIMENTAL, HubChain, join_chains, read_chain
 from hub.wire.mcp import Kind
 from upstreams.cold_start.start_gate import StartGate
@@ -33,6 +26,7 @@ from upstreams.upstream import ManagedUpstream
 log = logging.getLogger(__name__)
 
 UNKNOWN_RETRY_S: Final = 300.0
+_FOR_GOOD: Final = (hub_errors.UpstreamVersionError, hub_errors.UpstreamLoop, hub_errors.UpstreamUnauthorized)
 
 
 class UpstreamRunner:
@@ -86,9 +80,9 @@ class UpstreamRunner:
                 upstream.rest()
                 await upstream.availability.until_wanted()
 
-    async def _wait_until_wanted(self, error: HubError | None) -> None:
+    async def _wait_until_wanted(self, error: hub_errors.HubError | None) -> None:
         """Wait until a host needs the upstream. While nobody knows what it offers, no call can: try it now and then."""
-        for_good = isinstance(error, UpstreamVersionError | UpstreamLoop | UpstreamUnauthorized)
+        for_good = isinstance(error, _FOR_GOOD)
         with trio.move_on_after(inf if for_good or self.upstream.offered.known else UNKNOWN_RETRY_S):
             await self.upstream.availability.until_wanted()
 
@@ -113,13 +107,13 @@ class MainSession:
         self._pooled = upstream.opener.make_main()
         self._on_listed = on_listed
 
-    async def run(self, gate: StartGate) -> HubError | None:
+    async def run(self, gate: StartGate) -> hub_errors.HubError | None:
         """Open the session and keep it until it ends; why it ended, None: it was closed."""
         try:
             await self._upstream.values.read_anew()
-        except UpstreamUnresolved as error:
+        except hub_errors.UpstreamUnresolved as error:
             self._pooled.start.end()
-            return without_frames(error)
+            return hub_errors.without_frames(error)
         return await self._pooled.run(gate, self._opened, self._upstream.main_lost)
 
     def _opened(self, nursery: trio.Nursery) -> None:
@@ -135,7 +129,7 @@ class MainSession:
         if behind.is_loop:
             name = self._upstream.name
             text = f"{name} leads back to this hub: remove one of the hubs on that way from the other's configuration"
-            self._pooled.fail(UpstreamLoop(text, upstream=name))
+            self._pooled.fail(hub_errors.UpstreamLoop(text, upstream=name))
         return behind.is_loop
 
     async def _stop_when_unused(self) -> None:

@@ -61,29 +61,19 @@ class Credential(Protocol):
         """The time, of trio's clock, from which `renew` is to be awaited before a request; infinity: never."""
 
     async def renew(self) -> None:
-        """Get another `authorization` if that can be done without a person. Returns at once if it is not `due`.
-
-        Raises:
-            UpstreamUnauthorized: there is none any more, and the server would refuse the hub.
-            HubError: the authorization server cannot be asked now.
-        Cancellation: the renewal goes on for others who wait.
-        """
+        """Get another `authorization` if that can be done without a person. Returns at once if it is not `due`. Raises
+        UpstreamUnauthorized: there is none any more, and the server would refuse the hub; HubError: the authorization
+        server cannot be asked now. Cancellation: the renewal goes on for others who wait."""
 
     async def replace_refused(self, shown: str, challenges: Sequence[str]) -> bool:
         """The server has refused (401) a request that showed `shown`; `challenges` are the values of its
-        `WWW-Authenticate` fields. True: the request is to be sent once more with `authorization` as it is now.
-
-        Raises:
-            UpstreamUnauthorized, HubError: as `renew`.
-        """
+        `WWW-Authenticate` fields. True: the request is to be sent once more with `authorization` as it is now. Raises
+        UpstreamUnauthorized, HubError: as `renew`."""
 
     async def widen_scope(self, shown: str, challenges: Sequence[str], operation: str) -> bool:
         """The server has refused (403, `insufficient_scope`) an `operation`, a tool's name for instance. True: another
-        `authorization` with the scopes that it wants is there, and the request is to be sent once more.
-
-        Raises:
-            UpstreamUnauthorized: a person has to agree first, or the scopes are not to be had.
-        """
+        `authorization` with the scopes that it wants is there, and the request is to be sent once more. Raises
+        UpstreamUnauthorized: a person has to agree first, or the scopes are not to be had."""
 
 
 class CredentialSource(Protocol):
@@ -230,26 +220,16 @@ class Session(Protocol):
         """Seconds since the first unanswered ping; None: there is none, or the upstream was heard since."""
 
     async def call(self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts) -> Reply:
-        """Carry out a host's operation. Progress and attributable logs go to `exchange` meanwhile.
-
-        Raises:
-            DeadlineExceeded, UpstreamLost, UpstreamProtocolError, Overloaded, UpstreamUnauthorized: as their names say.
-        Cancellation, and a deadline: the upstream is told.
-        """
+        """Carry out a host's operation. Progress and attributable logs go to `exchange` meanwhile. Raises
+        DeadlineExceeded, UpstreamLost, UpstreamProtocolError, Overloaded, UpstreamUnauthorized: as their names say.
+        Cancellation, and a deadline: the upstream is told."""
 
     def begin(self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts, done: Done) -> RunningCall | None:
-        """Send a host's operation now, as `Upstream.begin`; None: not without waiting, and nothing was sent.
-
-        Raises:
-            Overloaded, UpstreamUnavailable, UpstreamLost: as `call`.
-        """
+        """Send a host's operation now, as `Upstream.begin`; None: not without waiting, and nothing was sent. Raises
+        Overloaded, UpstreamUnavailable, UpstreamLost: as `call`."""
 
     async def request(self, method: str, params: dict[str, Raw]) -> Reply:
-        """Ask something for the hub itself. Deadlines are the caller's.
-
-        Raises:
-            HubError: as `call`.
-        """
+        """Ask something for the hub itself. Deadlines are the caller's. Raises HubError: as `call`."""
 
     def speak_of(self, program: Program) -> None:
         """Note that the upstream is told something on behalf of this program apart from its calls: for a while,
@@ -269,11 +249,7 @@ class Session(Protocol):
 
     async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
         """Hold a `subscriptions/listen` until the upstream ends it; `hear` gets what belongs to it (modern ones only).
-
-        Raises:
-            HubError: as `call`.
-        Cancellation: ends it.
-        """
+        Raises HubError: as `call`. Cancellation: ends it."""
 
 
 # --- what is written into requests ------------------------------------------------------------------------------------
@@ -299,9 +275,8 @@ class DeclaredCapabilities:
             terms = self._terms
             if not terms.tells_roots:
                 known = {name: value for name, value in known.items() if name != "roots"}
-            told = capabilities_for_upstream(
-                known, client_features=terms.client_features, absorbs_tasks=terms.absorbs_tasks
-            )
+            features, absorbs = terms.client_features, terms.absorbs_tasks
+            told = capabilities_for_upstream(known, client_features=features, absorbs_tasks=absorbs)
             self._told = _with_extensions(told, terms.extensions) if terms.extensions else told
         return self._told
 
@@ -315,12 +290,12 @@ def stamp_call(
     """
     wanted = token if exchange.wants_progress else None
     if era is Era.MODERN:
-        caller = exchange.caller
+        host = exchange.caller
         meta = stamp(
             operation.meta,
             version=version,
-            capabilities=offer.of(caller),
-            log_level=caller.log_level,
+            capabilities=offer.of(host),
+            log_level=host.log_level,
             progress_token=wanted,
         )
     elif wanted is not None:

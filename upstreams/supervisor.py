@@ -27,7 +27,6 @@ from hub.link.sync_primitives import Bell
 from upstreams.availability import removal_error
 from upstreams.cold_start.start_attempt import StartLimits
 from upstreams.cold_start.start_gate import StartGate
-from upstreams.invalidation_listener import InvalidationListener
 from upstreams.inventory.last_known import LATE, LastConnected, LastKnown
 from upstreams.journal.journal import Journals
 from upstreams.lifecycle import State
@@ -36,6 +35,7 @@ from upstreams.references import ReadReferences, read_references
 from upstreams.runner import UpstreamRunner
 from upstreams.session import NO_CREDENTIALS, CredentialSource
 from upstreams.sessions.session_opener import RunSession
+from upstreams.subscriptions.subscription import InvalidationListener
 from upstreams.transports.choose_transport import run_session
 from upstreams.transports.stdio.process import is_found
 from upstreams.upstream import ManagedUpstream, UpstreamParts
@@ -122,17 +122,9 @@ class Supervisor:
         self.journals = Journals(self.wall)
         """The journals of all upstreams."""
         self.last_connected = LastConnected(self.memory, self.wall)
-        self._parts = UpstreamParts(
-            self.memory,
-            self.run_session,
-            StartGate(self.memory, self.start_limits, self.is_found),
-            self._changed,
-            self.on_elicited,
-            self.listener_for,
-            self.read_references,
-            self.credentials,
-            self.secrets,
-        )
+        gate = StartGate(self.memory, self.start_limits, self.is_found)
+        given = self.memory, self.run_session, self.read_references, self.credentials, self.secrets
+        self._parts = UpstreamParts(*given, gate, self._changed, self.on_elicited, self.listener_for)
 
     async def run(
         self, configs: Mapping[str, UpstreamConfig], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -151,11 +143,8 @@ class Supervisor:
             await trio.sleep_forever()
 
     def restart(self, name: str) -> None:
-        """Restart an upstream at once. Its era, and whether it asks questions, is found out again.
-
-        Raises:
-            KeyError: there is no such upstream, or it is disabled.
-        """
+        """Restart an upstream at once. Its era, and whether it asks questions, is found out again. Raises KeyError:
+        there is no such upstream, or it is disabled."""
         if not (runners := self._runners_of(name)):
             raise KeyError(name)
         for runner in runners:
@@ -268,7 +257,7 @@ class Supervisor:
         generation = self._make(name, config)
         generation.upstream.availability.history.note(f"settings changed: {', '.join(change.settings)}")
         if starts_first and old.state is State.CONNECTED and not change.withdraws:
-            generation.upstream.offered.require_listing()  # it has to run before it can take over
+            generation.upstream.offered.known = False  # it has to run before it can take over
             self._candidates[name] = generation
             self._nursery.start_soon(generation.run)
             self._nursery.start_soon(run_isolated, f"Urging {name}", partial(self._urge, generation))
@@ -311,8 +300,7 @@ class Supervisor:
 
     def _report(self, upstream: ManagedUpstream) -> None:
         name = upstream.name
-        candidate = self._candidates.get(name)
-        if candidate is None or candidate.upstream is not upstream:
+        if (candidate := self._candidates.get(name)) is None or candidate.upstream is not upstream:
             self._mark_reported(name)
             if not upstream.offered.listed:
                 self.on_change(name)  # lists say that they wait for it, until they are made anew

@@ -32,7 +32,6 @@ from hub.wire.mcp import Era, Kind, Snapshot, era_of
 from upstreams.availability import Availability
 from upstreams.cold_start.start_gate import StartGate
 from upstreams.host_subscriptions import HostSubscriptions
-from upstreams.invalidation_listener import InvalidationListener
 from upstreams.inventory.offered import Offered, declares_changes, empty_snapshot, is_local
 from upstreams.inventory.refresh import ListRefresh, Reading
 from upstreams.journal.journal import Journal
@@ -45,7 +44,7 @@ from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.session_opener import RunSession, SessionOpener, SessionParts
 from upstreams.status_facts import Counts, UpstreamStatus
-from upstreams.subscriptions.subscription import ResourceSubscriber
+from upstreams.subscriptions.subscription import InvalidationListener, ResourceSubscriber
 from upstreams.upstream_events import EventSink
 
 
@@ -54,6 +53,10 @@ class UpstreamParts(Struct, frozen=True):
 
     memory: Memory
     run_session: RunSession
+    read_references: ReadReferences
+    credentials: CredentialSource
+    secrets: CommonSecrets | None
+    """Secrets that any upstream may tell, since it may be sent them; None: there are none."""
     gate: StartGate
     """Lets sessions start in turns."""
     on_change: Callable[["ManagedUpstream"], None]
@@ -61,10 +64,6 @@ class UpstreamParts(Struct, frozen=True):
     on_elicited: Callable[[str, str], None]
     """Called with the name of an upstream and the id of an elicitation at a URL that is done there."""
     listener_for: Callable[[str, UpstreamConfig], InvalidationListener]
-    read_references: ReadReferences
-    credentials: CredentialSource
-    secrets: CommonSecrets | None
-    """Secrets that any upstream may tell, since it may be sent them; None: there are none."""
 
 
 class ManagedUpstream:
@@ -85,10 +84,8 @@ class ManagedUpstream:
         self.lists = ListRefresh(config)
         history = self.availability.history
         self._mask = history.mask
-        elicitations = FinishedElicitations(partial(parts.on_elicited, name))
-        self.events = EventSink(
-            name, history, self.lists, listener, elicitations, asked=self._asked, ended=self.main_lost
-        )
+        visits = FinishedElicitations(partial(parts.on_elicited, name))
+        self.events = EventSink(name, history, self.lists, listener, visits, asked=self._asked, ended=self.main_lost)
         self.values = ReferenceValues(name, config, parts.read_references, history.mask)
         """The values of references in its configuration."""
         session_parts = SessionParts(
@@ -134,13 +131,9 @@ class ManagedUpstream:
     # --- the seam -----------------------------------------------------------------------------------------------------
 
     async def call(self, operation: Operation, exchange: Exchange) -> Reply:
-        """Carry out an operation. Waits for an upstream that is being started.
-
-        Raises:
-            UpstreamUnavailable: it is not available within `timeouts.start`; nothing was sent.
-            HubError: as `Session.call`.
-        Cancellation: passes to the upstream, which is told.
-        """
+        """Carry out an operation. Waits for an upstream that is being started. Raises UpstreamUnavailable: it is not
+        available within `timeouts.start`; nothing was sent; HubError: as `Session.call`. Cancellation: passes to the
+        upstream, which is told."""
         if operation.session and (named := self._find_session(operation.session)):
             subscriber, pooled = named
             with suppress(UpstreamUnavailable):  # nothing was sent; if that session is over, the next one may have it
@@ -152,16 +145,12 @@ class ManagedUpstream:
                 raise
         assert self.successor is not None
         reply = await self.successor.call(operation, exchange)
-        self.offered.replace_snapshot(self.successor.snapshot)  # by its version the reply is read
+        self.offered.snapshot = self.successor.snapshot  # by its version the reply is read
         return reply
 
     def begin(self, operation: Operation, exchange: Exchange, done: Done) -> RunningCall | None:
         """Send an operation over an open session. None: one has to be found, chosen or opened first, or it has to be
-        told the log level; nothing was sent.
-
-        Raises:
-            HubError: as `call`.
-        """
+        told the log level; nothing was sent. Raises HubError: as `call`."""
         if operation.session or self.successor is not None:
             return None
         caller = exchange.caller
@@ -226,10 +215,7 @@ class ManagedUpstream:
 
     async def refresh(self, kind: Kind) -> None:
         """Have a list read from now on, and wait for that within reason, if the upstream is connected or being tried.
-
-        Raises:
-            UpstreamUnavailable: it is disabled.
-        """
+        Raises UpstreamUnavailable: it is disabled."""
         self.availability.refuse_if_disabled()
         is_on_its_way = self.state in (State.CONNECTED, State.CONNECTING, State.RECONNECTING)
         if is_on_its_way and (reading := self.lists.request(kind, anew=True)):
@@ -246,11 +232,8 @@ class ManagedUpstream:
         return self.offered.known or any(self.snapshot.lists.values())
 
     async def wait_ready(self, exchange: Exchange) -> None:
-        """Wait until there is a session for calls of `exchange`, and nobody has to sign in for its lists.
-
-        Raises:
-            HubError: as `call`.
-        """
+        """Wait until there is a session for calls of `exchange`, and nobody has to sign in for its lists. Raises
+        HubError: as `call`."""
         upstream = self._last
         try:
             if upstream.pool.find(exchange.caller, claims=False) is None:
@@ -264,12 +247,8 @@ class ManagedUpstream:
     # --- subscriptions ------------------------------------------------------------------------------------------------
 
     async def subscribe(self, uri: str, subscriber: ResourceSubscriber) -> Failure | None:
-        """Subscribe `subscriber` to a resource; None once the upstream agreed, else its refusal.
-
-        Raises:
-            HubError: the upstream is not available in time, or could not be asked.
-        Cancellation: there is no subscription.
-        """
+        """Subscribe `subscriber` to a resource; None once the upstream agreed, else its refusal. Raises HubError: the
+        upstream is not available in time, or could not be asked. Cancellation: there is no subscription."""
         try:
             refusal = await self.host_subscriptions.subscribe(uri, subscriber)
             return None if refusal is None else self._mask.failure(refusal)
@@ -371,7 +350,7 @@ class ManagedUpstream:
     def listed_some(self) -> None:
         """Lists have been read, or could not be."""
         if self.lists.is_complete and not self.offered.known:
-            self.offered.complete()
+            self.offered.known = True
             self.adjusted.set()
         elif self.lists.want_sign_in:
             self._want_sign_in()
@@ -487,7 +466,6 @@ class ManagedUpstream:
 
     def status(self) -> UpstreamStatus:
         session = self.pool.main.session if self.pool.main else None
-        lists = self.snapshot.lists
         silent_s = session.silent_s if session else None
         health = None  # informational, nothing is ever stopped for it
         if session and (session.pid is not None or session.is_pinged or silent_s is not None):
@@ -508,7 +486,7 @@ class ManagedUpstream:
             version=self.snapshot.version or None,
             transport=transport,
             pid=session.pid if session else None,
-            counts=Counts(*(len(lists.get(kind, ())) for kind in Kind)),
+            counts=Counts(*(len(self.snapshot.lists.get(kind, ())) for kind in Kind)),
             **structs.asdict(trouble),
             failures=self.availability.backoff.failures,
             health=health,

@@ -12,10 +12,10 @@ from msgspec import Raw
 from hub.link.finished_elicitations import FinishedElicitations
 from hub.wire.jsonrpc import peek_str
 from hub.wire.mcp import Kind
-from upstreams.invalidation_listener import InvalidationListener
 from upstreams.inventory.refresh import ListRefresh
 from upstreams.journal.history import History
 from upstreams.session import Exit
+from upstreams.subscriptions.subscription import InvalidationListener
 
 log = logging.getLogger(__name__)
 

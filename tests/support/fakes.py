@@ -31,9 +31,9 @@ from hub.routing.host_exchange import HostExchange
 from hub.wire.jsonrpc import Failure, Raw, raw
 from hub.wire.mcp import L4, MODERN, SUBSCRIPTION_KEY, Era, era_of
 from tests.support.schemas import Invalid, validate
-from upstreams.invalidation_listener import InvalidationListener
 from upstreams.session import COMMON, Session, SessionTerms
 from upstreams.sessions.session_opener import RunSession
+from upstreams.subscriptions.subscription import InvalidationListener
 from upstreams.supervisor import Supervisor
 from upstreams.transports.negotiation import about, expect_era, remember, shake_hands
 from upstreams.transports.peer_session import PeerSession
@@ -42,7 +42,7 @@ INFO = {"name": "fake", "version": "1"}
 
 
 class NoListener:
-    """Ignores every event. Satisfies `upstreams.invalidation_listener.InvalidationListener`."""
+    """Ignores every event. Satisfies `upstreams.subscriptions.subscription.InvalidationListener`."""
 
     def resource_changed(self, uri: str) -> None: ...
 

@@ -95,11 +95,8 @@ def find_breakage(said: str, name: str, env: Mapping[str, str]) -> tuple[Path, s
 
 
 def move_aside(folder: Path) -> Path:
-    """Rename a broken folder, so that npx does not find it; the folder as it is called then. Blocks.
-
-    Raises:
-        OSError: it cannot be, or must not be.
-    """
+    """Rename a broken folder, so that npx does not find it; the folder as it is called then. Blocks. Raises OSError: it
+    cannot be, or must not be."""
     if folder.parent.name != "_npx" or not HASH.match(folder.name):
         raise PermissionError(f"{folder} is no folder of npx")
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -145,8 +142,7 @@ def lacks_package(said: str, folder: Path) -> bool:
 def _package_of(name: str, folder: Path) -> str:
     """The package of what is missing: node names that, a part of it, or a file; "": it is none of the folder."""
     if name.startswith("/"):
-        named = _FILE.search(name)
-        if named is None or named["hash"] != folder.name:
+        if (named := _FILE.search(name)) is None or named["hash"] != folder.name:
             return ""
         name = named["path"].rpartition("node_modules/")[2]
     match = _PACKAGE.match(name)
@@ -226,9 +222,8 @@ async def mend(name: str, config: UpstreamConfig, found: BrokenNpxCache, memory:
         remedy = f"{error.strerror or error}; remove it yourself: rm -r {folder}"
         return broken(", and it cannot be moved aside", remedy)
     log.warning("%s: %s is incomplete (%s), and was moved to %s", name, folder, why, aside)
-    return broken(
-        "; it was moved aside, and npx installs it anew", f"{folder} is called {aside.name} now and may be removed"
-    )
+    remedy = f"{folder} is called {aside.name} now and may be removed"
+    return broken("; it was moved aside, and npx installs it anew", remedy)
 
 
 def user_of(folder: Path) -> int:

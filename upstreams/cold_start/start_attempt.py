@@ -125,8 +125,7 @@ class Start:
 
     def progress(self, now: float) -> str:
         """A clause for those who wait for an install; "": there is none."""
-        installing_s = self.installing_s(now)
-        if installing_s is not None and self.run is not None:
+        if (installing_s := self.installing_s(now)) is not None and self.run is not None:
             return f"its package is being installed by {self.run.runner}, for {installing_s:.0f} s so far"
         return "other servers are being installed first" if self.is_queued else ""
 
@@ -206,13 +205,12 @@ def look_at_session(session: int) -> dict[int, Use]:
     return {each.pid: Use(each.ticks, each.state in ("R", "D")) for each in alive}
 
 
-class BusyWatch:
+class BusyWatch(Struct, eq=False):
     """Tells, from looks at a session one after the other, whether it is at work."""
 
-    def __init__(self) -> None:
-        self._seen: Mapping[int, Use] = {}
-        self._ticks = 0
-        self._since = -inf
+    _seen: Mapping[int, Use] = {}
+    _ticks: int = 0
+    _since: float = -inf
 
     def look(self, found: Mapping[int, Use], now: float) -> bool:
         """Note what the session has used by now; True if it was at work since this was True last."""

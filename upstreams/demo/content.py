@@ -1,8 +1,9 @@
 """The content of the demo server: tools, resources, a template, prompts, and the words in them."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
-Entry = dict[str, Any]
+Entry = Mapping[str, Any]
 
 INSTRUCTIONS: Final = (
     "A demo that comes with hubd. It is served while no other MCP server is configured. "
@@ -30,7 +31,7 @@ To use your own servers, write a `hubd.toml`; `hubd serve` tells where it looks 
 
 The demo then makes room for them.
 """
-_READ_ONLY: Final = {"annotations": {"readOnlyHint": True, "openWorldHint": False}}
+_READ_ONLY: Final[Entry] = {"readOnlyHint": True, "openWorldHint": False}
 _NUMBER: Final = {"type": "number"}
 PROMPTS: Final[list[Entry]] = [
     {"name": "tour", "title": "Show me around", "description": "A tour of everything behind this hub."},
@@ -48,9 +49,14 @@ COMPLETIONS: Final[dict[tuple[Any, Any], list[str]]] = {
 """(prompt name or URI template, argument) -> what may be meant."""
 
 
-def _tool(name: str, title: str, description: str, arguments: Entry, required: list[str], **more: Any) -> Entry:
+def _tool(
+    name: str, title: str, text: str, arguments: Mapping[str, Any] = {}, *, annotations: Entry = _READ_ONLY, **more: Any
+) -> Entry:
+    """A tool that needs all its arguments, but those with a default."""
+    required = [argument for argument, schema in arguments.items() if "default" not in schema]
     schema = {"type": "object", "properties": arguments, "required": required}
-    return {"name": name, "title": title, "description": description, "inputSchema": schema, **more}
+    facts = {"name": name, "title": title, "description": text, "inputSchema": schema}
+    return {**facts, **more, "annotations": annotations}
 
 
 TOOLS: Final[list[Entry]] = [
@@ -59,19 +65,15 @@ TOOLS: Final[list[Entry]] = [
         "Echo",
         "Says back what you say. Good for a first look whether everything is connected.",
         {"text": {"type": "string", "description": "What to say back"}},
-        ["text"],
-        **_READ_ONLY,
     ),
     _tool(
         "add",
         "Add",
         "Adds two numbers; answers in words and as structured content.",
         {"a": _NUMBER, "b": _NUMBER},
-        ["a", "b"],
         outputSchema={"type": "object", "properties": {"sum": _NUMBER}, "required": ["sum"]},
-        **_READ_ONLY,
     ),
-    _tool("now", "Now", "Tells the local date and time of the machine that hubd runs on.", {}, [], **_READ_ONLY),
+    _tool("now", "Now", "Tells the local date and time of the machine that hubd runs on."),
     _tool(
         "countdown",
         "Count down",
@@ -80,34 +82,26 @@ TOOLS: Final[list[Entry]] = [
             "from": {"type": "integer", "minimum": 1, "maximum": 100, "default": 5, "description": "Where to start"},
             "pause_s": {"type": "number", "minimum": 0, "maximum": 10, "default": 1, "description": "Seconds per step"},
         },
-        [],
-        **_READ_ONLY,
     ),
     _tool(
         "touch",
         "Touch the counter",
         "Adds one to demo://counter, and makes the resource demo://surprise come or go. Subscribers are told.",
-        {},
-        [],
         annotations={"readOnlyHint": False, "destructiveHint": False, "openWorldHint": False},
     ),
-    _tool("fail", "Fail", "Always fails, so that you can see how a failing tool looks.", {}, [], **_READ_ONLY),
+    _tool("fail", "Fail", "Always fails, so that you can see how a failing tool looks."),
 ]
 
 
-def _resource(uri: str, title: str, description: str, kind: str = "text/plain", *, key: str = "uri") -> Entry:
+def _entry(uri: str, title: str, description: str, kind: str = "text/plain", *, key: str = "uri") -> Entry:
     name = title.split()[0].lower()
     return {key: uri, "name": name, "title": title, "description": description, "mimeType": kind}
 
 
 RESOURCES: Final[list[Entry]] = [
-    _resource("demo://welcome", "Welcome to hubd", "What hubd is and what to try first.", "text/markdown"),
-    _resource("demo://clock", "Clock", "The local time. Subscribers hear of a change every five seconds."),
-    _resource("demo://counter", "Counter", "How often the tool touch was called.", "application/json"),
+    _entry("demo://welcome", "Welcome to hubd", "What hubd is and what to try first.", "text/markdown"),
+    _entry("demo://clock", "Clock", "The local time. Subscribers hear of a change every five seconds."),
+    _entry("demo://counter", "Counter", "How often the tool touch was called.", "application/json"),
 ]
-SURPRISE: Final = _resource(
-    "demo://surprise", "Surprise", "There after an odd number of touches, gone after an even one."
-)
-TEMPLATES: Final = [
-    _resource("demo://greeting/{name}", "Greeting", "A greeting for anybody you name.", key="uriTemplate")
-]
+SURPRISE: Final = _entry("demo://surprise", "Surprise", "There after an odd number of touches, gone after an even one.")
+TEMPLATES: Final = [_entry("demo://greeting/{name}", "Greeting", "A greeting for anybody you name.", key="uriTemplate")]

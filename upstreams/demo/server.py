@@ -46,31 +46,22 @@ class Call(Struct, frozen=True):
     now: float
 
     def object(self, key: str) -> Json:
-        """The object among the params; empty if it is absent.
-
-        Raises:
-            DemoRefusal: it is something else.
-        """
-        value = self.params.get(key, {})
-        if not isinstance(value, dict):
+        """The object among the params; empty if it is absent. Raises DemoRefusal: it is something else."""
+        if not isinstance(value := self.params.get(key, {}), dict):
             raise DemoRefusal(mcp.INVALID_PARAMS, f"{key} is an object")
         return value
 
 
 def read_call(request: jsonrpc.Request, now: float) -> Call:
-    """The request with its metadata read.
-
-    Raises:
-        DemoRefusal: params that cannot be read, or modern metadata that is incomplete or of an unknown revision.
-    """
+    """The request with its metadata read. Raises DemoRefusal: params that cannot be read, or modern metadata that is
+    incomplete or of an unknown revision."""
     try:
         params: Json = msgspec.json.decode(jsonrpc.raw(request.params))
     except msgspec.DecodeError as error:
         raise DemoRefusal(mcp.INVALID_PARAMS, f"params hold what the demo server cannot read: {error}") from None
     meta = params.pop("_meta", None)
     meta = meta if isinstance(meta, dict) else {}
-    version = meta.get(mcp.VERSION_KEY)
-    if version is not None and version not in mcp.MODERN_VERSIONS:
+    if (version := meta.get(mcp.VERSION_KEY)) is not None and version not in mcp.MODERN_VERSIONS:
         data = {"supported": mcp.ALL_VERSIONS, "requested": version}
         raise DemoRefusal(mcp.UNSUPPORTED_VERSION, f"The demo server does not speak revision {version}", data)
     if version is not None and not isinstance(meta.get(mcp.CLIENT_CAPABILITIES_KEY), dict):
@@ -179,9 +170,8 @@ class Demo:
         return out
 
     def _notify(self, method: str, params: Json) -> None:
-        self._out.append(
-            jsonrpc.encode_notification(method, {key: jsonrpc.raw(value) for key, value in params.items()})
-        )
+        written = {key: jsonrpc.raw(value) for key, value in params.items()}
+        self._out.append(jsonrpc.encode_notification(method, written))
 
     def _reply(self, call: Call, result: Json) -> None:
         if call.modern:
@@ -228,8 +218,7 @@ class Demo:
         return cacheable(call, facts)
 
     def _change_level(self, call: Call) -> Json:
-        level = call.params.get("level")
-        if level not in mcp.LOG_LEVELS:
+        if (level := call.params.get("level")) not in mcp.LOG_LEVELS:
             raise DemoRefusal(mcp.INVALID_PARAMS, f"level is one of {', '.join(mcp.LOG_LEVELS)}")
         self._log_level = level
         return {}
@@ -261,8 +250,7 @@ class Demo:
         if name == "tour":
             text = "Show me around this MCP hub: list its tools, try the demo ones, and read demo://welcome."
         elif name == "explain":
-            topic = arguments.get("topic")
-            if not isinstance(topic, str):
+            if not isinstance(topic := arguments.get("topic"), str):
                 raise DemoRefusal(mcp.INVALID_PARAMS, "The prompt explain needs the argument topic")
             text = f"Explain {topic} to somebody who has never heard of it, in three sentences."
         else:
@@ -317,8 +305,7 @@ class Demo:
     # --- tools --------------------------------------------------------------------------------------------------------
 
     def _call_tool(self, call: Call) -> Json | None:
-        name = call.params.get("name")
-        if not isinstance(name, str) or name not in TOOL_METHODS:
+        if not isinstance(name := call.params.get("name"), str) or name not in TOOL_METHODS:
             raise DemoRefusal(mcp.INVALID_PARAMS, f"The demo server has no tool {name}")
         kind, tool = TOOL_METHODS[name]
         try:

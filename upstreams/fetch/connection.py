@@ -64,8 +64,12 @@ class Wire:
         self.answered = self.answered or bool(data)
         self._left -= len(data)
         if self._left < 0:
-            raise FetchFailed(f"{self._origin} sends more than an answer may have", sent=True, too_large=True)
+            raise self.too_large()
         return data
+
+    def too_large(self) -> FetchFailed:
+        """The failure of an answer that is larger than one may be."""
+        return FetchFailed(f"{self._origin} sends more than an answer may have", sent=True, too_large=True)
 
     def limit(self, more: int) -> None:
         """Let `more` bytes come from now on; with -1 the next ones are too many."""
@@ -192,12 +196,10 @@ async def open_tunnel(stream: trio.abc.Stream, proxy: Proxy, host: str, port: in
     while b"\r\n\r\n" not in answer:
         if len(answer) > MAX_HEAD_BYTES:
             raise ProxyRefusal(f"the proxy {proxy.authority} answers with more than an answer may have")
-        more = await stream.receive_some(4096)
-        if not more:
+        if not (more := await stream.receive_some(4096)):
             raise ProxyRefusal(f"the proxy {proxy.authority} closes the connection without an answer")
         answer += more
-    status = _STATUS.match(answer)
-    if status is None:
+    if (status := _STATUS.match(answer)) is None:
         raise ProxyRefusal(f"the proxy {proxy.authority} does not answer in HTTP")
     if not status[1].startswith(b"2"):
         raise ProxyRefusal(refusal(proxy, int(status[1])))

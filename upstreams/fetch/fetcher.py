@@ -68,7 +68,7 @@ class Fetcher:
 
     async def get(self, url: str, allowed: Allowed, *, headers: Mapping[str, str] | None = None) -> Fetched:
         """The answer to GET, whatever its status; redirects are not followed. Raises FetchFailed: there is none."""
-        return await self._request("GET", url, allowed, {"accept": JSON, **(headers or {})}, None)
+        return await self._request(url, allowed, {"accept": JSON, **(headers or {})}, None)
 
     async def post_form(
         self, url: str, fields: Sequence[tuple[str, str]], allowed: Allowed, *, headers: Mapping[str, str] | None = None
@@ -78,9 +78,8 @@ class Fetcher:
             body = urlencode(fields).encode("ascii")
         except UnicodeEncodeError:
             raise FetchFailed("A form with half a surrogate pair in it cannot be sent") from None
-        return await self._request(
-            "POST", url, allowed, {"accept": JSON, **(headers or {}), "content-type": FORM}, body
-        )
+        sent = {"accept": JSON, **(headers or {}), "content-type": FORM}
+        return await self._request(url, allowed, sent, body)
 
     async def post_json(self, url: str, body: object, allowed: Allowed) -> Fetched:
         """The answer to a POST of `body` as JSON. As `get`."""
@@ -88,7 +87,7 @@ class Fetcher:
             data = msgspec.json.encode(body)
         except UnicodeEncodeError:
             raise FetchFailed("JSON with half a surrogate pair in it cannot be sent") from None
-        return await self._request("POST", url, allowed, {"accept": JSON, "content-type": JSON}, data)
+        return await self._request(url, allowed, {"accept": JSON, "content-type": JSON}, data)
 
     async def judge(self, url: str, allowed: Allowed) -> None:
         """Raise unless `url` may be asked: judges it as a request would, and asks nothing but for its address. Raises
@@ -108,9 +107,8 @@ class Fetcher:
 
     # --- one request --------------------------------------------------------------------------------------------------
 
-    async def _request(
-        self, method: str, url: str, allowed: Allowed, headers: Mapping[str, str], body: bytes | None
-    ) -> Fetched:
+    async def _request(self, url: str, allowed: Allowed, headers: Mapping[str, str], body: bytes | None) -> Fetched:
+        """The answer to GET, or to a POST of `body`."""
         target = judge_url(url, allowed)
         if self._closed:
             raise FetchFailed(f"{target.origin} is not asked: the hub is ending")
@@ -122,7 +120,7 @@ class Fetcher:
                     httpx_requests, tls = await trio.to_thread.run_sync(self._load)
                     stream = await self._connect(target, allowed, tls)
                     with closing(connection.Wire(stream, target.origin, MAX_HEAD_BYTES)) as wire:
-                        most = self.max_body_bytes
+                        method, most = "GET" if body is None else "POST", self.max_body_bytes
                         answer: Fetched = await httpx_requests.ask(method, target, headers, body, wire, tls, most)
                         return answer
         except trio.TooSlowError:
@@ -149,8 +147,7 @@ class Fetcher:
         return judge_addresses(target, allowed, addresses, self.is_own_listener)
 
     async def _connect(self, target: FetchTarget, allowed: Allowed, tls: ssl.SSLContext) -> connection.AnyStream:
-        way = await self._find_way(target, allowed)
-        if not isinstance(way, Proxy):
+        if not isinstance(way := await self._find_way(target, allowed), Proxy):
             return await connection.connect(self.dial, way, target.port, target.origin)
         try:
             return await connection.connect_via(way, tls, target.host, target.port)

@@ -11,7 +11,7 @@ updates).
 import re
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
 from urllib.parse import SplitResult, quote, urlsplit
 
@@ -32,39 +32,21 @@ class Standing(Enum):
     """Link-local addresses (metadata services of clouds are among them) and groups."""
 
 
-_PRIVATE_4: Final = tuple(
-    IPv4Network(text)
-    for text in (
-        "0.0.0.0/8",  # this network; 0.0.0.0 is this machine
-        "10.0.0.0/8",
-        "100.64.0.0/10",  # shared by carriers
-        "127.0.0.0/8",
-        "168.63.129.16/32",  # Azure's own services for a virtual machine, though the range is public
-        "172.16.0.0/12",
-        "192.0.0.0/24",  # protocol assignments
-        "192.0.2.0/24",  # documentation
-        "192.31.196.0/24",  # AS112
-        "192.52.193.0/24",  # AMT
-        "192.88.99.0/24",  # relays of 6to4, which ended
-        "192.168.0.0/16",
-        "192.175.48.0/24",  # AS112
-        "198.18.0.0/15",  # benchmarking
-        "198.51.100.0/24",  # documentation
-        "203.0.113.0/24",  # documentation
-        "240.0.0.0/4",  # reserved
-    )
-)
-_NEVER_4: Final = (IPv4Network("169.254.0.0/16"), IPv4Network("224.0.0.0/4"), IPv4Network("255.255.255.255/32"))
-_NEVER_6: Final = (IPv6Network("fe80::/10"), IPv6Network("ff00::/8"))
-_PRIVATE_6: Final = tuple(
-    IPv6Network(text)
-    for text in (
-        "64:ff9b:1::/48",  # NAT64 of a local network (RFC 8215)
-        "2001::/23",  # protocol assignments: Teredo, benchmarking, ORCHID
-        "2001:db8::/32",  # documentation
-        "2620:4f:8000::/48",  # AS112
-        "3fff::/20",  # documentation
-    )
+def _networks(*texts: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    return tuple(map(ip_network, texts))
+
+
+_NEVER: Final = _networks("169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32", "fe80::/10", "ff00::/8")
+_PRIVATE: Final = (
+    *_networks("0.0.0.0/8", "127.0.0.0/8"),  # this network; 0.0.0.0 is this machine
+    *_networks("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"),
+    *_networks("100.64.0.0/10"),  # shared by carriers
+    *_networks("168.63.129.16/32"),  # Azure's own services for a virtual machine, though the range is public
+    *_networks("192.0.0.0/24", "2001::/23"),  # protocol assignments: Teredo, benchmarking, ORCHID
+    *_networks("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20"),  # documentation
+    *_networks("192.31.196.0/24", "192.175.48.0/24", "2620:4f:8000::/48", "192.52.193.0/24"),  # AS112, AMT
+    *_networks("192.88.99.0/24", "198.18.0.0/15", "240.0.0.0/4"),  # relays of 6to4, benchmarking, reserved
+    *_networks("64:ff9b:1::/48"),  # NAT64 of a local network (RFC 8215)
 )
 _UNICAST_6: Final = IPv6Network("2000::/3")
 """All that is assigned to anybody; besides this only the translated forms below are used."""
@@ -81,19 +63,16 @@ _NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]{0,16}|[0-9]{1,16}")
 
 def standing(address: Address) -> Standing:
     """Who may be asked at `address`; of several embedded ones the worst counts."""
-    if isinstance(address, IPv4Address):
-        if any(address in network for network in _NEVER_4):
-            return Standing.NEVER
-        return Standing.PRIVATE if any(address in network for network in _PRIVATE_4) else Standing.PUBLIC
-    if any(address in network for network in _NEVER_6):
+    if any(address in network for network in _NEVER):
         return Standing.NEVER
+    is_private = any(address in network for network in _PRIVATE)
+    if isinstance(address, IPv4Address):
+        return Standing.PRIVATE if is_private else Standing.PUBLIC
     inner = {standing(each) for each in inner_addresses(address)}
     if Standing.NEVER in inner:
         return Standing.NEVER
-    known = address in _UNICAST_6 or address in _NAT64 or address in _MAPPED
-    if Standing.PRIVATE in inner or not known or any(address in network for network in _PRIVATE_6):
-        return Standing.PRIVATE
-    return Standing.PUBLIC
+    is_known = address in _UNICAST_6 or address in _NAT64 or address in _MAPPED
+    return Standing.PRIVATE if Standing.PRIVATE in inner or is_private or not is_known else Standing.PUBLIC
 
 
 def inner_addresses(address: IPv6Address) -> Iterator[IPv4Address]:
@@ -237,13 +216,12 @@ def judge_addresses(
     if not addresses or len(addresses) > MAX_ADDRESSES:
         raise FetchFailed(f"{target.origin} cannot be reached: its host name has no address that can be used")
     checked = []
-    for text in addresses:
+    for each in addresses:
         try:
-            address = ip_address(text.partition("%")[0])
+            address = ip_address(each.partition("%")[0])
         except ValueError:
-            raise _refusal(
-                f"{target.origin} is not asked: its host name leads to something that is no address"
-            ) from None
+            text = f"{target.origin} is not asked: its host name leads to something that is no address"
+            raise _refusal(text) from None
         _judge_address(target, allowed, address)
         if is_own_listener(str(address), target.port):
             raise _refusal(f"{target.origin} is not asked: it is this hub itself")
@@ -254,8 +232,7 @@ def judge_addresses(
 def judge_behind_proxy(target: FetchTarget, allowed: Allowed) -> None:
     """Judge a target whose address only the proxy will know: by its name, or as the address that it is. Raises
     FetchFailed: it is not to be asked."""
-    address = literal(target.host)
-    if address is not None:
+    if (address := literal(target.host)) is not None:
         _judge_address(target, allowed, address)
         return
     name = target.host.removesuffix(".")
@@ -269,8 +246,7 @@ def _judge_address(target: FetchTarget, allowed: Allowed, address: Address) -> N
     is_this = is_loopback(address)
     if not target.secure and not is_this:
         raise _refusal(f"{target.origin} is not asked: without TLS only this machine itself may be")
-    found = standing(address)
-    if found is Standing.NEVER:
+    if (found := standing(address)) is Standing.NEVER:
         raise _refusal(f"{target.origin} is not asked: its address is link-local or a group, which nobody may be")
     if found is Standing.PUBLIC or target.host in allowed.private_hosts:
         return

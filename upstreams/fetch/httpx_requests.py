@@ -46,12 +46,11 @@ async def ask(
         if target.secure:
             await wire.start_tls(tls, target.host)
         connection = httpcore.AsyncHTTP11Connection(url.origin, _Stream(wire))
-        answer = await connection.handle_async_request(
-            httpcore.Request(method, url, headers=own.headers.raw, content=body)
-        )
+        asked = httpcore.Request(method, url, headers=own.headers.raw, content=body)
+        answer = await connection.handle_async_request(asked)
         try:
-            known = _headers(target, answer.status, answer.headers, most)
-            return Fetched(answer.status, known, await _body(target, answer.aiter_stream(), wire, most))
+            known = _headers(target, answer, wire, most)
+            return Fetched(answer.status, known, await _body(answer.aiter_stream(), wire, most))
         finally:
             await answer.aclose()
     except (httpx.InvalidURL, httpcore.ProtocolError, ValueError):  # the last: of header fields that cannot be sent
@@ -74,22 +73,22 @@ class _Stream(httpcore.AsyncNetworkStream):
         self._wire.close()
 
 
-def _headers(target: FetchTarget, status: int, fields: list[tuple[bytes, bytes]], most: int) -> Mapping[str, str]:
+def _headers(target: FetchTarget, answer: httpcore.Response, wire: Wire, most: int) -> Mapping[str, str]:
     """The header fields of an answer that may be read on."""
-    if status < 200:
+    if answer.status < 200:
         raise FetchFailed(f"{target.origin} does not answer in proper HTTP", sent=True)
-    if len(fields) > MAX_FIELDS:
-        raise _too_large(target)
-    headers = dict(httpx.Headers(fields, encoding="latin-1").items())
+    if len(answer.headers) > MAX_FIELDS:
+        raise wire.too_large()
+    headers = dict(httpx.Headers(answer.headers, encoding="latin-1").items())
     if headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise FetchFailed(f"{target.origin} compresses its answer, though only plain answers are accepted", sent=True)
     length = headers.get("content-length", "0")
     if length.isdigit() and (len(length) > 10 or int(length) > most):
-        raise _too_large(target)
+        raise wire.too_large()
     return headers
 
 
-async def _body(target: FetchTarget, pieces: AsyncIterator[bytes], wire: Wire, most: int) -> bytes:
+async def _body(pieces: AsyncIterator[bytes], wire: Wire, most: int) -> bytes:
     """The whole body. One that is too large is not left in the middle, or generators of the libraries would be lost."""
     wire.limit(2 * most)  # chunks have frames
     body = bytearray()
@@ -100,9 +99,5 @@ async def _body(target: FetchTarget, pieces: AsyncIterator[bytes], wire: Wire, m
         if len(body) > most or pieces_left < 0:
             wire.limit(-1)
     if len(body) > most:
-        raise _too_large(target)
+        raise wire.too_large()
     return bytes(body)
-
-
-def _too_large(target: FetchTarget) -> FetchFailed:
-    return FetchFailed(f"{target.origin} sends more than an answer may have", sent=True, too_large=True)

@@ -21,13 +21,7 @@ def read_json_object(data: bytes) -> dict[str, Any] | None:
     """The object in `data`; None if it is no UTF-8, no JSON, no object, or deeper than `MAX_DEPTH`, and for members of
     the same name, NaN, numbers beyond a double, and half surrogate pairs."""
     try:
-        value = json.loads(
-            data.decode(),
-            object_pairs_hook=_members,
-            parse_constant=_finite,
-            parse_float=_finite,
-            parse_int=_finite_int,
-        )
+        value = _decode(data.decode())
         if not isinstance(value, dict) or _too_deep(value):
             return None
         json.dumps(value, ensure_ascii=False).encode()  # fails for half a surrogate pair
@@ -54,6 +48,11 @@ def _finite_int(text: str) -> int:
     if len(text) > 309:
         raise ValueError("a number beyond a double")
     return int(text)
+
+
+_decode: Final = json.JSONDecoder(
+    object_pairs_hook=_members, parse_constant=_finite, parse_float=_finite, parse_int=_finite_int
+).decode
 
 
 def _too_deep(value: Any) -> bool:

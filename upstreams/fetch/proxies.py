@@ -109,8 +109,7 @@ def parse_proxy(value: str, variable: str) -> Proxy:
     """The proxy that a variable names: a URL, or host and port alone. Raises ProxyUnusable: it is neither, or not one
     for HTTP."""
     value = value if "://" in value else f"http://{value}"
-    scheme = value.partition("://")[0].lower()
-    if scheme not in _PORTS:
+    if (scheme := value.partition("://")[0].lower()) not in _PORTS:
         text = f"{variable} names a proxy of another kind than http:// or https://, which are those that hubd can use"
         raise ProxyUnusable(text)
     try:

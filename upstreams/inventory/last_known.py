@@ -166,8 +166,7 @@ class LastKnown:
         for name in problems:
             self._unsaved.setdefault(name, drafts[name])
             self._dirty.set()
-        problem = next(iter(problems.values()), "")
-        if problem and not self.problem:
+        if (problem := next(iter(problems.values()), "")) and not self.problem:
             log.warning("%s; it is kept in memory, and tried again", problem)
         self.problem = problem
 
@@ -201,15 +200,9 @@ def file_name(upstream: str) -> str:
 
 
 def _decode(data: bytes) -> tuple[_Head, ListsDraft]:
-    """Decode a file.
-
-    Raises:
-        _Newer: it has another format than this hubd writes.
-        ValueError: it is damaged.
-    """
+    """Decode a file. Raises _Newer: it has another format than this hubd writes; ValueError: it is damaged."""
     first, _, body = data.partition(b"\n")
-    head = msgspec.json.decode(first, type=_Head)
-    if head.format > FORMAT:
+    if (head := msgspec.json.decode(first, type=_Head)).format > FORMAT:
         raise _Newer
     if sha256(head.config.encode() + body).hexdigest() != head.sha256 or head.format != FORMAT:
         raise ValueError("damaged")
@@ -237,31 +230,28 @@ NOTED_AGAIN_S: Final = 900.0
 """Time after which a server that is still connected is noted again, so that the memory is seldom written."""
 
 
-class LastConnected:
+class LastConnected(Struct, eq=False):
     """The times at which servers were connected last. `wall` is the time of day in seconds."""
 
-    def __init__(self, memory: Memory, wall: Callable[[], float]) -> None:
-        self._memory = memory
-        self._wall = wall
+    memory: Memory
+    wall: Callable[[], float]
 
     def note(self, config: UpstreamConfig) -> None:
         """A server that is configured so is connected now, and has listed what it offers."""
         key = config_key(config)
-        ago_s = self._ago_s(key)
-        if ago_s is not None and ago_s < NOTED_AGAIN_S:
+        if (ago_s := self._ago_s(key)) is not None and ago_s < NOTED_AGAIN_S:
             return
-        for other in self._memory.keys(SECTION):
+        for other in self.memory.keys(SECTION):
             if self._ago_s(other) is None:
-                self._memory.put(SECTION, other, None)
-        self._memory.put(SECTION, key, round(self._wall()))
+                self.memory.put(SECTION, other, None)
+        self.memory.put(SECTION, key, round(self.wall()))
 
     def ago_s(self, config: UpstreamConfig) -> float | None:
         """Seconds since a server that is configured so was connected; None: not within `LATELY_S`."""
         return self._ago_s(config_key(config))
 
     def _ago_s(self, key: str) -> float | None:
-        at = self._memory.get(SECTION, key)
-        if not isinstance(at, int | float):
+        if not isinstance(at := self.memory.get(SECTION, key), int | float):
             return None
-        ago_s = self._wall() - at
+        ago_s = self.wall() - at
         return max(0.0, ago_s) if abs(ago_s) <= LATELY_S else None

@@ -20,9 +20,9 @@ from config.settings import UpstreamConfig
 from hub.linux.clocks import current_time
 from hub.wire.declarations import ServerFacts, join_chains, with_chain
 from hub.wire.jsonrpc import EMPTY, peek_object
-from hub.wire.mcp import CAPABILITY, Era, Freshness, Kind, Snapshot, era_of
-from upstreams.invalidation_listener import InvalidationListener
+from hub.wire.mcp import CAPABILITY, Era, Freshness, Kind, ListEntry, Snapshot, era_of
 from upstreams.inventory.read_lists import Listing
+from upstreams.subscriptions.subscription import InvalidationListener
 
 TOLD_TTL_MS: Final = 60_000
 SILENT_TTL_MS: Final = 10_000
@@ -68,16 +68,8 @@ def in_full(snapshot: Snapshot, kind: Kind) -> int:
 
 def empty_snapshot(name: str, local: bool) -> Snapshot:
     """The snapshot of an upstream that was never connected."""
-    return Snapshot(
-        upstream=name,
-        version="",
-        capabilities={},
-        server_info={},
-        instructions="",
-        lists=dict.fromkeys(Kind, ()),
-        freshness=dict.fromkeys(Kind, Freshness()),
-        local=local,
-    )
+    lists: dict[Kind, tuple[ListEntry, ...]] = dict.fromkeys(Kind, ())
+    return Snapshot(name, "", {}, {}, "", lists, dict.fromkeys(Kind, Freshness()), local)
 
 
 def is_local(config: UpstreamConfig) -> bool:
@@ -115,13 +107,7 @@ class Offered:
     def connected(self, facts: ServerFacts) -> None:
         """A session has opened; its lists have not been read."""
         self.listed = False
-        self.snapshot = structs.replace(
-            self.snapshot,
-            version=facts.version,
-            capabilities=facts.capabilities,
-            server_info=facts.server_info,
-            instructions=facts.instructions,
-        )
+        self.snapshot = structs.replace(self.snapshot, **structs.asdict(facts))
 
     def ttl_ms(self, kind: Kind, told_since: float) -> int:
         """Milliseconds for which hosts may use a list; `told_since`: since when its changes are sure to be heard."""
@@ -141,15 +127,13 @@ class Offered:
         """Put these lists into the snapshot; whether that changed anything."""
         old = self.snapshot
         behind = join_chains(listing.behind for listing in found.values())
-        new = Snapshot(
-            upstream=old.upstream,
-            version=facts.version,
-            capabilities=with_chain(facts.capabilities, behind) if behind else facts.capabilities,
-            server_info=facts.server_info,
-            instructions=facts.instructions,
-            lists={**old.lists, **{kind: listing.entries for kind, listing in found.items()}},
-            freshness={**old.freshness, **{kind: listing.freshness for kind, listing in found.items()}},
-            local=old.local,
+        if behind:
+            facts = structs.replace(facts, capabilities=with_chain(facts.capabilities, behind))
+        new = structs.replace(
+            old,
+            **structs.asdict(facts),
+            lists=old.lists | {kind: listing.entries for kind, listing in found.items()},
+            freshness=old.freshness | {kind: listing.freshness for kind, listing in found.items()},
             degraded=tuple(degraded),
         )
         if new.degraded and new.degraded != old.degraded:
@@ -172,17 +156,6 @@ class Offered:
         self.snapshot = structs.replace(old.snapshot, local=local)
         self.read_at = dict(old.read_at)
         self.freshness = old.freshness
-
-    def require_listing(self) -> None:
-        """Take nothing that is remembered for what the upstream offers."""
-        self.known = False
-
-    def complete(self) -> None:
-        self.known = True
-
-    def replace_snapshot(self, snapshot: Snapshot) -> None:
-        """Show the snapshot of a successor, which answers calls now."""
-        self.snapshot = snapshot
 
     def withdraw(self) -> None:
         """Offer nothing to hosts."""

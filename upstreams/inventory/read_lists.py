@@ -2,7 +2,6 @@
 
 from typing import Final
 
-import msgspec
 from msgspec import Raw, Struct, structs
 from trio.lowlevel import checkpoint
 
@@ -13,7 +12,7 @@ from hub.wire.byte_checks import READ_ERRORS
 from hub.wire.declarations import NO_HUBS, HubChain, join_chains, read_chain
 from hub.wire.http.mcp_headers import asks_for_headers
 from hub.wire.jsonrpc import Failure, detach, peek_object, peek_str, raw
-from hub.wire.member_limits import first_items
+from hub.wire.member_limits import first_items, members_decoder
 from hub.wire.request_meta import read_freshness
 from upstreams.session import Session
 
@@ -50,13 +49,9 @@ class Listing(Struct, frozen=True):
 async def walk(session: Session, kind: mcp.Kind) -> Listing:
     """Read all pages of one list; deadlines are the caller's. A cursor "" is like any other, none ends the walk.
 
-    What is too much, or goes in circles, ends the walk and keeps what came before it. A cursor that is
-    not good any more starts it over, once.
-
-    Raises:
-        UpstreamProtocolError: a page is an error or no page.
-        HubError: as `Session.request`.
-    """
+    What is too much, or goes in circles, ends the walk and keeps what came before it. A cursor that is not good any
+    more starts it over, once. Raises UpstreamProtocolError: a page is an error or no page; HubError: as
+    `Session.request`."""
     if mcp.CAPABILITY[kind] not in session.facts.capabilities:
         return Listing(begun_at=current_time(), received_at=current_time())
     listing = await _walk(session, kind) or await _walk(session, kind, again=True)
@@ -73,36 +68,23 @@ async def _walk(session: Session, kind: mcp.Kind, *, again: bool = False) -> Lis
         reply = await session.request(mcp.LIST_METHOD[kind], params)
         if isinstance(reply, Failure):
             if reply.code == mcp.METHOD_NOT_FOUND:
-                return list_.listing(session.era)
+                break
             if reply.code == mcp.INVALID_PARAMS and params and not again:
                 return None
             raise UpstreamProtocolError(f"{mcp.LIST_METHOD[kind]} failed: {reply.message[:200]} ({reply.code})")
-        cursor = await list_.take(reply.value)
-        if cursor is None or list_.full:
-            return list_.listing(session.era)
+        if (cursor := await list_.take(reply.value)) is None or list_.full:
+            break
         if cursor in seen:
             list_.degraded = f"the pages of {kind.value} go in circles"
-            return list_.listing(session.era)
+            break
         seen.add(cursor)
         params = {"cursor": raw(cursor)}
-    list_.degraded = f"{kind.value} has more than {MAX_PAGES} pages"
+    else:
+        list_.degraded = f"{kind.value} has more than {MAX_PAGES} pages"
     return list_.listing(session.era)
 
 
-class _Page(Struct):
-    """The members of a page that are used; it may have any others."""
-
-    tools: Raw = Raw(b"")
-    prompts: Raw = Raw(b"")
-    resources: Raw = Raw(b"")
-    resourceTemplates: Raw = Raw(b"")
-    nextCursor: Raw = Raw(b"")
-    ttlMs: Raw = Raw(b"")
-    cacheScope: Raw = Raw(b"")
-    _meta: Raw = Raw(b"")
-
-
-_decode_page = msgspec.json.Decoder(_Page).decode
+_decode_page = members_decoder(*(kind.value for kind in mcp.Kind), "nextCursor", "ttlMs", "cacheScope", "_meta").decode
 
 
 def _members(page: Raw) -> dict[str, Raw]:

@@ -16,6 +16,7 @@ from math import inf
 from typing import Final
 
 import trio
+from msgspec import Struct, field
 
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError, UpstreamUnauthorized
@@ -36,13 +37,12 @@ OnRead = Callable[[Mapping[Kind, Listing], list[str]], bool]
 """Called with lists that were read, and why any list is incomplete; whether that is something new."""
 
 
-class Reading:
+class Reading(Struct, eq=False):
     """One reading of one list, to wait for."""
 
-    def __init__(self) -> None:
-        self.over = trio.Event()
-        self.until = inf
-        """Until when the reading is worth waiting for; `inf`: it has not begun, or is the first of a session."""
+    over: trio.Event = field(default_factory=trio.Event)
+    until: float = inf
+    """Until when the reading is worth waiting for; `inf`: it has not begun, or is the first of a session."""
 
     async def wait(self) -> None:
         """Wait until the reading is over, at most `REFRESH_WAIT_S` and `until`."""
@@ -50,13 +50,12 @@ class Reading:
             await self.over.wait()
 
 
-class ReadPacing:
+class ReadPacing(Struct, eq=False):
     """Pacing of readings after changes: at once, unless several readings have brought nothing new."""
 
-    def __init__(self) -> None:
-        self.next_at = -inf
-        self._interval_s = 0.0
-        self._in_vain: list[float] = []
+    next_at: float = -inf
+    _interval_s: float = 0.0
+    _in_vain: list[float] = []
 
     def was_read(self, now: float, changed: bool) -> None:
         if changed or now > self.next_at + LONGEST_INTERVAL_S:
@@ -69,24 +68,23 @@ class ReadPacing:
         self.next_at = now + self._interval_s
 
 
-class _ListState:
+class _ListState(Struct, eq=False):
     """State of one list: whether to read it, and when."""
 
-    def __init__(self) -> None:
-        self.running: Reading | None = None
-        self.requested: Reading | None = None
-        """The reading that follows."""
-        self.stale = False
-        """The upstream said that the list changed."""
-        self.slow = False
-        self.problem = ""
-        """The reason why the list is incomplete, or could not be read."""
-        self.retry_at = inf
-        """Time at which to read the list again, since it could not be read."""
-        self.wants_sign_in = False
-        """A person has to sign in before it can be read."""
-        self.pacing = ReadPacing()
-        self.news = DirtyFlag()
+    running: Reading | None = None
+    requested: Reading | None = None
+    """The reading that follows."""
+    stale: bool = False
+    """The upstream said that the list changed."""
+    slow: bool = False
+    problem: str = ""
+    """The reason why the list is incomplete, or could not be read."""
+    retry_at: float = inf
+    """Time at which to read the list again, since it could not be read."""
+    wants_sign_in: bool = False
+    """A person has to sign in before it can be read."""
+    pacing: ReadPacing = field(default_factory=ReadPacing)
+    news: DirtyFlag = field(default_factory=DirtyFlag)
 
     async def due(self) -> None:
         """Wait until the list is to be read."""

@@ -23,15 +23,37 @@ MAX_MERGED_CHARS: Final = 2 << 20
 """Characters of journals that are read together."""
 
 
+class Follower:
+    """A reader of new records."""
+
+    def __init__(self) -> None:
+        self._queue: deque[JournalRecord] = deque()
+        self._dropped = 0
+        self._news = DirtyFlag()
+
+    def queue(self, record: JournalRecord) -> None:
+        if len(self._queue) == MAX_QUEUED:
+            self._queue.popleft()
+            self._dropped += 1
+        self._queue.append(record)
+        self._news.set()
+
+    async def next(self) -> tuple[list[JournalRecord], int]:
+        """Wait for new records: those that are queued, and how many before them were lost."""
+        await self._news.take()
+        found, lost = list(self._queue), self._dropped
+        self._queue.clear()
+        self._dropped = 0
+        return found, lost
+
+
 class Journal:
     """The records of one upstream, or of the hub itself, which is `name`. `wall` tells the time."""
 
-    def __init__(
-        self, wall: Callable[[], float], name: str = "", followers_of_all: "dict[Follower, None] | None" = None
-    ) -> None:
+    def __init__(self, wall: Callable[[], float], name: str = "", of_all: dict[Follower, None] | None = None) -> None:
         self._wall = wall
         self._name = name
-        self._followers_of_all: dict[Follower, None] = {} if followers_of_all is None else followers_of_all
+        self._followers_of_all: dict[Follower, None] = {} if of_all is None else of_all
         self._records: deque[JournalRecord] = deque(maxlen=MAX_RECORDS)
         self._chars = 0
         self._followers: dict[Follower, None] = {}
@@ -57,33 +79,9 @@ class Journal:
         """The last `lines` records, oldest first."""
         return list(self._records)[-lines:] if lines > 0 else []
 
-    def follow(self, follower: "Follower | None" = None) -> "AbstractContextManager[Follower]":
+    def follow(self, follower: Follower | None = None) -> AbstractContextManager[Follower]:
         """Follow what is added from now on; with a `follower` that follows others as well, by that one."""
         return _follow(self._followers, follower or Follower())
-
-
-class Follower:
-    """A reader of new records."""
-
-    def __init__(self) -> None:
-        self._queue: deque[JournalRecord] = deque()
-        self._dropped = 0
-        self._news = DirtyFlag()
-
-    def queue(self, record: JournalRecord) -> None:
-        if len(self._queue) == MAX_QUEUED:
-            self._queue.popleft()
-            self._dropped += 1
-        self._queue.append(record)
-        self._news.set()
-
-    async def next(self) -> tuple[list[JournalRecord], int]:
-        """Wait for new records: those that are queued, and how many before them were lost."""
-        await self._news.take()
-        found, lost = list(self._queue), self._dropped
-        self._queue.clear()
-        self._dropped = 0
-        return found, lost
 
 
 class Journals(dict[str, Journal]):

@@ -36,8 +36,7 @@ _NPM: Final = re.compile(r"^npm (?:error|ERR!) (?!code |syscall |path |dest |err
 def error_line(lines: Sequence[str]) -> int | None:
     """The number of the line that names the error; None: no line does."""
     heads = [line[:LINE_CHARS] for line in lines]
-    by_npm = next((at for at, head in enumerate(heads) if _NPM.search(head)), None)
-    if by_npm is not None:
+    if (by_npm := next((at for at, head in enumerate(heads) if _NPM.search(head)), None)) is not None:
         return by_npm
     for pattern in (_NAMED, _HINTS):
         for at in range(len(heads) - 1, -1, -1):

@@ -25,13 +25,12 @@ from hub.wire.jsonrpc import Reply, Result, peek_object, raw
 from hub.wire.mcp import HUB_SESSION
 from upstreams.cold_start.start_attempt import Start
 from upstreams.cold_start.start_gate import StartGate
-from upstreams.invalidation_listener import InvalidationListener
 from upstreams.questions.attribution import SUSPECT_S
 from upstreams.session import Session, SessionTerms
 from upstreams.sessions.log_level import LogLevel, takes_level
 from upstreams.sessions.sharing import terms_of
 from upstreams.subscriptions.session_subscriptions import SessionSubscriptions
-from upstreams.subscriptions.subscription import Coverage
+from upstreams.subscriptions.subscription import Coverage, InvalidationListener
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,6 @@ from hub.link.hub_errors import HubError, UpstreamDenied, UpstreamUnauthorized, 
 from upstreams.cold_start.npx_cache import BrokenNpxCache, forget_mending, mend
 from upstreams.cold_start.start_attempt import GUARD_S, Start
 from upstreams.cold_start.start_gate import StartGate
-from upstreams.invalidation_listener import InvalidationListener
 from upstreams.references import ReferenceValues
 from upstreams.session import CredentialSource, Session, SessionEvents, SessionTerms, UpstreamEvents
 from upstreams.sessions.pool import Pool
@@ -29,6 +28,7 @@ from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.reopening_pace import Pacing
 from upstreams.sessions.sharing import is_welcoming, terms_of
 from upstreams.subscriptions.modern import keep_subscribed
+from upstreams.subscriptions.subscription import InvalidationListener
 
 log = logging.getLogger(__name__)
 

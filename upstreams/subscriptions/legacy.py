@@ -17,7 +17,7 @@ from hub.wire.mcp import METHOD_NOT_FOUND, SUBSCRIBE, UNSUBSCRIBE
 from upstreams.questions.attribution import SEVERAL
 from upstreams.session import Session, capability
 from upstreams.subscriptions.session_subscriptions import ANSWER_S, SessionSubscriptions
-from upstreams.subscriptions.subscription import Subscription, SubscriptionState, not_offered
+from upstreams.subscriptions.subscription import Subscription, SubscriptionState
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class LegacySubscriptions:
                             subscription.state = SubscriptionState.ASKED
                             nursery.start_soon(self._subscribe, subscription, subscriptions.resets)
                         else:
-                            subscriptions.refuse(subscription, not_offered(subscriptions.upstream, subscription.uri))
+                            subscriptions.refuse(subscription)
                     for subscription in subscriptions.overdue():
                         subscription.until = inf
                         if subscription.state is SubscriptionState.LIVE:
@@ -72,7 +72,7 @@ class LegacySubscriptions:
         if isinstance(answer, Result):
             subscriptions.confirm(subscription)
         elif isinstance(answer, Failure) and answer.code == METHOD_NOT_FOUND:
-            subscriptions.refuse(subscription, not_offered(name, subscription.uri))
+            subscriptions.refuse(subscription)
         else:
             subscriptions.refuse(subscription, answer)
 
@@ -89,13 +89,12 @@ class LegacySubscriptions:
             self._session.speak_of(subscription.whose or SEVERAL)
 
     async def _unsubscribe(self, subscription: Subscription) -> None:
-        subscriptions = self._subscriptions
         async with self._limit:
             with trio.move_on_after(ANSWER_S):
                 try:
                     await self._ask(UNSUBSCRIBE, subscription)
                 except HubError as error:
-                    name, uri = subscriptions.upstream, subscription.uri
+                    name, uri = self._subscriptions.upstream, subscription.uri
                     log.debug("%s could not be unsubscribed from %s: %s", name, uri, error)
         if subscription.state is SubscriptionState.ENDING:
-            subscriptions.ended(subscription)
+            self._subscriptions.ended(subscription)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final, Protocol
 
 import trio
-from msgspec import Raw
+from msgspec import Raw, Struct, field
 
 from hub.link.backoff import ExponentialBackoff
 from hub.link.hub_errors import DeadlineExceeded, HubError, without_frames
@@ -21,7 +21,7 @@ from hub.wire.mcp import ACKNOWLEDGED, CAPABILITY, LIST_CHANGED, LIST_FLAGS, MET
 from upstreams.session import Session, UpstreamEvents, capability
 from upstreams.subscriptions.legacy import LegacySubscriptions
 from upstreams.subscriptions.session_subscriptions import ANSWER_S, SessionSubscriptions
-from upstreams.subscriptions.subscription import Coverage, SubscriptionState, not_offered
+from upstreams.subscriptions.subscription import Coverage, SubscriptionState
 
 log = logging.getLogger(__name__)
 
@@ -50,16 +50,15 @@ async def keep_subscribed(pooled: Subscribable, events: UpstreamEvents) -> None:
         await ModernSubscriptions(pooled, events).run()
 
 
-class Stream:
+class Stream(Struct, eq=False):
     """One stream for the resources `uris`."""
 
-    def __init__(self, uris: frozenset[str]) -> None:
-        self.uris = uris
-        self.scope = trio.CancelScope()
-        self.answered = trio.Event()
-        """Set when the stream was acknowledged, or is over."""
-        self.confirmed: frozenset[str] | None = None
-        self.refusal: Failure | HubError | None = None
+    uris: frozenset[str]
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    answered: trio.Event = field(default_factory=trio.Event)
+    """Set when the stream was acknowledged, or is over."""
+    confirmed: frozenset[str] | None = None
+    refusal: Failure | HubError | None = None
 
 
 class ModernSubscriptions:
@@ -87,11 +86,10 @@ class ModernSubscriptions:
     # --- lists --------------------------------------------------------------------------------------------------------
 
     async def _keep_lists(self) -> None:
-        facts = self._session.facts
         flags = {
             flag: True
             for flag, method in LIST_FLAGS.items()
-            if capability(facts, CAPABILITY[LIST_CHANGED[method][0]], "listChanged")
+            if capability(self._session.facts, CAPABILITY[LIST_CHANGED[method][0]], "listChanged")
         }
         if not flags:
             return
@@ -135,7 +133,7 @@ class ModernSubscriptions:
                 subscriptions.forget(subscription)
             if not offered:
                 for subscription in subscriptions.in_state(SubscriptionState.WANTED):
-                    subscriptions.refuse(subscription, not_offered(subscriptions.upstream, subscription.uri))
+                    subscriptions.refuse(subscription)
                 continue
             await trio.sleep(DEBOUNCE_S)
             await trio.sleep_until(self._not_before)
@@ -171,7 +169,7 @@ class ModernSubscriptions:
         for subscription in subscriptions.in_state(SubscriptionState.WANTED, SubscriptionState.LIVE):
             if subscription.uri not in (stream.confirmed or ()):
                 if subscription.uri in stream.uris:
-                    subscriptions.refuse(subscription, not_offered(subscriptions.upstream, subscription.uri))
+                    subscriptions.refuse(subscription)
             elif subscription.state is SubscriptionState.WANTED:
                 subscriptions.confirm(subscription)
 

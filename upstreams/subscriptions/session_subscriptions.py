@@ -20,16 +20,17 @@ from hub.link.sync_primitives import DirtyFlag
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.uri_parents import MAX_URI_CHARS
-from upstreams.invalidation_listener import InvalidationListener
 from upstreams.questions.attribution import SEVERAL
 from upstreams.subscriptions.subscription import (
     LINGER_S,
     Attempt,
     Coverage,
     Fanout,
+    InvalidationListener,
     ResourceSubscriber,
     Subscription,
     SubscriptionState,
+    not_offered,
 )
 
 log = logging.getLogger(__name__)
@@ -71,12 +72,8 @@ class SessionSubscriptions:
     # --- what hosts want ----------------------------------------------------------------------------------------------
 
     async def subscribe(self, uri: str, subscriber: ResourceSubscriber) -> Failure | None:
-        """Subscribe to `uri`; None once the upstream agreed, else its refusal. Deadlines are the caller's.
-
-        Raises:
-            HubError: the upstream could not be asked.
-        Cancellation: there is no subscription.
-        """
+        """Subscribe to `uri`; None once the upstream agreed, else its refusal. Deadlines are the caller's. Raises
+        HubError: the upstream could not be asked. Cancellation: there is no subscription."""
         if self._over:
             raise self._loss()
         if len(uri) > MAX_URI_CHARS:
@@ -177,8 +174,7 @@ class SessionSubscriptions:
 
     def neglect(self, uri: str) -> None:
         """Observe `uri` no longer. Without a subscriber, that ends the subscription."""
-        subscription = self._subscriptions.get(uri)
-        if subscription is None or not subscription.observed:
+        if (subscription := self._subscriptions.get(uri)) is None or not subscription.observed:
             return
         subscription.observed = False
         if subscription.subscribers:
@@ -246,10 +242,11 @@ class SessionSubscriptions:
         if not subscription.is_wanted:
             self._unused(subscription)
 
-    def refuse(self, subscription: Subscription, refusal: Failure | HubError) -> None:
-        """The upstream did not agree, or could not be asked. Earlier subscribers stay, and it is asked again later."""
+    def refuse(self, subscription: Subscription, refusal: Failure | HubError | None = None) -> None:
+        """The upstream did not agree, for want of means or for this reason, or could not be asked. Earlier subscribers
+        stay, and it is asked again later."""
         subscription.state, subscription.observed = SubscriptionState.REFUSED, False
-        subscription.attempt.end(refusal)
+        subscription.attempt.end(refusal or not_offered(self.upstream, subscription.uri))
         if not subscription.subscribers:
             self.forget(subscription)
         elif any(subscription.subscribers.values()):  # one was told that it is subscribed

@@ -10,16 +10,17 @@ Legacy upstreams notify over the session itself, or a stream beside it that may 
 stream that was asked for that (`upstreams.subscriptions.modern`).
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from enum import Enum
 from itertools import chain
 from math import inf
 from typing import Final, Protocol
 
 import trio
+from msgspec import Struct, field
 
 from hub.link.bounded_dict import BoundedDict
-from hub.link.call_interface import Exchange, Program
+from hub.link.call_interface import Exchange, Program, Tenant
 from hub.link.hub_errors import HubError
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import INVALID_PARAMS, Kind
@@ -45,6 +46,24 @@ class ResourceSubscriber(Protocol):
         """`uri`, as the upstream writes it, changed. Never blocks."""
 
 
+class InvalidationListener(Protocol):
+    """Told of everything that may make cached resources of one upstream stale, before any host and in whatever session.
+    An event may be told more than once, and when nothing was lost; never too late. No method blocks or raises."""
+
+    def resource_changed(self, uri: str) -> None:
+        """A session said that `uri` changed, whoever subscribed to it; perhaps only a part of what is subscribed to."""
+
+    def resources_relisted(self) -> None:
+        """The lists of resources or templates may differ from before."""
+
+    def subscribed(self, uri: str) -> None:
+        """The hub is told of changes of `uri` from now on, or again; earlier changes may have been missed."""
+
+    def gap(self, tenant: Tenant | None) -> None:
+        """Changes may have been missed in the session of one host, None: in a shared one. The session is over, serves
+        others than before, was renewed, or was silent for a while."""
+
+
 class SubscriptionState(Enum):
     """State of a subscription with the upstream."""
 
@@ -55,12 +74,11 @@ class SubscriptionState(Enum):
     ENDING = "ending"
 
 
-class Attempt:
+class Attempt(Struct, eq=False):
     """One attempt to have the upstream agree, to wait for."""
 
-    def __init__(self) -> None:
-        self.over = trio.Event()
-        self.refusal: Failure | HubError | None = None
+    over: trio.Event = field(default_factory=trio.Event)
+    refusal: Failure | HubError | None = None
 
     def end(self, refusal: Failure | HubError | None = None) -> None:
         """The upstream agreed, or why it did not."""
@@ -68,23 +86,22 @@ class Attempt:
         self.over.set()
 
 
-class Subscription:
+class Subscription(Struct, eq=False):
     """One resource that is subscribed to."""
 
-    def __init__(self, uri: str) -> None:
-        self.uri = uri
-        self.subscribers: dict[ResourceSubscriber, bool] = {}
-        """By subscriber: whether the upstream has agreed before, in this session or another."""
-        self.state = SubscriptionState.WANTED
-        self.attempt = Attempt()
-        self.observed = False
-        """The hub itself observes the resource."""
-        self.whose: Program | None = None
-        """The program that asked for it; `SEVERAL`: several did."""
-        self.until = inf
-        """Time at which the subscription ends, having no subscribers and not being observed."""
-        self.again_at = inf
-        """Time at which to ask again for what was agreed to before and then refused."""
+    uri: str
+    subscribers: dict[ResourceSubscriber, bool] = {}
+    """By subscriber: whether the upstream has agreed before, in this session or another."""
+    state: SubscriptionState = SubscriptionState.WANTED
+    attempt: Attempt = field(default_factory=Attempt)
+    observed: bool = False
+    """The hub itself observes the resource."""
+    whose: Program | None = None
+    """The program that asked for it; `SEVERAL`: several did."""
+    until: float = inf
+    """Time at which the subscription ends, having no subscribers and not being observed."""
+    again_at: float = inf
+    """Time at which to ask again for what was agreed to before and then refused."""
 
     def concern(self, program: Program) -> None:
         self.whose = program if self.whose in (None, program) else SEVERAL
@@ -138,14 +155,11 @@ class Fanout:
         """Note that the hub itself does not observe `uri` any more."""
         self._let_go.put(uri, now + LINGER_S)
 
-    def whose(
-        self, uri: str, subscriptions: Mapping[str, Subscription], *, alone: bool, now: float
-    ) -> list[ResourceSubscriber]:
+    def whose(self, uri: str, known: dict[str, Subscription], *, alone: bool, now: float) -> list[ResourceSubscriber]:
         """The subscribers to tell that `uri` changed. `alone`: all are of one host, which alone uses the session."""
         left = ours = False
         for each in chain((uri,), parents(uri)):
-            subscription = subscriptions.get(each)
-            if subscription is not None and subscription.subscribers:
+            if (subscription := known.get(each)) is not None and subscription.subscribers:
                 return list(subscription.subscribers)
             left = left or (subscription is not None and subscription.is_left(now))
             ours = ours or subscription is not None or self._let_go.get(each, 0.0) > now
@@ -156,19 +170,16 @@ class Fanout:
         # Told for the sake of another resource. A host that hears of it may read this one, and the hub observe it then;
         # the host must hear of changes as before.
         self._strays.put(uri, None)
-        return list(
-            {subscriber: None for subscription in subscriptions.values() for subscriber in subscription.subscribers}
-        )
+        return list(dict.fromkeys(subscriber for each in known.values() for subscriber in each.subscribers))
 
 
-class Coverage:
+class Coverage(Struct, eq=False):
     """Coverage of one session; at first the session is heard."""
 
-    def __init__(self) -> None:
-        self.since = -inf
-        """`inf`: the session is not heard."""
-        self.lists_since: dict[Kind, float] = {}
-        """Since when a modern upstream tells of changes, by list."""
+    since: float = -inf
+    """`inf`: the session is not heard."""
+    lists_since: dict[Kind, float] = {}
+    """Since when a modern upstream tells of changes, by list."""
 
     @property
     def is_on(self) -> bool:

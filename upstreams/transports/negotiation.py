@@ -55,8 +55,7 @@ async def shake_hands(
     Raises UpstreamVersionError: no revision in common; UpstreamProtocolError: an answer was nonsense, or `initialize`
     was refused; ChannelClosed, OutboxFull, BadPeer: as `Peer.request`."""
     if config.era == "modern":
-        facts = await discover(peer)
-        if facts is None:
+        if (facts := await discover(peer)) is None:
             raise UpstreamVersionError(f'it does not speak {mcp.MODERN}; remove era = "modern" from its configuration')
         return facts
     if expected is not mcp.Era.LEGACY:
@@ -86,8 +85,7 @@ async def find_modern(ask: Callable[[str], Awaitable[Reply | None]]) -> ServerFa
     None: not a modern server, or one with no modern revision in common. Raises HubError: a modern server that cannot be
     used; or as `ask`.
     """
-    reply = await ask(mcp.MODERN)
-    if isinstance(reply, Failure) and reply.code in mcp.MODERN_ERRORS:
+    if isinstance(reply := await ask(mcp.MODERN), Failure) and reply.code in mcp.MODERN_ERRORS:
         offered = versions_in(reply)
         if (version := newest_mutual(offered)) or not set(offered) & set(mcp.LEGACY_VERSIONS):
             reply = await ask(version or mcp.MODERN)

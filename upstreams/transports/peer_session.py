@@ -249,10 +249,9 @@ class PeerSession(SessionFrame):
     # --- hearing ------------------------------------------------------------------------------------------------------
 
     def _on_notification(self, notification: Notification) -> None:
-        method = notification.method
-        if method == mcp.PROGRESS:
+        if notification.method == mcp.PROGRESS:
             self._report_progress(notification.params, self.running)
-        elif method == mcp.MESSAGE:
+        elif notification.method == mcp.MESSAGE:
             if running := self._attribute():
                 running.touch()
             self._report_log(notification.params, running)
@@ -266,8 +265,7 @@ class PeerSession(SessionFrame):
         if self.era is mcp.Era.LEGACY:
             return None
         if notification.method == mcp.CANCELLED:
-            id = _number(notification.params.get("requestId"))
-            if id in self._listens:
+            if (id := _number(notification.params.get("requestId"))) in self._listens:
                 self.peer.fail(id, RemoteProtocolError(mcp.INTERNAL_ERROR, "the subscription was cancelled"))
             return None
         return self._listens.get(_number(peek_object(notification.params.get("_meta")).get(mcp.SUBSCRIPTION_KEY)))

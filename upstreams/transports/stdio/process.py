@@ -17,7 +17,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import trio
 from trio.lowlevel import checkpoint
@@ -50,6 +50,7 @@ STDERR_READS: Final = 100
 STDERR_PAUSE_S: Final = 0.002
 """Short enough that a full pipe is emptied as fast as any server has reason to write: 32 MiB a second."""
 
+_PIPES: Final[dict[str, Any]] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
 _numbers = itertools.count(1)
 spawn = subprocess.Popen
 """The function that starts a process; tests put something else here that fails."""
@@ -76,17 +77,8 @@ class Child:
         env = child_environment(config, environ) | {MARKER: mark}
         try:
             refuse_last_descriptors()
-            self._popen = spawn(
-                [config.command, *config.args],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                cwd=config.cwd,
-                env=env,
-                start_new_session=True,
-                umask=UMASK,
-            )
+            argv, where = [config.command, *config.args], config.cwd
+            self._popen = spawn(argv, **_PIPES, bufsize=0, cwd=where, env=env, start_new_session=True, umask=UMASK)
         except (OSError, ValueError) as error:
             raise UpstreamUnavailable(cannot_start(name, config, error), upstream=name) from None
         self.pid = self._popen.pid
@@ -171,20 +163,20 @@ class Child:
 
     async def _end(self) -> None:
         await self.stdin.aclose()
-        with trio.move_on_after(CLOSE_GRACE_S):
-            await self.gone.wait()
-        if not self.gone.is_set():
+        if not await self._is_gone(CLOSE_GRACE_S):
             self._signal_group(signal.SIGTERM)
-            with trio.move_on_after(TERM_GRACE_S):
-                await self.gone.wait()
+            await self._is_gone(TERM_GRACE_S)
         self._signal_group(signal.SIGKILL)  # whatever of its group is left
-        with trio.move_on_after(KILL_GRACE_S):
-            await self.gone.wait()
-        if self.gone.is_set():
+        if await self._is_gone(KILL_GRACE_S):
             self._popen.wait()
             waited_for.discard(self.pid)
         else:
             log.error("%s (process %d) does not end even by SIGKILL; it is left behind", self.name, self.pid)
+
+    async def _is_gone(self, within_s: float) -> bool:
+        with trio.move_on_after(within_s):
+            await self.gone.wait()
+        return self.gone.is_set()
 
     def _signal_group(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):

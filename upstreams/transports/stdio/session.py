@@ -89,8 +89,7 @@ class StdioSession(PeerSession):
             with trio.CancelScope() as self._scope:
                 async with trio.open_nursery() as nursery:
                     self._connect(child, nursery, account)
-                    refused = await self._shake_hands(expected, started)
-                    if refused is None:
+                    if (refused := await self._shake_hands(expected, started)) is None:
                         await self._watch_silence(self._ping)
                     self._scope.cancel()
             exited = child.gone.is_set()
@@ -136,10 +135,8 @@ class StdioSession(PeerSession):
         except (ChannelClosed, BadPeer):
             return None
         self._agreed(facts)
-        asked_too_early = (
-            expected is None and self._package_run and self._patience.spent_s > self._config.timeouts.probe
-        )
-        if not asked_too_early or era_of(facts.version) is Era.MODERN:
+        asked_early = expected is None and self._package_run and self._patience.spent_s > self._config.timeouts.probe
+        if not asked_early or era_of(facts.version) is Era.MODERN:
             remember(self._config, self._memory, facts)
         started(self)
         return None
