@@ -102,8 +102,7 @@ class Mask:
         return self._compiled
 
     def __call__(self, text: str) -> str:
-        pattern = self._pattern
-        return text if pattern is None else pattern.sub(MASK, text)
+        return text if (pattern := self._pattern) is None else pattern.sub(MASK, text)
 
     def failure(self, failure: Failure) -> Failure:
         """An error of the upstream without the secrets; the same one, if there are none in it."""
@@ -153,8 +152,7 @@ class Mask:
         if found["text"] is None:
             return written
         said = (peek_str(written.encode()) or "") if "\\" in written else written[1:-1]
-        masked = self(said)
-        return written if masked == said else bytes(raw(masked)).decode()
+        return written if (masked := self(said)) == said else bytes(raw(masked)).decode()
 
 
 _TOLD: Final = ("content", "structuredContent")

@@ -200,8 +200,7 @@ class Supervisor:
 
     def candidate(self, name: str) -> ManagedUpstream | None:
         """The successor of an upstream that is not ready yet; None: the upstream runs as its configuration says."""
-        generation = self._candidates.get(name)
-        return None if generation is None else generation.upstream
+        return None if (generation := self._candidates.get(name)) is None else generation.upstream
 
     # --- another configuration ----------------------------------------------------------------------------------------
 

@@ -155,8 +155,7 @@ class SignInOutlooks:
 
     def unusual(self, account: model.OAuthAccount) -> str:
         """The reason why only a person at a terminal may begin this sign-in, as was found out last; "": anybody may."""
-        known = self._known.get(_key(account))
-        return "" if known is None else known.unusual
+        return "" if (known := self._known.get(_key(account))) is None else known.unusual
 
     def why_not(self, account: model.OAuthAccount) -> str | None:
         """The reason why hosts are given no address; "": they are; None: that is not known."""

@@ -116,5 +116,4 @@ def _as_id(value: bytes) -> int | str | None:
     """Parse an id written without escapes, as the hub writes all of its own."""
     if _NUMBER.fullmatch(value):
         return int(value)
-    text = _TEXT.fullmatch(value)
-    return text[1].decode() if text else None
+    return text[1].decode() if (text := _TEXT.fullmatch(value)) else None

@@ -121,8 +121,7 @@ def _reason(said: str, folder: Path) -> str:
     """The error that proves a breakage of the folder, which the lines name; "": there is none."""
     if lacks_package(said, folder):
         return "ERR_MODULE_NOT_FOUND" if "ERR_MODULE_NOT_FOUND" in said else "MODULE_NOT_FOUND"
-    found = _PARTIAL.search(said)
-    return "" if found is None else found[1]
+    return "" if (found := _PARTIAL.search(said)) is None else found[1]
 
 
 def _is_own_folder(folder: Path) -> bool:
@@ -145,8 +144,7 @@ def _package_of(name: str, folder: Path) -> str:
         if (named := _FILE.search(name)) is None or named["hash"] != folder.name:
             return ""
         name = named["path"].rpartition("node_modules/")[2]
-    match = _PACKAGE.match(name)
-    return match[0] if match and name[match.end() :][:1] in ("", "/") else ""
+    return match[0] if (match := _PACKAGE.match(name)) and name[match.end() :][:1] in ("", "/") else ""
 
 
 def _is_there(package: str, named: str, folder: Path) -> bool:

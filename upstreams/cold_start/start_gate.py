@@ -76,8 +76,7 @@ class StartGate:
 
         Cancellation: it is left to the next one.
         """
-        run = start.run
-        if run is None or not start.cold:
+        if (run := start.run) is None or not start.cold:
             yield
             return
         while run.key in self._installing and not self._is_installed(run):

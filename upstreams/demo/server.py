@@ -125,6 +125,7 @@ class Demo:
         self._out: list[bytes] = []
         self._legacy: Json | None = None
         """What a legacy client hears of; None: it has not said `initialize`."""
+        self._subscribed: set[str] = set()
         self._log_level = "warning"
         self._touched = 0
         self._countdowns: dict[jsonrpc.RequestId, Countdown] = {}
@@ -203,7 +204,8 @@ class Demo:
             self._reply(call, result)
 
     def _initialize(self, call: Call) -> Json:
-        self._legacy = {"resourcesListChanged": True, "resourceSubscriptions": set()}
+        self._subscribed.clear()
+        self._legacy = {"resourcesListChanged": True, "resourceSubscriptions": self._subscribed}
         requested = call.params.get("protocolVersion")
         version = requested if requested in mcp.LEGACY_VERSIONS else mcp.L4
         return {
@@ -271,14 +273,12 @@ class Demo:
     # --- subscriptions ------------------------------------------------------------------------------------------------
 
     def _subscribe(self, call: Call) -> Json:
-        assert self._legacy is not None, "it has said initialize"
-        self._legacy["resourceSubscriptions"].add(str(call.params.get("uri")))
+        self._subscribed.add(str(call.params.get("uri")))
         self._wind(call)
         return {}
 
     def _unsubscribe(self, call: Call) -> Json:
-        assert self._legacy is not None, "it has said initialize"
-        self._legacy["resourceSubscriptions"].discard(str(call.params.get("uri")))
+        self._subscribed.discard(str(call.params.get("uri")))
         return {}
 
     def _listen(self, call: Call) -> None:

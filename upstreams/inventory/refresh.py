@@ -156,8 +156,7 @@ class ListRefresh:
     def request(self, kind: Kind, *, anew: bool = False) -> Reading | None:
         """Have a list read at once, `anew`: from now on; the reading to wait for, None: waiting would be in vain."""
         state = self._lists[kind]
-        running = state.running
-        if running is not None and not anew:
+        if (running := state.running) is not None and not anew:
             reading = running
         else:
             reading = state.requested = state.requested or Reading()

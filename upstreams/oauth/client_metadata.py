@@ -66,23 +66,16 @@ def flaws_of(document: dict[str, Any] | None, url: str, redirect_uri: str) -> li
     """The flaws of the document that was found at `url`, each as a clause about it."""
     if document is None:
         return ["is no JSON object"]
-    uris = document.get("redirect_uris")
-    flaws = []
-    if document.get("client_id") != url:
-        flaws.append("does not repeat its own URL as client_id")
-    if not isinstance(uris, list) or redirect_uri not in uris:
-        flaws.append(f"does not name the redirect URI {redirect_uri}")
-    if not isinstance(document.get("client_name"), str):
-        flaws.append("has no client_name")
-    if document.get("token_endpoint_auth_method", "none") != "none":
-        flaws.append("wants another token_endpoint_auth_method than none")
-    flaws += [
-        f"lacks {missing} in {member}"
-        for member, due in (("grant_types", GRANT_TYPES), ("response_types", RESPONSE_TYPES))
-        for missing in due
-        if not _has(document.get(member), missing)
-    ]
-    return flaws
+    method = document.get("token_endpoint_auth_method", "none")
+    due = [*(("grant_types", each) for each in GRANT_TYPES), *(("response_types", each) for each in RESPONSE_TYPES)]
+    demands = (
+        ("does not repeat its own URL as client_id", document.get("client_id") == url),
+        (f"does not name the redirect URI {redirect_uri}", _has(document.get("redirect_uris"), redirect_uri)),
+        ("has no client_name", isinstance(document.get("client_name"), str)),
+        ("wants another token_endpoint_auth_method than none", method == "none"),
+        *((f"lacks {each} in {member}", _has(document.get(member), each)) for member, each in due),
+    )
+    return [flaw for flaw, is_met in demands if not is_met]
 
 
 def _has(value: object, member: str) -> bool:

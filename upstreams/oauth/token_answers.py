@@ -197,8 +197,7 @@ def _claims(token: str) -> dict[str, Any]:
 
 def origin_of(url: str) -> str:
     """Scheme, host and port of a URL in one spelling; "": it is none of HTTP."""
-    found = address_of(url)
-    return f"{found.scheme}://{found.host}:{found.port}" if found else ""
+    return f"{found.scheme}://{found.host}:{found.port}" if (found := address_of(url)) else ""
 
 
 def first_grant(

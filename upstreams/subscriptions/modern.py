@@ -139,8 +139,7 @@ class ModernSubscriptions:
             await trio.sleep_until(self._not_before)
             wanted = subscriptions.in_state(SubscriptionState.WANTED, SubscriptionState.LIVE)
             uris = frozenset(subscription.uri for subscription in wanted)
-            old = self._current
-            if old is not None and not uris:
+            if (old := self._current) is not None and not uris:
                 self._current = None
                 old.scope.cancel()
             elif old is not None and old.confirmed == uris:

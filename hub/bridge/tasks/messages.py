@@ -73,8 +73,7 @@ class Task(Struct, frozen=True):
     @property
     def ttl_s(self) -> float | None:
         """Lifetime after creation, in seconds; None: unlimited."""
-        ttl_ms = _number(self.about.get("ttlMs"))
-        return None if ttl_ms is None else ttl_ms / 1000
+        return None if (ttl_ms := _number(self.about.get("ttlMs"))) is None else ttl_ms / 1000
 
 
 def may_be_task(result: Result) -> bool:

@@ -178,8 +178,7 @@ class TaskHandles:
 
     def run_of(self, id: str) -> str:
         """The run that alone knows the task `id`; "": any does, or there is none."""
-        ticket = self._read(id)
-        return "" if ticket is None else ticket.run
+        return "" if (ticket := self._read(id)) is None else ticket.run
 
     def _client(self, ticket: TaskTicket, viewer: Viewer) -> TaskClient:
         upstream, exchange = self.upstreams[ticket.upstream], SilentExchange(viewer.caller)

@@ -186,8 +186,7 @@ class Credentials(Struct, frozen=True):
         """The identity of the sender, or why there is none yet, or none at all."""
         if self.proxied is not None and (found := self.proxied.check(request)) is not None:
             return found
-        issued = self.issued
-        if issued is not None and "access_token=" in request.query:
+        if (issued := self.issued) is not None and "access_token=" in request.query:
             return refusals.TOKEN_IN_QUERY
         if not (token := _token_in(request.headers.get("authorization", ""))):
             return refusals.NO_TOKEN if issued is None else issued.refusal(request, with_token=False)

@@ -45,8 +45,7 @@ class ResourceMetadata:
         return path.startswith(f"{MCP_PATH}/") and self.resource_at(path) in audiences
 
     def _below(self, path: str) -> str:
-        found = _BELOW.fullmatch(path)
-        return "" if found is None else found[1] or ""
+        return "" if (found := _BELOW.fullmatch(path)) is None else found[1] or ""
 
     def reply(self, request: HttpRequest) -> EarlyReply | None:
         """The document that a request asks for; None: it asks for none."""

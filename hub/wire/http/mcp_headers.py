@@ -161,8 +161,7 @@ def _text(value: Raw | None) -> str | None:
         return None
     if (text := peek_str(value)) is not None:
         return text
-    text = bytes(value).decode()
-    return text if text in ("true", "false") else _integer(text)
+    return text if (text := bytes(value).decode()) in ("true", "false") else _integer(text)
 
 
 def _integer(text: str) -> str | None:

@@ -95,8 +95,7 @@ def is_too_long(value: Raw) -> bool:
 
 def mode_of(question: Question) -> str:
     """The mode of an elicitation; `form` if none is given."""
-    value = question.params.get("mode")
-    return FORM if value is None else peek_str(value) or "?"
+    return FORM if (value := question.params.get("mode")) is None else peek_str(value) or "?"
 
 
 def reply_without_answer(question: Question, why: str) -> Reply:

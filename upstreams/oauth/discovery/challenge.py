@@ -91,8 +91,7 @@ def _bearer(value: str) -> dict[str, str] | None:
 
 
 def _end(pattern: re.Pattern[str], value: str, at: int) -> int:
-    found = pattern.match(value, at)
-    return found.end() if found else at
+    return found.end() if (found := pattern.match(value, at)) else at
 
 
 def _text(value: str) -> str:

@@ -92,8 +92,7 @@ async def _resource(fetch: Fetcher, terms: Terms, challenge: model.Challenge) ->
 def _issuer(terms: Terms, resource: model.ProtectedResource | None, preferred: Collection[str]) -> str:
     if terms.settings.issuer or resource is None:
         return terms.settings.issuer
-    servers = resource.authorization_servers
-    if not servers:
+    if not (servers := resource.authorization_servers):
         why = f"{terms.upstream} names no authorization server that can be used, so nobody knows where to sign in."
         raise model.OAuthProblem(f"{why} If you know it, set issuer {below(terms.upstream)}.")
     known = (server for server in servers if any(model.same_issuer(server, each) for each in preferred))

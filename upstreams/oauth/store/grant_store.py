@@ -228,8 +228,7 @@ class GrantStore:
 
 def _read(path: Path, type: type[records.File]) -> records.File | None:
     """The plain part of a file; None: there is none."""
-    data = files.read_file(path)
-    return None if data is None else records.read_plain(data, type)
+    return None if (data := files.read_file(path)) is None else records.read_plain(data, type)
 
 
 class Clients(Struct, eq=False):

@@ -138,8 +138,7 @@ class Child:
 
     def ending(self) -> str:
         """The end of the process, as a clause; "" until it was reaped."""
-        code = self._popen.returncode
-        if code is None:
+        if (code := self._popen.returncode) is None:
             return ""
         return f"exited with status {code}" if code >= 0 else f"was killed by {signal_name(-code)}"
 

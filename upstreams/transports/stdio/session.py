@@ -153,8 +153,7 @@ class StdioSession(PeerSession):
         self._scope.cancel()
 
     def _tell_exit(self, child: Child, by_itself: bool) -> None:
-        code = child.exit_code
-        if code is None:
+        if (code := child.exit_code) is None:
             return
         killed = signal_name(-code) if code < 0 else None
         said = tuple(child.said.tail(EXIT_LINES).splitlines())
