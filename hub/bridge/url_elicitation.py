@@ -12,9 +12,9 @@ the call is made again. The host is told by its revision and capabilities:
 With sign-ins it is the hub that sends people to a page of its own. A host that sends nobody to pages gets a text.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import trio
 from msgspec import Raw, Struct
@@ -154,7 +154,7 @@ class UrlElicitations:
             raise UpstreamProtocolError(text, upstream=upstream.name)
         members = data_of(reply)
         try:
-            asked = self.ask(pages, members, crossing, message=reply.message, round=round)
+            asked = self.ask(pages, members, crossing, message=reply.message, round=round, own=False)
         except QuestionRefusal:
             if caller.era is Era.MODERN:
                 needed = raw({"requiredCapabilities": {"elicitation": {URL: {}}}})
@@ -164,14 +164,7 @@ class UrlElicitations:
         return asked
 
     def ask(
-        self,
-        pages: Sequence[Page],
-        members: Mapping[str, object],
-        crossing: Crossing,
-        *,
-        message: str,
-        round: int,
-        own: bool = False,
+        self, pages: list[Page], members: dict[str, Any], crossing: Crossing, *, message: str, round: int, own: bool
     ) -> Reply:
         """Ask the host to have `pages` visited: by the error with these `members`, or by input requests. `own`: the hub
         wants that itself. Raises QuestionRefusal: it cannot be asked."""

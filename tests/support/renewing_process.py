@@ -140,7 +140,6 @@ async def main(folder: str, issuer: str, waiters: int, step: str) -> None:
             said = {"token": credential.authorization, "state": credential.state, "errors": sorted(errors)}
             sys.stdout.write(json.dumps({**said, "problem": credential.problem}) + "\n")
             sys.stdout.flush()
-        await fetch.close()
         hub.cancel_scope.cancel()
 
 

@@ -64,7 +64,6 @@ class Fetcher:
     def __post_init__(self) -> None:
         self._turns = trio.CapacityLimiter(MAX_AT_ONCE)
         self._turns_at: WeakValueDictionary[str, trio.CapacityLimiter] = WeakValueDictionary()
-        self._closed = False
 
     async def get(self, url: str, allowed: Allowed, *, headers: Mapping[str, str] | None = None) -> Fetched:
         """The answer to GET, whatever its status; redirects are not followed. Raises FetchFailed: there is none."""
@@ -100,18 +99,11 @@ class Fetcher:
             text = f"the address of {target.origin} is not found within {self.timeout_s:g} seconds"
             raise FetchFailed(text) from None
 
-    async def close(self) -> None:
-        """Ask nobody any more. Requests that run belong to their callers, and nothing else is open."""
-        self._closed = True
-        await trio.lowlevel.checkpoint()
-
     # --- one request --------------------------------------------------------------------------------------------------
 
     async def _request(self, url: str, allowed: Allowed, headers: Mapping[str, str], body: bytes | None) -> Fetched:
         """The answer to GET, or to a POST of `body`."""
         target = judge_url(url, allowed)
-        if self._closed:
-            raise FetchFailed(f"{target.origin} is not asked: the hub is ending")
         wire: connection.Wire | None = None
         try:
             with trio.fail_after(self.timeout_s):
@@ -120,8 +112,8 @@ class Fetcher:
                     httpx_requests, tls = await trio.to_thread.run_sync(self._load)
                     stream = await self._connect(target, allowed, tls)
                     with closing(connection.Wire(stream, target.origin, MAX_HEAD_BYTES)) as wire:
-                        method, most = "GET" if body is None else "POST", self.max_body_bytes
-                        answer: Fetched = await httpx_requests.ask(method, target, headers, body, wire, tls, most)
+                        most = self.max_body_bytes
+                        answer: Fetched = await httpx_requests.ask(target, headers, body, wire, tls, most)
                         return answer
         except trio.TooSlowError:
             text = f"{target.origin} does not answer within {self.timeout_s:g} seconds"

@@ -29,16 +29,11 @@ for _name in ("httpx", "httpcore"):
 
 
 async def ask(
-    method: str,
-    target: FetchTarget,
-    headers: Mapping[str, str],
-    body: bytes | None,
-    wire: Wire,
-    tls: ssl.SSLContext,
-    most: int,
+    target: FetchTarget, headers: Mapping[str, str], body: bytes | None, wire: Wire, tls: ssl.SSLContext, most: int
 ) -> Fetched:
-    """The answer to one request over `wire`, with at most `most` bytes of body. Raises FetchFailed: there is none that
-    is one, or it is too large."""
+    """The answer to GET, or to a POST of `body`, over `wire`, with at most `most` bytes. Raises FetchFailed: there is
+    none that is one, or it is too large."""
+    method = "GET" if body is None else "POST"
     origin = httpcore.URL(target.origin)
     url = httpcore.URL(scheme=origin.scheme, host=origin.host, port=target.port, target=target.target.encode("ascii"))
     try:

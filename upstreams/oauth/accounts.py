@@ -66,9 +66,6 @@ class Accounts:
             idp_grant=lambda principal: self.idp(principal).current(),
         )
 
-    def __repr__(self) -> str:
-        return f"<Accounts {[f'{upstream}:{principal}' for upstream, principal in self._credentials]}>"
-
     async def run(self) -> None:
         """Carry out renewals, which nobody who waits for one owns, until cancelled. Cancellation: a request that is
         sent is waited for, since its answer may be all there is."""

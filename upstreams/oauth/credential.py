@@ -53,9 +53,6 @@ class UpstreamCredential(CredentialMachine):
         """The one that is under way, for all who wait for it."""
         self._renewer: Renewer | None = None
 
-    def __repr__(self) -> str:
-        return f"<UpstreamCredential {self.account.principal}@{self.account.upstream} {self.state}>"
-
     # --- what sessions ask --------------------------------------------------------------------------------------------
 
     @property

@@ -144,9 +144,6 @@ async def test_what_cannot_be_sent_is_not_sent() -> None:
             with pytest.raises(FetchFailed) as caught:
                 await attempt()
             assert not caught.value.sent
-        await fetcher.close()
-        with pytest.raises(FetchFailed, match="the hub is ending"):
-            await fetcher.get(peer.url, LOCAL)
     assert not peer.requests
 
 

@@ -41,13 +41,10 @@ async def sign_up(
     from upstreams.oauth.client_search import ClientSearch, ClientWish
 
     fetch = Fetcher({}, timeout_s=timeout_s)
-    try:
-        challenge = parse_challenges(challenges_of(server.url))
-        discovery = await discover(fetch, server.url, settings, challenge, upstream="notes")
-        search = ClientSearch(fetch, discovery, settings, hub or OAuthConfig(), REDIRECT, "notes")
-        client = await search.find(MemoryClients(), 1.8e9, ClientWish(with_scope=with_scope))
-    finally:
-        await fetch.close()
+    challenge = parse_challenges(challenges_of(server.url))
+    discovery = await discover(fetch, server.url, settings, challenge, upstream="notes")
+    search = ClientSearch(fetch, discovery, settings, hub or OAuthConfig(), REDIRECT, "notes")
+    client = await search.find(MemoryClients(), 1.8e9, ClientWish(with_scope=with_scope))
     return Found(discovery, client)
 
 

@@ -51,9 +51,6 @@ class StderrLog:
         """Since that was said."""
         self._repeated_lines = 0
 
-    def __repr__(self) -> str:
-        return f"<StderrLog by {self._name}, {len(self._last)} lines, {self.dropped_lines} dropped>"
-
     def feed(self, data: bytes) -> None:
         """Take the next bytes."""
         lines, end, rest = (self._partial + data).rpartition(b"\n")
