@@ -13,7 +13,7 @@ from math import isfinite
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from config.setting import Secret
 from upstreams.fetch.model import Fetched, read_json_object, retry_after_s
@@ -230,18 +230,11 @@ def first_grant(
 
 def next_grant(grant: model.Grant, answer: model.TokenAnswer, now: float) -> model.Grant:
     """The next generation: what the answer does not replace stays (RFC 6749 6). `now` is wall time."""
-    return replace(
-        grant,
-        generation=grant.generation + 1,
-        access_token=answer.access_token,
-        refresh_token=answer.refresh_token or grant.refresh_token,
-        id_token=answer.id_token or grant.id_token,
-        obtained_at=now,
-        expires_at=None if answer.expires_in_s is None else now + answer.expires_in_s,
-        scope=grant.scope if answer.scope is None else answer.scope,
-        note="",
-        sign_in_needed=False,
-    )
+    given = {name: value for name, value in asdict(answer).items() if value is not None}
+    life_s = given.pop("expires_in_s", None)
+    ends_at, generation = None if life_s is None else now + life_s, grant.generation + 1
+    times = {"obtained_at": now, "expires_at": ends_at}
+    return replace(grant, **given, **times, generation=generation, note="", sign_in_needed=False)
 
 
 def is_for(grant: model.Grant, url: str) -> bool:
