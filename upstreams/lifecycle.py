@@ -64,9 +64,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
     State.CONNECTING: {Event.START: State.CONNECTING, **_OUTCOMES, **_COMMANDS},
     State.CONNECTED: {**_ENDS, **_REST, **_COMMANDS},
     State.RECONNECTING: {Event.START: State.RECONNECTING, **_OUTCOMES, **_REST, **_COMMANDS},
-    State.FAILED: _ONCE_MORE,
-    State.UNAUTHORIZED: _ONCE_MORE,
-    State.UNRESOLVED: _ONCE_MORE,
+    **dict.fromkeys((State.FAILED, State.UNAUTHORIZED, State.UNRESOLVED), _ONCE_MORE),
     State.DISABLED: {},
 }
 

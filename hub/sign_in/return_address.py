@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import trio
 
-from config.tables.oauth import UpstreamOAuth
+from config.tables import UpstreamOAuth
 from hub.net.http_message import EarlyReply, HttpRequest
 from hub.net.http_server import Handler, HttpLimits, HttpServer
 from hub.sign_in.authorization_servers import Surroundings

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec import Struct
 
 from config.name_globs import NameChoice
-from config.tables.oauth import IdentityProvider
+from config.tables import IdentityProvider
 from hub.link.hub_errors import UpstreamDenied, UpstreamUnauthorized
 from upstreams.oauth.model import IDENTITY_PROVIDER, Challenge, Grant, GrantKey, OAuthAccount, sign_in_command
 
