@@ -145,7 +145,7 @@ class ManagedUpstream:
                 raise
         assert self.successor is not None
         reply = await self.successor.call(operation, exchange)
-        self.offered.snapshot = self.successor.snapshot  # by its version the reply is read
+        self.offered.replace_snapshot(self.successor.snapshot)  # by its version the reply is read
         return reply
 
     def begin(self, operation: Operation, exchange: Exchange, done: Done) -> RunningCall | None:
@@ -350,7 +350,7 @@ class ManagedUpstream:
     def listed_some(self) -> None:
         """Lists have been read, or could not be."""
         if self.lists.is_complete and not self.offered.known:
-            self.offered.known = True
+            self.offered.complete()
             self.adjusted.set()
         elif self.lists.want_sign_in:
             self._want_sign_in()

@@ -48,7 +48,8 @@ class EraBridge:
     def adjust(self, ttl_s: float, total_s: float, *, on_lost: str) -> None:
         """Change settings, for calls and questions to come."""
         self._on_lost = on_lost
-        self.parking.ttl_s, self.parking.total_s, self.tasks.handles.ttl_s = ttl_s, total_s, ttl_s
+        self.parking.adjust(ttl_s, total_s)
+        self.tasks.handles.adjust(ttl_s)
 
     def follow_sign_ins(self, find_guide: FindGuide) -> None:
         """Send people who have to sign in where the guide says, from now on."""

@@ -82,6 +82,10 @@ class ParkedCalls:
         """The reason why the call of an id is gone, and until when that is remembered."""
         self.roots = KnownRoots()
 
+    def adjust(self, ttl_s: float, total_s: float) -> None:
+        """Change how long answers are waited for, in calls to come."""
+        self.ttl_s, self.total_s = ttl_s, total_s
+
     def statistics(self) -> ParkingStatistics:
         """Numbers of calls."""
         parked = sum(call.state.phase in _ALONE for call in self._calls.values())

@@ -81,6 +81,10 @@ class TaskHandles:
     """By upstream, session and the id of the task there."""
     _told: dict[TaskListener, trio.CancelScope] = field(default_factory=dict)
 
+    def adjust(self, ttl_s: float) -> None:
+        """Let upstreams wait so long for answers from now on."""
+        self.ttl_s = ttl_s
+
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the tasks that outlive requests of hosts, until cancelled."""
         async with trio.open_nursery() as self.nursery:
