@@ -2,9 +2,9 @@
 
     an event in a directory -> a moment of quiet -> look at all files -> other contents than last time? -> say so
 
-The kernel says when something happens (inotify); all files are read every `POLL_S` anyway, for file systems that report
-no events. If nothing can be watched (this user's inotify instances may be used up), files are read often, and watching
-is tried again now and then.
+All files are read every `POLL_S` anyway, for file systems that report no events. The library that watches wakes ten
+times a second, so while files are quiet the loop itself waits for the kernel (`inotify`). If nothing can be watched
+(this user's inotify instances may be used up), files are read often, and watching is tried again now and then.
 
 Directories are watched, never files, for the watch of a file dies with the first editor that replaces it: those of
 every path and of what it leads to, of every link on the way (Kubernetes swaps one), and their parents, since a
@@ -15,10 +15,11 @@ import hashlib
 import logging
 import os
 import stat
+import threading
 from collections.abc import Callable, Iterable
-from itertools import repeat
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -26,14 +27,22 @@ from config.loading.document import SUFFIXES
 from config.loading.safe_reading import limit_of, read_plain
 from hub.linux.kernel_events import Inotify
 
+if TYPE_CHECKING:
+    from watchfiles._rust_notify import RustNotify
+
 MAX_LINKS: Final = 40
+
 Lookouts = dict[str, tuple[int, int]]
 """Directories to watch, and which they are."""
+
 log = logging.getLogger("hubd.config")
-STEP_S: Final = 0.1
-"""Seconds without an event that end the waiting for more of them."""
-DEBOUNCE_S: Final = 0.25
-"""Seconds to wait at most until events cease."""
+
+STEP_MS: Final = 100
+"""Milliseconds between looks for events. A second look that finds no more ends the waiting."""
+QUIET_S: Final = 60.0
+"""Once nothing has happened for so long, the loop waits for the kernel: the library wakes for every look."""
+DEBOUNCE_MS: Final = 250
+"""Milliseconds to wait at most until events cease."""
 POLL_S: Final = 30.0
 POLL_ALONE_S: Final = 2.0
 """Seconds between polls if nothing can be watched."""
@@ -65,7 +74,8 @@ def _below(directory: Path) -> list[bytes]:
     """A directory, if it is one, and those in it: with a new one a pattern may lead to more files."""
     try:
         with os.scandir(os.fsencode(directory)) as entries:
-            return [b".", *sorted(each.name for each in entries if each.is_dir() and not each.name.startswith(b"."))]
+            found = [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(b".")]
+        return [b".", *sorted(found)]
     except OSError:
         return []
 
@@ -126,9 +136,12 @@ class Watcher:
         self._seen: bytes | None = None
         self._is_again = False
         """The last look had no other reason than `look_again`."""
-        self._news = trio.Event()
-        """There is a reason to look that no file gives."""
+        self._aimed = trio.Event()
+        """There is something to watch, since there was nothing."""
+        self._stop = threading.Event()
         self._waiting = trio.CancelScope()
+        self._stirred_at = float("-inf")
+        """The time of the last event."""
         self._is_alone = False
         """True if nothing could be watched the last time, which was logged."""
 
@@ -155,66 +168,104 @@ class Watcher:
 
     def _look(self) -> None:
         self._seen = None
-        self._news.set()
+        self._aimed.set()
+        self._stop.set()
         self._waiting.cancel()
 
     async def run(self) -> None:
         """Watch, for ever. Cancellation takes effect at once; a thread may be there for another moment."""
         while True:
-            self._news = trio.Event()
-            if self._files or self._directories:
-                await self._watch(self._news)
-            else:
-                await self._news.wait()
+            self._stop = threading.Event()
+            try:
+                await self._watch(self._stop)
+            finally:
+                self._stop.set()
 
-    async def _watch(self, news: trio.Event) -> None:
+    async def _watch(self, stop: threading.Event) -> None:
         """Until something else is to be watched, or another directory is where one was."""
-        _, lookouts = await self._inspect()
-        kernel = await self._open(lookouts)
-        try:
-            for _ in repeat(None, LOOKS_ALONE) if kernel is None else repeat(None):
-                seen, now_there = await self._inspect()
-                if news.is_set():
+        if not (self._files or self._directories):
+            self._aimed = trio.Event()
+            await self._aimed.wait()
+            return
+        look = partial(inspect, self._files, self._directories)
+        _, lookouts = await trio.to_thread.run_sync(look, abandon_on_cancel=True)
+        notify = self._say(await trio.to_thread.run_sync(_open, lookouts, abandon_on_cancel=True))
+        looks = 0
+        self._stirred_at = trio.current_time()
+        while True:
+            seen, now_there = await trio.to_thread.run_sync(look, abandon_on_cancel=True)
+            if stop.is_set():
+                return
+            if seen != self._seen:
+                self._seen = seen
+                self._stirred_at = trio.current_time()
+                self._changed()
+            if now_there != lookouts:
+                return
+            if isinstance(notify, str):
+                await trio.sleep(POLL_ALONE_S)
+                looks += 1
+                if looks >= LOOKS_ALONE:
                     return
-                if seen != self._seen:
-                    self._seen = seen
-                    self._changed()
-                if news.is_set() or now_there != lookouts:
-                    return
-                with trio.move_on_after(POLL_ALONE_S if kernel is None else POLL_S) as self._waiting:
-                    await _stir(kernel)
-                self._is_again = self._is_again and news.is_set()
-        finally:
-            if kernel is not None:
-                kernel.close()
+            elif trio.current_time() - self._stirred_at < QUIET_S or await self._is_stirred(look, lookouts):
+                wait = partial(_wait, notify, stop)
+                with trio.CancelScope() as self._waiting:
+                    notify = self._say(
+                        await trio.to_thread.run_sync(wait, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1))
+                    )
+            self._is_again = self._is_again and stop.is_set()
 
-    async def _inspect(self) -> tuple[bytes, Lookouts]:
-        return await trio.to_thread.run_sync(inspect, self._files, self._directories, abandon_on_cancel=True)
-
-    async def _open(self, lookouts: Lookouts) -> Inotify | None:
-        """The events of these directories; None: nothing can be watched. Either is logged when it is new."""
+    async def _is_stirred(self, look: Callable[[], tuple[bytes, Lookouts]], lookouts: Lookouts) -> bool:
+        """True once the kernel says that something happens, or if it cannot say; false if what is there differs."""
         try:
             kernel = await trio.to_thread.run_sync(Inotify, lookouts, abandon_on_cancel=True)
-        except OSError as error:
-            if not self._is_alone:
-                why = f"{error.strerror}: {os.strerror(error.errno)}" if error.errno else error
-                log.warning("cannot watch configuration files (%s); they are looked at every %g s", why, POLL_ALONE_S)
-            self._is_alone = True
-            return None
-        if self._is_alone:
+        except OSError:
+            return True
+        try:
+            while not self._stop.is_set():
+                with trio.move_on_after(POLL_S) as self._waiting:
+                    if await trio.to_thread.run_sync(look, abandon_on_cancel=True) != (self._seen, lookouts):
+                        return False  # something has happened before the kernel was asked, or without its knowledge
+                    await kernel.wait()
+                    self._stirred_at = trio.current_time()
+                    return True
+                self._is_again = self._is_again and self._stop.is_set()
+        finally:
+            kernel.close()
+        return False
+
+    def _say(self, notify: "RustNotify | str") -> "RustNotify | str":
+        """Return `notify`, and log once that nothing can be watched, with the reason, and that watching works again."""
+        if isinstance(notify, str) and not self._is_alone:
+            log.warning("cannot watch configuration files (%s); they are looked at every %g s", notify, POLL_ALONE_S)
+        elif self._is_alone and not isinstance(notify, str):
             log.info("configuration files are watched again")
-        self._is_alone = False
-        return kernel
+        self._is_alone = isinstance(notify, str)
+        return notify
 
 
-async def _stir(kernel: Inotify | None) -> None:
-    """Wait until something happens, and then for a moment of quiet; None: for ever."""
-    if kernel is None:
-        await trio.sleep_forever()
-    await kernel.wait()
-    with trio.move_on_after(DEBOUNCE_S):
-        quiet = False
-        while not quiet:
-            with trio.move_on_after(STEP_S) as step:
-                await kernel.wait()
-            quiet = step.cancelled_caught
+def _open(lookouts: Lookouts) -> "RustNotify | str":
+    """The watcher, or the reason why nothing can be watched. In a thread."""
+    try:
+        # Documented: watchfiles.helpmanual.io/api/rust_backend. Imported here: a hub that starts need not wait for it
+        from watchfiles._rust_notify import RustNotify
+
+        return RustNotify([*lookouts], False, False, 0, False, True)
+    except BaseException as error:  # noqa: BLE001
+        return _why(error)
+
+
+def _wait(notify: "RustNotify", stop: threading.Event) -> "RustNotify | str":
+    """Wait until something may have happened, or `stop`; who watches from now on, as `_open`. In a thread."""
+    try:
+        notify.watch(DEBOUNCE_MS, STEP_MS, int(POLL_S * 1000), stop)
+    except BaseException as error:  # noqa: BLE001
+        return _why(error)
+    return notify
+
+
+def _why(error: BaseException) -> str:
+    """The text of an error of the library, which raises RuntimeError for what the kernel refuses, UnicodeEncodeError
+    for names, and BaseException where it is broken; it raises nothing else in a thread.
+    """
+    return str(error) or type(error).__name__

@@ -19,6 +19,7 @@ _BYTES: Final = _HANGUPS | select.EPOLLIN
 
 class Inotify:
     """Watches directories, not those below them, until `close`. To be made in a thread: file systems may hang.
+    `config.watching` waits with it while files are quiet: the library that watches them otherwise wakes for every look.
 
     Raises:
         OSError: nothing can be watched: the kernel has no inotify, or the user's instances or watches are used up.

@@ -6,10 +6,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
+from watchfiles import _rust_notify
+from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from config.loading.safe_reading import MAX_PROJECT_BYTES
-from config.watching import POLL_S, STEP_S, Watcher, inspect
-from hub.linux.kernel_events import Inotify
+from config.watching import POLL_S, STEP_MS, Watcher, inspect
+from hub.linux import kernel_events
 
 
 def test_links_in_a_circle_are_no_trap(tmp_path):
@@ -113,11 +115,16 @@ def make_a_directory(file):
 WAYS = [write_in_place, rename_over, save_as_vim_does, delete, make_unreadable, make_a_directory]
 
 
-@pytest.fixture(params=["the kernel says what happens", "nothing can be watched"])
+@pytest.fixture(params=["the library watches", "the kernel is waited for", "the kernel has nothing for it"])
 def watched_by(request, monkeypatch):
-    if request.param == "nothing can be watched":
-        monkeypatch.setattr("config.watching.Inotify", refuse)
-        monkeypatch.setattr("config.watching.POLL_ALONE_S", 0.1)
+    if request.param != "the library watches":
+        monkeypatch.setattr("config.watching.QUIET_S", -1.0)
+    if request.param == "the kernel has nothing for it":
+        monkeypatch.setattr(kernel_events, "_library", no_library)
+
+
+def no_library():
+    raise OSError("there is none")
 
 
 @pytest.mark.covers("F-C-04", "F-C-03")
@@ -276,7 +283,7 @@ async def test_many_saves_are_noticed_a_few_times_and_the_last_one_is(place):
             await trio.sleep(0.02)
         while eye.read != "49":
             await eye.sees()
-        steps = (trio.current_time() - began) / STEP_S
+        steps = (trio.current_time() - began) * 1000 / STEP_MS
         assert 1 <= eye.times - before <= steps + 1, "once in each step at most, however long all of it takes"
 
 
@@ -327,14 +334,38 @@ async def test_it_is_cancelled_fast(place):
             pass
 
 
+async def test_without_notifications_files_are_looked_at(place, monkeypatch):
+    monkeypatch.setattr("watchfiles._rust_notify.RustNotify", refuse)
+    monkeypatch.setattr("config.watching.POLL_ALONE_S", 0.1)
+    async with watching(place / "hubd.toml") as eye:
+        (place / "hubd.toml").write_text("two")
+        await eye.sees()
+
+
 def refuse(*_):
-    """In place of the kernel's events: no more for a user who has no inotify instances left."""
-    raise OSError(24, "inotify_init1")
+    raise OSError(28, "No space left on device")
+
+
+class Refusing:
+    """In place of a watcher of the system: refuses as one does whose user has no inotify instances left."""
+
+    refuses = True
+    made = 0
+
+    def __init__(self, *arguments):
+        Refusing.made += 1
+        if self.refuses:
+            raise WatchfilesRustInternalError("Error creating recommended watcher: Too many open files (os error 24)")
+
+    def watch(self, *arguments):
+        raise WatchfilesRustInternalError("error in underlying watcher: Too many open files (os error 24)")
 
 
 @pytest.mark.covers("F-D-07", "F-D-13")
-async def test_without_inotify_it_is_looked_at_often(place, monkeypatch, caplog):
-    monkeypatch.setattr("config.watching.Inotify", refuse)
+@pytest.mark.parametrize("refuses", [True, False], ids=["made", "used"])
+async def test_without_inotify_it_is_looked_at_often(place, monkeypatch, caplog, refuses):
+    monkeypatch.setattr(_rust_notify, "RustNotify", Refusing)
+    monkeypatch.setattr(Refusing, "refuses", refuses)
     monkeypatch.setattr("config.watching.POLL_ALONE_S", 0.05)
     async with watching(place / "hubd.toml") as eye:
         (place / "hubd.toml").write_text("two")
@@ -347,10 +378,11 @@ async def test_without_inotify_it_is_looked_at_often(place, monkeypatch, caplog)
 @pytest.mark.covers("F-D-07")
 async def test_it_is_watched_again_when_that_is_possible(place, monkeypatch, caplog):
     caplog.set_level("INFO")
-    monkeypatch.setattr("config.watching.Inotify", refuse)
+    real = _rust_notify.RustNotify
+    monkeypatch.setattr(_rust_notify, "RustNotify", Refusing)
     monkeypatch.setattr("config.watching.POLL_ALONE_S", 0.01)
     async with watching(place / "hubd.toml") as eye:
-        monkeypatch.setattr("config.watching.Inotify", Inotify)
+        monkeypatch.setattr(_rust_notify, "RustNotify", real)
         with trio.fail_after(PATIENCE_S):
             while "watched again" not in caplog.text:  # noqa: ASYNC110
                 await trio.sleep(0.01)

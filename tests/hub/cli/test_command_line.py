@@ -79,7 +79,7 @@ def test_without_a_hub_one_sentence_says_what_to_do(place, command):
 def test_asking_the_hub_loads_nothing_heavy(place: Place, code: str, loaded: str) -> None:
     code = (
         f"import sys, io; from hub.cli.main import main; said, sys.stdout = sys.stdout, io.StringIO(); {code}\n"
-        "heavy = {'trio', 'msgspec', 'tomlkit', 'yaml', 'cryptography', 'rich'}\n"
+        "heavy = {'trio', 'msgspec', 'tomlkit', 'yaml', 'cryptography', 'watchfiles', 'rich'}\n"
         "print(*sorted(heavy & set(sys.modules)), file=said)"
     )
     argv = [sys.executable, "-c", code]
