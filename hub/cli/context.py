@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from config.own_program import command_path, lasting_command, passing_place
 from hub.cli.keyboard import read_line
-from hub.cli.render.blocks import Block
-from hub.cli.render.screen import Screen
+from hub.cli.render.tables_and_styles import Block
+from hub.cli.render.terminal import Screen
 from hub.wire.printable import printable_json
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ from config.errors import Diagnostic, EditError
 from config.files import lock_edits
 from config.hub_paths import state_dir
 from config.saved_state import Memory
-from hub.cli.checks import daemons, evidence, hosts, server_variables, servers, stores
+from hub.cli.checks import daemons, examine, hosts, lacking_environment, servers, stores
 from hub.cli.checks.judge_token import findings_on
-from hub.cli.configuration.saving import reload_hub, save
+from hub.cli.configuration.save_draft import reload_hub, save
 from hub.cli.context import EX_FAILED, Context, Output, UsageError, ask_hub, now, own_command
 from hub.cli.parser import add, add_config
-from hub.cli.render.blocks import Block, paint
+from hub.cli.render.tables_and_styles import Block, paint
 from hub.cli.secret_commands import keep_of_hub
 from hub.cli.service_manager import run_program
 from hub.control.answers import Status
@@ -53,14 +53,14 @@ def add_commands(commands: Any) -> None:
     add_config(doctor)
 
 
-def _show(found: list[evidence.Finding], options: Context) -> None:
+def _show(found: list[examine.Finding], options: Context) -> None:
     objects = [msgspec.to_builtins(finding.as_object()) for finding in found]
     options.output.answer(objects, lambda: findings_blocks(found))
     if any(finding.level != "note" for finding in found):
         options.output.exit_with(EX_FAILED)
 
 
-def findings_blocks(found: Sequence[evidence.Finding]) -> list[Block]:
+def findings_blocks(found: Sequence[examine.Finding]) -> list[Block]:
     """The findings, then how many there are of each level, and how many `hubd doctor --fix` would mend."""
     if not found:
         return [paint(NOTHING, "good")]
@@ -89,13 +89,13 @@ def _doctor(options: Context, output: Output) -> None:
     _show(found, options)
 
 
-def _look(options: Context) -> evidence.Examined:
+def _look(options: Context) -> examine.Examined:
     status, hangs = None, ""
     try:
         status = _status()
     except HubHangs as error:
         hangs = str(error)
-    known = evidence.Examined(
+    known = examine.Examined(
         machine=options.machine,
         version=HUBD_VERSION,
         status=status,
@@ -107,7 +107,7 @@ def _look(options: Context) -> evidence.Examined:
     )
     state = Path(directories.state_dir())
     remembered = LastConnected(Memory(state / "memory.json"), lambda: now().timestamp())
-    return evidence.examine(known, state, options.config, lambda upstream: remembered.ago_s(upstream) is not None)
+    return examine.examine(known, state, options.config, lambda upstream: remembered.ago_s(upstream) is not None)
 
 
 def _sign_in_trials() -> Mapping[str, SignInTrial]:
@@ -153,25 +153,25 @@ def texts_of_unresolved(here: Sequence[Diagnostic], hub: Mapping[str, str]) -> I
         yield f"the running hub has {name} unresolved: {why}"
 
 
-def repair(found: Sequence[evidence.Finding], options: Context) -> bool:
+def repair(found: Sequence[examine.Finding], options: Context) -> bool:
     """Do the repairs of these findings; whether there were any. A repair that fails is said, and the next is done.
     Raises ConfigError: the configuration that is to be changed cannot be read."""
     output = Output(json=options.json)  # never ended: programs get the findings alone
     repairs = [finding.repair for finding in found if finding.repair is not None]
-    _write_commands([each for each in repairs if isinstance(each, evidence.WriteCommand)], options, output)
+    _write_commands([each for each in repairs if isinstance(each, examine.WriteCommand)], options, output)
     for each in dict.fromkeys(repairs):
-        if isinstance(each, evidence.Restrict):
+        if isinstance(each, examine.Restrict):
             _restrict(each, output)
-        elif isinstance(each, evidence.InstallHub):
+        elif isinstance(each, examine.InstallHub):
             _run(["install", "--yes", *(["--http"] if each.by_url else []), each.host], output)
-        elif isinstance(each, evidence.KeepVariables):
+        elif isinstance(each, examine.KeepVariables):
             keep_of_hub(options.config, output)
-        elif isinstance(each, evidence.RecordShell):
+        elif isinstance(each, examine.RecordShell):
             _run(["env", "capture", *(["--config", str(options.config)] if options.config else [])], output)
     return bool(repairs)
 
 
-def _write_commands(wanted: Sequence[evidence.WriteCommand], options: Context, output: Output) -> None:
+def _write_commands(wanted: Sequence[examine.WriteCommand], options: Context, output: Output) -> None:
     changed: dict[Path, None] = {}
     written = []
     for name, command in ((name, each.command) for each in wanted for name in each.servers):
@@ -190,7 +190,7 @@ def _write_commands(wanted: Sequence[evidence.WriteCommand], options: Context, o
     reload_hub(list(changed), output, written)
 
 
-def _restrict(wanted: evidence.Restrict, output: Output) -> None:
+def _restrict(wanted: examine.Restrict, output: Output) -> None:
     try:
         os.chmod(wanted.path, wanted.mode)
     except OSError as error:
@@ -212,14 +212,14 @@ def _run(words: Sequence[str], output: Output) -> None:
 
 # --- all checks -------------------------------------------------------------------------------------------------------
 
-CHECKS: Final[tuple[Callable[[evidence.Examined], Iterator[evidence.Finding]], ...]] = (
+CHECKS: Final[tuple[Callable[[examine.Examined], Iterator[examine.Finding]], ...]] = (
     servers.configuration,
     servers.same_server_twice,
     servers.commands,
     servers.working_directories,
-    server_variables.last_words,
-    server_variables.this_shell,
-    server_variables.of_this_shell_only,
+    lacking_environment.last_words,
+    lacking_environment.this_shell,
+    lacking_environment.of_this_shell_only,
     servers.addresses,
     servers.roots,
     stores.store,
@@ -243,27 +243,27 @@ CHECKS: Final[tuple[Callable[[evidence.Examined], Iterator[evidence.Finding]], .
 )
 
 
-def findings(examined: evidence.Examined, *, strict: bool = False) -> list[evidence.Finding]:
+def findings(examined: examine.Examined, *, strict: bool = False) -> list[examine.Finding]:
     """The findings of all checks, the worst first. A failed server is left out if another check found the cause.
     `strict`: with advice on what works."""
-    found: list[evidence.Finding] = []
+    found: list[examine.Finding] = []
     for check in (*CHECKS, *([servers.packages_to_pin] if strict else [])):
         try:
             found.extend(check(examined))
         except OSError as error:  # a file that may not be read; the other checks go on
-            found.append(evidence.unreadable(error.filename or check.__name__, error.strerror or str(error)))
+            found.append(examine.unreadable(error.filename or check.__name__, error.strerror or str(error)))
     causes = (each.names for each in found if each.level == "problem" and each.check != "upstream")
     explained = {name for names in causes for name in names}
     found = [rest for each in found if (rest := _without_explained(each, explained)) is not None]
     return sorted(found, key=lambda finding: ("problem", "warning", "note").index(finding.level))
 
 
-def _without_explained(finding: evidence.Finding, explained: set[str]) -> evidence.Finding | None:
+def _without_explained(finding: examine.Finding, explained: set[str]) -> examine.Finding | None:
     """A finding without the servers whose cause another one tells; None: nothing is left of it."""
     if finding.check != "upstream" or explained.isdisjoint(finding.names):
         return finding
     rest = [name for name in finding.names if name not in explained]
     if not rest:
         return None
-    what = f"{evidence.join_few(rest)}: {finding.what.rpartition(': ')[2]}"
+    what = f"{examine.join_few(rest)}: {finding.what.rpartition(': ')[2]}"
     return structs.replace(finding, what=what, names=tuple(rest))

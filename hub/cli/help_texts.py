@@ -27,7 +27,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
     },
     "its servers": {
         "hub.cli.tool_commands": {"tools": "the tools of all servers, or of one, as hosts see them"},
-        "hub.cli.client.commands": {
+        "hub.cli.client.declare_commands": {
             "call": "call a tool and print its answer",
             "resources": "the resources of all servers, or of one",
             "read": "read a resource and print its content",
@@ -41,23 +41,25 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
         },
     },
     "its configuration": {
-        "hub.cli.configuration.adding": {
+        "hub.cli.configuration.add_command": {
             "add": "add a server to the configuration",
             "search": "search registries of servers by name",
             "outdated": "list servers of registries of which there is something newer",
             "update": "bring a server of a registry to its newest version, after showing what changes",
         },
-        "hub.cli.configuration.editing": {
+        "hub.cli.configuration.switch_servers": {
             "remove rm": "remove a server from the configuration",
             "enable": "turn a server of the configuration on",
             "disable": "turn a server off and keep its settings",
         },
-        "hub.cli.configuration.editor": {"edit": "edit hubd.toml with $VISUAL or $EDITOR; saved when it is right"},
+        "hub.cli.configuration.edit_command": {
+            "edit": "edit hubd.toml with $VISUAL or $EDITOR; saved when it is right"
+        },
         "hub.cli.secret_commands": {"secret": "keep secrets of servers, which settings name as ${secret:NAME}"},
         "hub.cli.configuration.env_capture": {
             "env": "the environment that servers get, and where each value comes from"
         },
-        "hub.cli.configuration.showing": {
+        "hub.cli.configuration.show_commands": {
             "config": "what the configuration says, and which file says it",
             "validate": "check the configuration, or one file, and say all that is wrong",
             "schema": "the JSON Schema of hubd.toml, for editors",
@@ -73,7 +75,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
             "install": "put the hub into the configuration of hosts; without a name, list them",
             "uninstall": "take the hub out of the configuration of hosts",
         },
-        "hub.cli.hosts.importing": {"import": "take over the MCP servers that hosts have"},
+        "hub.cli.hosts.import_command": {"import": "take over the MCP servers that hosts have"},
         "hub.cli.profiles.commands": {
             "profiles": "what each profile of hosts shows",
             "profile": "choose what hosts are shown of all servers",

@@ -15,7 +15,7 @@ from config.loading.gather import token_of
 from config.tables import AccessToken
 from hub.cli.context import CommandFailed, Context, Output, ask_hub, now
 from hub.cli.parser import Parser, add, add_config, on_main_file
-from hub.cli.render.blocks import Table
+from hub.cli.render.tables_and_styles import Table
 from hub.control.errors import HubNotRunning
 from hub.control.methods import READ_TOKENS
 from hub.downstream.access.host_tokens import HostTokens, KeptToken, check_token, read_or_make_token

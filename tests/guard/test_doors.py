@@ -38,7 +38,7 @@ ON_THE_WAY = {
 OTHERS = {
     "cache/redis/store_link.py": {"connection.subscribe"},
     "hub/cli/service.py": {"service_manager.call"},
-    "hub/cli/setup/running_hub.py": {"service_manager.call"},
+    "hub/cli/setup/start_hub.py": {"service_manager.call"},
     "hub/daemon/sign_in_requests.py": {"self._parts.sign_ins.begin"},
     "hub/routing/stages.py": {"self._usage.begin"},
 }

@@ -15,8 +15,8 @@ from types import TracebackType
 
 from rich.cells import cell_len
 
-from hub.cli.render.blocks import Block
-from hub.cli.render.screen import UNLIMITED, Screen
+from hub.cli.render.tables_and_styles import Block
+from hub.cli.render.terminal import UNLIMITED, Screen
 
 PATIENCE_S = 60
 CODES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[=>])")

@@ -14,7 +14,7 @@ from config.hosts.remove_served import SIGN_IN
 from config.loading.check import split_listen
 from config.loading.safe_reading import read_private
 from config.tables import DEFAULT_PROFILE
-from hub.cli.checks.evidence import Examined, Finding, join_few
+from hub.cli.checks.examine import Examined, Finding, join_few
 from hub.cli.render.costs import over_limit, remedy_of
 from hub.cli.render.words import telling_line
 from hub.cli.setup.probe import PREFIX

@@ -19,7 +19,7 @@ from config.loading.host_files import command_of
 from config.projects import Trust, find_project
 from config.secrets.state_file import StateUnreadable
 from config.settings import HubConfig
-from hub.cli.checks.evidence import GUI_PATH, UNREADABLE, Examined, Finding, HostFile, InstallHub, join_few
+from hub.cli.checks.examine import GUI_PATH, UNREADABLE, Examined, Finding, HostFile, InstallHub, join_few
 from hub.downstream.access.host_tokens import TOKENS, hash_of
 from hub.downstream.access.hub_urls import resource_of, shows_token, ways_in
 from hub.link.call_interface import OWNER

@@ -20,7 +20,7 @@ from config.loading.assemble import load_all
 from config.loading.check import split_listen
 from config.settings import HubConfig
 from config.tables import AccessIssuer
-from hub.cli.checks.evidence import Finding, join_few, own_token
+from hub.cli.checks.examine import Finding, join_few, own_token
 from hub.cli.context import UsageError, now
 from hub.downstream.access.claims import Unfit, Verdict, lacking, read_jwt
 from hub.downstream.access.host_tokens import PREFIX

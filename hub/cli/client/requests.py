@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from hub.cli.client.answers import completion, prompt, prompts, result, titles
 from hub.cli.client.arguments import build_arguments, depends_on_schema, split
+from hub.cli.client.await_server import anyone, once_connected, owns, why_away
 from hub.cli.client.connection import CallRefused, HubSession, for_people, session
-from hub.cli.client.starting_servers import anyone, once_connected, owns, why_away
 from hub.cli.context import EX_FAILED, Context, Output, UsageError, as_json, nearest
 from hub.cli.profiles.session_in_profile import profile_that_renames, say_refused_file, session_as, why_refused
-from hub.cli.render.blocks import Table
+from hub.cli.render.tables_and_styles import Table
 from hub.control.errors import ControlFailed
 from hub.wire.printable import printable
 from hub.wire.vocabulary import HUB_FAILURE, HUB_SERVER, INVALID_PARAMS

@@ -23,7 +23,7 @@ from config.settings import HubConfig, UpstreamConfig
 from config.show.effective import ShownEnvironment, ShownVariable, show_environment
 from hub.cli.context import CommandFailed, Context, Output, UsageError, ask_hub, nearest, now
 from hub.cli.parser import add, add_config, on_main_file
-from hub.cli.render.blocks import Table
+from hub.cli.render.tables_and_styles import Table
 from hub.cli.secret_commands import keep_of_hub
 from hub.control.errors import ControlFailed, HubNotRunning
 from hub.control.methods import ENVIRONMENT, RELOAD

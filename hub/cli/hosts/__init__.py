@@ -1,7 +1,7 @@
 """Hosts on the command line: `hubd install` and `uninstall`, `hubd import`.
 
-`install` and `importing` are the commands. `turn` selects hosts and their files, and lets one command at a time move
-servers; `entries` are what files of hosts get, `changes` writes these and reports it; `import_choices` are the
-questions and the report of an import, `disable_originals` its writing; `who_runs_servers` tells what works through the
-hub, and what hosts start themselves.
+`install` and `import_command` are the commands. `command_lock` selects hosts and their files, and lets one command at a
+time move servers; `install_entries` are what files of hosts get, `changes` writes these and reports it;
+`import_choices` are the questions and the report of an import, `disable_originals` its writing; `who_runs_servers`
+tells what works through the hub, and what hosts start themselves.
 """

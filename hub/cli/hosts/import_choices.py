@@ -23,8 +23,8 @@ from config.secrets.detection import mask_secrets, secrets_in
 from config.settings import HubConfig
 from hub.cli.context import Context, Output, UsageError, ask, nearest
 from hub.cli.hosts.changes import below_home
-from hub.cli.hosts.turn import choose_hosts
-from hub.cli.render.blocks import Table
+from hub.cli.hosts.command_lock import choose_hosts
+from hub.cli.render.tables_and_styles import Table
 from hub.cli.render.words import join_names
 from hub.cli.server_watch import ServerOutcome
 from hub.wire.printable import printable

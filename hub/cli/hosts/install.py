@@ -18,10 +18,10 @@ from config.hub_paths import config_file, runtime_dir, state_dir
 from hub.cli.configuration.env_capture import record_shell
 from hub.cli.context import Context, Output, UsageError
 from hub.cli.hosts.changes import Decide, carry_out_changes, of_place, originals_of
-from hub.cli.hosts.entries import HostEntries, say_permissions
-from hub.cli.hosts.turn import choose_hosts, choose_places, in_turn, project_of
+from hub.cli.hosts.command_lock import choose_hosts, choose_places, in_turn, project_of
+from hub.cli.hosts.install_entries import HostEntries, say_permissions
 from hub.cli.parser import Parser, add, add_config, on_main_file
-from hub.cli.render.blocks import Table
+from hub.cli.render.tables_and_styles import Table
 from hub.shim.start_daemon import is_alive
 
 _MEMBERS: Final = """\

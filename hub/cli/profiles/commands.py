@@ -14,13 +14,13 @@ from config.hosts.facts import all_hosts, hosts_that_list_once
 from config.hub_paths import state_dir
 from config.tables import DEFAULT_PROFILE, Profile
 from hub.catalog.names import join_some
-from hub.cli.configuration.saving import refuse_unusable, reload_hub, save, show
+from hub.cli.configuration.save_draft import refuse_unusable, reload_hub, save, show
 from hub.cli.context import Context, Output, UsageError, nearest
 from hub.cli.parser import Parser, add, add_config, on_main_file
 from hub.cli.profiles.evidence import Limits, gather_evidence, had_before, suggest
 from hub.cli.profiles.pick_in_editor import extent
 from hub.cli.profiles.tool_globs import choice_of
-from hub.cli.profiles.writing import (
+from hub.cli.profiles.write_profile import (
     HostWays,
     leave_unchanged,
     may_change,
@@ -30,8 +30,8 @@ from hub.cli.profiles.writing import (
     ways_in,
     write,
 )
-from hub.cli.render.blocks import Block, Cell, Table, paint
 from hub.cli.render.costs import host_name
+from hub.cli.render.tables_and_styles import Block, Cell, Table, paint
 from hub.cli.render.words import about
 from hub.control.answers import Status, ToolUse, tokens_together
 

@@ -12,13 +12,13 @@ from config.hub_paths import config_file
 from config.loading.check_profiles import OWN_LABEL, PROFILE_NAME, PROFILE_NAME_RULE
 from config.name_globs import ALL
 from config.tables import DEFAULT_PROFILE
-from hub.cli.configuration.editor import copy_to_edit, edit_again, edit_text, editor_command
+from hub.cli.configuration.edit_command import copy_to_edit, edit_again, edit_text, editor_command
 from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed, ask_hub
 from hub.cli.profiles.evidence import Evidence, gather_evidence, had_before, suggest
 from hub.cli.profiles.pick_in_editor import LINE_CHARS, Picked, describe, heading, pick_list, read_list, state_of
 from hub.cli.profiles.pick_on_terminal import Chooser, Row, choose
 from hub.cli.profiles.tool_globs import Away, Choice, can_be_named, choice_of, tools_of_choice
-from hub.cli.profiles.writing import leave_unchanged, new_settings, write
+from hub.cli.profiles.write_profile import leave_unchanged, new_settings, write
 from hub.cli.render.words import about
 from hub.control.answers import ToolUse, tokens_together
 from hub.control.methods import TOOLS

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from config.registry.server_json import one_line
 from config.tables import DEFAULT_PROFILE
-from hub.cli.client.starting_servers import STATES
+from hub.cli.client.await_server import STATES
 from hub.cli.context import nearest
 from hub.cli.profiles.tool_globs import NOBODY, Away, can_be_named
 from hub.cli.render.words import about

@@ -11,8 +11,8 @@ from typing import Final
 from msgspec import Struct
 
 from hub.cli.keyboard import ESCAPE, keys
-from hub.cli.render.blocks import Table, paint
-from hub.cli.render.screen import Screen
+from hub.cli.render.tables_and_styles import Table, paint
+from hub.cli.render.terminal import Screen
 
 HELP: Final = "space chooses, a all, n none, / searches, Enter writes, q leaves everything as it is"
 SEARCHING: Final = "Enter keeps what is found, Esc shows all again"

@@ -1,8 +1,8 @@
 """Registries of servers on the command line: `hubd search`, `hubd add NAME`, `hubd outdated`, `hubd update NAME`.
 
-`client` asks: one request and its answer; `choosing` looks a server up by its name, in all registries of the
-configuration, and has a person choose which one, and which way to run it; `listing`, `adding` (with what has to be
-said) and `updating` are the commands; their parsers are `add`'s (`hub.cli.configuration`).
+`client` asks: one request and its answer; `choose_way` looks a server up by its name, in all registries of the
+configuration, and has a person choose which one, and which way to run it; `search_and_outdated`, `add_from_registry`
+(with what has to be said) and `update_command` are the commands; their parsers are `add`'s (`hub.cli.configuration`).
 What a registry's words mean, and what is made of them, is decided in `config.registry`.
 
 Nothing is written before a person has seen the whole command, or `--yes` was given. The daemon has no part in it, and

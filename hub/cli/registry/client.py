@@ -13,7 +13,7 @@ from msgspec import Struct
 from config.registry import server_json
 from config.settings import LOOPBACK
 from hub.cli.context import EX_FAILED, CommandFailed
-from hub.cli.render.screen import Screen
+from hub.cli.render.terminal import Screen
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed
 

@@ -29,10 +29,10 @@ from hub.cli.hosts.changes import as_object, originals_of, write_plan
 from hub.cli.hosts.disable_originals import remember_hosts, write_each
 from hub.cli.secret_commands import say_kept
 from hub.cli.server_watch import watch
-from hub.cli.setup import running_hub
+from hub.cli.setup import start_hub
 from hub.cli.setup.interrupts import Undo, hold_back
 from hub.cli.setup.probe import FAILURES, progress
-from hub.cli.setup.running_hub import Way
+from hub.cli.setup.start_hub import Way
 from hub.cli.setup.survey import why_not_served
 from hub.control.methods import STATUS
 
@@ -143,11 +143,11 @@ class CarryOut:
                 block undoes it.
         """
         if self._plan.start == "running":
-            self._undo.add("the running hub", running_hub.reload)  # once the files are as they were
+            self._undo.add("the running hub", start_hub.reload)  # once the files are as they were
         self._keep_secrets()
         with hold_back():
             self._write_own_files()
-        running_hub.start(self._plan.start, self._options, self._undo)
+        start_hub.start(self._plan.start, self._options, self._undo)
         with client() as hub:
             found = watch(hub, names, self._output, limit_s=LIMIT_S, failures=FAILURES, draw=progress)
             return why_not_served(found, tried, hub.request(STATUS))

@@ -17,17 +17,17 @@ from config.hub_paths import config_file
 from config.loading.gather import OWN_VARIABLES
 from config.secrets.store import SecretStore
 from hub.cli.context import EX_INTERRUPTED, CommandFailed, Context, Output, UsageError
+from hub.cli.hosts.command_lock import choose_hosts, in_turn
 from hub.cli.hosts.disable_originals import tools_by_server
-from hub.cli.hosts.entries import say_permissions
 from hub.cli.hosts.import_choices import say_elsewhere, say_shared, settle_near_duplicates
-from hub.cli.hosts.turn import choose_hosts, in_turn
+from hub.cli.hosts.install_entries import say_permissions
 from hub.cli.hosts.who_runs_servers import reasons
 from hub.cli.parser import add
-from hub.cli.setup import questions, running_hub, screens
+from hub.cli.setup import questions, screens, start_hub
 from hub.cli.setup.carry_out import CarryOut, SetupPlan, plan_capture, plan_installs, upstreams_in
 from hub.cli.setup.interrupts import as_ctrl_c
 from hub.cli.setup.probe import probe
-from hub.cli.setup.running_hub import Way, refuse_other_hub
+from hub.cli.setup.start_hub import Way, refuse_other_hub
 from hub.cli.setup.survey import (
     ServerVerdict,
     Survey,
@@ -120,11 +120,11 @@ class _Journey:
         verdicts = self._settle(self._try(result, survey), result)
         verdicts, new = questions.keep_variables(options, result, verdicts, self._own_variables)
         new = self._secrets(result, new)
-        way = running_hub.way_to_start(options)
+        way = start_hub.way_to_start(options)
         plan = self._plan(result, new, survey, way)
         output.set(hub=way, undo=screens.undo(plan))
         if not plan.changes and way == "running":
-            status = running_hub.status() or Status()
+            status = start_hub.status() or Status()
             return output.show("", *screens.all_is_well(verdicts, status.upstreams))
         output.show("", *screens.costs(result, verdicts, survey.places), *screens.all_changes(plan, self._machine.home))
         self._say_rest(plan, result, survey)
@@ -193,7 +193,7 @@ class _Journey:
         imported = self._import(result, new)
         names = [name for name, _ in result.all]
         served = dict.fromkeys(names, "")
-        if (status := running_hub.status()) is not None:
+        if (status := start_hub.status()) is not None:
             served |= reasons([name for name in served if name in self._ours], status)
         host_removals = plan_host_removals(
             result, self._config, self._machine, self._options.records, served=served, without_hub=True
@@ -232,5 +232,5 @@ class _Journey:
                 left, changed = work.change_hosts(result, self._config, survey.places, served)
         except UsageError as error:
             raise CommandFailed(f"{error}; {work.aftermath}") from None
-        running_hub.say_start(plan.start, output)
+        start_hub.say_start(plan.start, output)
         output.show("", *screens.last_lines(plan, verdicts, served, left, changed))

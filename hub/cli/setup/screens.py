@@ -13,8 +13,8 @@ from config.hosts.remove_served import SIGN_IN, HostRemovals, Stays
 from config.hub_paths import backup_dir
 from hub.cli.configuration.env_capture import Capture
 from hub.cli.hosts.changes import below_home, configuration_diff, host_diff, text_diff
-from hub.cli.render.blocks import Block, Cell, Table, paint
 from hub.cli.render.costs import warning_of
+from hub.cli.render.tables_and_styles import Block, Cell, Table, paint
 from hub.cli.render.words import about, group, join_names
 from hub.cli.server_watch import UP
 from hub.cli.setup.carry_out import SetupPlan

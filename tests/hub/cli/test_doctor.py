@@ -23,9 +23,9 @@ from config.hosts.hub_entries import KEY, http_entry, stdio_entry
 from config.projects import Trust, load_project
 from config.settings import HubConfig
 from hub.cli.checks import daemons, hosts, servers, stores
-from hub.cli.checks.evidence import Examined, Finding, Restrict, examine
+from hub.cli.checks.examine import Examined, Finding, Restrict, examine
 from hub.cli.doctor import CHECKS, findings, findings_blocks, repair
-from hub.cli.render.screen import Screen
+from hub.cli.render.terminal import Screen
 from hub.control.answers import Status
 from hub.control.client import ControlClient
 from hub.control.errors import ControlFailed, HubNotRunning
@@ -703,9 +703,9 @@ def test_hosts_that_may_not_be_looked_for(case, monkeypatch, at):
     def refused(host, machine):
         raise PermissionError(13, "Permission denied", "/home/x/.cursor")
 
-    monkeypatch.setattr(f"hub.cli.checks.evidence.{at}", refused)
+    monkeypatch.setattr(f"hub.cli.checks.examine.{at}", refused)
     if at == "every_user_file":
-        monkeypatch.setattr("hub.cli.checks.evidence.is_found", lambda host, machine: host.id == "cursor")
+        monkeypatch.setattr("hub.cli.checks.examine.is_found", lambda host, machine: host.id == "cursor")
     found = case.found(stores.unreadable_files)
     assert {each.what for each in found} == {"/home/x/.cursor cannot be read"}
     assert "Cursor is here" in " ".join(each.why for each in found)

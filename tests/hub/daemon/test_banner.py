@@ -11,7 +11,7 @@ import pytest
 from config.settings import HubConfig
 from config.tables import AccessConfig, AccessIssuer, TrustedProxy
 from hub.cli.checks import daemons
-from hub.cli.checks.evidence import Examined
+from hub.cli.checks.examine import Examined
 from hub.cli.render.status import status as shown
 from hub.control.answers import Status
 from hub.daemon.banner import ADVICE, CONTAINER_VARIABLE, MARKS, ROOT, announce, is_root

@@ -10,7 +10,7 @@ import pytest
 from config.hosts.facts import Machine
 from config.loading.assemble import load_all
 from hub.cli.checks import stores
-from hub.cli.checks.evidence import Examined
+from hub.cli.checks.examine import Examined
 from hub.control.methods import STATUS, read
 from tests.support.redis_server import redis_server
 

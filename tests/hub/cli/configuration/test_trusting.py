@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.hub.cli.configuration.test_showing import run
+from tests.hub.cli.configuration.test_show_commands import run
 
 pytestmark = pytest.mark.usefixtures("home")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hub.cli.render import cache as screen
+from hub.cli.render import cache as terminal
 from hub.cli.render import status as status_screen
 from hub.cli.render.words import size
 from hub.control.methods import CACHE, STATUS, read
@@ -14,11 +14,11 @@ def status(answer):
 
 
 def cache(answer):
-    return drawn(*screen.cache(read(CACHE, answer))).removesuffix("\n")
+    return drawn(*terminal.cache(read(CACHE, answer))).removesuffix("\n")
 
 
 def brief(answer):
-    return screen.brief(read(CACHE, answer))
+    return terminal.brief(read(CACHE, answer))
 
 
 def counts(**others):

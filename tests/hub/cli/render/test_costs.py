@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs, to_builtins
 
 from config.hosts.facts import all_hosts
-from hub.cli.render import status as screen
+from hub.cli.render import status as terminal
 from hub.cli.render.costs import costs, costs_json, costs_of, over_limit, remedy_of, tool_costs, warning_of
 from hub.control.answers import HostRow, LargestTool, Status, ToolUse, ToolUses, UpstreamRow
 from tests.support.terminal import drawn, widest
@@ -121,7 +121,7 @@ def test_for_programs():
 def test_only_known_limits_are_told(row, said):
     assert over_limit(row) == said
     assert warning_of([row, row]).partition(": ")[0] == said
-    assert (said in drawn(*screen.status(Status(hosts=(row,))))) or not said
+    assert (said in drawn(*terminal.status(Status(hosts=(row,))))) or not said
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from hub.cli.client.answers import result
 from hub.cli.hub_commands import record
-from hub.cli.render import status as screen
+from hub.cli.render import status as terminal
 from hub.cli.render.words import about, duration
 from hub.cli.tool_commands import tool_lines
 from hub.control import methods
@@ -64,7 +64,7 @@ STATUS = {
 
 
 def status(answer, **options):
-    return drawn(*screen.status(read(methods.STATUS, answer)), **options).removesuffix("\n")
+    return drawn(*terminal.status(read(methods.STATUS, answer)), **options).removesuffix("\n")
 
 
 def notes(**upstream):

@@ -12,7 +12,7 @@ from config.hosts.originals import remove_from_host
 from config.hosts.remove_served import HostRemovals
 from hub.cli.configuration.env_capture import Capture
 from hub.cli.context import Output
-from hub.cli.render.screen import Screen
+from hub.cli.render.terminal import Screen
 from hub.cli.setup import questions, screens
 from hub.cli.setup.carry_out import SetupPlan
 from hub.cli.setup.survey import ServerVerdict

@@ -20,11 +20,11 @@ from config.projects import PROJECT_FILES, Project, Trust, find_project, load_pr
 from config.settings import HubConfig
 from config.show.effective import ShownSetting, ShownUpstream, hub_settings, lines, show_upstream, upstreams
 from config.show.json_schema import schema
-from hub.cli.configuration.saving import diagnostic_object
+from hub.cli.configuration.save_draft import diagnostic_object
 from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed, as_json
 from hub.cli.doctor import texts_of_unresolved, words_of_hub
 from hub.cli.parser import add, add_config
-from hub.cli.profiles.writing import tokens
+from hub.cli.profiles.write_profile import tokens
 
 
 def add_commands(commands: Any) -> None:

@@ -25,6 +25,7 @@ from hub.cli.configuration.env_capture import record_shell
 from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed, ask
 from hub.cli.hosts import import_choices
 from hub.cli.hosts.changes import below_home
+from hub.cli.hosts.command_lock import choose_hosts, in_turn, project_of
 from hub.cli.hosts.disable_originals import (
     ImportedOriginals,
     carry_out_writes,
@@ -32,7 +33,6 @@ from hub.cli.hosts.disable_originals import (
     show_writes,
     tools_by_server,
 )
-from hub.cli.hosts.turn import choose_hosts, in_turn, project_of
 from hub.cli.hosts.who_runs_servers import outcomes_in_hub, read_servers
 from hub.cli.parser import add, add_config, on_main_file
 from hub.cli.secret_commands import keep_in, say_kept, settle_of_import

@@ -28,7 +28,7 @@ from config.settings import HubConfig
 from hub.catalog.names import name_id, visible_name
 from hub.cli.context import Context, Output, UsageError, own_command
 from hub.cli.hosts.changes import originals_of
-from hub.cli.profiles.writing import status_now
+from hub.cli.profiles.write_profile import status_now
 from hub.downstream.access.host_tokens import check_token, read_or_make_token
 from hub.downstream.access.hub_urls import resource_of, shows_token, ways_in, who_comes
 from hub.wire.printable import printable

@@ -6,7 +6,7 @@ import pytest
 
 from config.hosts.facts import all_hosts
 from config.tables import AccessToken
-from hub.cli.profiles.writing import MAX_SAID, HostWays, WrittenEntry, arrivals, entry_of
+from hub.cli.profiles.write_profile import MAX_SAID, HostWays, WrittenEntry, arrivals, entry_of
 from hub.control.answers import HostRow, Status
 
 pytestmark = pytest.mark.covers("EP-10")

@@ -15,10 +15,10 @@ from config.registry.server_json import RegistrySource, id_of, source_of, split
 from config.registry.slots import Asked, NotRunnable, Piece, Slot, all_asked
 from config.registry.ways_to_run import Way
 from config.secrets.store import SecretStore
-from hub.cli.configuration.editing import add_server
+from hub.cli.configuration.switch_servers import add_server
 from hub.cli.context import EX_FAILED, Context, UsageError, agreed, ask_text, nearest
-from hub.cli.registry import choosing
-from hub.cli.registry.choosing import MAX_ASKED, Found, Known, find
+from hub.cli.registry import choose_way
+from hub.cli.registry.choose_way import MAX_ASKED, Found, Known, find
 from hub.cli.registry.client import RegistryFailed, run
 from hub.wire.printable import printable
 
@@ -157,7 +157,7 @@ def add_listed(options: Context, own: Mapping[str, Any]) -> None:
         there = find(known.choose(options.registry), name, version, output.progress)
     except RegistryFailed as error:
         raise RegistryFailed(f"{error}{error.advice}", error.code) from None
-    found = choosing.choose_registry(there, options, name, version)
+    found = choose_way.choose_registry(there, options, name, version)
     server = found.listed.server
     refuse_deleted(found)
     id = options.called or id_of(name, known.upstreams)
@@ -165,11 +165,11 @@ def add_listed(options: Context, own: Mapping[str, Any]) -> None:
         source = source_of(upstream.source)
         if source is not None and source.name == name:
             todo = f"`hubd update {other}` takes the newest version, and --as NAME adds it once more"
-            raise choosing.NotAdded(f'{name} is there already, as "{other}" ({source.version}): {todo}')
-    way = choosing.choose_way(found, options)
-    for line in choosing.before_answers(found, way):
+            raise choose_way.NotAdded(f'{name} is there already, as "{other}" ({source.version}): {todo}')
+    way = choose_way.choose_way(found, options)
+    for line in choose_way.before_answers(found, way):
         output.say(line)
-    if said := choosing.status_of(found):
+    if said := choose_way.status_of(found):
         output.warn(f"{name}: {said}")
     new = NewSecrets(SecretStore.open())
     got = answers(way, options, id, new, {})
@@ -177,7 +177,7 @@ def add_listed(options: Context, own: Mapping[str, Any]) -> None:
     for setting, value in own.items():  # of tables both count
         below = settings.get(setting)
         settings[setting] = below | value if isinstance(below, dict) and isinstance(value, dict) else value
-    for line in choosing.as_written(settings) if got else ():
+    for line in choose_way.as_written(settings) if got else ():
         output.say(line)
     if is_agreed(f'Add it as "{id}"?', options, default=not said):
         output.set(source=settings["source"])
@@ -189,12 +189,14 @@ def settings_of(found: Found, way: Way, got: Answers, source: RegistrySource) ->
     try:
         settings = entry(way, got, source)
     except NotRunnable as error:
-        raise choosing.NotAdded(f"{source.name} {source.version} cannot be added: {error}") from None
+        raise choose_way.NotAdded(f"{source.name} {source.version} cannot be added: {error}") from None
     if "url" in settings:
         try:
             _judge_address(found, way, got, settings["url"])
         except ValueError:
-            raise choosing.NotAdded(f"{source.name} {source.version} cannot be added: its address is no URL") from None
+            raise choose_way.NotAdded(
+                f"{source.name} {source.version} cannot be added: its address is no URL"
+            ) from None
     return settings
 
 
@@ -236,4 +238,4 @@ def refuse_deleted(found: Found) -> None:
     if found.listed.status == "deleted":
         server = found.listed.server
         text = f"{server.name} {server.version} was taken out of registry {found.registry.name}:"
-        raise choosing.NotAdded(f"{text} {choosing.status_of(found)}")
+        raise choose_way.NotAdded(f"{text} {choose_way.status_of(found)}")

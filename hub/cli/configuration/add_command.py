@@ -13,7 +13,7 @@ from config.names import id_of_url
 from config.secrets.store import SecretStore
 from config.setting import declarations
 from config.settings import UpstreamConfig
-from hub.cli.configuration.editing import MEMBERS, add_server
+from hub.cli.configuration.switch_servers import MEMBERS, add_server
 from hub.cli.context import Context, Output, UsageError, agreed, nearest_or_all
 from hub.cli.parser import Parser, add, add_config, add_no_wait, load_when_run, on_main_file
 from hub.cli.secret_commands import keep_in, settle_of_new
@@ -71,11 +71,11 @@ def add_commands(commands: Any) -> None:
 
 
 def _add_registry_commands(commands: Any) -> None:
-    search = add(commands, "search", "hub.cli.registry.listing:search", json=_FOUND)
+    search = add(commands, "search", "hub.cli.registry.search_and_outdated:search", json=_FOUND)
     search.add_value("words_of_search", "WORD", "a part of a server's name", nargs="+")
     _add_registry(search)
-    outdated = add(commands, "outdated", "hub.cli.registry.listing:list_outdated", json=_OUTDATED)
-    command = on_main_file(load_when_run("hub.cli.registry.updating:update"))
+    outdated = add(commands, "outdated", "hub.cli.registry.search_and_outdated:list_outdated", json=_OUTDATED)
+    command = on_main_file(load_when_run("hub.cli.registry.update_command:update"))
     update = add(commands, "update", command, json=f"{MEMBERS}\n{_UPDATED}")
     update.add_value("name", "NAME", "the server's name as `hubd status` shows it")
     _add_agreement(update)
@@ -108,7 +108,7 @@ def _add_agreement(parser: Parser) -> None:
 
 def _add(options: Context, output: Output) -> None:
     if _is_listed(options):
-        return load_when_run("hub.cli.registry.adding:add_listed")(options, _own_settings(options, {}))
+        return load_when_run("hub.cli.registry.add_from_registry:add_listed")(options, _own_settings(options, {}))
     own = {"--as": "called", "--registry": "registry", "--package": "package", "--remote": "remote", "--input": "input"}
     if option := next((option for option, name in own.items() if getattr(options, name)), ""):
         raise UsageError(f"{option} is for a server of a registry, such as `hubd add io.github.someone/something`")

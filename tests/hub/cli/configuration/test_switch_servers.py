@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from config.show.json_schema import schema
-from hub.cli.configuration.editor import EDITORS
+from hub.cli.configuration.edit_command import EDITORS
 from tests.support import attached
 from tests.support.commands import run_hubd
 from tests.support.looking import until, until_connected

@@ -12,7 +12,7 @@ from msgspec import Struct
 from config.environment.passing import CERTIFICATES, PROXIES, passing
 from config.errors import EditError
 from config.settings import UpstreamConfig
-from hub.cli.checks.evidence import Examined, Finding, KeepVariables, RecordShell, join_few
+from hub.cli.checks.examine import Examined, Finding, KeepVariables, RecordShell, join_few
 from hub.cli.configuration.env_capture import environment_file, plan_capture
 from hub.cli.render.words import PART, lacking_variable
 from hub.cli.secret_commands import only_here_of_hub

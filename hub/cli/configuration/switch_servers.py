@@ -16,7 +16,7 @@ from config.files import lock_edits
 from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import state_dir
 from config.secrets.detection import secrets_in
-from hub.cli.configuration.saving import refuse_unusable, reload_hub, save, show
+from hub.cli.configuration.save_draft import refuse_unusable, reload_hub, save, show
 from hub.cli.context import EX_FAILED, EX_INTERRUPTED, Context, Output
 from hub.cli.hosts.who_runs_servers import hosts_that_lost, say_lost
 from hub.cli.parser import add, add_config, add_no_wait, on_main_file

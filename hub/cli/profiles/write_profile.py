@@ -28,7 +28,7 @@ from config.loading.host_files import command_of
 from config.secrets.state_file import StateUnreadable
 from config.tables import DEFAULT_PROFILE, AccessToken, Profile
 from hub.catalog.view_name import PROFILE_MARK
-from hub.cli.configuration.saving import reload_hub, save, say_problems
+from hub.cli.configuration.save_draft import reload_hub, save, say_problems
 from hub.cli.context import Context, Output, UsageError, agreed, ask_hub
 from hub.cli.profiles.evidence import Evidence
 from hub.cli.profiles.tool_globs import Choice, with_unknown

@@ -22,7 +22,7 @@ from config.registry.ways_to_run import Way, ways_of
 from config.settings import in_order
 from hub.cli.context import Context, UsageError, ask
 from hub.cli.registry.client import Registry, RegistryFailed, run_all
-from hub.cli.render.screen import Screen
+from hub.cli.render.terminal import Screen
 from hub.wire.printable import printable
 from upstreams.references import Unresolvable, read_references
 

@@ -14,13 +14,13 @@ from config.registry.server_json import LATEST, Listed, RegistrySource, is_older
 from config.registry.slots import Asked, Piece, all_asked
 from config.registry.ways_to_run import ENGINES, Way, ways_of
 from config.secrets.store import SecretStore
-from hub.cli.configuration.editing import make_change
+from hub.cli.configuration.switch_servers import make_change
 from hub.cli.context import Context, Output
 from hub.cli.hosts.changes import configuration_diff
-from hub.cli.registry.adding import absolute, answers, is_agreed, refuse_deleted, settings_of
-from hub.cli.registry.choosing import Found, Known, NotAdded, head, status_of
+from hub.cli.registry.add_from_registry import absolute, answers, is_agreed, refuse_deleted, settings_of
+from hub.cli.registry.choose_way import Found, Known, NotAdded, head, status_of
 from hub.cli.registry.client import Client, Registry, run
-from hub.cli.render.screen import Screen
+from hub.cli.render.terminal import Screen
 
 SETTINGS = ("command", "args", "env", "url", "headers", "transport", "source")
 """The settings that an entry of a registry has, in the order in which a change of them is told."""

@@ -9,7 +9,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from hub.cli.render.blocks import Block, Cell, Table, paint
+from hub.cli.render.tables_and_styles import Block, Cell, Table, paint
 from hub.wire.printable import printable
 
 GAP: Final = 2
