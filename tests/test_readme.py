@@ -19,7 +19,7 @@ from hub.catalog.profiles.chosen_entries import ProfileRules
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_name import profile_view
 from hub.catalog.work_in_steps import finish
-from hub.daemon.served_config import FixedReferences
+from hub.daemon.before_start import FixedReferences
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot
 from tests.real.flow_list import FLOWS, PAIRS

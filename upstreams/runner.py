@@ -67,7 +67,7 @@ class UpstreamRunner:
             await upstream.availability.until_wanted()
         while True:
             upstream.availability.move(Event.START)
-            error = await MainSession(upstream, self._on_settled).run(self._gate)
+            error = await self._run_main()
             if upstream.state is State.IDLE:
                 await upstream.availability.until_wanted()
                 continue
@@ -98,53 +98,47 @@ class UpstreamRunner:
         why = (upstream.last_error or "").partition("\n")[0]
         log.warning("%s %s: %s (%s)", upstream.name, upstream.state.value, why, then)
 
+    # --- the main session ---------------------------------------------------------------------------------------------
 
-class MainSession:
-    """One main session, from the attempt to open it to its end, and the reading of lists meanwhile."""
-
-    def __init__(self, upstream: ManagedUpstream, on_listed: Callable[[], None]) -> None:
-        self._upstream = upstream
-        self._pooled = upstream.opener.make_main()
-        self._on_listed = on_listed
-
-    async def run(self, gate: StartGate) -> hub_errors.HubError | None:
-        """Open the session and keep it until it ends; why it ended, None: it was closed."""
+    async def _run_main(self) -> hub_errors.HubError | None:
+        """Open a main session and keep it until it ends; why it ended, None: it was closed."""
+        self._main = self.upstream.opener.make_main()
         try:
-            await self._upstream.values.read_anew()
+            await self.upstream.values.read_anew()
         except hub_errors.UpstreamUnresolved as error:
-            self._pooled.start.end()
+            self._main.start.end()
             return hub_errors.without_frames(error)
-        return await self._pooled.run(gate, self._opened, self._upstream.main_lost)
+        return await self._main.run(self._gate, self._opened, self.upstream.main_lost)
 
     def _opened(self, nursery: trio.Nursery) -> None:
-        if self._is_loop(read_chain(self._pooled.session.facts.capabilities.get(EXPERIMENTAL))):
+        if self._is_loop(read_chain(self._main.session.facts.capabilities.get(EXPERIMENTAL))):
             return
-        self._upstream.main_opened(self._pooled)
-        nursery.start_soon(self._upstream.lists.run, self._pooled.session, self._show)
+        self.upstream.main_opened(self._main)
+        nursery.start_soon(self.upstream.lists.run, self._main.session, self._show)
         nursery.start_soon(self._stop_when_unused)
-        nursery.start_soon(keep_subscribed, self._pooled, self._upstream.events)
+        nursery.start_soon(keep_subscribed, self._main, self.upstream.events)
 
     def _is_loop(self, behind: HubChain) -> bool:
         """True if the upstream leads back to this hub; then the session ends for that reason."""
         if behind.is_loop:
-            name = self._upstream.name
+            name = self.upstream.name
             text = f"{name} leads back to this hub: remove one of the hubs on that way from the other's configuration"
-            self._pooled.fail(hub_errors.UpstreamLoop(text, upstream=name))
+            self._main.fail(hub_errors.UpstreamLoop(text, upstream=name))
         return behind.is_loop
 
     async def _stop_when_unused(self) -> None:
-        await wait_until_unused(self._upstream)
-        self._upstream.rest()
-        self._pooled.scope.cancel()
+        await wait_until_unused(self.upstream)
+        self.upstream.rest()
+        self._main.scope.cancel()
 
     def _show(self, found: Mapping[Kind, Listing], problems: list[str]) -> bool:
-        upstream = self._upstream
+        upstream = self.upstream
         if self._is_loop(join_chains(listing.behind for listing in found.values())):
             return False
         mask = upstream.availability.history.mask
-        changed = upstream.offered.replace_lists(self._pooled.session.facts, found, map(mask, problems))
+        changed = upstream.offered.replace_lists(self._main.session.facts, found, map(mask, problems))
         upstream.listed_some()
-        self._on_listed()
+        self._on_settled()
         return changed
 
 

@@ -1,7 +1,7 @@
 """The methods of a hub's control socket: one table, which its server and its client read. Pure.
 
-A new method is one more row here and the method of that name of `hub.daemon.api.DaemonApi`. It takes the members of
-`params` by name and returns a `result`; a method of `ENDLESS` is an iterator of results instead.
+A new method is one more row here and the method of that name of `hub.daemon.api.DaemonApi`. What it takes are
+the params, by name and type; it returns a `result`. A method of `ENDLESS` is an iterator of results instead.
 """
 
 from collections.abc import Mapping
@@ -24,35 +24,13 @@ Result = TypeVar("Result")
 
 
 class Nothing(Struct, frozen=True):
-    """No params; no result but that it is done."""
-
-
-class Name(Struct, frozen=True):
-    """One upstream."""
-
-    name: str
-
-
-class OneOrAll(Struct, frozen=True):
-    """One upstream, or all."""
-
-    name: str | None = None
-    """None: all, or none in particular."""
-
-
-class Follow(Struct, frozen=True):
-    """A journal, from its last lines on; `hub` is the hub's own, and no name stands for all by time."""
-
-    name: str | None = None
-    lines: int = LOG_LINES
-    follow: bool = False
+    """No result but that it is done."""
 
 
 class Method(NamedTuple, Generic[Result]):
     """One row of the table."""
 
     name: str
-    params: type[Struct]
     result: type[Result]
     max_bytes: int = 1 << 20
     """The largest answer that is read."""
@@ -62,22 +40,22 @@ class Method(NamedTuple, Generic[Result]):
 
 Object = dict[str, Any]
 
-STATUS: Final = Method("status", Nothing, Status, 32 << 20)
-TOOLS: Final = Method("tools", Nothing, list[Object], 256 << 20)  # as much as a hub sends: 100 000 tools are one answer
-TOOL_USE: Final = Method("tool_use", Nothing, ToolUses, 64 << 20)
-CACHE: Final = Method("cache", Nothing, CacheStatistics, 32 << 20)
-CACHE_CLEAR: Final = Method("cache_clear", OneOrAll, Cleared)
-RESTART: Final = Method("restart", Name, Nothing)
-RELOAD: Final = Method("reload", Nothing, Reloaded, 16 << 20)
-ENVIRONMENT: Final = Method("environment", OneOrAll, ShownEnvironment)
-LOGS: Final = Method("logs", Follow, Logs, 16 << 20)
-STOP: Final = Method("stop", Nothing, Nothing)
-SIGN_IN: Final = Method("sign_in", messages.SignIn, messages.SignInStep, answer_s=SIGN_IN_S)
-SIGN_IN_FINISH: Final = Method("sign_in_finish", messages.SignInAddress, messages.SignInOutcome, answer_s=SIGN_IN_S)
-SIGN_IN_STATUS: Final = Method("sign_in_status", OneOrAll, messages.SignInAccounts)
-SIGN_IN_TRIALS: Final = Method("sign_in_trials", Nothing, messages.SignInTrials)
-SIGN_OUT: Final = Method("sign_out", messages.SignOut, messages.SignedOut, answer_s=SIGN_IN_S)
-READ_TOKENS: Final = Method("read_tokens", Nothing, Nothing)
+STATUS: Final = Method("status", Status, 32 << 20)
+TOOLS: Final = Method("tools", list[Object], 256 << 20)  # as much as a hub sends: 100 000 tools are one answer
+TOOL_USE: Final = Method("tool_use", ToolUses, 64 << 20)
+CACHE: Final = Method("cache", CacheStatistics, 32 << 20)
+CACHE_CLEAR: Final = Method("cache_clear", Cleared)
+RESTART: Final = Method("restart", Nothing)
+RELOAD: Final = Method("reload", Reloaded, 16 << 20)
+ENVIRONMENT: Final = Method("environment", ShownEnvironment)
+LOGS: Final = Method("logs", Logs, 16 << 20)
+STOP: Final = Method("stop", Nothing)
+SIGN_IN: Final = Method("sign_in", messages.SignInStep, answer_s=SIGN_IN_S)
+SIGN_IN_FINISH: Final = Method("sign_in_finish", messages.SignInOutcome, answer_s=SIGN_IN_S)
+SIGN_IN_STATUS: Final = Method("sign_in_status", messages.SignInAccounts)
+SIGN_IN_TRIALS: Final = Method("sign_in_trials", messages.SignInTrials)
+SIGN_OUT: Final = Method("sign_out", messages.SignedOut, answer_s=SIGN_IN_S)
+READ_TOKENS: Final = Method("read_tokens", Nothing)
 
 METHODS: Final[Mapping[str, Method[Any]]] = {
     each.name: each for each in list(globals().values()) if isinstance(each, Method)

@@ -7,10 +7,12 @@ was sent before.
 
 import logging
 import os
+from collections.abc import Callable
 from contextlib import aclosing, suppress
 from contextvars import ContextVar
-from functools import partial
-from typing import Final
+from functools import cache, partial
+from inspect import signature
+from typing import Any, Final, get_type_hints
 
 import msgspec
 import trio
@@ -32,7 +34,6 @@ OUTBOX_BYTES: Final = 256 << 20
 MAX_CONTROL_LINE_BYTES: Final = 64 << 10
 """The largest request: no method takes more than a name and a few numbers."""
 LINGER_S: Final = 5.0
-_DECODE_PARAMS: Final = {method.name: msgspec.json.Decoder(method.params).decode for method in METHODS.values()}
 TOO_LONG: Final = f"The message is too long; a request may have up to {MAX_CONTROL_LINE_BYTES >> 10} KiB"
 asker: Final = ContextVar("asker", default=0)
 """The process that made the request which runs in this task; 0: it is not known."""
@@ -108,12 +109,12 @@ async def _carry_out(request: Request, channel: LineChannel, apis: tuple[object,
         text = f"There is no control method {request.method}; is this hubd newer than the hub?"
         _refuse(channel, request, METHOD_NOT_FOUND, text)
         return
+    do = next(getattr(api, method.name) for api in apis if hasattr(api, method.name))
     try:
-        params = structs.asdict(_DECODE_PARAMS[method.name](msgspec.json.encode(request.params)))
+        params = structs.asdict(_params_decoder(do).decode(msgspec.json.encode(request.params)))
     except msgspec.MsgspecError as error:
         _refuse(channel, request, INVALID_PARAMS, f"{method.name}: {error}")
         return
-    do = next(getattr(api, method.name) for api in apis if hasattr(api, method.name))
     if method.name not in ENDLESS:
         result = await do(**params)
         _send(channel, encode_response(request.id, Result(EMPTY if result is None else _json(result))))
@@ -125,6 +126,14 @@ async def _carry_out(request: Request, channel: LineChannel, apis: tuple[object,
             members = {name: raw(value) for name, value in structs.asdict(result).items()}
             _send(channel, jsonrpc.encode_notification(method.name, members))
             await channel.flush()
+
+
+@cache
+def _params_decoder(do: Callable[..., Any]) -> msgspec.json.Decoder[msgspec.Struct]:
+    """Decodes the params of a request into a struct of what `do` takes, with its types and defaults."""
+    hints, takes = get_type_hints(do), signature(do).parameters.values()
+    fields = [(each.name, hints[each.name], *(() if each.default is each.empty else (each.default,))) for each in takes]
+    return msgspec.json.Decoder(msgspec.defstruct(do.__name__, fields, kw_only=True))
 
 
 def _refuse(channel: LineChannel, request: Request, code: int, text: str) -> None:

@@ -1,25 +1,10 @@
-"""Sign-ins of people at upstreams, as the control socket tells of them: params and answers. Pure.
+"""Sign-ins of people at upstreams, as the control socket tells of them: its answers. Pure.
 
 A sign-in is one endless request: its first `SignInStep` says what to open, or why nothing was begun; the next
 one has the outcome. Whoever asked may leave at any time; the sign-in stands as it is.
 """
 
 from msgspec import UNSET, Struct, UnsetType
-
-
-class SignIn(Struct, frozen=True, kw_only=True):
-    """A sign-in to begin."""
-
-    name: str = ""
-    """The upstream; "" with `idp`."""
-    idp: bool = False
-    """At the company's identity provider."""
-    scope: str = ""
-    """Scopes to ask for beside those that are found out, joined by spaces."""
-    reset: bool = False
-    """The hub is to register anew."""
-    yes: bool = False
-    """A person has agreed to what is unusual."""
 
 
 class SignInOutcome(Struct, frozen=True, kw_only=True):
@@ -62,12 +47,6 @@ class SignInStep(Struct, frozen=True, kw_only=True):
     """The port of this machine that the browser comes back to; 0: it comes back by a proxy."""
     expires_s: float = 0.0
     outcome: SignInOutcome | UnsetType = UNSET
-
-
-class SignInAddress(Struct, frozen=True):
-    """The address of a page that did not load, which a person has copied."""
-
-    address: str
 
 
 class SignInAccount(Struct, frozen=True, kw_only=True):
@@ -114,13 +93,6 @@ class SignInTrials(Struct, frozen=True):
     """Those of the upstreams that wait for one."""
 
     trials: tuple[SignInTrial, ...] = ()
-
-
-class SignOut(Struct, frozen=True):
-    """An upstream, or all, to sign out of. `forget`: the hub's registration there, too."""
-
-    name: str | None = None
-    forget: bool = False
 
 
 class SignedOutAccount(Struct, frozen=True, kw_only=True):

@@ -68,7 +68,7 @@ class Api:
         ages = {"oldest_s": 5.0, "newest_s": 5.0, "flights": 0}
         return {"enabled": True, **whole, **ages, "invalidations": {}, "upstreams": [demo], "store": None}
 
-    async def cache_clear(self, name: str | None) -> Cleared:
+    async def cache_clear(self, name: str | None = None) -> Cleared:
         if name not in (None, "demo"):
             raise UpstreamUnavailable(f"There is no server {name}; there are: demo")
         return Cleared(1)
@@ -94,7 +94,7 @@ class Api:
     async def reload(self) -> Reloaded:
         return Reloaded(summary="nothing changed", pending=(), warnings=())
 
-    async def logs(self, name: str | None, lines: int, follow: bool):
+    async def logs(self, name: str | None = None, lines: int = 100, follow: bool = False):
         if name not in (None, "demo"):
             raise UpstreamUnavailable(f"There is no server {name}; there are: demo")
         journal = self.journals["demo"]

@@ -80,17 +80,6 @@ class Wire:
         close(self._stream)
 
 
-async def dial(address: str, port: int) -> trio.SocketStream:
-    """A TCP connection; nothing is looked up. Raises OSError: there is none."""
-    sock = trio.socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        await sock.connect((address, port))
-        return trio.SocketStream(sock)
-    except BaseException:
-        sock.close()
-        raise
-
-
 async def connect(dial: Dial, addresses: Sequence[str], port: int, origin: str) -> trio.SocketStream:
     """A connection to one of `addresses`, tried one after the other. Raises FetchFailed: none takes it. Cancellation:
     leaves nothing open."""

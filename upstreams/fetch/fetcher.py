@@ -59,7 +59,7 @@ class Fetcher:
     """True if the hub itself listens at an address and port."""
     resolve: Resolve = look_up
     tls: Callable[[], ssl.SSLContext] = connection.system_trust
-    dial: connection.Dial = connection.dial
+    dial: connection.Dial = trio.open_tcp_stream
 
     def __post_init__(self) -> None:
         self._turns = trio.CapacityLimiter(MAX_AT_ONCE)

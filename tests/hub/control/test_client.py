@@ -113,7 +113,7 @@ def test_what_is_missing_or_null_or_unknown_fits():
 def test_an_answer_has_a_size(tmp_path, monkeypatch):
     with answering(tmp_path / "c") as taken, ControlClient(tmp_path / "c") as client:
         with pytest.raises(NotUnderstood, match="larger than 1 MiB"):
-            client.request(Method("status", Nothing, Status, max_bytes=1 << 20))
+            client.request(Method("status", Status, max_bytes=1 << 20))
         buffers = 1 << 20  # of the socket, at most
         assert sum(taken) <= (1 << 20) + PIECE_BYTES + buffers
 

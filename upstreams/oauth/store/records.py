@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from config.setting import Secret
+from config.setting import Secret, reveal
 from upstreams.oauth.model import AuthorizationServer, ClientFacts, Grant, GrantKey, OAuthClient
 from upstreams.oauth.store.key_seal import KeySeal, NotSealedHere
 
@@ -71,13 +71,10 @@ class ClientFile(Struct, frozen=True, kw_only=True):
 class _Sealed(Struct, frozen=True, kw_only=True, omit_defaults=True):
     of: str
     """Digest of the plain part."""
-    access_token: str = ""
-    refresh_token: str | None = None
-    id_token: str | None = None
-    client_secret: str | None = None
-
-    def __repr__(self) -> str:
-        return "<_Sealed>"
+    access_token: Secret = Secret("")
+    refresh_token: Secret | None = None
+    id_token: Secret | None = None
+    client_secret: Secret | None = None
 
 
 class _Version(Struct, frozen=True):
@@ -87,6 +84,7 @@ class _Version(Struct, frozen=True):
 File = TypeVar("File", GrantFile, ClientFile)
 _GRANT_FACTS: Final = {*Grant.__struct_fields__} & {*GrantFile.__struct_fields__} - {"key", "client"}
 """Members that a grant and its file have in common."""
+_TOKENS: Final = ("access_token", "refresh_token", "id_token")
 
 
 def id_of(*parts: str) -> str:
@@ -102,20 +100,13 @@ def encode_grant(grant: Grant, seal: KeySeal) -> bytes:
     """The content of the file of `grant`. Raises KeyLocked."""
     client, renewable = _facts(grant.client), grant.refresh_token is not None
     plain = GrantFile(**_copy(grant, _GRANT_FACTS), **asdict(grant.key), client=client, renewable=renewable)
-    secrets = _Sealed(
-        of=_digest(plain),
-        access_token=grant.access_token.reveal(),
-        refresh_token=_reveal(grant.refresh_token),
-        id_token=_reveal(grant.id_token),
-        client_secret=_reveal(grant.client.secret),
-    )
-    return _encode(plain, secrets, seal)
+    return _encode(plain, _Sealed(of=_digest(plain), **_copy(grant, _TOKENS), client_secret=grant.client.secret), seal)
 
 
 def encode_client(upstream: str, client: OAuthClient, seal: KeySeal) -> bytes:
     """The content of the file of the hub's registration for `upstream`. Raises KeyLocked."""
     plain = ClientFile(upstream=upstream, client=_facts(client))
-    return _encode(plain, _Sealed(of=_digest(plain), client_secret=_reveal(client.secret)), seal)
+    return _encode(plain, _Sealed(of=_digest(plain), client_secret=client.secret), seal)
 
 
 def read_plain(data: bytes, type: type[File]) -> File:
@@ -134,10 +125,8 @@ def open_grant(plain: GrantFile, seal: KeySeal) -> Grant:
     secrets = _open(plain, seal)
     return Grant(
         **_copy(plain, _GRANT_FACTS),
+        **_copy(secrets, _TOKENS),
         key=plain.grant_key,
-        access_token=Secret(secrets.access_token),
-        refresh_token=_hide(secrets.refresh_token),
-        id_token=_hide(secrets.id_token),
         client=_client(plain.client, secrets.client_secret),
     )
 
@@ -148,13 +137,13 @@ def open_client(plain: ClientFile, seal: KeySeal) -> OAuthClient:
 
 
 def _encode(plain: File, secrets: _Sealed, seal: KeySeal) -> bytes:
-    file = replace(plain, key=seal.key_name, sealed=seal.seal(msgspec.json.encode(secrets)))
+    file = replace(plain, key=seal.key_name, sealed=seal.seal(msgspec.json.encode(secrets, enc_hook=reveal)))
     return msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n"
 
 
 def _open(plain: GrantFile | ClientFile, seal: KeySeal) -> _Sealed:
     try:
-        secrets = msgspec.json.decode(seal.open(plain.sealed), type=_Sealed)
+        secrets = msgspec.json.decode(seal.open(plain.sealed), type=_Sealed, dec_hook=_hide)
     except (NotSealedHere, msgspec.DecodeError):
         raise UnreadableRecord from None
     if secrets.of != _digest(plain):
@@ -170,17 +159,15 @@ def _facts(client: OAuthClient) -> ClientFacts:
     return ClientFacts(**_copy(client, ClientFacts.__struct_fields__))
 
 
-def _client(facts: ClientFacts, secret: str | None) -> OAuthClient:
-    return OAuthClient(**asdict(facts), secret=_hide(secret))
+def _client(facts: ClientFacts, secret: Secret | None) -> OAuthClient:
+    return OAuthClient(**asdict(facts), secret=secret)
 
 
 def _copy(struct: Struct, members: Iterable[str]) -> dict[str, Any]:
     return {member: getattr(struct, member) for member in members}
 
 
-def _reveal(secret: Secret | None) -> str | None:
-    return None if secret is None else secret.reveal()
-
-
-def _hide(text: str | None) -> Secret | None:
-    return None if text is None else Secret(text)
+def _hide(_type: type[Secret], text: object) -> Secret:
+    if not isinstance(text, str):
+        raise TypeError("no text")
+    return Secret(text)
