@@ -135,11 +135,8 @@ class ResourceCache:
 
     async def call(self, upstream: ReadableUpstream, operation: Operation, exchange: Exchange, call: Call) -> Reply:
         """Answer a read from memory, or by a read that hosts share. `call` sends an operation to the upstream.
-
-        Raises:
-            HubError: as `Upstream.call`.
-        Cancellation: passes to the upstream, unless others wait for the same.
-        """
+        Raises: HubError, as `Upstream.call`.
+        Cancellation: passes to the upstream, unless others wait for the same."""
         if not is_plain(operation) or not self._fetches.is_running:
             return await call(operation, exchange)
         uri = peek_str(operation.params["uri"]) or ""

@@ -42,11 +42,8 @@ def config_dir() -> str:
 
 def make_dirs(path: str) -> None:
     """The directory `path`, and those above it, made for this user alone (0700) where they are missing.
-
-    Raises:
-        OSError: they cannot be made, or would lie in a directory of another user, whom they would lock out: root has
-            the HOME of whoever ran `sudo`. `strerror` says it for people.
-    """
+    Raises: OSError, if they cannot be made, or would lie in a directory of another user, whom they would lock out: root
+    has the HOME of whoever ran `sudo`. `strerror` says it for people."""
     if not os.path.isdir(path):
         refuse_foreign_place(path)
         os.makedirs(path, mode=0o700, exist_ok=True)
@@ -67,10 +64,7 @@ def refuse_foreign_place(path: str) -> None:
 def refuse_foreign_dir(directory: str, found: "os.stat_result | None" = None) -> None:
     """Raise, if nothing is to be made in `directory`, since it belongs to another user than this one or root.
     `found`: what is known of it.
-
-    Raises:
-        OSError: so it is, or it cannot be told.
-    """
+    Raises: OSError, if it does, or that cannot be told."""
     owner = (found or os.stat(directory)).st_uid
     # One may stand for users that this container or sandbox has no number for, such as the root outside.
     is_unmapped = owner == UNMAPPED and has_all_users() is False
@@ -85,10 +79,7 @@ def private_dir(path: str) -> str:
 
     One called `hubd` that others could enter but not write is closed to them: someone made it to put a hubd.toml there,
     with all XDG directories the same.
-
-    Raises:
-        NotPrivate: it is something else; nothing was changed.
-    """
+    Raises: NotPrivate, if it is something else; nothing was changed."""
     try:
         make_dirs(path)
         found = os.lstat(path)

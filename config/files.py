@@ -63,11 +63,8 @@ def open_lock(path: Path) -> int:
 
 def read_file(path: Path, *, trusted: bool = False) -> bytes | None:
     """The content of a file; None if there is none. `trusted`: commands to run are taken from it.
-
-    Raises:
-        EditError: it cannot be read, is no plain file, is far too large for one, or belongs to another user; if it is
-            to be trusted also: somebody else could have written it.
-    """
+    Raises: EditError, if it cannot be read, is no plain file, is far too large for one, or belongs to another user; if
+    it is to be trusted also: somebody else could have written it."""
     try:
         data, found = read_plain(path, MAX_BYTES + 1)
         if trusted:
@@ -99,10 +96,7 @@ def replace_private(path: Path, data: bytes, *, sync_name: bool = False) -> None
     """Let the private file `path` (0600) hold `data`, also if the power fails; blocks for one fsync.
 
     `sync_name`: it is this data, and no older one, that is there after the power has failed; blocks for one more.
-
-    Raises:
-        OSError: it cannot be written; it is as it was.
-    """
+    Raises: OSError, if it cannot be written; it is as it was."""
     make_dirs(str(path.parent))
     with _directory(path.parent) as directory, _draft(path.name, data, directory) as new:
         os.replace(new, path.name, src_dir_fd=directory, dst_dir_fd=directory)
@@ -124,10 +118,7 @@ def replace_file(
 
     `was` is what the caller read from it, None for no file. A new file is made for this user alone (0600), its
     directories too; another keeps of its mode what is in `mode`.
-
-    Raises:
-        EditError: it holds something else by now, or cannot be written; it was left as it is.
-    """
+    Raises: EditError, if it holds something else by now, or cannot be written; it was left as it is."""
     real = Path(os.path.realpath(path))
     try:
         if was is None:

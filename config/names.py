@@ -72,10 +72,7 @@ def short_id(name: str, length: int = MAX_ID) -> str:
 def id_of_url(url: str, taken: Iterable[str] = ()) -> str:
     """A server id for what is at `url`, by whose it is: `https://mcp.linear.app/mcp` -> "linear". One of `taken` gets a
     number.
-
-    Raises:
-        ValueError: it is no URL with a host.
-    """
+    Raises: ValueError, if it is no URL with a host."""
     parts = urlsplit(url)
     host, port = parts.hostname, parts.port
     labels = [label for label in (host or "").split(".") if label]

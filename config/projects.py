@@ -111,10 +111,7 @@ def load_project(root: Path, environ: Environ, base: HubConfig, *, sources: Sequ
     """Read and check the files of `root`. Blocks. An entry without `command` or `url` adds to that of `base`.
 
     `sources` are what `read_project` found, so that what is shown to the user and what is allowed are the same.
-
-    Raises:
-        ConfigError: with all problems, each with file, line and key, and what to write instead.
-    """
+    Raises: ConfigError, with all problems, each with file, line and key, and what to write instead."""
     sources = read_project(root, environ) if sources is None else sources
     found = stacks(sources, base.upstreams)
     upstreams = {name: _upstream(name, stack, base) for name, stack in found.items()}
@@ -180,10 +177,7 @@ class Trust:
     def load_allowed(self, root: Path, environ: Environ, base: HubConfig) -> tuple[Project, list[Source]] | None:
         """The project of `root` and what its files say, if the user allowed exactly that; None: it is another content,
         and was not parsed.
-
-        Raises:
-            ConfigError: it is allowed, and cannot be used.
-        """
+        Raises: ConfigError, if it is allowed, and cannot be used."""
         folder = read_folder(root)
         if self._read().get(str(root), "").partition(" ")[0] != folder.digest:
             return None

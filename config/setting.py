@@ -113,10 +113,7 @@ class Declaration(Struct, frozen=True, kw_only=True):
 def declarations(type: type[Struct]) -> Mapping[str, Declaration]:
     """The settings of a struct of `settings` by the names that files have for them: its own in its order, then those
     that it shares with another struct.
-
-    Raises:
-        TypeError: one has no `Setting`.
-    """
+    Raises: TypeError, if one has no `Setting`."""
     hints = get_type_hints(type, include_extras=True)
     fields, shared = msgspec.structs.fields(type), len(getattr(type.__base__, "__struct_fields__", ()))
     return {field.encode_name: _declaration(field, hints[field.name]) for field in (*fields[shared:], *fields[:shared])}

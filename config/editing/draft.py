@@ -98,10 +98,7 @@ class Draft:
         """Turn an upstream off or on; whether it was not so already.
 
         In the file that says so, or that defines it; for one that is a host's or was imported, in the main file.
-
-        Raises:
-            EditError: there is none, or a file cannot be edited for certain.
-        """
+        Raises: EditError, if there is none, or a file cannot be edited for certain."""
         stack = self._stack(name)
         if (stack.value("disabled") is True) == disabled:
             return False
@@ -115,10 +112,7 @@ class Draft:
     def settings_of(self, name: str) -> dict[str, Any]:
         """The settings of an upstream as files have them, variables unreplaced; of a setting that several files say,
         the one that counts.
-
-        Raises:
-            EditError: there is none.
-        """
+        Raises: EditError, if there is none."""
         found: dict[str, Any] = {}
         for entry in reversed(self._stack(name).used):
             found |= entry.table.values
@@ -127,10 +121,7 @@ class Draft:
     def assign(self, name: str, setting: str, value: Any) -> None:
         """Give a setting of an upstream another value: in the file that has it, or for an imported entry in the main
         file.
-
-        Raises:
-            EditError: there is none, it stands in the file of a host, or a file cannot be edited for certain.
-        """
+        Raises: EditError, if there is none, it stands in the file of a host, or a file cannot be edited for certain."""
         stack = self._stack(name)
         holder = stack.holder((setting,)).source
         if holder.layer is Layer.USER and not _is_ours(holder):

@@ -106,10 +106,7 @@ def line_for(name: str, value: str) -> str | None:
 def with_block(data: bytes, values: Mapping[str, str]) -> bytes:
     """The file `data` with these values in its block; without a block, if there are none. Values that cannot be
     `written` are left out.
-
-    Raises:
-        NotReadable: its marks do not fit together.
-    """
+    Raises: NotReadable, if its marks do not fit together."""
     lines = [line for name, value in values.items() if (line := line_for(name, value)) is not None]
     block = b"\n".join([BEGIN, _ABOUT, *(line.encode() for line in lines), END, b""]) if lines else b""
     begin, end = _span(data) or (0, 0)

@@ -116,10 +116,7 @@ def removals_in(directory: Path) -> set[str]:
 def plan_files(result: Import, directory: Path, environ: Mapping[str, str]) -> list[Write]:
     """The files of all hosts that something of the user was taken from; each would be sound. What could not be used is
     given back. Servers of projects have files of their own (`project_write`).
-
-    Raises:
-        EditError: one cannot be read.
-    """
+    Raises: EditError, if one cannot be read."""
     hosts = {each.place.host.id: each.place.host for _, each in result.taken if each.place.project is None}.values()
     return [write for host in hosts if (write := _plan_file(result, host, directory, environ)) is not None]
 
@@ -221,10 +218,8 @@ def starts_beside_hub(root: Path, machine: Machine) -> tuple[list[str], list[str
 
 def carry_out(write: Write, now: datetime) -> Path | None:
     """Put one file in place; the backup, if there was one before. `locked` is the caller's.
-
-    Raises:
-        EditError: it was changed meanwhile, or cannot be written, and was left as it is; or the command failed.
-    """
+    Raises: EditError, if it was changed meanwhile, or cannot be written, and was left as it is; or the command
+    failed."""
     if write.command:
         run_program(write.command, os.environ)
         return None

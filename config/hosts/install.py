@@ -112,10 +112,7 @@ def plan_uninstall(
 
     A file that cannot be read is no obstacle if neither a record nor a word in it tells of the hub.
     If the host's program takes our entries out, the originals are not put back: `plan_restore` does it then.
-
-    Raises:
-        EditError: the file cannot be read.
-    """
+    Raises: EditError, if the file cannot be read."""
     before = read_file(place.path)
     if before is None:
         return Plan(place, "absent", still_out=_find_gone(of_host(place, originals) if back else ()))
@@ -207,10 +204,8 @@ def carry_out(
     plan: Plan, records: hub_entries.Records, *, now: datetime, backups: Path, environ: Mapping[str, str]
 ) -> Path | None:
     """Do what was planned, and remember it; the backup, if one was made.
-
-    Raises:
-        EditError: the file was changed meanwhile, or something cannot be written, or the host's program refused.
-    """
+    Raises: EditError, if the file was changed meanwhile, or something cannot be written, or the host's program
+    refused."""
     path, backup = plan.place.path, None
     if not plan.changes:
         if plan.did == "absent":

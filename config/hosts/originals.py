@@ -153,10 +153,7 @@ def _narrow(edit: Edit) -> Edit:
 
 def as_before(text: str, originals: Sequence[Original]) -> str | None:
     """`text` with all of them, each verbatim; None: something else is around one of them by now, or one is back.
-
-    Raises:
-        EditRefused: `text` cannot be read.
-    """
+    Raises: EditRefused, if `text` cannot be read."""
     found: str | None = text
     for original in reversed(originals):
         found = _verbatim(found, original, CONTEXTS[0]) if found is not None and original.is_out(found) else None

@@ -112,10 +112,7 @@ def plan_host_removals(
 
 def is_changed(server: Server, text: str) -> bool:
     """True if the entry in the text of its file is not the one that was read, or is gone.
-
-    Raises:
-        EditRefused: `text` cannot be read.
-    """
+    Raises: EditRefused, if `text` cannot be read."""
     return bool(serverfile.entries(server.place.kept, text).get(server.key) != server.entry)
 
 

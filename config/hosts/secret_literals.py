@@ -88,11 +88,8 @@ class NewSecrets:
 
     def keep(self) -> dict[str, Stored]:
         """Keep all of them; where each is that was not there yet.
-
-        Raises:
-            EditError: a name has another secret by now, and none was kept; or one cannot be kept, and those before it
-                are.
-        """
+        Raises: EditError, if a name has another secret by now, and none was kept; or one cannot be kept, and those
+        before it are."""
         names = self._store.names()
         if changed := [name for name in self.values if name in names and self._store_name(name) != self._value(name)]:
             text = "was kept by another program meanwhile; nothing was changed: run this again"

@@ -56,10 +56,7 @@ def load_all(
 
     Blocks, so call it in a thread where that matters. `texts` stand in for what those files hold (see `draft`).
     `partly`: an upstream with references to what is not there is left out, and is no reason to raise.
-
-    Raises:
-        ConfigError: with all problems, each with file, line and key, and what to write instead.
-    """
+    Raises: ConfigError, with all problems, each with file, line and key, and what to write instead."""
     return load_gathered(gather(named, environ, texts), partly=partly)
 
 

@@ -57,10 +57,8 @@ def is_hub(entry: Any) -> bool:
 
 def servers(tree: Any, findings: Findings) -> list[FieldTable]:
     """The servers of a host's file, in its order. Entries that start hubd itself are left out.
-
-    Raises:
-        Problem: it holds no servers in any known form. What is wrong with single entries is among the findings.
-    """
+    Raises: Problem, if it holds no servers in any known form. What is wrong with single entries is among the
+    findings."""
     root, entries = _entries(tree)
     host = _host(findings.path, root, entries)
     refuse_crowd(entries, root)

@@ -50,10 +50,7 @@ class Member(Struct):
 def scan(text: str, path: Sequence[str] | None = None) -> Node | None:
     """The document; None: there is nothing but blanks and comments. All objects have members; with `path`, in a text
     without comments, only the one to which it leads, and those on the way.
-
-    Raises:
-        Problem: it is not JSON, comments and trailing commas allowed.
-    """
+    Raises: Problem, if it is not JSON, comments and trailing commas allowed."""
     refuse_json(text)
     start = skip(text, 1 if text.startswith(BOM) else 0)
     if start == len(text):

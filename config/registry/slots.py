@@ -109,10 +109,7 @@ class Slot(Struct, frozen=True, kw_only=True):
 
 def slots_of(templates: Iterable[tuple[Place, Sequence[ArgumentTemplate]]]) -> tuple[Slot, ...]:
     """The slots of templates in their places, with keys that differ.
-
-    Raises:
-        NotRunnable: more would be asked than anybody answers.
-    """
+    Raises: NotRunnable, if more would be asked than anybody answers."""
     keys: set[str] = set()
     slots = tuple(_slot(place, each, keys) for place, group in templates for each in group)
     if sum(len(slot.asked) for slot in slots) > MAX_ASKED:

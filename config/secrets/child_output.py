@@ -62,10 +62,8 @@ def run_child(
     """Run a program to its end.
 
     `environ`: that of this process, if None.
-
-    Raises:
-        ChildFailed: it cannot be started, takes longer than `within_s` seconds, or prints more than `limit_bytes`.
-    """
+    Raises: ChildFailed, if it cannot be started, takes longer than `within_s` seconds, or prints more than
+    `limit_bytes`."""
     try:
         child = subprocess.Popen(
             argv,

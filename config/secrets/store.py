@@ -121,10 +121,7 @@ class SecretStore:
 
     def remove(self, name: str) -> str:
         """Forget a secret; a note if the keyring may still have it, else "".
-
-        Raises:
-            EditError: there is none, or the file cannot be used.
-        """
+        Raises: EditError, if there is none, or the file cannot be used."""
         with lock_edits(self.path.parent):
             known = self._read()
             if name not in known:

@@ -188,10 +188,7 @@ class Catalog:
         self, kind: Kind, version: str, cursor: str | None, ui: bool = False, principal: str = "", ttl_ms: Ttl = in_full
     ) -> PiecedResult:
         """The result of a list request for hosts of this `version`; `ui`: they declared the apps extension.
-
-        Raises:
-            RemoteProtocolError: -32602, when `cursor` is not of this list, or not this principal's.
-        """
+        Raises: RemoteProtocolError, -32602, if `cursor` is not of this list, or not this principal's."""
         following = None
         if not self.making.rules.page_size and cursor is None:
             hidden = self.names.names_left_out

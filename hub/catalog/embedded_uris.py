@@ -175,10 +175,7 @@ def _escapes_keys(value: Raw) -> bool:
 def untag_arguments(arguments: Raw, untagger: Callable[[], Change]) -> Raw:
     """Arguments in which each string that as a whole is a tagged URI is the original again. `untagger` makes the change
     of such a string; most arguments need none.
-
-    Raises:
-        RemoteProtocolError: -32602, more of them than the hub looks up.
-    """
+    Raises: RemoteProtocolError, -32602, if there are more of them than the hub looks up."""
     data = bytes(arguments)
     text = (data if len(data) <= SMALL_BYTES else excerpt(data)).lower()
     if text.find(b'"hub.') < 0 and text.find(b'"ui:') < 0 and text.find(b"\\u00") < 0:

@@ -87,10 +87,7 @@ class Cursors:
 
     def offset(self, cursor: str) -> int:
         """The entry at which the page of a cursor begins.
-
-        Raises:
-            RemoteProtocolError: -32602, the cursor is not of this list, or not this principal's.
-        """
+        Raises: RemoteProtocolError, -32602, if the cursor is not of this list, or not this principal's."""
         try:
             return int(self._sealer.open(self._purpose, cursor))
         except InvalidSeal:

@@ -127,10 +127,7 @@ def insert(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
 def remove(text: str, path: Sequence[str], key: str, *, comments: bool = True) -> Edit:
     """Take the member `key` out of the object that `path` leads to, and one comma with it; with `comments` also those
     that belong to it.
-
-    Raises:
-        EditRefused: it is not there, or the text cannot be read.
-    """
+    Raises: EditRefused, if it is not there, or the text cannot be read."""
     node = _object_at(text, path)
     member = _member(node, key)
     if member is None:
