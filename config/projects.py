@@ -10,7 +10,6 @@ nothing.
 """
 
 import errno
-import logging
 import os
 import stat
 from collections.abc import Mapping, Sequence
@@ -28,11 +27,10 @@ from config.files import replace_private
 from config.loading.assemble import check_names, origins_of, upstream_of
 from config.loading.one_file import Layer, Source, read_source
 from config.loading.precedence import Origin, Stack, stacks
-from config.loading.safe_reading import MAX_OWN_BYTES, Content, Keys, Problem, fetch, read_private
+from config.loading.safe_reading import MAX_OWN_BYTES, Content, Keys, Problem, fetch
 from config.loading.safe_reading import PROJECT_FILES as PROJECT_FILES
+from config.saved_state import read_state
 from config.settings import HubConfig, UpstreamConfig
-
-log = logging.getLogger("hubd.config")
 
 FORMAT: Final = 1
 LACKING: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
@@ -212,19 +210,8 @@ class Trust:
         return True
 
     def _read(self) -> dict[str, str]:
-        try:
-            file = msgspec.json.decode(read_private(self._path, MAX_OWN_BYTES).data, type=_File)
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            if error.errno in LACKING:
-                raise
-            log.warning("cannot read %s: %s; no project is allowed", self._path, error.strerror)
-            return {}
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            log.warning("%s is damaged; no project is allowed", self._path)
-            return {}
-        return file.projects if file.format == FORMAT else {}
+        file = read_state(self._path, MAX_OWN_BYTES, _File, "no project is allowed", raised=LACKING)
+        return file.projects if file is not None and file.format == FORMAT else {}
 
     def _write(self, projects: dict[str, str]) -> None:
         replace_private(self._path, msgspec.json.encode(_File(FORMAT, projects)))

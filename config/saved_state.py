@@ -5,8 +5,9 @@ cannot be written it runs on and tries again: a memory is never a reason to stop
 """
 
 import logging
+from collections.abc import Container
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 import trio
@@ -16,11 +17,28 @@ from config.loading.safe_reading import MAX_BYTES, read_private
 
 log = logging.getLogger("hubd.config")
 FORMAT: Final = 1
+T = TypeVar("T")
 
 
 class _File(msgspec.Struct, frozen=True):
     format: int
     sections: dict[str, dict[str, object]]
+
+
+def read_state(path: Path, limit: int, type: type[T], otherwise: str, raised: Container[int | None] = ()) -> T | None:
+    """The content of a file of JSON in the state directory; None: there is none, or it cannot be used, which is logged
+    with what happens `otherwise`. Raises: OSError, if its number is among `raised`."""
+    try:
+        return msgspec.json.decode(read_private(path, limit).data, type=type)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno in raised:
+            raise
+        log.warning("cannot read %s: %s; %s", path, error.strerror, otherwise)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        log.warning("%s is damaged; %s", path, otherwise)
+    return None
 
 
 class Memory:
@@ -108,15 +126,8 @@ class Memory:
         self.problem = problem
 
     def _read(self, path: Path) -> None:
-        try:
-            file = msgspec.json.decode(read_private(path, MAX_BYTES).data, type=_File)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            log.warning("cannot read %s: %s; starting with nothing remembered", path, error.strerror)
-            return
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            log.warning("%s is damaged; starting with nothing remembered", path)
+        file = read_state(path, MAX_BYTES, _File, "starting with nothing remembered")
+        if file is None:
             return
         if file.format != FORMAT:
             log.warning("%s was written by another version of hubd; it is left alone and nothing is remembered", path)

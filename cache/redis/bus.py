@@ -115,11 +115,6 @@ class PendingWrites:
     def __bool__(self) -> bool:
         return bool(self._waiting or self._writing)
 
-    @property
-    def is_waiting(self) -> bool:
-        """True if something waits to be taken."""
-        return bool(self._waiting)
-
     def add(self, source: str, uri: str | None) -> None:
         """`uri` of `source` changed; None: all of it."""
         if (uris := self._waiting.setdefault(source, set())) is None:

@@ -102,13 +102,8 @@ class _PacedStream(ByteStream):
         await self._stream.aclose()
 
 
-def tls_context(address: StoreAddress) -> ssl.SSLContext | None:
-    """The terms of TLS with the server; None: there is none. Raises: OSError, if certificates cannot be read."""
-    return ssl.create_default_context(cafile=address.ca) if address.tls else None
-
-
 async def open_stream(address: StoreAddress, context: ssl.SSLContext | None) -> ByteStream:
-    """Connect to the server. Raises: OSError."""
+    """Connect to the server; `context`: the terms of TLS with it. Raises: OSError."""
     if not address.host:
         return await connect_unix(address.path)
     if context is None:
@@ -267,7 +262,8 @@ class ConnectionPair:
 
     async def _open(self, nursery: trio.Nursery) -> None:
         """Raises: StoreUnreachable, and whatever coredis raises."""
-        opened, primaries, context = [], [], tls_context(self.address)
+        opened, primaries = [], []
+        context = ssl.create_default_context(cafile=self.address.ca) if self.address.tls else None
         for listens in (False, True):
             stream = await open_stream(self.address, context)
             opened.append(CoredisConnection(self.address, stream, listens=listens))

@@ -94,7 +94,9 @@ class StoreLink:
                 reason = self.faults.log_once(errors)
             finally:
                 self.connection = None
-                self._lose_coherence()
+                if self._is_coherent:
+                    self._is_coherent = False
+                    self.listener.on_gap()
             self.health.on_lost(reason, self.clock())
             await self.pause(pauses.next_s(self.clock()))
 
@@ -163,11 +165,6 @@ class StoreLink:
         self._is_coherent = True
         self.health.on_reached(self.clock())
 
-    def _lose_coherence(self) -> None:
-        if self._is_coherent:
-            self._is_coherent = False
-            self.listener.on_gap()
-
     async def _beat(self, connection: "ConnectionPair") -> None:
         """Send a heartbeat each second; end the connections when it does not return, or the primary changed."""
         while True:
@@ -186,9 +183,9 @@ class StoreLink:
         while True:
             await self._wakeup.wait()
             self._wakeup = trio.Event()
-            while self.pending.is_waiting:
+            while batch := self.pending.take_batch():
                 try:
-                    await self._write_batch(connection, self.pending.take_batch())
+                    await self._write_batch(connection, batch)
                 except StoreUnreachable as error:
                     return connection.fail(str(error))
                 self.pending.mark_written()

@@ -19,7 +19,7 @@ from config.hosts.secret_literals import spots_of
 from config.hosts.unwrap import unwrap, what_keeps_it
 from config.loading.host_entry import SPELLINGS
 from config.loading.host_files import FieldTable, is_hub, servers
-from config.loading.safe_reading import Findings, Problem
+from config.loading.safe_reading import Findings
 from config.loading.variables import Missing, Unresolved, Variables
 from config.name_globs import ALL
 from config.names import is_reserved, is_server_id, short_id
@@ -121,10 +121,8 @@ def _server(place: Place, key: str, entry: Any, environ: Mapping[str, str], home
     findings = Findings(place.path)
     tree: Any = {place.host.root[-1]: [entry] if place.host.listed else {key: entry}}
     tables: list[FieldTable] = []
-    try:
+    with findings.collect():
         tables = servers(tree, findings)
-    except Problem as problem:
-        findings.wrong((), str(problem))
     if findings.problems:
         return Skipped(place, key, findings.problems[0].text)
     if not tables:

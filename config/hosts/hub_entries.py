@@ -51,8 +51,7 @@ def http_entry(
         return None
     url = f"{url}/{upstream}" if upstream else url
     values = {"url": url, "authorization": None if token is None else f"Bearer {token}", "name": key}
-    entry: dict[str, Any] = _fill(host.http, values)
-    return entry
+    return {**_fill(host.http, values)}
 
 
 def variables_of(host: KnownHost, entry: Any) -> dict[str, str]:

@@ -7,11 +7,12 @@ The environment of a server is shown too (`hubd env`): each variable, and what s
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from config.environment.passing import passing
+from config.environment.passing import Reason, passing
 from config.errors import dot_keys, quote_toml
 from config.loading.assemble import Loaded
 from config.loading.gather import Gathered
@@ -32,7 +33,7 @@ class ShownSetting(Struct, frozen=True):
     """None for a default."""
 
 
-class ShownUpstream(Struct, frozen=True, kw_only=True):
+class ShownUpstream(Struct, frozen=True):
     """One upstream as it holds, and entries of its name that do not count."""
 
     name: str
@@ -94,13 +95,8 @@ def show_upstream(name: str, stack: Stack, *, defaults: bool = False, foreign: b
             settings += [ShownSetting(keys, value, None) for keys, value in rest.items() if keys not in mentioned]
         elif defaults and not said and declared.default not in (None, {}) and declared.setting.needs is None:
             settings.append(ShownSetting((setting,), _plain(declared.default), None))
-    return ShownUpstream(
-        name=name,
-        origin=stack.used[-1].origin(()),
-        settings=tuple(settings),
-        notes=tuple(_notes(stack)),
-        shadowed=tuple(entry.origin(()) for entry in stack.shadowed),
-    )
+    shadowed = tuple(entry.origin(()) for entry in stack.shadowed)
+    return ShownUpstream(name, stack.used[-1].origin(()), tuple(settings), tuple(_notes(stack)), shadowed)
 
 
 def _notes(stack: Stack) -> Iterator[str]:
@@ -201,7 +197,7 @@ def _align(rows: list[tuple[str, str]]) -> Iterator[str]:
     yield from (f"{left.ljust(width)}  # {right}" for left, right in rows)
 
 
-class ShownVariable(Struct, frozen=True, kw_only=True):
+class ShownVariable(Struct, frozen=True):
     """A variable that a server gets."""
 
     name: str
@@ -213,16 +209,15 @@ class ShownVariable(Struct, frozen=True, kw_only=True):
     line: int | None = None
 
 
-class WithheldVariable(Struct, frozen=True, kw_only=True):
+class WithheldVariable(Struct, frozen=True):
     """A variable of the hub that a pattern names, and the server does not get."""
 
     name: str
-    reason: Literal["secret", "pattern", "own"]
-    """`secret`: it looks like one, and `pass` does not name it in full; `pattern`: one with `!` takes it out; `own`: it
-    was set for the hub itself."""
+    reason: Reason
+    """As of `Passing.withheld`."""
 
 
-class ShownEnvironment(Struct, frozen=True, kw_only=True):
+class ShownEnvironment(Struct, frozen=True):
     """The environment of one server, or of a server that says nothing of it."""
 
     variables: tuple[ShownVariable, ...]
@@ -239,23 +234,17 @@ def show_environment(loaded: Loaded, name: str | None = None, config: UpstreamCo
     shown = {}
     for variable, value in found.passed.items():
         line = loaded.own_lines.get(variable)
-        shown[variable] = ShownVariable(
-            name=variable,
-            value=_mask(variable, value),
-            source="environment" if line is None else "hubd.env",
-            file=None if line is None else env_file,
-            line=line,
-        )
+        shown[variable] = ShownVariable(variable, _mask(variable, value), "environment")
+        if line is not None:
+            shown[variable] = ShownVariable(variable, _mask(variable, value), "hubd.env", env_file, line)
     table = ("defaults",) if config is None else ("upstreams", name or "")
     for variable in settings.env:
         origin = loaded.origins.get((*table, "env", variable))
         file, line = (None, None) if origin is None else (str(origin.file), origin.line)
-        shown[variable] = ShownVariable(name=variable, value=MASK, source="configuration", file=file, line=line)
-    withheld = [(name, why) for name, why in sorted(found.withheld.items()) if name not in settings.env]
-    return ShownEnvironment(
-        variables=tuple(shown[variable] for variable in sorted(shown)),
-        withheld=tuple(WithheldVariable(name=name, reason=why) for name, why in withheld),
-    )
+        shown[variable] = ShownVariable(variable, MASK, "configuration", file, line)
+    withheld = [WithheldVariable(name, why) for name, why in found.withheld.items() if name not in settings.env]
+    in_order = attrgetter("name")
+    return ShownEnvironment(tuple(sorted(shown.values(), key=in_order)), tuple(sorted(withheld, key=in_order)))
 
 
 def _mask(name: str, value: str) -> str:

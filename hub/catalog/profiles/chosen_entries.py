@@ -37,8 +37,8 @@ class ProfileRules:
         self.profile = profile
         self._servers = frozenset(profile.servers)
         self._tools = NameChoice(profile.tools)
-        self._always = NameChoice(profile.always)
-        self._has_always = bool(profile.always)
+        self.is_always = NameChoice(profile.always).chooses
+        """Tells whether the tool that is known by some names is shown in search mode, too."""
         self.entries = EachGlob((*profile.tools, *profile.always), (*profile.rename, *profile.override))
         """Everything by which it means tools."""
 
@@ -53,10 +53,6 @@ class ProfileRules:
     def may_show_tools_of(self, starts: Iterable[str]) -> bool:
         """True if a tool may be shown whose name begins with one of `starts`, as far as globs can say."""
         return any(may_choose(self.profile.tools, start) for start in starts)
-
-    def is_always(self, names: Collection[str]) -> bool:
-        """True if that tool is shown in search mode, too."""
-        return self._has_always and self._always.chooses(names)
 
     def override(self, names: Collection[str]) -> ToolOverride:
         """The other texts and the fixed arguments of that tool: of all its names, the first counts for more."""

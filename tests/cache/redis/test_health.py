@@ -108,7 +108,6 @@ def test_what_is_being_written_is_not_written_yet():
     assert "s" in pending
     assert pending.take_batch() == {"s": {"a"}}
     assert "s" in pending
-    assert not pending.is_waiting
     pending.add("s", "b")
     pending.mark_written()
     assert pending.take_batch() == {"s": {"b"}}
