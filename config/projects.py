@@ -27,9 +27,8 @@ from config.files import replace_private
 from config.loading.assemble import check_names, origins_of, upstream_of
 from config.loading.one_file import Layer, Source, read_source
 from config.loading.precedence import Origin, Stack, stacks
-from config.loading.safe_reading import MAX_OWN_BYTES, Content, Keys, Problem, fetch
+from config.loading.safe_reading import MAX_OWN_BYTES, Content, Keys, Problem, fetch, read_state
 from config.loading.safe_reading import PROJECT_FILES as PROJECT_FILES
-from config.saved_state import read_state
 from config.settings import HubConfig, UpstreamConfig
 
 FORMAT: Final = 1

@@ -5,40 +5,22 @@ cannot be written it runs on and tries again: a memory is never a reason to stop
 """
 
 import logging
-from collections.abc import Container
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 import trio
 
 from config.files import replace_private
-from config.loading.safe_reading import MAX_BYTES, read_private
+from config.loading.safe_reading import MAX_BYTES, read_state
 
 log = logging.getLogger("hubd.config")
 FORMAT: Final = 1
-T = TypeVar("T")
 
 
 class _File(msgspec.Struct, frozen=True):
     format: int
     sections: dict[str, dict[str, object]]
-
-
-def read_state(path: Path, limit: int, type: type[T], otherwise: str, raised: Container[int | None] = ()) -> T | None:
-    """The content of a file of JSON in the state directory; None: there is none, or it cannot be used, which is logged
-    with what happens `otherwise`. Raises: OSError, if its number is among `raised`."""
-    try:
-        return msgspec.json.decode(read_private(path, limit).data, type=type)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        if error.errno in raised:
-            raise
-        log.warning("cannot read %s: %s; %s", path, error.strerror, otherwise)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        log.warning("%s is damaged; %s", path, otherwise)
-    return None
 
 
 class Memory:

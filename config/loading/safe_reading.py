@@ -4,13 +4,16 @@ A configuration file decides which commands this user runs, so one that others c
 """
 
 import errno
+import logging
 import os
 import shlex
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
 
 from config.errors import Diagnostic
 
@@ -27,6 +30,8 @@ _PIECE: Final = 1 << 20
 ROOT: Final = 0
 """The user who may change all files anyway."""
 
+log = logging.getLogger("hubd.config")
+T = TypeVar("T")
 Keys = tuple[str, ...]
 
 
@@ -191,6 +196,22 @@ def read_private(path: Path, limit: int) -> Content:
     if len(content.data) > limit:
         raise OSError(errno.EFBIG, f"it is larger than the {limit} bytes it may have")
     return content
+
+
+def read_state(path: Path, limit: int, type: type[T], otherwise: str, raised: Container[int | None] = ()) -> T | None:
+    """The content of a file of JSON in the state directory; None: there is none, or it cannot be used, which is logged
+    with what happens `otherwise`. Raises: OSError, if its number is among `raised`."""
+    try:
+        return msgspec.json.decode(read_private(path, limit).data, type=type)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno in raised:
+            raise
+        log.warning("cannot read %s: %s; %s", path, error.strerror, otherwise)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        log.warning("%s is damaged; %s", path, otherwise)
+    return None
 
 
 def is_foreign(found: os.stat_result) -> bool:
