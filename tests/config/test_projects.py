@@ -261,7 +261,7 @@ def test_without_descriptors_nothing_is_taken_for_a_decision(root, tmp_path, mon
     trust.allow(project := load(root))
     reader = TrustedProjects(trust, {}, HOME)
     assert reader.find(root, HubConfig(), {}).project == project
-    monkeypatch.setattr("config.projects.read_private", refuse)
+    monkeypatch.setattr("config.loading.safe_reading.read_private", refuse)
     found = reader.find(root, HubConfig(), {root: project})
     assert found.project == project, "what runs goes on"
     assert "cannot tell what you have allowed" in found.problem
