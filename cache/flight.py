@@ -77,10 +77,7 @@ class Flight:
 
     async def wait(self, exchange: Exchange) -> Reply:
         """The reply, for the host of `exchange`. The first host to wait is the one that began the read.
-
-        Raises:
-            Released: this host must read for itself.
-            Exception: whatever the read raised.
+        Raises: Released, if this host must read for itself; else whatever the read raised.
         Cancellation: other hosts go on waiting. Without others, the upstream is told, and that is waited for.
         """
         waiter = Waiter(exchange)

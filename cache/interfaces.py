@@ -107,10 +107,7 @@ class Directory(Protocol):
         """Raises: StoreUnreachable."""
 
     async def swap(self, name: str, old: bytes | None, new: bytes, ttl_s: float) -> bool:
-        """Replace `old` (None: nothing) by `new`; False: something else is there now.
-
-        Raises: StoreUnreachable.
-        """
+        """Replace `old` (None: nothing) by `new`; False: something else is there now. Raises: StoreUnreachable."""
 
     async def delete(self, name: str) -> None:
         """Raises: StoreUnreachable."""

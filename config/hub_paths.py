@@ -47,10 +47,8 @@ def state_dir() -> Path:
 def _socket(name: str) -> Path:
     path = runtime_dir() / name
     if len(os.fsencode(path)) > MAX_SOCKET_BYTES:
-        raise ConfigError(
-            f"the socket path {path} is longer than the {MAX_SOCKET_BYTES} bytes a unix socket may have: "
-            "name a shorter directory in HUBD_RUNTIME_DIR"
-        )
+        text = f"the socket path {path} is longer than the {MAX_SOCKET_BYTES} bytes a unix socket may have"
+        raise ConfigError(f"{text}: name a shorter directory in HUBD_RUNTIME_DIR")
     return path
 
 

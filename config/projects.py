@@ -137,9 +137,8 @@ def _upstream(name: str, stack: Stack, base: HubConfig) -> UpstreamConfig:
 
 def _digests(root: Path, sources: Sequence[Source]) -> str:
     own = {source.path: source.data for source in sources}
-    content = dict(own)
-    for source in sources:
-        content |= {path: data for path, data in source.variables.files.items() if _is_below(path, root)}
+    read = ((path, data) for source in sources for path, data in source.variables.files.items())
+    content = own | {path: data for path, data in read if _is_below(path, root)}
     first = _digest(root, own)
     return first if content == own else f"{first} {_digest(root, content)}"
 

@@ -189,7 +189,6 @@ class ConnectionPair:
 
     async def execute(self, *command: bytes | str | int) -> Any:
         """The answer to one command: bytes, int, list, None.
-
         Raises: CommandRefused; StoreUnreachable.
         Cancellation: the command may or may not have been carried out.
         """
@@ -198,9 +197,7 @@ class ConnectionPair:
 
     async def execute_each(self, commands: Iterable[Sequence[bytes | str | int]]) -> list[Any]:
         """The answers to commands that are sent in one piece.
-
-        Raises: CommandRefused, if the server refuses any of them; StoreUnreachable.
-        """
+        Raises: CommandRefused, if the server refuses any of them; StoreUnreachable."""
         if self._commanding is None:
             raise StoreUnreachable("there is no connection")
         try:

@@ -84,9 +84,8 @@ class StoreHealth:
         self._turn(REFUSALS[code], now, f"{code} {text}")
         if now - self._said_refused >= SAID_S:
             self._said_refused = now
-            log.warning(
-                "the shared store at %s is %s, so nothing new is kept there: %s", self.place, self.state, self.reason
-            )
+            text = "the shared store at %s is %s, so nothing new is kept there: %s"
+            log.warning(text, self.place, self.state, self.reason)
 
     def on_written(self, now: float) -> None:
         if self.state not in REFUSALS.values():

@@ -70,9 +70,7 @@ class RedisStore:
     ) -> None:
         """`key`: the secret that hubs share, 32 bytes. `others`: keys of hubs that do not seal with `key` yet, or any
         more. These share no entries with this hub, but invalidations and facts.
-
-        Raises: ConfigError, for a URL that cannot be used, and when the client library is not installed.
-        """
+        Raises: ConfigError, for a URL that cannot be used, and when the client library is not installed."""
         address = address_of(config)
         require_client()
         self.max_bytes = min(config.max_entry_bytes, MAX_VALUE_BYTES)
@@ -154,9 +152,8 @@ class RedisStore:
             self._health.dropped += 1
             return
         fresh_until = None if entry.fresh_until == inf else entry.fresh_until + ticket.ahead_s
-        head = _Head(
-            entry.version, entry.public, entry.observed, fresh_until, stale_until + ticket.ahead_s, ticket.read_at
-        )
+        stale_until += ticket.ahead_s
+        head = _Head(entry.version, entry.public, entry.observed, fresh_until, stale_until, ticket.read_at)
         name = self._link.layout.entry(source, uri, owner, abilities) + ticket.stamp
         sealed = self._sealer.seal(name, msgspec.json.encode(head) + b"\n" + bytes(entry.value))
         try:

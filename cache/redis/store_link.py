@@ -137,9 +137,7 @@ class StoreLink:
 
     async def _greet(self, connection: "ConnectionPair") -> None:
         """Subscribe, and try each command once: not every user may, and not every server can.
-
-        Raises: StoreUnreachable.
-        """
+        Raises: StoreUnreachable."""
         try:
             await connection.subscribe(self.bus.channel)
             await connection.execute(*look_up_command(self.layout.tokens(""), ["*"], ["", ""], "0", 0))

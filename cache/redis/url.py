@@ -45,9 +45,7 @@ class StoreAddress(Struct, frozen=True, kw_only=True):
 
 def address_of(config: CacheConfig) -> StoreAddress:
     """The address that `[cache]` configures.
-
-    Raises: ConfigError, which never shows the URL: it may hold a password.
-    """
+    Raises: ConfigError, which never shows the URL: it may hold a password."""
     for problem in problems_of_store(config):
         raise ConfigError(f"{'.'.join(map(str, problem.keys))}: {problem}")
     if config.url is None:

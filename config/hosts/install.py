@@ -173,11 +173,8 @@ def _find_gone(originals: Sequence[Original]) -> dict[str, str]:
 
 def text_at(path: Path, *, trusted: bool = False) -> str:
     """The text of a host's file; none if there is no file. `trusted`: the hub is to run what it says.
-
-    Raises:
-        EditError: it cannot be read, or, if it is to be trusted, somebody else could have written it.
-        EditRefused: it is not UTF-8.
-    """
+    Raises: EditError, if it cannot be read, or, if it is to be trusted, somebody else could have written it;
+    EditRefused, if it is not UTF-8."""
     return _decode(read_file(path, trusted=trusted) or b"")
 
 

@@ -82,12 +82,10 @@ def start_of(upstream: UpstreamConfig) -> dict[str, Any]:
 def _alike(entries: Sequence[_Entry]) -> list[tuple[str, set[str]]]:
     """The things that servers have in common, and the names of those that have it; the surest first."""
     found: dict[tuple[str, frozenset[str]], set[str]] = {}
-    for entry in entries:
-        for why in _packages(entry.values):
-            found.setdefault((why, _operands(entry.values)), set()).add(entry.name)
-    for entry in entries:
-        for why in _sites(entry.values):
-            found.setdefault((why, frozenset()), set()).add(entry.name)
+    things = [(why, _operands(each.values), each.name) for each in entries for why in _packages(each.values)]
+    things += [(why, frozenset(), each.name) for each in entries for why in _sites(each.values)]
+    for why, operands, name in things:
+        found.setdefault((why, operands), set()).add(name)
     for title in dict.fromkeys(entry.title for entry in entries):
         namesakes = [entry for entry in entries if entry.title == title]
         if len({entry.host for entry in namesakes}) > 1:

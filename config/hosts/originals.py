@@ -61,10 +61,8 @@ class Originals(RecordsByFile[list[Original]]):
     kind = list[Original]
 
     def _refuse_or_forget(self, path: Path) -> None:
-        raise EditError(
-            f"{path}: cannot be understood, and nothing else knows what imports took out of hosts; was it written by a "
-            "newer hubd? To do without it, move it away"
-        )
+        text = f"{path}: cannot be understood, and nothing else knows what imports took out of hosts"
+        raise EditError(f"{text}; was it written by a newer hubd? To do without it, move it away")
 
     def get(self, path: Path) -> list[Original] | None:
         """The originals of all hosts that have this file, in the order in which they went."""

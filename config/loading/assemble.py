@@ -118,8 +118,8 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
     if main is not None:
         for warning in check_profiles.warnings_of_profiles(config.profiles, upstreams):
             main.findings.warn(warning.keys, str(warning))
-    if main is not None and not upstreams and not main.findings.problems:
-        main.findings.warn((), "names no upstreams; add [upstreams.NAME] with `command` or `url`")
+        if not upstreams and not main.findings.problems:
+            main.findings.warn((), "names no upstreams; add [upstreams.NAME] with `command` or `url`")
     return msgspec.structs.replace(config, upstreams=upstreams), origins
 
 

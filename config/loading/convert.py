@@ -87,11 +87,7 @@ def _place_below(place: Place, setting: str, keys: Keys) -> Keys:
 
 
 def convert(values: dict[str, Any], type: type[T]) -> T:
-    """`values` as `type`.
-
-    Raises:
-        msgspec.ValidationError: they do not fit.
-    """
+    """`values` as `type`. Raises: msgspec.ValidationError, if they do not fit."""
     return msgspec.convert(values, type, dec_hook=_secret)
 
 

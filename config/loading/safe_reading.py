@@ -182,11 +182,8 @@ def read_plain(path: Path, limit: int, flags: int = 0) -> tuple[bytes, os.stat_r
 
 def read_private(path: Path, limit: int) -> Content:
     """The content of a file of the hub's own, to which no link may lead.
-
-    Raises:
-        FileNotFoundError: there is none.
-        OSError: it cannot be read, is no plain file, or is larger than `limit`; `strerror` says it for people.
-    """
+    Raises: FileNotFoundError, if there is none; OSError, if it cannot be read, is no plain file, or is larger than
+    `limit`; `strerror` says it for people."""
     try:
         content = Content(*read_plain(path, limit + 1, os.O_NOFOLLOW))
     except OSError as error:

@@ -64,31 +64,20 @@ class Variables:
 
     def expand(self, text: str) -> str:
         """`text` with every reference replaced; what comes in is not looked at again.
-
-        Raises:
-            Missing: a variable is not set, or a file cannot be read.
-            Unresolved: a reference is malformed.
-        """
+        Raises: Missing, if a variable is not set, or a file cannot be read; Unresolved, if a reference is malformed."""
         return _REFERENCE.sub(self._replace, text) if "${" in text else text
 
     def expand_for_server(self, text: str) -> str:
         """`text` of a server's setting, likewise, with references to what is read later marked.
-
-        Raises:
-            Missing, Unresolved: as `expand`.
-        """
+        Raises: Missing, Unresolved, as `expand`."""
         if NUL in text:
             raise Unresolved(NO_NUL)
         return _REFERENCE.sub(self._replace_or_mark, text) if "${" in text else text
 
     def expand_fixed(self, text: str, given: list[str]) -> str:
-        """`text` of an argument that a profile fixes, likewise. `given` gets the values that
-        variables of the environment and files gave.
-
-        Raises:
-            Missing: as `expand`; or there is no secret of a name.
-            Unresolved: as `expand`; or it asks for a program to be run.
-        """
+        """`text` of an argument that a profile fixes, likewise. `given` gets the values that variables of the
+        environment and files gave. Raises: Missing, as `expand`, or if there is no secret of a name; Unresolved, as
+        `expand`, or if it asks for a program to be run."""
         if NUL in text:
             raise Unresolved("holds a NUL character, which no text here can have")
         return _REFERENCE.sub(partial(self._replace_or_mark_fixed, given=given), text) if "${" in text else text
@@ -178,11 +167,7 @@ class Variables:
 
     def assignments(self, name: str) -> list[Assignment]:
         """The lines of a file of KEY=VALUE lines; `name` may hold references itself.
-
-        Raises:
-            Missing: it cannot be read.
-            Unresolved: a line is not of that form.
-        """
+        Raises: Missing, if it cannot be read; Unresolved, if a line is not of that form."""
         name = self.expand(name)
         try:
             return list(assignments(self._text(name, name)))

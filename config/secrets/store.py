@@ -113,10 +113,8 @@ class SecretStore:
             if stored.place == "file" and before is not None and before.value == value:
                 return before
             in_keyring = stored.place == "keyring"
-            kept = state_file.KeptSecret(
-                version=secrets.token_hex(8), value=None if in_keyring else value, keyring=in_keyring
-            )
-            self._write({**known, name: kept})
+            kept, version = None if in_keyring else value, secrets.token_hex(8)
+            self._write({**known, name: state_file.KeptSecret(version=version, value=kept, keyring=in_keyring)})
         return before
 
     def remove(self, name: str) -> str:
@@ -153,9 +151,8 @@ class SecretStore:
     def _write(self, known: dict[str, state_file.KeptSecret]) -> None:
         data = state_file.SECRETS.encode(known)
         if len(data) > state_file.MAX_FILE_BYTES:
-            raise EditError(
-                f"{self.path}: all secrets together are larger than {state_file.MAX_FILE_BYTES >> 20} MB; remove some"
-            )
+            most = f"{state_file.MAX_FILE_BYTES >> 20} MB"
+            raise EditError(f"{self.path}: all secrets together are larger than {most}; remove some")
         try:
             replace_private(self.path, data)
         except OSError as error:

@@ -51,11 +51,8 @@ class FixedArguments:
 
     def fill(self, arguments: Raw | None) -> Raw:
         """The arguments that are sent in place of those of a host.
-
-        Raises:
-            FixedArgumentSent: one of them is among those.
-            RemoteProtocolError: -32602, those are no JSON object.
-        """
+        Raises: FixedArgumentSent, if one of them is among those; RemoteProtocolError, -32602, if those are no JSON
+        object."""
         sent = {} if arguments is None else open_object(arguments)
         for name in self._values:
             if name in sent:

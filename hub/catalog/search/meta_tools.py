@@ -309,10 +309,8 @@ def _line_of(tool: FoundTool) -> str:
 def _nothing(servers: Mapping[str, int], query: str, server: str | None) -> Answer:
     where = f" of {server}" if server is not None else ""
     counts = server_counts(servers, _ROOM_FOR_MORE)
-    text = f"No tool{where} has to do with {quote(query)!r}. Search in other words" + (
-        f", for what a tool does rather than for what it is for. Servers and their tools: {counts}." if counts else "."
-    )
-    return Answer(text)
+    how = f", for what a tool does rather than for what it is for. Servers and their tools: {counts}" if counts else ""
+    return Answer(f"No tool{where} has to do with {quote(query)!r}. Search in other words{how}.")
 
 
 def _no_server(servers: Mapping[str, int], server: str) -> Answer:
