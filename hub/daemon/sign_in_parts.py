@@ -7,9 +7,9 @@ alone: if that place is silent nothing is opened or sealed, and no other key is 
 
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +24,6 @@ from config.tables import OAuthConfig
 from hub.app import WALL, Hub
 from hub.daemon.bind_http import ANYWHERE, is_met_at
 from hub.daemon.http_listener import HttpListener
-from hub.link.fault_isolation import run_isolated
 from hub.link.module_loading import load
 from hub.link.sealing import Keys, keys_from_setting
 from hub.net.http_server import HttpRequest, HttpResponse
@@ -108,7 +107,6 @@ class SignInParts:
     """It counts while the machine sleeps."""
     hub: Hub = field(init=False)
     _listener: HttpListener | None = None
-    _nursery: trio.Nursery | None = None
     _used: trio.Event = field(default_factory=trio.Event)
 
     def serves(self, hub: Hub, listener: HttpListener) -> None:
@@ -135,12 +133,10 @@ class SignInParts:
 
     async def run(self) -> None:
         """Carry out what nobody waits for, until cancelled."""
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            await self._used.wait()
-            names = [*self.hub.supervisor.upstreams]
-            nursery.start_soon(run_isolated, "Looking through old sign-ins", lambda: self.accounts.start(names))
-            await self.accounts.run()
+        await self._used.wait()
+        names = [*self.hub.supervisor.upstreams]
+        self.accounts.spawn("Looking through old sign-ins", lambda: self.accounts.start(names))
+        await self.accounts.run()
 
     async def ready(self) -> None:
         """Have everything loaded that a sign-in needs. To be awaited before `accounts` or `sign_ins` are used."""
@@ -197,7 +193,7 @@ class SignInParts:
                 servers=AuthorizationServers(self.fetch, self._oauth, self.accounts, WALL),
                 ends=ConnectionOwners(),
                 signed_in=self._signed_in,
-                spawn=self._spawn,
+                spawn=partial(self.accounts.spawn, "A sign-in"),
                 wall=WALL,
             )
         )
@@ -244,7 +240,3 @@ class SignInParts:
         for name in [upstream] if upstream else through_idp:
             supervisor.signed_in(name)
         self.hub.visit_done(upstream, visit)
-
-    def _spawn(self, task: Callable[[], Awaitable[None]]) -> None:
-        assert self._nursery is not None, "it runs beside the hub"
-        self._nursery.start_soon(run_isolated, "A sign-in", task)

@@ -67,9 +67,7 @@ class FleetGate:
     ) -> None:
         self.membership = fleet.membership
         self.forwarder = Forwarder()
-        self._ownership = Ownership(
-            fleet.membership, fleet.facts, self.durable_names, self._release, durable.publish_again
-        )
+        self._ownership = Ownership(fleet.membership, fleet.facts, endpoint.sessions, durable)
         self._endpoint = endpoint
         self._durable = durable
         self._runs_of = runs_of
@@ -89,16 +87,6 @@ class FleetGate:
     async def deregister(self) -> None:
         """Deregister, so that other hubs take over at once. Bounded in time; raises nothing."""
         await self._ownership.deregister()
-
-    def durable_names(self) -> list[tuple[str, bool]]:
-        """The durable names of the sessions of this hub, each with whether it began elsewhere."""
-        return [(each.durable_name, each.is_revived) for each in self._endpoint.sessions if each.durable_name]
-
-    def _release(self, name: str) -> None:
-        """Close a session that another hub has taken over."""
-        for session in self._endpoint.sessions:
-            if session.durable_name == name:
-                self._endpoint.sessions.close(session, moved=True)
 
     async def handle(self, request: HttpRequest, response: HttpResponse) -> None:
         """Answer one HTTP request, or have it answered.

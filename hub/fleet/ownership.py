@@ -17,7 +17,7 @@ task id in it. Facts are published by a write-behind queue.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,6 +27,8 @@ from msgspec import Struct
 from cache.interfaces import Directory, StoreUnreachable
 from hub.bridge.request_state import RequestStates, state_of
 from hub.bridge.tasks.polled_tasks import MAX_TOLD, TaskHandles
+from hub.downstream.http.durable_sessions import DurableSessions
+from hub.downstream.http.session import HttpSessions
 from hub.fleet.membership import TRIES, Membership, Registration
 from hub.link.bounded_dict import BoundedDict
 from hub.link.fault_isolation import FaultLog, keep_going
@@ -114,12 +116,10 @@ class Ownership:
 
     _membership: Membership
     _facts: PublishedFacts
-    _held: Callable[[], Iterable[tuple[str, bool]]]
-    """The sessions of this hub, each with whether it began elsewhere."""
-    _on_taken: Callable[[str], None]
-    """Told of a session of this hub that another hub has taken over."""
-    _on_emptied: Callable[[], None]
-    """Told that the directory has lost what was published."""
+    _sessions: HttpSessions
+    """The sessions of this hub."""
+    _durable: DurableSessions
+    """Their settings, which are published again if the directory has lost them."""
 
     def __post_init__(self) -> None:
         self._directory = self._membership.directory
@@ -145,18 +145,21 @@ class Ownership:
         """Renew the claims of this hub. `lapsed`: other hubs may have taken sessions that began here; `emptied`: the
         directory has lost everything that this hub published."""
         if emptied:
-            self._on_emptied()
+            self._durable.publish_again()
         mine = self._membership.me.run.encode()
-        for session, came in list(self._held()):
-            if not came and not lapsed:
+        for name, is_revived in [(each.durable_name, each.is_revived) for each in self._sessions]:
+            if not name or not (is_revived or lapsed):
                 continue
-            claim = await self._directory.get(f"session/{session}")
-            if claim is None and came:
-                await self._directory.swap(f"session/{session}", None, mine, CLAIM_S)
-                claim = await self._directory.get(f"session/{session}")
+            place = f"session/{name}"
+            claim = await self._directory.get(place)
+            if claim is None and is_revived:
+                await self._directory.swap(place, None, mine, CLAIM_S)
+                claim = await self._directory.get(place)
             if claim not in (None, mine):
                 log.info("a session of this hub goes on at another one, which could not see this one")
-                self._on_taken(session)
+                for session in self._sessions:
+                    if session.durable_name == name:
+                        self._sessions.close(session, moved=True)
 
     async def find_owner(self, away: Elsewhere, dead: Collection[str] = ()) -> Registration | None:
         """The hub that has what `away` names; None: this hub, which has just claimed the session, or no hub.

@@ -61,7 +61,7 @@ class Accounts:
             fetch=self.fetch,
             wall=self.wall,
             clock=self.clock,
-            spawn=self._spawn,
+            spawn=self.spawn,
             idp=lambda: self.config().idp,
             idp_grant=lambda principal: self.idp(principal).current(),
         )
@@ -178,7 +178,8 @@ class Accounts:
     def _may_be_kept(self) -> bool:
         return self._made is not None or os.path.isdir(self.folder)
 
-    def _spawn(self, what: str, task: Callable[[], Awaitable[None]]) -> None:
+    def spawn(self, what: str, task: Callable[[], Awaitable[None]]) -> None:
+        """Run a task that nobody waits for beside `run`, from its beginning on if it is not running yet."""
         if self._nursery is None:
             self._waiting.append((what, task))
         else:

@@ -112,7 +112,7 @@ async def test_facts_that_cannot_be_read_stop_no_renewal_and_no_sign_in(tmp_path
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(parts.run)
-        parts.accounts._spawn("a renewal", renew)
+        parts.accounts.spawn("a renewal", renew)
         await renewed.wait()
         while "is not looked through" not in caplog.text:
             await trio.lowlevel.checkpoint()

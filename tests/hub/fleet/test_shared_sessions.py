@@ -253,7 +253,7 @@ async def test_claims_are_made_again_when_the_directory_has_lost_them(autojump_c
     await trio.sleep(YOUNG_S + 1)
     assert (await c.turn(host).call("echo")).status == 200
     assert (len(b.endpoint.sessions), len(c.endpoint.sessions)) == (1, 0)
-    claim = f"session/{b.gate.durable_names()[0][0]}"
+    claim = f"session/{next(iter(b.endpoint.sessions)).durable_name}"
     del fleet.facts.values[claim]
     await trio.sleep(TEND_S + RENEW_S)
     assert fleet.facts.values[claim][0] == b.durable.run_id.encode()
@@ -288,7 +288,7 @@ async def test_what_a_session_has_set_is_told_again_when_the_directory_has_lost_
     host = await a.host()
     level = {"jsonrpc": "2.0", "id": 9, "method": "logging/setLevel", "params": {"level": "debug"}}
     assert (await host.post(level)).status == 200
-    name = f"kept/{a.gate.durable_names()[0][0]}"
+    name = f"kept/{next(iter(a.endpoint.sessions)).durable_name}"
     await trio.sleep(1)
     before = fleet.facts.values.pop(name)
     fleet.facts.values.clear()
