@@ -116,7 +116,7 @@ async def test_facts_that_cannot_be_read_stop_no_renewal_and_no_sign_in(tmp_path
         await renewed.wait()
         while "is not looked through" not in caplog.text:
             await trio.lowlevel.checkpoint()
-        parts._spawn(sign_in)
+        parts.accounts.spawn("A sign-in", sign_in)
         await signed_in.wait()
         nursery.cancel_scope.cancel()
     assert "facts.lock cannot be opened: Is a directory" in caplog.text
