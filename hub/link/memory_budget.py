@@ -17,6 +17,8 @@ from collections.abc import Callable
 from math import inf
 from typing import Final
 
+from msgspec import Struct, field
+
 NO_ROOM: Final = "The hub holds as much as it may, or for this host (global_buffer_bytes); try again in a moment"
 FREE_BYTES: Final = 16 << 10
 """Bytes of each message, body, queue or buffer that are not counted."""
@@ -102,15 +104,12 @@ class Budget:
             self._by_principal.pop(account.principal, None)
 
 
-class TransferPace:
+class TransferPace(Struct, eq=False):
     """The pace of a peer in one direction, while the hub waits for it."""
 
-    __slots__ = ("due",)
-
-    def __init__(self) -> None:
-        self.due = inf
-        """Time by which a peer at `PACE_BYTES_PER_S` would have moved as much as this one has; inf: the hub does not
-        wait."""
+    due: float = inf
+    """Time by which a peer at `PACE_BYTES_PER_S` would have moved as much as this one has; inf: the hub does not
+    wait."""
 
     def start_wait(self, now: float) -> None:
         """Note that the hub waits for the peer to send, or to read, from now on."""
@@ -125,19 +124,16 @@ class TransferPace:
         self.due = inf
 
 
-class Account:
+class Account(Struct, eq=False):
     """The bytes held for one connection. All methods return at once."""
 
-    __slots__ = ("_budget", "closed", "give_up", "principal", "reads", "sends", "used")
-
-    def __init__(self, budget: Budget, principal: str, give_up: Callable[[], None] | None) -> None:
-        self._budget = budget
-        self.principal = principal
-        self.give_up = give_up
-        self.used = 0
-        self.sends = TransferPace()
-        self.reads = TransferPace()
-        self.closed = False
+    _budget: Budget
+    principal: str
+    give_up: Callable[[], None] | None
+    used: int = 0
+    sends: TransferPace = field(default_factory=TransferPace)
+    reads: TransferPace = field(default_factory=TransferPace)
+    closed: bool = False
 
     @property
     def due(self) -> float:

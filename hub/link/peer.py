@@ -20,26 +20,8 @@ from hub.link.channel import Channel, ChannelClosed, LineDropped, LineTooLong, O
 from hub.link.hub_errors import Executed, Overloaded
 from hub.link.rate_limits import TURN, ReadPace
 from hub.link.sync_primitives import Wakeup
-from hub.wire.jsonrpc import (
-    EMPTY,
-    Failure,
-    Message,
-    Notification,
-    RemoteProtocolError,
-    Reply,
-    Request,
-    RequestId,
-    Response,
-    Result,
-    decode,
-    encode_notification,
-    encode_request,
-    encode_response,
-    is_batch,
-    raw,
-    recover_ids,
-    split_batch,
-)
+from hub.wire import jsonrpc
+from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, RequestId, Response, Result, raw
 from hub.wire.mcp import CANCELLED, DISCOVER, INITIALIZE, INTERNAL_ERROR, PING
 from hub.wire.salvage_ids import id_at_edges
 
@@ -64,7 +46,7 @@ either era."""
 
 OnRequest = Callable[[Request], Awaitable[Reply]]
 """Called when a request arrives, before any later message is read. The returned awaitable runs in a task of its own."""
-OnNotification = Callable[[Notification], None]
+OnNotification = Callable[[jsonrpc.Notification], None]
 OnAnswer = Callable[[Reply | Exception], None]
 """Called once, in the task that reads, with the answer to a request, or with why there will be none: `ChannelClosed`,
 `RemoteProtocolError` (it was malformed), `BadPeer`, or what `fail` was given."""
@@ -150,7 +132,7 @@ class Peer:
         """
         if self.ended:
             raise ChannelClosed
-        self._channel.send(encode_request(id, method, params))
+        self._channel.send(jsonrpc.encode_request(id, method, params))
         self._waiting[id] = on_answer
 
     def withdraw(self, id: int, *, is_told: bool = True) -> None:
@@ -171,7 +153,7 @@ class Peer:
 
     def notify(self, method: str, params: dict[str, Raw]) -> None:
         """Send a notification; drop it if the peer is gone or does not read."""
-        self._send_if_possible(encode_notification(method, params), method)
+        self._send_if_possible(jsonrpc.encode_notification(method, params), method)
 
     def _send_if_possible(self, message: bytes, what: str) -> None:
         try:
@@ -228,9 +210,9 @@ class Peer:
                     self.fail(id, Overloaded(text, executed=Executed.YES))
                 continue
             try:
-                message = decode(data, strict=self.strict)
+                message = jsonrpc.decode(data, strict=self.strict)
             except RemoteProtocolError as error:
-                if is_batch(data):
+                if jsonrpc.is_batch(data):
                     await self._handle_batch(data, nursery)
                 else:
                     await self._drop_malformed(data, error)
@@ -244,13 +226,13 @@ class Peer:
         """Take the messages of a batch (2025-03-26)."""
         await self._pace.turn(len(data))
         try:
-            parts = split_batch(data)
+            parts = jsonrpc.split_batch(data)
         except RemoteProtocolError as error:
             await self._drop_malformed(data, error)
             return
         for part in parts:
             try:
-                message = decode(part, strict=self.strict)
+                message = jsonrpc.decode(part, strict=self.strict)
             except RemoteProtocolError as error:
                 await self._drop_malformed(part, error)
             else:
@@ -259,7 +241,7 @@ class Peer:
                 else:
                     await self._pace.keep(len(part))
 
-    def _handle(self, message: Message, nursery: trio.Nursery) -> bool:
+    def _handle(self, message: jsonrpc.Message, nursery: trio.Nursery) -> bool:
         """Handle one message; True: it is an answer that a caller has waited for."""
         self.messages += 1
         if isinstance(message, Response):
@@ -288,7 +270,7 @@ class Peer:
         """Drop a malformed message: requests in it are refused, callers that wait for an answer in it told at once."""
         self.bad_messages += 1
         self._bad_in_a_row += 1
-        for found in recover_ids(data, error):
+        for found in jsonrpc.recover_ids(data, error):
             if found.id is None:
                 continue
             if found.is_answer:
@@ -312,7 +294,7 @@ class Peer:
         if not self._takes_requests or self._ignores_answers():
             self.refused_requests += 1
         elif request.method == PING:
-            self._respond(request.id, Result(EMPTY), PING)
+            self._respond(request.id, Result(jsonrpc.EMPTY), PING)
         elif len(self._answering) >= MAX_QUESTIONS or request.id in self._answering:
             self.refused_requests += 1
             failure = Failure(INTERNAL_ERROR, "Too many requests at a time, or one id used twice")
@@ -328,7 +310,7 @@ class Peer:
         return self._unread_bytes > MAX_UNREAD_BYTES
 
     def _respond(self, id: RequestId, reply: Reply, what: str) -> None:
-        answer = encode_response(id, reply)
+        answer = jsonrpc.encode_response(id, reply)
         self._unread_bytes += len(answer)
         self._send_if_possible(answer, what)
 

@@ -14,19 +14,18 @@ from collections.abc import Callable, Hashable
 from math import inf
 from typing import Final
 
+from msgspec import Struct
+
 MINUTE_S: Final = 60.0
 
 
-class Turn:
+class Turn(Struct, eq=False):
     """One that waits for a place."""
 
-    __slots__ = ("goes_first", "host", "wake")
-
-    def __init__(self, host: Hashable, wake: Callable[[Exception | None], None], *, goes_first: bool = False) -> None:
-        self.host = host
-        self.wake = wake
-        """For whoever waits: called with None, it has a place; with an error, it gets none."""
-        self.goes_first = goes_first
+    host: Hashable
+    wake: Callable[[Exception | None], None]
+    """For whoever waits: called with None, it has a place; with an error, it gets none."""
+    goes_first: bool = False
 
 
 class Places:

@@ -105,8 +105,6 @@ class FolderReadings:
         self._found: dict[Path, FoundProject | None] = {}
         self._root_of: dict[Path, Path] = {}
         """The root of the project of a folder, also when that has no files for a while."""
-        self._problems: dict[Path, str] = {}
-        """By folder: why its project is not shown."""
         self._allowances = () if allowances is None else (allowances,)
         self._watcher = Watcher(changed)
         self.run = self._watcher.run
@@ -115,7 +113,8 @@ class FolderReadings:
     def problems(self, folders: Iterable[Path | None]) -> list[str]:
         """The problems of `folders`, each sentence once."""
         there = set(folders)
-        return [*dict.fromkeys(text for folder, text in self._problems.items() if folder in there)]
+        found = [each for folder, each in self._found.items() if folder in there and each is not None]
+        return [*dict.fromkeys(each.problem for each in found if each.problem)]
 
     async def read(
         self, folders: Iterable[Path], base: HubConfig, running: Mapping[Path, Project]
@@ -162,22 +161,17 @@ class FolderReadings:
             is_late = True
 
     def _remember(self, folder: Path, found: FoundProject | None) -> None:
+        if found is not None:
+            self._root_of[folder] = found.root
+            if found.problem and found.problem not in self.problems(self._found):
+                log.warning("%s", found.problem)
         if found != self._found.get(folder):
             self._found[folder] = found
             self._watcher.look_again()  # it may be another than was looked at, and become that again
-        problem = "" if found is None else found.problem
-        if problem and problem not in self._problems.values():
-            log.warning("%s", problem)
-        self._problems.pop(folder, None)
-        if problem:
-            self._problems[folder] = problem
-        if found is not None:
-            self._root_of[folder] = found.root
 
     def watch(self, projects: Iterable[Project], folders: Iterable[Path]) -> None:
         """Watch the files of `projects`, and files that would make a project of one of `folders`; forget all others."""
         places = set(folders)
-        self._problems = {folder: text for folder, text in self._problems.items() if folder in places}
         self._found = {folder: found for folder, found in self._found.items() if folder in places}
         self._root_of = {folder: root for folder, root in self._root_of.items() if folder in places}
         there = {*places, *self._root_of.values()} - self._looking

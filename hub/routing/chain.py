@@ -14,14 +14,19 @@ holds up passes all of them and is sent in the step in which it came, without a 
 from collections.abc import Awaitable, Callable, Iterable
 from enum import Enum
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from msgspec import Struct, structs
 
+from hub.bridge.era_bridge import EraBridge
+from hub.bridge.input_rounds import Crossing, may_want_input
+from hub.bridge.tasks.messages import may_be_task
 from hub.catalog.entries import Route
 from hub.link.call_interface import Exchange, Operation
 from hub.routing.host_exchange import HostExchange
-from hub.wire.jsonrpc import Reply, Request
+from hub.wire import mcp
+from hub.wire.declarations import can_be_asked
+from hub.wire.jsonrpc import Failure, Reply, Request
 from hub.wire.mcp import Kind
 from upstreams.upstream import ManagedUpstream
 
@@ -76,6 +81,8 @@ class Wait(Enum):
 WAIT: Final = Wait.WAIT
 Outcome = Reply | Exception | None
 """How an intent ended: with a reply, with an error of the hub, or cancelled."""
+_RETRY: Final = frozenset({"requestState", "inputResponses"})
+"""Params of a retry."""
 
 
 class Stage:
@@ -98,17 +105,41 @@ class Stage:
         return await next(intent)
 
 
-class Eras(Protocol):
-    """The stage between hosts and upstreams of different eras: `hub.routing.stages.EraStage`."""
+class EraStage:
+    """The stage between hosts and upstreams of different eras."""
+
+    def __init__(self, bridge: EraBridge) -> None:
+        self._bridge = bridge
 
     def passes(self, intent: Intent) -> bool:
-        """True if an intent goes to its upstream as it is, so that only its reply may need more."""
+        """True if an intent goes to its upstream as it is, so that only its reply may need more: it is no retry, and
+        nobody is asked while it runs in another way than that of their own era."""
+        request, caller, snapshot = intent.request, intent.host.caller, intent.target.upstream.snapshot
+        if request.method not in mcp.MAY_ASK:
+            return True
+        if not self._bridge.is_running or (request.method == mcp.TOOLS_CALL and "tasks" in snapshot.capabilities):
+            return False
+        if caller.era is mcp.Era.LEGACY:
+            return True
+        if not _RETRY.isdisjoint(request.params):
+            return False
+        return not can_be_asked(caller.capabilities) or mcp.era_of(snapshot.version) is mcp.Era.MODERN
 
     def is_final(self, intent: Intent, reply: Reply) -> bool:
         """True if there is nothing to do about a reply to such an intent."""
+        if intent.host.lacking is not None:
+            return False
+        if isinstance(reply, Failure):
+            return reply.code != mcp.URL_ELICITATION_REQUIRED
+        if reply.is_plain or intent.target.upstream.snapshot.version in mcp.LEGACY_VERSIONS:
+            return True
+        return not may_want_input(reply) and not may_be_task(reply)
 
     async def call(self, intent: Intent, next: Next) -> Reply:
         """As `Stage.call`. `next` may be called several times, with other operations and exchanges."""
+        call = partial(intent.send, next)
+        crossing = Crossing(intent.target.upstream, intent.operation, intent.host, intent.request, call)
+        return await self._bridge.forward(crossing)
 
 
 class Step(NamedTuple):
@@ -123,7 +154,7 @@ class Chain:
     """The stages for some targets. Composed when something changes and never in a call. Never changes itself."""
 
     def __init__(
-        self, outer: Iterable[Stage], way_back: Callable[[Intent, Reply], Reply], eras: Eras, inner: Iterable[Stage]
+        self, outer: Iterable[Stage], way_back: Callable[[Intent, Reply], Reply], eras: EraStage, inner: Iterable[Stage]
     ) -> None:
         """`way_back` makes the reply of the upstream one for the host; those of `outer` stages are such already."""
         self.outer, self.inner = tuple(map(_step, outer)), tuple(map(_step, inner))

@@ -5,6 +5,7 @@ A request is resolved once, by one snapshot of the catalogue, when its turn come
 that, so an intent never names a tool of the hub's own in another's place.
 """
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -48,17 +49,17 @@ class Wanted(Struct, frozen=True):
     """The tool of the hub's own by way of which it is called."""
 
 
+@dataclass(eq=False, repr=False)
 class Intents:
-    """Makes the intents of what hosts of `live` ask for."""
+    """Makes the intents of what hosts of `_live` ask for."""
 
-    def __init__(
-        self, live: LiveCatalog, resolver: Resolver, chains: Chains, replies: HostReplies, own: OwnTools
-    ) -> None:
-        self._live = live
-        self._resolver = resolver
-        self._chains = chains
-        self._replies = replies
-        self._own = own
+    _live: LiveCatalog
+    _resolver: Resolver
+    _chains: Chains
+    _replies: HostReplies
+    _own: OwnTools
+
+    def __post_init__(self) -> None:
         self._untagging = trio.CapacityLimiter(1)
         """Threads that look through large arguments, so that nobody else waits: one, for the memory."""
 

@@ -1,34 +1,22 @@
-"""Tools of the hub's own: the registry of those that it answers itself, calls by way of the search for tools, and the
-tool of an upstream that wants a sign-in.
+"""Tools of the hub's own: those that it answers itself, calls by way of the search for tools, and the tool of an
+upstream that wants a sign-in.
 
-A new tool is a definition in the catalogue (`hub.catalog.search.meta_tools`) and a line in `OwnTools`. Those that call
-another tool are no answers: `unwrap` makes the call of them that they ask for, before anything is resolved.
+Their definitions are in the catalogue (`hub.catalog.search.meta_tools`). Those that call another tool are no answers:
+`unwrap` makes the call of them that they ask for, before anything is resolved.
 
 Calling the tool for a sign-in does nothing at the upstream but connect. So it fails as every call does while a person
 has to sign in, and hosts are asked in the same way; after that it says so.
 """
 
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
 
 from hub.catalog.catalog import Catalog
 from hub.catalog.entries import Route, UpstreamEntries, VisibleEntry
+from hub.catalog.search import meta_tools
 from hub.catalog.search.index import FoundTool, SearchIndex
-from hub.catalog.search.meta_tools import (
-    CALL_TOOL,
-    FIND_TOOLS,
-    Answer,
-    definition,
-    find,
-    only_reads,
-    quote,
-    read_meta_call,
-    unknown_tool,
-)
 from hub.catalog.sign_in_tool import lists_unknown_text, no_need_text
-from hub.catalog.view_name import View
 from hub.link.call_interface import Exchange, Interim
 from hub.routing.host_exchange import HostExchange
 from hub.routing.live_catalog import LiveCatalog
@@ -41,33 +29,23 @@ WORDS_PER_STEP: Final = 1_000
 """Work between two checkpoints, as `SearchIndex.add` counts it; the last tool of a step may pass it."""
 
 
-Operate = Callable[[Request, HostExchange], Awaitable[Reply]]
-"""Carries out an operation of a host, through its chain."""
-OwnTool = Callable[[Request, HostExchange, Operate], Awaitable[Reply]]
-"""Answers a call of one tool of the hub's own, as an upstream would; by way of other tools, if it has to."""
-
-
 class OwnTools:
-    """The tools that the hub answers itself, by name, in the views of `live`."""
+    """The tools that the hub answers itself, in the views of `live`."""
 
     def __init__(self, live: LiveCatalog) -> None:
         self._live = live
         self._making = trio.Lock()
-        self._tools: dict[str, OwnTool] = {FIND_TOOLS: self._find_tools}
 
-    def find(self, name: str, view: View) -> OwnTool | None:
-        """The tool that hosts of `view` call by this name. A server's own endpoint has none."""
-        return None if view.server else self._tools.get(name)
-
-    async def _find_tools(self, request: Request, exchange: HostExchange, operate: Operate) -> Result:
+    async def find_tools(self, request: Request, exchange: HostExchange) -> Result:
+        """The answer to a call of `FIND_TOOLS`, as an upstream would give it."""
         await self._live.wait(exchange.view)
         catalog = self._live.of(exchange.view)
         index = await self.index_of(catalog)
-        return result_of(find(index, catalog.tool_counts(), request.params.get("arguments")))
+        return result_of(meta_tools.find(index, catalog.tool_counts(), request.params.get("arguments")))
 
     async def unknown(self, name: str, catalog: Catalog) -> Result:
         """The text for a model that calls a tool which is not there."""
-        return refuse(unknown_tool(name, (await self.index_of(catalog)).near(name)))
+        return refuse(meta_tools.unknown_tool(name, (await self.index_of(catalog)).near(name)))
 
     async def index_of(self, catalog: Catalog) -> SearchIndex:
         """The index of the tools of a catalogue, made for the first who asks, in steps."""
@@ -91,12 +69,12 @@ class OwnTools:
 
 def unwrap(request: Request) -> tuple[Request, str]:
     """The call that a call of `CALL_TOOL` or its like asks for, and the name of its tool. Raises: BadMetaCall."""
-    call = read_meta_call(request.params.get("arguments"))
+    call = meta_tools.read_meta_call(request.params.get("arguments"))
     params = {**request.params, "name": raw(call.name), "arguments": call.arguments}
     return Request(request.id, request.method, params), call.name
 
 
-def result_of(answer: Answer) -> Result:
+def result_of(answer: meta_tools.Answer) -> Result:
     """An answer as the result of a tool."""
     content = [{"type": "text", "text": answer.text}]
     return Result(raw({"content": content, "isError": True} if answer.is_error else {"content": content}))
@@ -104,18 +82,18 @@ def result_of(answer: Answer) -> Result:
 
 def refuse(text: str) -> Result:
     """The text for a model that can mend its call."""
-    return result_of(Answer(text, is_error=True))
+    return result_of(meta_tools.Answer(text, is_error=True))
 
 
 def not_for_reading(name: str, route: Route, catalog: Catalog) -> Result | None:
     """The refusal of a tool that may do more than read, as far as is known; None: it only reads."""
     part, tool = _find(route, catalog)
-    if part is None or tool is None or route.signs_in or not only_reads(tool.fields):
-        return refuse(f"{quote(name)} does not say that it only reads; call it with {CALL_TOOL}.")
+    if part is None or tool is None or route.signs_in or not meta_tools.only_reads(tool.fields):
+        return refuse(f"{meta_tools.quote(name)} does not say that it only reads; call it with {meta_tools.CALL_TOOL}.")
     if not part.rule.trusted:
         text = (
-            f"{quote(name)} says that it only reads, but its server is not trusted to say so; call it with"
-            f" {CALL_TOOL}. The user can set trusted = true for {route.upstream}."
+            f"{meta_tools.quote(name)} says that it only reads, but its server is not trusted to say so; call it with"
+            f" {meta_tools.CALL_TOOL}. The user can set trusted = true for {route.upstream}."
         )
         return refuse(text)
     return None
@@ -142,8 +120,8 @@ def explain(reply: Reply, name: str, route: Route, catalog: Catalog) -> Reply:
     part, tool = _find(route, catalog)
     if tool is None or part is None:
         return reply
-    known = definition(FoundTool(tool.visible, tool.original, part.server_id, tool.fields))
-    return refuse(f"{reply.message}\nThe definition of {quote(name)}:\n{known}")
+    known = meta_tools.definition(FoundTool(tool.visible, tool.original, part.server_id, tool.fields))
+    return refuse(f"{reply.message}\nThe definition of {meta_tools.quote(name)}:\n{known}")
 
 
 def _find(route: Route, catalog: Catalog) -> tuple[UpstreamEntries | None, VisibleEntry | None]:

@@ -9,6 +9,7 @@ A catalogue is a snapshot, which `hub.routing.live_catalog` swaps as a whole; no
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import InitVar, dataclass
 from functools import partial
 from typing import Final
 
@@ -17,6 +18,7 @@ from msgspec import Raw
 from cache.resource_cache import ResourceCache
 from hub.bridge.era_bridge import EraBridge
 from hub.catalog.list_result import SETTLING_TTL_MS
+from hub.catalog.search.meta_tools import FIND_TOOLS
 from hub.catalog.view_name import EVERYTHING, View
 from hub.link.call_interface import NOTHING, RunningCall, Tenant
 from hub.link.hub_errors import HubError
@@ -62,33 +64,28 @@ def initialize_result(version: str, instructions: str, behind: HubChain = NO_HUB
     return raw(result | ({"instructions": instructions} if instructions else {}))
 
 
+@dataclass(eq=False, repr=False)
 class Router:
     """Answers one request of one host. `usage` counts calls of tools; `reads`: the resource cache, or None."""
 
-    def __init__(
-        self,
-        live: LiveCatalog,
-        lists: ListUpdates,
-        subscriptions: Subscriptions,
-        levels: LogLevels,
-        bridge: EraBridge,
-        progress: ProgressUpkeep,
-        usage: ToolUsage,
-        reads: ResourceCache | None = None,
-    ) -> None:
+    live: LiveCatalog
+    _lists: ListUpdates
+    _subscriptions: Subscriptions
+    levels: LogLevels
+    _bridge: EraBridge
+    _progress: ProgressUpkeep
+    usage: InitVar[ToolUsage]
+    reads: InitVar[ResourceCache | None] = None
+
+    def __post_init__(self, usage: ToolUsage, reads: ResourceCache | None) -> None:
+        live, bridge = self.live, self._bridge
         self.upstreams = live.upstreams
         self.settled = live.settled
-        self.live = live
-        self._lists = lists
-        self._subscriptions = subscriptions
-        self._resolver = Resolver(live, lists)
+        self._resolver = Resolver(live, self._lists)
         self._own = OwnTools(live)
         self._replies = HostReplies(live)
-        self.chains = Chains(live, self._resolver, levels, self._replies, bridge, usage, reads)
+        self.chains = Chains(live, self._resolver, self.levels, self._replies, bridge, usage, reads)
         self._intents = Intents(live, self._resolver, self.chains, self._replies, self._own)
-        self.levels = levels
-        self._bridge = bridge
-        self._progress = progress
         self._handlers: dict[str, Callable[[Request, HostExchange], Awaitable[Reply]]] = {
             mcp.PING: self._ping,
             mcp.DISCOVER: self._discover,
@@ -105,7 +102,7 @@ class Router:
             self._handlers[method] = partial(self._list, kind)
             self._at_once[method] = partial(self._list_at_once, kind)
         self._handlers |= bridge.tasks.handles.handlers(self._replies.of_upstream, self._intents.call_about_task)
-        subscriptions.subscribe_at = self._intents.subscribe
+        self._subscriptions.subscribe_at = self._intents.subscribe
 
     def digests(self, view: View) -> dict[str, str]:
         """By kind, a digest of the list that `view` shows, comparable between runs of the hub."""
@@ -277,9 +274,8 @@ class Router:
 
     async def _call(self, request: Request, exchange: HostExchange) -> Reply:
         """Answer `tools/call`: tools of the hub's own are no upstream's."""
-        name = peek_str(request.params.get("name")) or ""
-        if (own := self._own.find(name, exchange.view)) is not None:
-            return self._replies.of_hub(await own(request, exchange, self._operate), exchange)
+        if peek_str(request.params.get("name")) == FIND_TOOLS and not exchange.view.server:  # which has none
+            return self._replies.of_hub(await self._own.find_tools(request, exchange), exchange)
         return await self._operate(request, exchange)
 
     async def _operate(self, request: Request, exchange: HostExchange) -> Reply:

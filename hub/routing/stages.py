@@ -23,36 +23,19 @@ from typing import Final, NamedTuple
 from cache.resource_cache import ResourceCache
 from config.settings import UpstreamConfig
 from hub.bridge.era_bridge import EraBridge
-from hub.bridge.input_rounds import Crossing, may_want_input
-from hub.bridge.tasks.messages import may_be_task
 from hub.link.tool_usage import ToolUsage
 from hub.routing.cached_reads import find_cached, is_plain
-from hub.routing.chain import WAIT, Chain, Intent, Next, Outcome, Stage, Wait
+from hub.routing.chain import WAIT, Chain, EraStage, Intent, Next, Outcome, Stage, Wait
 from hub.routing.host_replies import HostReplies
 from hub.routing.limits import UpstreamLimits
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.own_tools import call_sign_in_tool
-from hub.wire.declarations import can_be_asked
-from hub.wire.jsonrpc import Failure, Reply
-from hub.wire.mcp import (
-    COMPLETE,
-    LEGACY_VERSIONS,
-    MAY_ASK,
-    PROMPTS_GET,
-    RESOURCES_READ,
-    SUBSCRIBE,
-    TASKS_GET,
-    TOOLS_CALL,
-    URL_ELICITATION_REQUIRED,
-    Era,
-    era_of,
-)
+from hub.wire import mcp
+from hub.wire.jsonrpc import Reply
 
-OPERATIONS: Final = (TOOLS_CALL, PROMPTS_GET, RESOURCES_READ, COMPLETE)
-_RETRY: Final = frozenset({"requestState", "inputResponses"})
-"""Params of a retry."""
-BESIDE: Final = (SUBSCRIBE, TASKS_GET)
+OPERATIONS: Final = (mcp.TOOLS_CALL, mcp.PROMPTS_GET, mcp.RESOURCES_READ, mcp.COMPLETE)
+BESIDE: Final = (mcp.SUBSCRIBE, mcp.TASKS_GET)
 """Methods that are no operation of a host's request: only the outer stages of their chains are passed."""
 SIGN_IN: Final = "sign-in"
 """In place of a method: calls of the hub's own tool for signing in at an upstream."""
@@ -83,15 +66,15 @@ class Chains:
     ) -> None:
         self.limits = UpstreamLimits()
         self.outer = [
-            Line(CallCount(usage), (TOOLS_CALL,)),
-            Line(resolver, (RESOURCES_READ,)),
-            *([] if reads is None else [Line(CachedCopy(live, reads), (RESOURCES_READ,))]),
+            Line(CallCount(usage), (mcp.TOOLS_CALL,)),
+            Line(resolver, (mcp.RESOURCES_READ,)),
+            *([] if reads is None else [Line(CachedCopy(live, reads), (mcp.RESOURCES_READ,))]),
             Line(WantedLevel(levels), (*OPERATIONS, SIGN_IN)),
         ]
         self.inner = [
             Line(SignInAnswer(), (SIGN_IN,)),
-            *([] if reads is None else [Line(SharedReads(reads), (RESOURCES_READ,))]),
-            *([] if reads is None else [Line(CallNote(reads), (TOOLS_CALL,))]),
+            *([] if reads is None else [Line(SharedReads(reads), (mcp.RESOURCES_READ,))]),
+            *([] if reads is None else [Line(CallNote(reads), (mcp.TOOLS_CALL,))]),
             Line(self.limits.stages, OPERATIONS),
         ]
         self._way_back = replies.of_intent
@@ -158,47 +141,13 @@ class WantedLevel(Stage):
 
     def admits(self, intent: Intent) -> None:
         caller = intent.host.caller
-        if caller.log_level is not None and caller.era is Era.MODERN:
+        if caller.log_level is not None and caller.era is mcp.Era.MODERN:
             self._levels.hold(caller.log_level)
 
     def left(self, intent: Intent, outcome: Outcome) -> None:
         caller = intent.host.caller
-        if caller.log_level is not None and caller.era is Era.MODERN:
+        if caller.log_level is not None and caller.era is mcp.Era.MODERN:
             self._levels.release(caller.log_level)
-
-
-class EraStage:
-    """The stage between eras. Satisfies `hub.routing.chain.Eras`."""
-
-    def __init__(self, bridge: EraBridge) -> None:
-        self._bridge = bridge
-
-    def passes(self, intent: Intent) -> bool:
-        """True if it is no retry, and nobody is asked while it runs in another way than that of their own era."""
-        request, caller, snapshot = intent.request, intent.host.caller, intent.target.upstream.snapshot
-        if request.method not in MAY_ASK:
-            return True
-        if not self._bridge.is_running or (request.method == TOOLS_CALL and "tasks" in snapshot.capabilities):
-            return False
-        if caller.era is Era.LEGACY:
-            return True
-        if not _RETRY.isdisjoint(request.params):
-            return False
-        return not can_be_asked(caller.capabilities) or era_of(snapshot.version) is Era.MODERN
-
-    def is_final(self, intent: Intent, reply: Reply) -> bool:
-        if intent.host.lacking is not None:
-            return False
-        if isinstance(reply, Failure):
-            return reply.code != URL_ELICITATION_REQUIRED
-        if reply.is_plain or intent.target.upstream.snapshot.version in LEGACY_VERSIONS:
-            return True
-        return not may_want_input(reply) and not may_be_task(reply)
-
-    async def call(self, intent: Intent, next: Next) -> Reply:
-        call = partial(intent.send, next)
-        crossing = Crossing(intent.target.upstream, intent.operation, intent.host, intent.request, call)
-        return await self._bridge.forward(crossing)
 
 
 class SignInAnswer(Stage):

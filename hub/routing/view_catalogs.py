@@ -124,29 +124,21 @@ class ShownProject(Struct):
     """Set once its servers have said what they offer, or took too long; until then its URIs are not claimed."""
 
 
-class ShownServers:
+class ShownServers(Struct, eq=False):
     """The servers of the user, and of projects by their views. What differs is shown from the next merge on."""
 
-    def __init__(
-        self,
-        upstreams: Mapping[str, ManagedUpstream],
-        rules: Rules,
-        claims: UriClaims,
-        sealer: Sealer,
-        save_soon: Callable[[], None],
-    ) -> None:
-        """`save_soon` is called when `claims` differ from what was saved."""
-        self.upstreams = upstreams
-        self.rules = rules
-        """The naming rules of the user's servers."""
-        self.claims = claims
-        """Claims of the common view, for the caller to keep on disk."""
-        self.projects: dict[View, ShownProject] = {}
-        self._sealer = sealer
-        self._save_soon = save_soon
-        self.claims_for_good = False
-        """True if listed URIs are claimed for good, in configuration order."""
-        self._shows_sign_ins = False
+    upstreams: Mapping[str, ManagedUpstream]
+    rules: Rules
+    """The naming rules of the user's servers."""
+    claims: UriClaims
+    """Claims of the common view, for the caller to keep on disk."""
+    _sealer: Sealer
+    _save_soon: Callable[[], None]
+    """Called when `claims` differ from what was saved."""
+    projects: dict[View, ShownProject] = field(default_factory=dict)
+    claims_for_good: bool = False
+    """True if listed URIs are claimed for good, in configuration order."""
+    _shows_sign_ins: bool = False
 
     def empty(self) -> Catalog:
         """The catalogue as long as nothing is known of what servers list."""

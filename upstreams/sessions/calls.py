@@ -19,16 +19,9 @@ from msgspec import structs
 
 from config.diff import config_key
 from config.settings import UpstreamConfig
+from hub.link import hub_errors
 from hub.link.call_interface import Caller, Done, Exchange, Operation, RunningCall
-from hub.link.hub_errors import (
-    Draining,
-    HubError,
-    UpstreamLost,
-    UpstreamProtocolError,
-    UpstreamUnauthorized,
-    UpstreamUnavailable,
-    UpstreamVersionError,
-)
+from hub.link.hub_errors import HubError, UpstreamUnavailable
 from hub.link.sync_primitives import Wakeup
 from hub.wire.declarations import can_be_asked
 from hub.wire.jsonrpc import Failure, Reply, Result, peek_str
@@ -87,7 +80,7 @@ class LegacySessions:
                 return await self.opener.open_for(exchange)
         except UpstreamUnavailable:
             error = self.opener.refused_with
-            knows_no_handshake = isinstance(error, UpstreamVersionError | UpstreamProtocolError)
+            knows_no_handshake = isinstance(error, hub_errors.UpstreamVersionError | hub_errors.UpstreamProtocolError)
             if isinstance(error, StatusError):
                 knows_no_handshake = 400 <= error.status < 500 and error.status not in (408, 429)
             if not knows_no_handshake:
@@ -138,7 +131,7 @@ class SessionSelector:
         if pooled is None and self._pool.main is None:
             try:
                 pooled = await self._wait_for_main(caller)
-            except UpstreamUnauthorized:  # the owner has not signed in, which is no matter to others
+            except hub_errors.UpstreamUnauthorized:  # the owner has not signed in, which is no matter to others
                 if not self._pool.has_own_account(caller):
                     raise
             if self._legacy_sessions.serve(caller):  # which was not known before
@@ -335,9 +328,9 @@ class Calls:
 
     def judge_error(self, error: HubError) -> HubError:
         """The failure of a call as hosts may hear it."""
-        if isinstance(error, UpstreamLost) and self._stopped:
+        if isinstance(error, hub_errors.UpstreamLost) and self._stopped:
             text = f"{self._name} was stopped by a change of the hub's configuration while the call was with it;"
-            return Draining(f"{text} whether it acted is unknown", upstream=self._name)
+            return hub_errors.Draining(f"{text} whether it acted is unknown", upstream=self._name)
         self._availability.history.mask.error(error)
         return error
 

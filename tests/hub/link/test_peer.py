@@ -458,7 +458,7 @@ async def test_a_flood_of_anything_is_read_in_turns_and_no_faster_than_it_should
     each = line.count(b'"2.0"') + line.count(b"1\n") + line.count(b"[1,")
     began, times = trio.current_time(), 3 * MESSAGES_PER_S // each
     with counting() as steps:
-        steps.count(monkeypatch, hub.link.peer, "decode")
+        steps.count(monkeypatch, hub.link.peer.jsonrpc, "decode")
         await ends.far.write(line * times)
         await ends.far.say(method="last")
         await ends.last.wait()
@@ -479,7 +479,7 @@ async def test_a_turn_is_over_after_so_many_bytes(nursery, autojump_clock, monke
             ends.ask()
         await trio.testing.wait_all_tasks_blocked()
     with counting() as steps:
-        steps.count(monkeypatch, hub.link.peer, "decode")
+        steps.count(monkeypatch, hub.link.peer.jsonrpc, "decode")
         await ends.far.write(b"\n".join(parts) + b"\n" if kind == "notifications" else b"[%b]\n" % b",".join(parts))
         await ends.far.say(method="last")
         await ends.last.wait()
