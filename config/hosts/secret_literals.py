@@ -80,11 +80,8 @@ class NewSecrets:
 
     def forget_unused(self, texts: list[str]) -> None:
         """Drop secrets that no text refers to, but not variables."""
-        self.values = {
-            name: value
-            for name, value in self.values.items()
-            if name in self._variables or any(f"${{secret:{name}}}" in t for t in texts)
-        }
+        used = {name for name in self.values if any(f"${{secret:{name}}}" in text for text in texts)} | self._variables
+        self.values = {name: value for name, value in self.values.items() if name in used}
 
     def keep(self) -> dict[str, Stored]:
         """Keep all of them; where each is that was not there yet.

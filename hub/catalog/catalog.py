@@ -90,10 +90,8 @@ class NameTable:
             return
         for part in self._parts:  # user interfaces reach their tools by bare names
             if new := self._add(kind, part, {each.visible: part.route_of(kind, each.visible) for each in part.apps}):
-                yield (
-                    f"{part.name}: its user interfaces cannot call these tools here, because another has the name: "
-                    f"{quote_some(new)}; use the endpoint /mcp/{part.name}"
-                )
+                why = "its user interfaces cannot call these tools here, because another has the name"
+                yield f"{part.name}: {why}: {quote_some(new)}; use the endpoint /mcp/{part.name}"
         for part in self._parts:
             for name, route in part.route_of_sign_in.items():
                 routes.setdefault(name, route)

@@ -12,6 +12,7 @@ are bounded here, whatever servers say of their tools and whatever is asked.
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -84,10 +85,8 @@ def one_line(text: str, most: int) -> str:
 
 
 def _find_tools(servers: Mapping[str, int]) -> ListEntry:
-    text = (
-        f"Search the {sum(servers.values())} tools of this hub and get their definitions."
-        f" Servers: {server_counts(servers, MAX_SERVER_BYTES) or 'none now'}."
-    )
+    count, names = sum(servers.values()), server_counts(servers, MAX_SERVER_BYTES) or "none now"
+    text = f"Search the {count} tools of this hub and get their definitions. Servers: {names}."
     properties = {
         "query": {"type": "string", "description": "What you want to do, in a few words"},
         "names": {"type": "array", "items": {"type": "string"}, "description": "Exact names, for their definitions"},
@@ -218,11 +217,9 @@ def find(index: SearchIndex, servers: Mapping[str, int], arguments: Raw | None) 
         return _no_server(servers, server)
     if not query and server is None:
         return Answer('Say in "query" what you want to do, in a few words, or give exact names as "names".', True)
-    found = (
-        index.search(query, MAX_DEFINITIONS + MAX_FURTHER, server)
-        if query
-        else [tool for tool in index.tools if tool.server == server][: MAX_DEFINITIONS + MAX_FURTHER]
-    )
+    most = MAX_DEFINITIONS + MAX_FURTHER
+    all_of_server = (tool for tool in index.tools if tool.server == server)
+    found = index.search(query, most, server) if query else list(islice(all_of_server, most))
     return Answer(_text_of(found)) if found else _nothing(servers, query, server)
 
 
