@@ -151,7 +151,7 @@ class HttpListener:
         """Take no more connections; return when running requests have ended. Other hubs get the sessions at once."""
         self._stopping = True
         if self._gate is not None:
-            await self._gate.deregister()
+            await self._gate.ownership.deregister()
         self.endpoint.drain()
         async with trio.open_nursery() as nursery:
             for site in (self._site, *self._others):

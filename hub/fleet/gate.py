@@ -67,7 +67,7 @@ class FleetGate:
     ) -> None:
         self.membership = fleet.membership
         self.forwarder = Forwarder()
-        self._ownership = Ownership(fleet.membership, fleet.facts, endpoint.sessions, durable)
+        self.ownership = Ownership(fleet.membership, fleet.facts, endpoint.sessions, durable)
         self._endpoint = endpoint
         self._durable = durable
         self._runs_of = runs_of
@@ -77,16 +77,12 @@ class FleetGate:
         """Stay registered with other hubs, until cancelled."""
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._ownership.run)
+                nursery.start_soon(self.ownership.run)
                 while True:
                     await trio.sleep(SWEEP_S)
                     self.forwarder.sweep()
         finally:
             self.forwarder.close()
-
-    async def deregister(self) -> None:
-        """Deregister, so that other hubs take over at once. Bounded in time; raises nothing."""
-        await self._ownership.deregister()
 
     async def handle(self, request: HttpRequest, response: HttpResponse) -> None:
         """Answer one HTTP request, or have it answered.
@@ -129,7 +125,7 @@ class FleetGate:
 
     async def _take_over(self, name: str, inbound: Inbound) -> None:
         """Revive a session that this hub has claimed."""
-        kept = await self._ownership.find(name)
+        kept = await self.ownership.find(name)
         id = inbound.request.headers["mcp-session-id"]
         self._endpoint.sessions.revive(id, inbound.identity, inbound.view, claimed=True, kept=kept)
 
@@ -168,7 +164,7 @@ class FleetGate:
         """Find the owner, and check that the request can be sent there; None: this hub, or no hub.
         RequestRefused: the session has ended, or the hub cannot be found or reached from here."""
         try:
-            peer = await self._ownership.find_owner(away, dead)
+            peer = await self.ownership.find_owner(away, dead)
         except SessionOver:
             raise no_session() from None
         except StoreUnreachable:

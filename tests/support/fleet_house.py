@@ -192,7 +192,7 @@ class Replica:
 
     async def stop(self) -> None:
         """Stop it in order: it leaves the fleet, then ends."""
-        await self.gate.deregister()
+        await self.gate.ownership.deregister()
         await self.kill()
 
 
