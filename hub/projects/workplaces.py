@@ -11,6 +11,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -193,23 +194,19 @@ class _Asking(NamedTuple):
     over: trio.Event
 
 
+@dataclass(eq=False, repr=False)
 class Roots:
-    """Sets `Host.workplace` of hosts that are asked, and calls `place` then.
+    """Sets `Host.workplace` of hosts that are asked, and calls `_place` then."""
 
-    `any_allowed`: whether the user has allowed any project.
-    """
-
-    def __init__(
-        self, any_allowed: Callable[[], Awaitable[bool]], place: Callable[[list[Host]], Awaitable[None]]
-    ) -> None:
-        self._any_allowed = any_allowed
-        self._place = place
-        self._said: dict[Host, Path | None] = {}
-        """The directories that shims of hosts named; None: none, or the host was not on a shim."""
-        self._asking: dict[Host, _Asking] = {}
-        """Hosts that are being asked."""
-        self._unasked: set[Host] = set()
-        """Hosts that will be asked once any project is allowed."""
+    _any_allowed: Callable[[], Awaitable[bool]]
+    """Tells whether the user has allowed any project."""
+    _place: Callable[[list[Host]], Awaitable[None]]
+    _said: dict[Host, Path | None] = field(default_factory=dict)
+    """The directories that shims of hosts named; None: none, or the host was not on a shim."""
+    _asking: dict[Host, _Asking] = field(default_factory=dict)
+    """Hosts that are being asked."""
+    _unasked: set[Host] = field(default_factory=set)
+    """Hosts that will be asked once any project is allowed."""
 
     def concerns(self, host: Host) -> bool:
         """True if a host is here that has said where it works, or is saying so."""

@@ -7,6 +7,7 @@ flood of the shortest lines takes no more of the hub than one of the longest.
 import logging
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from hub.link.rate_limits import TokenBucket
@@ -28,19 +29,19 @@ DROPPED_EVERY_S: Final = 10.0
 """Shortest interval at which it is said that lines were dropped."""
 
 
+@dataclass(eq=False, repr=False)
 class StderrLog:
     """Takes what was read by `feed`; then `log_lines` is called until it has nothing more to log.
 
-    Empty lines are not lines. The last lines are kept as they came, and masked for who asks for them. `hear` is told
+    Empty lines are not lines. The last lines are kept as they came, and masked for who asks for them. `_hear` is told
     each line that is logged. If it returns True, the line repeats one of the last process, and `info` only counts it.
     """
 
-    def __init__(
-        self, name: str, mask: Callable[[str], str] = str, hear: Callable[[str], object] = lambda line: None
-    ) -> None:
-        self._name = name
-        self._mask = mask
-        self._hear = hear
+    _name: str
+    _mask: Callable[[str], str] = str
+    _hear: Callable[[str], object] = lambda line: None
+
+    def __post_init__(self) -> None:
         self._partial = b""
         self._last: deque[bytes] = deque(maxlen=STDERR_LINES)
         self._untold = b""
