@@ -104,7 +104,7 @@ def test_a_flood_is_kept_out_of_the_log(caplog, line):
 def test_a_flood_that_lasts_is_logged_at_a_rate_and_its_dropped_lines_are_said_now_and_then(caplog):
     caplog.set_level("INFO")
     heard = []
-    said = StderrLog("c", hear=heard.append)
+    said = StderrLog("c", str, heard.append)
     seconds = 60
     for step in range(seconds * 100):
         take(said, b"a\n" * 1000, step / 100)
