@@ -1,13 +1,14 @@
-"""Tools of the hub's own: those that it answers itself, calls by way of the search for tools, and the tool of an
-upstream that wants a sign-in.
+"""Tools of the hub's own: the registry of those that it answers itself, calls by way of the search for tools, and the
+tool of an upstream that wants a sign-in.
 
-Their definitions are in the catalogue (`hub.catalog.search.meta_tools`). Those that call another tool are no answers:
-`unwrap` makes the call of them that they ask for, before anything is resolved.
+A new tool is a definition in the catalogue (`hub.catalog.search.meta_tools`) and a line in `OwnTools`. Those that call
+another tool are no answers: `unwrap` makes the call of them that they ask for, before anything is resolved.
 
 Calling the tool for a sign-in does nothing at the upstream but connect. So it fails as every call does while a person
 has to sign in, and hosts are asked in the same way; after that it says so.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
@@ -17,6 +18,7 @@ from hub.catalog.entries import Route, UpstreamEntries, VisibleEntry
 from hub.catalog.search import meta_tools
 from hub.catalog.search.index import FoundTool, SearchIndex
 from hub.catalog.sign_in_tool import lists_unknown_text, no_need_text
+from hub.catalog.view_name import View
 from hub.link.call_interface import Exchange, Interim
 from hub.routing.host_exchange import HostExchange
 from hub.routing.live_catalog import LiveCatalog
@@ -29,15 +31,25 @@ WORDS_PER_STEP: Final = 1_000
 """Work between two checkpoints, as `SearchIndex.add` counts it; the last tool of a step may pass it."""
 
 
+Operate = Callable[[Request, HostExchange], Awaitable[Reply]]
+"""Carries out an operation of a host, through its chain."""
+OwnTool = Callable[[Request, HostExchange, Operate], Awaitable[Reply]]
+"""Answers a call of one tool of the hub's own, as an upstream would; by way of other tools, if it has to."""
+
+
 class OwnTools:
-    """The tools that the hub answers itself, in the views of `live`."""
+    """The tools that the hub answers itself, by name, in the views of `live`."""
 
     def __init__(self, live: LiveCatalog) -> None:
         self._live = live
         self._making = trio.Lock()
+        self._tools: dict[str, OwnTool] = {meta_tools.FIND_TOOLS: self._find_tools}
 
-    async def find_tools(self, request: Request, exchange: HostExchange) -> Result:
-        """The answer to a call of `FIND_TOOLS`, as an upstream would give it."""
+    def find(self, name: str, view: View) -> OwnTool | None:
+        """The tool that hosts of `view` call by this name. A server's own endpoint has none."""
+        return None if view.server else self._tools.get(name)
+
+    async def _find_tools(self, request: Request, exchange: HostExchange, operate: Operate) -> Result:
         await self._live.wait(exchange.view)
         catalog = self._live.of(exchange.view)
         index = await self.index_of(catalog)

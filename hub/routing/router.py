@@ -18,7 +18,6 @@ from msgspec import Raw
 from cache.resource_cache import ResourceCache
 from hub.bridge.era_bridge import EraBridge
 from hub.catalog.list_result import SETTLING_TTL_MS
-from hub.catalog.search.meta_tools import FIND_TOOLS
 from hub.catalog.view_name import EVERYTHING, View
 from hub.link.call_interface import NOTHING, RunningCall, Tenant
 from hub.link.hub_errors import HubError
@@ -274,8 +273,9 @@ class Router:
 
     async def _call(self, request: Request, exchange: HostExchange) -> Reply:
         """Answer `tools/call`: tools of the hub's own are no upstream's."""
-        if peek_str(request.params.get("name")) == FIND_TOOLS and not exchange.view.server:  # which has none
-            return self._replies.of_hub(await self._own.find_tools(request, exchange), exchange)
+        name = peek_str(request.params.get("name")) or ""
+        if (own := self._own.find(name, exchange.view)) is not None:
+            return self._replies.of_hub(await own(request, exchange, self._operate), exchange)
         return await self._operate(request, exchange)
 
     async def _operate(self, request: Request, exchange: HostExchange) -> Reply:
