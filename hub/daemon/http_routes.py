@@ -20,6 +20,7 @@ row that `Daemon` puts into `HttpListener.pages`, such as `TokenPage(partial(met
 """
 
 import re
+from collections.abc import Awaitable
 from typing import Final
 
 from msgspec import Struct
@@ -109,11 +110,10 @@ def route(mcp: Handler, sign_in: Handler | None = None, pages: Pages = PAGES) ->
     """A handler that hands each request to its page, or to that of a `sign_in`; all others go to `mcp`, which refuses
     unknown paths, and so those of pages that who asks may not open."""
 
-    async def handle(request: HttpRequest, response: HttpResponse) -> None:
+    def handle(request: HttpRequest, response: HttpResponse) -> Awaitable[None] | None:
         if sign_in is not None and request.path.startswith(SIGN_IN):
-            await sign_in(request, response)
-        else:
-            page = pages.get((request.method, request.path))
-            await (page.handle if page is not None and page.opens_for(request.identity) else mcp)(request, response)
+            return sign_in(request, response)
+        page = pages.get((request.method, request.path))
+        return (page.handle if page is not None and page.opens_for(request.identity) else mcp)(request, response)
 
     return handle

@@ -144,7 +144,8 @@ class SignInParts:
 
     async def handle(self, request: HttpRequest, response: HttpResponse) -> None:
         """Answer a browser."""
-        await (await self.guide()).handle(request, response)
+        if (rest := (await self.guide()).handle(request, response)) is not None:
+            await rest
 
     async def guide(self) -> "SignIns":
         """The flow, loaded, which knows where hosts send people."""

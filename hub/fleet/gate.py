@@ -6,7 +6,7 @@ find the owner  --a running hub------------>  forward        --gone-->  find the
 """
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -84,24 +84,21 @@ class FleetGate:
         finally:
             self.forwarder.close()
 
-    async def handle(self, request: HttpRequest, response: HttpResponse) -> None:
-        """Answer one HTTP request, or have it answered.
+    def handle(self, request: HttpRequest, response: HttpResponse) -> Awaitable[None] | None:
+        """Answer one HTTP request, or have it answered: as `Endpoint.handle`."""
+        return self._endpoint.handle(request, response, self._answer)
 
-        Cancellation: cancels what it asked for.
-        """
-        try:
-            inbound = await self._endpoint.read(request, response)
-            if inbound is None:
-                return
-            elsewhere = self._find(inbound)
-            if elsewhere is not None:
-                if await self._forward(elsewhere, request, response):
-                    return
-                if elsewhere.session:
-                    await self._take_over(elsewhere.session, inbound)
-            await self._endpoint.answer(inbound)
-        except RequestRefused as error:
-            error.reply(response)
+    def _answer(self, inbound: Inbound) -> Awaitable[None] | None:
+        elsewhere = self._find(inbound)
+        return self._endpoint.answer(inbound) if elsewhere is None else self._have_answered(elsewhere, inbound)
+
+    async def _have_answered(self, elsewhere: Elsewhere, inbound: Inbound) -> None:
+        if await self._forward(elsewhere, inbound.request, inbound.response):
+            return
+        if elsewhere.session:
+            await self._take_over(elsewhere.session, inbound)
+        if (rest := self._endpoint.answer(inbound)) is not None:
+            await rest
 
     def _find(self, inbound: Inbound) -> Elsewhere | None:
         """The place where a request belongs; None: this hub can answer it, or no hub can."""

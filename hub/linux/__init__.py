@@ -2,6 +2,7 @@
 
 `processes` (`/proc/PID`, pidfds, pipes, and `/proc/net`), `limits` (of children and of the hub itself: prlimit, prctl,
 memory that glibc keeps), `orphans` (what a hub left behind), `descriptors` (who is at the other end of a unix socket,
-user namespaces), `kernel_events` (changes of files, hang-ups of sockets), `clocks` (that run on during sleep, or stand
-still while the hub is frozen), `machine` (its name, its present run, its file systems).
+user namespaces), `kernel_events` (changes of files, events of sockets), `socket_watch` (sockets that need no tasks),
+`clocks` (that run on during sleep, or stand still while the hub is frozen), `machine` (its name, its present run, its
+file systems).
 """

@@ -1,4 +1,4 @@
-"""Events of the kernel, as descriptors to wait for: changes of files (inotify(7)), hang-ups of sockets (epoll(7))."""
+"""Events of the kernel, as descriptors to wait for: changes of files (inotify(7)), bytes and hang-ups (epoll(7))."""
 
 import ctypes
 import os
@@ -64,7 +64,7 @@ def _library() -> Any:
     return library
 
 
-class HangupSet:
+class SocketEvents:
     """Sockets that are watched: hang-ups of all, incoming bytes of some. Each event is reported once."""
 
     def __init__(self) -> None:
@@ -81,4 +81,4 @@ class HangupSet:
 
     def poll(self, most: int) -> list[tuple[int, bool]]:
         """The sockets with events, each with whether it was hung up, or has only bytes. Never waits."""
-        return [(descriptor, bool(event & ~select.EPOLLIN)) for descriptor, event in self._epoll.poll(0, most)]
+        return [(descriptor, event != select.EPOLLIN) for descriptor, event in self._epoll.poll(0, most)]

@@ -1,11 +1,14 @@
-"""One HTTP/1.1 connection of a guest, a task: reads one request after another, has each handled, writes the response.
+"""One HTTP/1.1 connection of a guest: reads one request after another, has each handled, writes the response.
 
-It waits in three places only: for bytes of a request, in the handler, and for the peer to take the last bytes of a
-response. `HttpServer` checks the read deadlines of all connections once a second, so that a request does not pay for
+    no task  --bytes--> a whole plain request --handler--> it is answered, or will be later: still no task
+                    '-> anything else, or the handler has to wait: a task --nothing more has come--> no task
+
+The task waits in three places only: for bytes of a request, in the handler, and for the peer to take the last bytes of
+a response. `HttpServer` checks the read deadlines of all connections once a second, so that a request does not pay for
 timers; no deadline is set while the handler runs.
 
-A handler may return before its request is answered. The task then waits for the next request already; one that comes
-too early waits for the answer, and no more is read until then.
+A handler may return before its request is answered. A request that comes too early waits for the answer, in a task, and
+no more is read until then.
 """
 
 import contextlib
@@ -13,6 +16,7 @@ import logging
 import os
 import secrets
 import socket
+from collections.abc import Awaitable, Callable
 from functools import partial
 from math import inf
 from typing import Final
@@ -24,7 +28,7 @@ from trio.lowlevel import checkpoint, wait_readable
 from hub.link.channel import ChannelClosed, Outbox, OutboxFull
 from hub.link.hub_errors import Overloaded
 from hub.link.memory_budget import FREE_BYTES, NO_ROOM
-from hub.net.http_message import STOPPING, EarlyReply, Ends, HttpRequest, HttpResponse
+from hub.net.http_message import STOPPING, EarlyReply, Ends, HttpRequest, HttpResponse, Undecided
 from hub.net.open_connections import OpenConnection, ServerState
 from hub.wire.http.request_head import ChunkedRequestBody, HttpRefusal, RequestHead, head_end
 from hub.wire.jsonrpc import Failure, encode_response, raw
@@ -47,25 +51,48 @@ class Arrived(Struct, frozen=True):
     length: int
 
 
-class Connection(OpenConnection):
-    """One connection that has passed the guard with a first request. `run` serves it; the other methods return at
-    once."""
+class ArrivingBody(Struct):
+    """A body of a given length that is still arriving."""
 
-    __slots__ = ("_account", "_answered", "_body_bytes", "_first", "_pending", "_response", "_scope", "outbox")
+    request: HttpRequest
+    length: int
+    missing: int
+    parts: list[bytes]
+    began: float
+
+
+class Connection(OpenConnection):
+    """One connection that has passed the guard with a first request, which `welcome` takes on."""
+
+    __slots__ = (
+        "_account",
+        "_answered",
+        "_body",
+        "_body_bytes",
+        "_has_task",
+        "_pending",
+        "_response",
+        "_scope",
+        "outbox",
+    )
 
     def __init__(
         self, stream: trio.SocketStream, shared: ServerState, first: Arrived, rest: bytes, *, hung_up: bool
     ) -> None:
         """`rest`: bytes received behind the head of the `first` request. `hung_up`: the peer has closed its side."""
         super().__init__(stream, shared)
-        self._first: Arrived | None = first
         self._buffer = rest
+        self._has_task = False
+        """A task reads what comes, and closes the connection at its end."""
+        self._body: ArrivingBody | None = None
+        """The body that no task has to wait for."""
         self._response: HttpResponse | None = None
         self._pending: HttpResponse | None = None
         """The response of a request whose handler has returned before it was over."""
         self._answered: trio.Event | None = None
         """Set when that is over; None: the task does not wait for that."""
-        self._scope = trio.CancelScope()
+        self._scope: trio.CancelScope
+        """The scope of the task."""
         self.is_arriving = True
         self.hung_up = hung_up
         limits = shared.limits
@@ -81,7 +108,12 @@ class Connection(OpenConnection):
             stall_s=limits.write_stall_s,
             account=self._account,
         )
-        shared.hangups.watch(self.fd, bytes=False)
+        shared.watch.add(self.fd, self.stirred)
+
+    def welcome(self, first: Arrived) -> None:
+        """Serve from now on."""
+        self._go_on(partial(self._take_on, first))
+        self._look_again()
 
     @property
     def queued_bytes(self) -> int:
@@ -95,9 +127,43 @@ class Connection(OpenConnection):
 
     def expire(self) -> None:
         """Stop reading: the deadline for a request to arrive has passed."""
-        self._scope.cancel()
+        if self._has_task:
+            self._scope.cancel()
+        elif self.is_arriving:
+            self._start(self._leave())
+            self._scope.cancel()
+        else:
+            self.end()
 
-    def stirred(self, *, hung_up: bool = True) -> None:
+    def stirred(self, hung_up: bool) -> None:
+        """The peer has hung up, or has sent something."""
+        if hung_up:
+            self._leave_response()
+        if self._has_task or self.closed or self.shared.is_over:
+            return
+        if self._pending is not None:
+            self._start(self._serve_next())  # which waits for the answer
+            return
+        size = READ_BYTES if self._body is None else min(max(READ_BYTES, self._body.missing), LARGE_READ_BYTES)
+        try:
+            data = os.read(self.fd, size)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data and self._body is None:
+            self.abort()
+            return
+        self._go_on(partial(self._take if self._body is None else self._take_body, data))
+        if self.hung_up or len(data) == size:
+            self._look_again()
+
+    def _look_again(self) -> None:
+        """Have what is still unread reported, unless there is a task to read it."""
+        if not self._has_task and not self.closed:
+            self.shared.watch.heed(self.fd, bytes=True)
+
+    def _leave_response(self) -> None:
         """The peer has hung up: it has left, or has only shut down its sending side; the two look the same.
 
         The running request is told that its host left, which cancels a modern request. Our side stays open, so that a
@@ -120,7 +186,7 @@ class Connection(OpenConnection):
         if self._response is not None:
             self._response.detach()
         super().abort()
-        self.stirred()
+        self._leave_response()
         self._response = None  # it refers to this connection: a cycle
 
     def _give_way(self) -> None:
@@ -145,12 +211,97 @@ class Connection(OpenConnection):
         """Wait until the kernel has taken everything written, or the peer is gone."""
         await self.outbox.flush()
 
-    async def run(self) -> None:
-        """Serve until the peer leaves, breaks the rules, or is too slow. Raises nothing but Cancelled."""
+    def end(self) -> None:
+        self.abort()
+        if self._pending is not None and self._pending.cancel is not None:
+            self._pending.cancel()
+
+    # --- without a task -----------------------------------------------------------------------------------------------
+
+    def _go_on(self, take: Callable[[], Awaitable[bool] | None]) -> None:
+        """Take what has come; the rest of the work on it, or what came behind it, is left to a task."""
+        try:
+            work = take()
+        except Exception as error:  # noqa: BLE001 - a failure ends this connection alone
+            self._start(self._leave(error))
+            return
+        if work is None and self._buffer and not (self._has_task or self.closed):
+            work = self._serve_next()
+        if work is not None:
+            self._start(work)
+
+    def _start(self, work: Awaitable[bool]) -> None:
+        """Leave the connection to a task, which begins with `work`."""
+        self._has_task, self._body = True, None
+        self._scope = trio.CancelScope()
+        if not self.closed:
+            self.shared.watch.heed(self.fd, bytes=False)
+        self.shared.nursery.start_soon(self._run, work)
+
+    def _take(self, data: bytes) -> Awaitable[bool] | None:
+        """Take the beginning of a request, and answer it, if it can be; else the work that has to be done first."""
+        shared, head = self.shared, None
+        try:
+            if (end := head_end(data)) and not shared.draining:
+                head, length = shared.parser.parse(data[:end])
+        except HttpRefusal:  # the task will find the same
+            pass
+        if head is None:
+            self._buffer = data
+            return self._serve_next()
+        if shared.asleep is not None:
+            shared.wake()
+        self.deadline = shared.now + shared.limits.header_timeout_s
+        self.is_arriving = True
+        self._buffer = data[end:]
+        arrived = Arrived(make_request(head, length, self._stream), head, length)
+        early = shared.guard(arrived.request)
+        return self._take_on(arrived) if early is None else self._serve_judged(arrived, early)
+
+    def _take_on(self, arrived: Arrived) -> Awaitable[bool] | None:
+        """Answer a request that has passed the guard, as `_take`, now or once its body is there. Raises HttpRefusal."""
+        self._check(arrived)
+        request, length = arrived.request, arrived.length
+        if arrived.head.chunked:
+            return self._serve_chunked(arrived)
+        if length > len(self._buffer):
+            self._begin_body(request, arrived.head, counted=length > FREE_BYTES)
+            self._body = ArrivingBody(request, length, length - len(self._buffer), [self._buffer], self.shared.now)
+            self._extend_deadline(self.shared.now, len(self._buffer))
+            self._buffer = b""
+            return None
+        request.body, self._buffer = self._buffer[:length], self._buffer[length:]
+        return self._answer(request)
+
+    def _take_body(self, data: bytes) -> Awaitable[bool] | None:
+        """Take a part of the body that is arriving, as `_take`. HttpRefusal: it is the end, and too early; Overloaded:
+        there is no room for it."""
+        body = self._body
+        assert body is not None, "it was begun"
+        if not data:
+            raise HttpRefusal(400, "The request body ended before its Content-Length")
+        if body.length > FREE_BYTES:
+            self._charge_body(len(data))
+        body.parts.append(data[: body.missing])
+        self._buffer = data[body.missing :]
+        body.missing -= len(data)
+        if body.missing > 0:
+            self._extend_deadline(body.began, body.length - body.missing)
+            return None
+        self._body = None
+        self._account.sends.end_wait()
+        body.request.body = b"".join(body.parts)  # one copy: a buffer that grows costs many
+        return self._answer(body.request)
+
+    # --- in a task ----------------------------------------------------------------------------------------------------
+
+    async def _run(self, work: Awaitable[bool]) -> None:
+        """Serve until nothing more has come, or the peer leaves, breaks the rules, or is too slow. Raises nothing but
+        Cancelled."""
         try:
             try:
                 with self._scope:
-                    await self._serve()
+                    await self._serve(work)
             except HttpRefusal as error:  # not kept: its traceback would keep this frame and the body's alive
                 self._refuse(refusal_reply(TOO_SLOW if self._is_late else error))
             except Overloaded as error:
@@ -158,41 +309,64 @@ class Connection(OpenConnection):
             else:
                 if self._is_late:
                     self._refuse(refusal_reply(TOO_SLOW))
-            await self._linger()
+            if self._has_task:
+                await self._linger()
         except Exception as error:  # noqa: BLE001 - a failure ends this connection alone
             await self._crash(error)
         finally:
-            self.abort()
-            if self._pending is not None and self._pending.cancel is not None:  # the server ends
-                self._pending.cancel()
+            if self._has_task:
+                self.end()
 
     @property
     def _is_late(self) -> bool:
         """True if a request has begun to arrive and its time is up."""
         return self._scope.cancel_called and self.is_arriving
 
-    async def _serve(self) -> None:
-        arrived, self._first = self._first, None
-        while arrived is not None:
-            self._check(arrived)
-            request, head, length = arrived.request, arrived.head, arrived.length
-            arrived = None  # while its body is held
-            if head.chunked:
-                await self._read_chunked(request, head)
-            elif length <= len(self._buffer):
-                request.body, self._buffer = self._buffer[:length], self._buffer[length:]
-            else:
-                await self._read_sized(request, head, length)
-            await self._handle(request)
-            del request, head  # while this connection waits for the next ones
-            if self.close_after or self.closed:
+    async def _serve(self, work: Awaitable[bool]) -> None:
+        """Do `work`, and serve the requests that have come meanwhile; then the task has nothing more to do."""
+        while await work:
+            if self.closed or (self.close_after and self._body is None):
                 await self._wait_answered()
                 return
-            arrived = await self._next()
+            if not self._buffer:
+                self._has_task = False
+                self._look_again()
+                return
+            work = self._serve_next()
+
+    async def _serve_next(self) -> bool:
+        """Serve the next request; False: there is none."""
+        arrived = await self._next()
+        return arrived is not None and await self._serve_request(arrived)
+
+    async def _serve_judged(self, arrived: Arrived, early: EarlyReply | Undecided) -> bool:
+        """Serve a request that the guard has, or may have, something to say about."""
+        admitted = await self._admit(arrived, early)
+        return admitted is not None and await self._serve_request(admitted)
+
+    async def _serve_request(self, arrived: Arrived) -> bool:
+        """Serve a request that has passed the guard. True."""
+        work = self._take_on(arrived)
+        return work is None or await work
+
+    async def _serve_chunked(self, arrived: Arrived) -> bool:
+        """Serve a request when its body has come. True."""
+        await self._read_chunked(arrived.request, arrived.head)
+        work = self._answer(arrived.request)
+        return work is None or await work
+
+    async def _leave(self, error: Exception | None = None) -> bool:
+        """Serve no more, because of `error`, or since it was said in an answer. False."""
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # a cycle: the traceback holds this frame
+        return False
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
-    async def _receive(self, size: int = READ_BYTES) -> bytes:
+    async def _receive(self) -> bytes:
         """Wait for bytes; empty when the peer is gone, time is up, or this connection was closed."""
         while not self.closed:
             try:
@@ -204,7 +378,7 @@ class Connection(OpenConnection):
             if self._scope.cancel_called:  # too late, though bytes came in the same step of the loop
                 return b""
             try:
-                return os.read(self.fd, size)
+                return os.read(self.fd, READ_BYTES)
             except BlockingIOError:
                 continue
             except OSError:
@@ -238,20 +412,23 @@ class Connection(OpenConnection):
         self._buffer = data[end:]
         head, length = shared.parser.parse(data[:end])
         request = make_request(head, length, self._stream)
-        early = shared.guard(request)
+        return await self._admit(Arrived(request, head, length), shared.guard(request))
+
+    async def _admit(self, arrived: Arrived, early: EarlyReply | Undecided | None) -> Arrived | None:
+        """The request, if the guard lets it pass: as `_next`."""
         if early is not None and not isinstance(early, EarlyReply):
             early = await early()
             if self.closed:
                 return None
         if early is not None:
             self.close_after = True
-            self._response = HttpResponse(self, request)
+            self._response = HttpResponse(self, arrived.request)
             self._response.reply(early.status, early.body, early.headers, content_type=early.content_type)
             return None
-        if shared.draining:
+        if self.shared.draining:
             text = "The hub is stopping; try again in a moment"
             raise HttpRefusal(503, text, (("Retry-After", "1"), (STOPPING, "1")))
-        return Arrived(request, head, length)
+        return arrived
 
     def _check(self, arrived: Arrived) -> None:
         """Refuse a body that is too large, or whose length is missing."""
@@ -261,22 +438,6 @@ class Connection(OpenConnection):
         if head.method == "POST" and not head.sized and not head.chunked:
             raise HttpRefusal(411, "A POST needs a Content-Length, or chunked coding")
         self.close_after = head.close or (arrived.request.identity is None and arrived.request.is_anybody)
-
-    async def _read_sized(self, request: HttpRequest, head: RequestHead, length: int) -> None:
-        parts, missing = [self._buffer], length - len(self._buffer)
-        began = self._begin_body(request, head, counted=length > FREE_BYTES)
-        while missing > 0:
-            self._extend_deadline(began, length - missing)
-            data = await self._receive(min(max(READ_BYTES, missing), LARGE_READ_BYTES))
-            if not data:
-                raise HttpRefusal(400, "The request body ended before its Content-Length")
-            if length > FREE_BYTES:
-                self._charge_body(len(data))
-            parts.append(data[:missing])
-            self._buffer = data[missing:]
-            missing -= len(data)
-        self._account.sends.end_wait()
-        request.body = b"".join(parts)  # one copy: a buffer that grows costs many
 
     async def _read_chunked(self, request: HttpRequest, head: RequestHead) -> None:
         body = ChunkedRequestBody(self.shared.limits.max_request_body)
@@ -322,28 +483,46 @@ class Connection(OpenConnection):
 
     # --- answering --------------------------------------------------------------------------------------------------
 
-    async def _handle(self, request: HttpRequest) -> None:
-        shared = self.shared
+    def _answer(self, request: HttpRequest) -> Awaitable[bool] | None:
+        """Have a request answered. None: it is, or will be, without this connection; else what is to be waited for."""
         self.deadline = inf
         self.is_arriving = False
         response = self._response = HttpResponse(self, request)
-        shared.running += 1
+        self.shared.running += 1
         try:
-            await shared.handler(request, response)
-            request.body = b""  # while this connection waits for the next one
-            if response.cancel is not None:
-                self._pending = response
-                response.on_end = self._on_over
-                return
-            if not response.started:
-                raise RuntimeError(f"nobody answered {request.method} {request.path}")
-            response.close_stream()
-            if self.outbox.queued_bytes:
-                await self.outbox.flush()
+            rest = self.shared.handler(request, response)
+            if rest is None:
+                self._on_handled(request, response)
         except BaseException:
             self._end_request(is_answered=False)
             raise
-        self._end_request()
+        return None if rest is None else self._wait_for(rest, request, response)
+
+    async def _wait_for(self, rest: Awaitable[None], request: HttpRequest, response: HttpResponse) -> bool:
+        """Wait for the `rest` of the work on a request. True."""
+        try:
+            await rest
+            self._on_handled(request, response)
+        except BaseException:
+            self._end_request(is_answered=False)
+            raise
+        return True
+
+    def _on_handled(self, request: HttpRequest, response: HttpResponse) -> None:
+        """The handler has returned: the request is over, or pending until its answer is there and has left."""
+        request.body = b""  # while this connection waits for the next one
+        if response.cancel is not None:
+            self._pending = response
+            response.when_over(self._on_over)
+            return
+        if not response.started:
+            raise RuntimeError(f"nobody answered {request.method} {request.path}")
+        response.close_stream()
+        if self.outbox.queued_bytes:
+            self._pending = response
+            self.shared.nursery.start_soon(self._end_pending)
+        else:
+            self._end_request()
 
     def _end_request(self, *, is_answered: bool = True) -> None:
         """The request is over, and its answer has left: be ready for the next one, or close."""
@@ -362,12 +541,15 @@ class Connection(OpenConnection):
             if shared.asleep is not None:
                 shared.wake()
             self.deadline = shared.now + shared.limits.keepalive_idle_s
-        if self._pending is not None:
-            self._pending = None
-            if self._answered is not None:
-                self._answered.set()
-            if self.close_after:
-                self._scope.cancel()  # the task may be waiting for bytes
+        was_pending, self._pending = self._pending is not None, None
+        if self._answered is not None:
+            self._answered.set()
+        if not self.close_after or self.closed or shared.is_over:
+            return
+        if not self._has_task:
+            self._start(self._leave())
+        elif was_pending:
+            self._scope.cancel()  # the task may be waiting for bytes
 
     def _on_over(self) -> None:
         """The pending request is over."""

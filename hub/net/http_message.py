@@ -146,12 +146,12 @@ class HttpResponse:
         "_always",
         "_bodiless",
         "_connection",
+        "_on_end",
         "_on_gone",
         "_streaming",
         "cancel",
         "complete",
         "gone",
-        "on_end",
         "quiet_s",
         "started",
     )
@@ -162,8 +162,7 @@ class HttpResponse:
         self._bodiless = request is not None and request.method == "HEAD"
         self._connection = connection
         self._on_gone: Callable[[], None] | None = None
-        self.on_end: Callable[[], None] | None = None
-        """Called at the `end`."""
+        self._on_end: Callable[[], None] | None = None
         self.cancel: Callable[[], None] | None = None
         """Cancels the request, which is answered after its handler has returned; None: it is answered before that."""
         self._streaming = False
@@ -196,9 +195,13 @@ class HttpResponse:
         if cancel_if_gone:
             self._on_gone = cancel
 
+    def when_over(self, callback: Callable[[], None]) -> None:
+        """Call `callback` at the `end`."""
+        self._on_end = callback
+
     def end(self) -> None:
         """The request is over that was to be answered later; harmless when called again."""
-        callback, self.cancel, self._on_gone, self.on_end = self.on_end, None, None, None
+        callback, self.cancel, self._on_gone, self._on_end = self._on_end, None, None, None
         if callback is not None:
             callback()
 

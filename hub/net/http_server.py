@@ -1,30 +1,29 @@
 """HTTP/1.1 on trio: accepts connections, watches over them, drains. Knows nothing of MCP.
 
     serve -- accept, one task per listener
-      |-- watch_hangups     which peer has closed its side, of all connections together
       |-- upkeep            deadlines, comments on silent streams, the Date header: once a second, or when due
-      `-- connections       one task for each that has passed the guard (`http_connection`), none for any other
-                            (`unadmitted_connection`); the rest of writes that met a full socket
+      `-- connections       one task for each that has passed the guard (`http_connection`) while a request of it has to
+                            wait for something; none for any other (`unadmitted_connection`); the rest of writes that
+                            met a full socket
 
 A handler gets a whole `HttpRequest` and an `HttpResponse`; it answers with one `reply`, or opens a stream of
 server-sent events and writes to it. Requests of one connection are handled one at a time, in order.
 
-Hang-ups cost no task and no system call per request: one set of all sockets is watched for them, and its own
-descriptor becomes readable when a peer hangs up, even if bytes before the hang-up are still unread.
+Hang-ups, and requests that can be answered at once, cost no task and no system call to wait for them: all sockets are
+watched together (`hub.linux.socket_watch`). Hang-ups show even if bytes before them are still unread.
 """
 
 from collections.abc import Sequence
-from contextlib import closing
 from functools import partial
 from itertools import islice
 from typing import Final
 
 import trio
-from trio.lowlevel import checkpoint, wait_readable
+from trio.lowlevel import checkpoint
 
 from hub.link.fault_isolation import keep_going
 from hub.link.memory_budget import Budget
-from hub.linux.kernel_events import HangupSet
+from hub.linux.socket_watch import socket_watch
 from hub.net.acceptor import Acceptor, share_of_descriptors, waiting
 from hub.net.http_message import EarlyReply, HttpLimits, HttpRequest, HttpResponse
 from hub.net.open_connections import Crowd, Guard, Handler, ServerState
@@ -37,8 +36,6 @@ UPKEEP_S: Final = 1.0
 FEW: Final = 4
 BURST: Final = 16
 """Connections accepted in one step of the loop while more than `FEW` strangers are open."""
-WAKE: Final = 64
-"""Hang-ups and first bytes handled in one step of the loop."""
 DRAIN_ARRIVE_S: Final = 0.1
 """Time that a drain waits for the first requests of connections that were just made."""
 
@@ -71,20 +68,24 @@ class HttpServer:
         Cancellation: ends every request at once.
         """
         self._listeners, shared = listeners, self.state
-        with self._scope, closing(HangupSet()) as shared.hangups:
+        shared.watch = socket_watch()
+        with self._scope:
             try:
                 async with trio.open_nursery() as shared.nursery:
                     shared.tick()
-                    shared.nursery.start_soon(keep_going, "Watching connections", self._watch_hangups)
                     shared.nursery.start_soon(keep_going, "Looking after connections", self._upkeep)
                     for listener in listeners:
                         accept = partial(self._accept, listener)
                         shared.nursery.start_soon(keep_going, "Accepting connections", accept)
                     task_status.started()
+                    try:
+                        await trio.sleep_forever()
+                    finally:
+                        shared.is_over = True
             finally:
                 self._close_listeners()
                 for connection in list(shared.connections.values()):
-                    connection.abort()
+                    connection.end()
 
     async def drain(self) -> None:
         """Stop accepting, answer 503 to new requests, return when the running requests are answered.
@@ -132,14 +133,6 @@ class HttpServer:
         UnadmittedConnection(stream, self.state)
 
     # --- watching over them -------------------------------------------------------------------------------------------
-
-    async def _watch_hangups(self) -> None:
-        shared = self.state
-        while True:
-            await wait_readable(shared.hangups.fileno())
-            for fd, hung_up in shared.hangups.poll(WAKE):
-                if (connection := shared.connections.get(fd)) is not None:
-                    connection.stirred(hung_up=hung_up)
 
     async def _rest(self) -> None:
         """Sleep for a second; while nothing happens, until something is due."""

@@ -27,7 +27,7 @@ import trio
 
 from hub.link.memory_budget import Budget
 from hub.link.rate_limits import TokenBucket
-from hub.linux.kernel_events import HangupSet
+from hub.linux.socket_watch import SocketWatch
 from hub.net.http_message import EarlyReply, HttpLimits, HttpRequest, HttpResponse, Undecided
 from hub.wire.http.request_head import HeadParser, RequestHead, read_head
 
@@ -73,13 +73,17 @@ class OpenConnection:
         poll.register(self.fd, select.POLLIN)
         return bool(self._buffer or poll.poll(0))
 
-    def stirred(self, *, hung_up: bool) -> None:
+    def stirred(self, hung_up: bool) -> None:
         """The peer has hung up, or has sent something."""
         raise NotImplementedError
 
     def expire(self) -> None:
         """Stop reading: the deadline has passed."""
         raise NotImplementedError
+
+    def end(self) -> None:
+        """Close now, and answer nothing that runs."""
+        self.abort()
 
     def abort(self) -> None:
         """Close now; harmless when called again."""
@@ -89,7 +93,7 @@ class OpenConnection:
         shared = self.shared
         shared.crowd.remove(self)
         shared.room.unpark_all()
-        shared.hangups.remove(self.fd)
+        shared.watch.remove(self.fd)
         del shared.connections[self.fd]
         self._stream.socket.close()
 
@@ -209,7 +213,8 @@ class Crowd:
         return False
 
 
-Handler = Callable[[HttpRequest, HttpResponse], Awaitable[None]]
+Handler = Callable[[HttpRequest, HttpResponse], Awaitable[None] | None]
+"""Answers a request, or begins to; what has to be waited for then is returned, and is awaited in a task."""
 Guard = Callable[[HttpRequest], EarlyReply | Undecided | None]
 
 
@@ -228,8 +233,8 @@ class ServerState:
     crowd: Crowd
     nursery: trio.Nursery = field(init=False)
     """Runs the connections, and the rest of writes that met a full socket."""
-    hangups: HangupSet = field(init=False)
-    """All connections, watched for hang-ups, and strangers for incoming bytes, too."""
+    watch: SocketWatch = field(init=False)
+    """Watches all connections for hang-ups, and those without a task for incoming bytes, too."""
     parser: HeadParser[RequestHead] = field(default_factory=partial(HeadParser, read_head))
     connections: dict[int, OpenConnection] = field(default_factory=dict)
     """Open connections, by the descriptors of their sockets."""
@@ -237,6 +242,8 @@ class ServerState:
     running: int = 0
     """Requests being answered."""
     draining: bool = False
+    is_over: bool = False
+    """The server ends: no task may begin."""
     quiet: trio.Event = field(default_factory=trio.Event)
     """Set when the server drains and no request is running."""
     room: trio.lowlevel.ParkingLot = field(default_factory=trio.lowlevel.ParkingLot)

@@ -4,7 +4,7 @@
                        |---anybody's--- its turn --> a connection that is closed after one answer
                        '---refused----- its turn --> answer, and its other bytes are dropped --> closed
 
-Thousands may be open, so each costs little: what it sends is taken up by the watch over hang-ups, at most 64 KiB of one
+Thousands may be open, so each costs little: what it sends is taken up by the watch over sockets, at most 64 KiB of one
 connection at a time, and a refusal is one write. The bytes of one that waits for its turn stay with the kernel.
 """
 
@@ -51,12 +51,12 @@ class UnadmittedConnection(OpenConnection):
         """The answer has been written; bytes are dropped until the peer leaves, too."""
         self._dropped = 0
         shared.crowd.add_stranger(self, trio.current_time())
-        shared.hangups.add(self.fd)
+        shared.watch.add(self.fd, self.stirred)
 
-    def stirred(self, *, hung_up: bool) -> None:
+    def stirred(self, hung_up: bool) -> None:
         """The peer has hung up, or has sent something."""
         self.hung_up = self.hung_up or hung_up
-        if not self._heeds:
+        if not self._heeds or self.shared.is_over:
             return
         try:
             data = os.read(self.fd, READ_BYTES)
@@ -82,7 +82,7 @@ class UnadmittedConnection(OpenConnection):
 
     def _look_again(self) -> None:
         """Have what is still unread reported, which is reported once only: bytes, or the end of them."""
-        self.shared.hangups.watch(self.fd, bytes=True)
+        self.shared.watch.heed(self.fd, bytes=True)
 
     def expire(self) -> None:
         """Answer a request that has not arrived in time; close any other connection."""
@@ -142,7 +142,7 @@ class UnadmittedConnection(OpenConnection):
             self._refuse(overload_reply(Overloaded(REFUSED, retry_after_ms=1000)))
 
     def _let_in(self, arrived: Arrived) -> None:
-        """Leave the connection to a task, which answers its requests."""
+        """Make the connection one that answers requests."""
         if self._is_leaving:  # its turn came too late
             return
         shared = self.shared
@@ -150,7 +150,7 @@ class UnadmittedConnection(OpenConnection):
         shared.crowd.replace(self, connection)
         shared.room.unpark_all()
         self.closed = True
-        shared.nursery.start_soon(connection.run)
+        connection.welcome(arrived)
 
     # --- refusing ---------------------------------------------------------------------------------------------------
 

@@ -9,9 +9,9 @@ from tests.guard.count_calls import MODES, count
 
 TOLERANCE = 1.05
 BUDGETS = {
-    "HTTP legacy, 1 at a time": (208, 8.1),
-    "HTTP legacy, 64 at a time": (149, 3.2),
-    "HTTP modern, 1 at a time": (241, 8.1),
+    "HTTP legacy, 1 at a time": (208, 9.1),
+    "HTTP legacy, 64 at a time": (123, 2.2),
+    "HTTP modern, 1 at a time": (241, 9.1),
     "unix socket, 1 at a time": (192, 8.1),
     "unix socket, 64 at a time": (99, 0.32),
 }

@@ -374,9 +374,9 @@ def reload_first(monkeypatch):
             applied(request)
             return await pipeline.answer(host, router, request, *more)
 
-        async def post_answered(self, inbound):
+        def post_answered(self, inbound):
             applied(inbound.post.message)
-            await answer_post(self, inbound)
+            return answer_post(self, inbound)
 
         answer_post = Endpoint.answer
         monkeypatch.setattr(connection, "answer", line_answered)

@@ -8,6 +8,7 @@
 A host's requests go to the endpoint of a hub without HTTP; messages between hubs go over sockets.
 """
 
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
@@ -137,9 +138,9 @@ class Replica:
         self.fleet.nursery.start_soon(run)
         return answered
 
-    async def handle(self, request: HttpRequest, response: Any) -> None:
+    def handle(self, request: HttpRequest, response: Any) -> Awaitable[None] | None:
         self.seen.append(request)
-        await self.gate.handle(request, response)
+        return self.gate.handle(request, response)
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
         listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]

@@ -343,7 +343,8 @@ class Host:
         """One HTTP request, to its end."""
         response = into or Answered()
         request = HttpRequest(method, path or self.path, headers or {}, body, identity=self.identity)
-        await self.endpoint.handle(request, response)  # type: ignore[arg-type]
+        if (rest := self.endpoint.handle(request, response)) is not None:  # type: ignore[arg-type]
+            await rest
         if response.cancel is not None:
             try:
                 await response.over.wait()

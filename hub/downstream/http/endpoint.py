@@ -10,6 +10,8 @@ its own names. Any other path is a 404, and for a token of one profile all but t
 A modern host that closes the connection cancels its request. A legacy host does not: the answer waits in the session.
 """
 
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Final
 
 import trio
@@ -51,7 +53,6 @@ from hub.wire.jsonrpc import (
     Message,
     Notification,
     RemoteProtocolError,
-    Reply,
     Request,
     encode_response,
     is_batch,
@@ -63,6 +64,9 @@ from hub.wire.request_meta import Metadata, progress_token
 LARGE_BYTES: Final = 1 << 20
 """Size of a body beyond which other tasks have their turn before it is decoded."""
 SESSION_HEADER: Final = "Mcp-Session-Id"
+
+
+Answer = Callable[[Inbound], Awaitable[None] | None]
 
 
 class Endpoint:
@@ -103,27 +107,37 @@ class Endpoint:
 
     # --- one request --------------------------------------------------------------------------------------------------
 
-    async def handle(self, request: HttpRequest, response: HttpResponse) -> None:
-        """Answer one HTTP request.
+    def handle(
+        self, request: HttpRequest, response: HttpResponse, answer: Answer | None = None
+    ) -> Awaitable[None] | None:
+        """Answer one HTTP request, or begin to; what has to be waited for then is returned. `answer` answers what was
+        read, in place of the method of this name.
 
         Cancellation: cancels what it asked for.
         """
+        identity, answer = request.identity, answer or self.answer
+        if identity is None or len(request.body) > LARGE_BYTES:
+            return _unless_refused(self._handle(request, response, answer), response)
         try:
-            inbound = await self.read(request, response)
-            if inbound is not None:
-                await self.answer(inbound)
+            inbound = self._read(request, response, identity)
+            rest = None if inbound is None else answer(inbound)
         except RequestRefused as refused:
             refused.reply(response)
+            return None
+        return None if rest is None else _unless_refused(rest, response)
 
-    async def read(self, request: HttpRequest, response: HttpResponse) -> Inbound | None:
-        """Read a request; None: it has been answered with a refusal.
-
-        Raises:
-            Refused: the request is malformed.
-        """
+    async def _handle(self, request: HttpRequest, response: HttpResponse, answer: Answer) -> None:
         identity = request.identity or self._access.check(request)  # no guard has seen it, if there is none
         if not isinstance(identity, Identity | EarlyReply):
             identity = await identity() or request.identity or FORBIDDEN
+        if len(request.body) > LARGE_BYTES:
+            await trio.lowlevel.cancel_shielded_checkpoint()  # to put it together took long enough for one step
+        inbound = self._read(request, response, identity)
+        if inbound is not None and (rest := answer(inbound)) is not None:
+            await rest
+
+    def _read(self, request: HttpRequest, response: HttpResponse, identity: Identity | EarlyReply) -> Inbound | None:
+        """Read a request; None: it has been answered with a refusal. Raises RequestRefused: it is malformed."""
         if isinstance(identity, EarlyReply):
             response.reply(identity.status, identity.body, identity.headers)
             return None
@@ -142,8 +156,6 @@ class Endpoint:
             if request.method not in ("GET", "DELETE"):
                 raise not_allowed()
             return Inbound(request, response, identity, view)
-        if len(request.body) > LARGE_BYTES:
-            await trio.lowlevel.cancel_shielded_checkpoint()  # to put it together took long enough for one step
         try:
             return Inbound(request, response, identity, view, self._posts.read(request.headers, request.body))
         except RemoteProtocolError as error:
@@ -158,8 +170,8 @@ class Endpoint:
             return view
         return self.hosts.profiles.choose(view, identity.host, identity.profile or view.profile)
 
-    async def answer(self, inbound: Inbound) -> None:
-        """Answer a request that was read.
+    def answer(self, inbound: Inbound) -> Awaitable[None] | None:
+        """Answer a request that was read, or begin to; what has to be waited for then is returned. It may raise, too.
 
         Raises:
             Refused: it cannot be answered.
@@ -169,43 +181,38 @@ class Endpoint:
         request.headers.pop("authorization", None)  # it has told who asks, and nobody else is to see it
         if post is None:
             if request.method == "POST":
-                await self._batch(inbound)
-            elif request.method == "GET":
-                await self._get(inbound)
-            else:
-                await self._delete(inbound)
-            return
+                return self._batch(inbound)
+            return self._get(inbound) if request.method == "GET" else self._delete(inbound)
         message = post.message
         if isinstance(message, Request):
             if post.metadata is not None:
                 shown = self._view_of(inbound)
                 check_arguments(message, request.headers, self._router, shown)
-                await self._modern(inbound, shown, message, post.metadata, post.accept)
-                return
+                return self._modern(inbound, shown, message, post.metadata, post.accept)
             if message.method == INITIALIZE:  # one of neither era gets told what it lacks
                 self._initialize(inbound, message)
-                return
+                return None
         elif is_modern_notification(message, request.headers):
             response.reply(202)  # of a cancellation, too: an id means nothing outside its POST
-            return
+            return None
         session = self._session(inbound, message)
         session.seen = trio.current_time()
         if isinstance(message, Request):
             if session.returning is not None:
-                await self._returned(session)
-            await self._legacy(message, session, response, post.accept)
-            return
+                return self._legacy_later(message, session, response, post.accept)
+            return self._legacy(message, session, response, post.accept)
         if isinstance(message, Notification):
             session.notified(self._router, message)
         else:
             session.asking.answered(message)
         response.reply(202)
+        return None
 
     # --- modern -------------------------------------------------------------------------------------------------------
 
-    async def _modern(
+    def _modern(
         self, inbound: Inbound, shown: View, request: Request, metadata: Metadata, accept: Accepted
-    ) -> None:
+    ) -> Awaitable[None] | None:
         name = program_name(metadata.client_info)
         caller = Caller(
             inbound.identity, metadata.version, metadata.capabilities, metadata.log_level, program_name=name
@@ -219,25 +226,35 @@ class Endpoint:
         token, profile = progress_token(request.params), inbound.view.profile
         exchange = HostExchange(caller, reply_to.send, progress_token=token, view=host.view, named=profile)
         finish = None if response.gone else reply_to.finish_later
-        reply: Reply | QuickRequest | trio.CancelScope | None = admit(host, self._router, request, exchange, finish)
-        if isinstance(reply, QuickRequest):
+        taken = admit(host, self._router, request, exchange, finish)
+        if isinstance(taken, QuickRequest):
             self.slow.add(reply_to, trio.current_time())
-            response.answer_later(reply.cancel, cancel_if_gone=True)
-            return
-        if isinstance(reply, trio.CancelScope):
-            listens = request.method == LISTEN
-            lease = inbound.request.lease if listens else None
-            self.slow.add(reply_to, None if listens else trio.current_time())
-            response.when_gone(reply.cancel)
-            try:
-                if lease is None:
-                    reply = await answer(host, self._router, request, exchange, reply)
-                else:
-                    with lease.keeps(reply):
-                        reply = await answer(host, self._router, request, exchange, reply)
-            finally:
-                response.when_gone(None)
-                self.slow.remove(reply_to)
+            response.answer_later(taken.cancel, cancel_if_gone=True)
+        elif isinstance(taken, trio.CancelScope):
+            return self._answer_modern(inbound, host, request, exchange, taken, reply_to)
+        else:
+            reply_to.finish(request.id, taken)
+        return None
+
+    async def _answer_modern(
+        self,
+        inbound: Inbound,
+        host: StatelessHost,
+        request: Request,
+        exchange: HostExchange,
+        scope: trio.CancelScope,
+        reply_to: ModernAnswer,
+    ) -> None:
+        listens = request.method == LISTEN
+        lease = inbound.request.lease if listens else None
+        self.slow.add(reply_to, None if listens else trio.current_time())
+        inbound.response.when_gone(scope.cancel)
+        try:
+            with nullcontext() if lease is None else lease.keeps(scope):
+                reply = await answer(host, self._router, request, exchange, scope)
+        finally:
+            inbound.response.when_gone(None)
+            self.slow.remove(reply_to)
         reply_to.finish(request.id, reply)
 
     # --- legacy -------------------------------------------------------------------------------------------------------
@@ -281,7 +298,16 @@ class Endpoint:
         if session.id not in self.sessions:
             raise no_session()
 
-    async def _legacy(self, request: Request, session: HttpSession, response: HttpResponse, accept: Accepted) -> None:
+    async def _legacy_later(
+        self, request: Request, session: HttpSession, response: HttpResponse, accept: Accepted
+    ) -> None:
+        await self._returned(session)
+        if (rest := self._legacy(request, session, response, accept)) is not None:
+            await rest
+
+    def _legacy(
+        self, request: Request, session: HttpSession, response: HttpResponse, accept: Accepted
+    ) -> Awaitable[None] | None:
         caller = session.caller
         assert caller is not None, "a session begins with its handshake"
         if request.method != PING:
@@ -290,17 +316,29 @@ class Endpoint:
         token = progress_token(request.params)
         exchange = HostExchange(caller, reply_to.send, progress_token=token, view=session.view, host=reply_to)
         finish = None if response.gone else reply_to.finish_later
-        reply: Reply | QuickRequest | trio.CancelScope | None = admit(session, self._router, request, exchange, finish)
-        if isinstance(reply, QuickRequest):
+        taken = admit(session, self._router, request, exchange, finish)
+        if isinstance(taken, QuickRequest):
             self.slow.add(reply_to, session.seen)
-            response.answer_later(reply.cancel)
-            return
-        if isinstance(reply, trio.CancelScope):
-            self.slow.add(reply_to, session.seen)
-            try:
-                reply = await answer(session, self._router, request, exchange, reply)
-            finally:
-                self.slow.remove(reply_to)
+            response.answer_later(taken.cancel)
+        elif isinstance(taken, trio.CancelScope):
+            return self._answer_legacy(session, request, exchange, taken, reply_to)
+        else:
+            reply_to.finish(response_pieces(request.id, taken))
+        return None
+
+    async def _answer_legacy(
+        self,
+        session: HttpSession,
+        request: Request,
+        exchange: HostExchange,
+        scope: trio.CancelScope,
+        reply_to: LegacyAnswer,
+    ) -> None:
+        self.slow.add(reply_to, session.seen)
+        try:
+            reply = await answer(session, self._router, request, exchange, scope)
+        finally:
+            self.slow.remove(reply_to)
         reply_to.finish(None if reply is None else response_pieces(request.id, reply))
 
     async def _batch(self, inbound: Inbound) -> None:
@@ -347,6 +385,13 @@ class Endpoint:
         self.sessions.close(session)
         await self._durable.saved()  # or it would be back, if the hub is killed now
         inbound.response.reply(200)
+
+
+async def _unless_refused(rest: Awaitable[None], response: HttpResponse) -> None:
+    try:
+        await rest
+    except RequestRefused as refused:
+        refused.reply(response)
 
 
 def opens(identity: Identity, view: View) -> bool:

@@ -17,10 +17,11 @@ import trio
 import trio.testing
 
 from hub.link.call_interface import Identity
+from hub.linux.socket_watch import TURN
 from hub.net import open_connections
 from hub.net.http_connection import Connection
 from hub.net.http_message import EarlyReply
-from hub.net.http_server import BURST, FEW, WAKE, HttpLimits, HttpServer
+from hub.net.http_server import BURST, FEW, HttpLimits, HttpServer
 from hub.net.open_connections import ANSWER_EVERY_S, ANSWERED_TOGETHER, AT_ONCE
 from hub.net.unadmitted_connection import UnadmittedConnection
 from tests.support import http_client
@@ -861,8 +862,8 @@ async def test_a_crowd_of_honest_hosts_is_served():
 @pytest.mark.covers("I-2")
 async def test_a_connection_that_is_closed_reads_nothing_of_the_one_in_its_place(monkeypatch):
     """Bytes arrive in the moment in which it is closed, and its descriptor is another's by the time it is woken."""
-    made, run = [], Connection.run
-    monkeypatch.setattr(Connection, "run", lambda self: (made.append(self), run(self))[1])
+    made, welcome = [], Connection.welcome
+    monkeypatch.setattr(Connection, "welcome", lambda self, first: (made.append(self), welcome(self, first))[1])
     async with serving() as served:
         for _ in range(20):  # which task is woken first is random
             client = await served.connect()
@@ -948,7 +949,7 @@ async def test_a_crowd_that_drips_wakes_some_at_a_time(monkeypatch):
                 os.write(fd, b"P")
             await trio.testing.wait_all_tasks_blocked(0.01)
         assert len(read) == 900
-        assert max(after - before for before, after in itertools.pairwise(steps)) <= WAKE
+        assert max(after - before for before, after in itertools.pairwise(steps)) <= TURN
 
 
 @pytest.mark.covers("F-H-11")

@@ -1,15 +1,15 @@
 """Answer reader: takes answers off one kept connection, for operations that were begun on it without a task.
 
-    expect    the answer is a plain one: it is passed on, and the next operation may come
-              it is anything else: the reader becomes the task that sees to it in the ordinary way
-    stop      another request takes the connection
+    expect    a plain answer of a given length comes: it is passed on, and the next operation may come
+              its head comes in pieces, or its length is not given: a task reads the rest
+              it is anything else: a task sees to it in the ordinary way, and the reader leaves the connection
 
-A reader belongs to the event loop and not to a session, for a session that ends by itself leaves the operations that it
-has to their answers. It ends with its connection, which ends with the `HttpClient` at the latest.
+Tasks belong to the event loop and not to a session, for a session that ends by itself leaves the operations that it has
+to their answers. A reader ends with its connection, which ends with the `HttpClient` at the latest.
 """
 
 import logging
-from typing import Protocol
+from typing import Final, Protocol
 
 import trio
 
@@ -17,9 +17,12 @@ from hub.link.hub_errors import HubError
 from upstreams.transports.http.client import BegunRequest, HttpClient, HttpReply
 from upstreams.transports.http.poster import JSON
 from upstreams.transports.http.response_head import MalformedResponse, head_end, is_informational
-from upstreams.transports.http.tcp_connection import ClientConnection
+from upstreams.transports.http.tcp_connection import RECEIVE_BYTES, ClientConnection
 
 log = logging.getLogger(__name__)
+
+MAX_RECEIVE_BYTES: Final = 1 << 20
+"""Bytes of a large answer that are read at once."""
 
 
 class BegunCall(Protocol):
@@ -42,90 +45,138 @@ def read_answer(client: HttpClient, call: BegunCall) -> None:
     """Have the answer of `call` read."""
     connection = call.sent.connection
     reader = connection.reader
-    if isinstance(reader, AnswerReader) and call.sent.is_whole:
-        reader.expect(call)
-        return
-    if reader is not None:
-        reader.stop()
-    connection.reader = reader = AnswerReader(client, connection, call)
-    trio.lowlevel.spawn_system_task(reader.run)
+    if not isinstance(reader, AnswerReader):
+        reader = AnswerReader(client, connection)
+        connection.attach(reader)
+    reader.expect(call)
 
 
 class AnswerReader:
-    """The reader of `connection`, on which `call` was sent."""
+    """The reader of `connection`. Satisfies `tcp_connection.EventReader`."""
 
-    def __init__(self, client: HttpClient, connection: ClientConnection, call: BegunCall) -> None:
+    __slots__ = ("_call", "_client", "_connection", "_has_task", "_reply")
+
+    def __init__(self, client: HttpClient, connection: ClientConnection) -> None:
         self._client = client
         self._connection = connection
-        self._call: BegunCall | None = call
-        self._scope = trio.CancelScope()
+        self._call: BegunCall | None = None
+        """The call that is to be answered next."""
+        self._reply: HttpReply | None = None
+        """Its answer, when the head has come, and not the whole body."""
+        self._has_task = False
+        """A task reads what comes."""
 
     def expect(self, call: BegunCall) -> None:
         """Take what comes next as the answer of `call`."""
         self._call = call
+        if not call.sent.is_whole:
+            self.on_closed()
 
-    def stop(self) -> None:
-        self._scope.cancel()
+    def on_closed(self) -> None:
+        """Have what will come no more, or cannot come yet, seen to in the ordinary way."""
+        call, reply, self._call, self._reply = self._call, self._reply, None, None
+        if call is not None:
+            self._leave(call, reply)
 
-    async def run(self) -> None:
-        """Take answers until the connection is closed, or another request's."""
-        with self._scope:
-            while await self._take():
-                pass
-        if self._connection.reader is self:  # or they would hold each other
-            self._connection.reader = None
-
-    async def _take(self) -> bool:
-        """Wait for one answer and take it; False: it was the last."""
-        connection, call = self._connection, self._call
-        received = b"" if call is not None and not call.sent.is_whole else await connection.receive()
-        call, self._call = self._call, None
+    def on_event(self, hung_up: bool) -> None:
+        connection, call, reply = self._connection, self._call, self._reply
+        limit = RECEIVE_BYTES if reply is None else min(max(reply.missing, RECEIVE_BYTES), MAX_RECEIVE_BYTES)
+        if self._has_task or (received := connection.read(limit)) is None:
+            return
         if call is None:  # a connection that lies idle says nothing but that it ends
             self._client.drop(connection)
-            return False
+            return
+        self._call = self._reply = None
         try:
-            return await self._pass_on(call, received)
-        except Exception:  # others need the event loop
-            log.exception("an answer of %s could not be passed on", self._client.name)
-            if connection.reader is self:
-                self._client.drop(connection)
-            call.fail(self._client.protocol_error("the hub failed over its answer, as its log says"))
-            return False
-
-    async def _pass_on(self, call: BegunCall, received: bytes) -> bool:
-        connection = self._connection
-        try:
-            reply = await self._receive_head(call.sent, received)
+            self._take(call, reply, received)
         except HubError as error:
             call.fail(error)
-            return False
-        if reply is None or reply.status != 200 or reply.content_type != JSON:
-            connection.reader = None
-            await call.carry_on()
-            return False
-        try:
-            with reply:
-                body = await reply.read()
-        except HubError as error:
-            call.fail(error)
-            return False
-        if not call.take(body):
-            connection.reader = None  # it lies idle already, and somebody may use it
-            await call.carry_on()
-        return connection.reader is self and not connection.closed
+        except Exception as error:  # noqa: BLE001 - others need the event loop
+            self._fail(call, error)
+        if (hung_up or len(received) == limit) and connection.reader is self and not self._has_task:
+            connection.heed(bytes=True)
 
-    async def _receive_head(self, sent: BegunRequest, received: bytes) -> HttpReply | None:
-        """The reply that begins with `received`; None: it is none, as the ordinary way will find."""
-        connection = self._connection
+    def _take(self, call: BegunCall, reply: HttpReply | None, received: bytes) -> None:
+        """Take the beginning of an answer, or more of `reply`. Raises HubError: there is none."""
+        if reply is not None:
+            body = reply.add(received)
+        else:
+            call.sent.received = received
+            reply = self._begin_reply(call.sent)
+            if reply is None or not is_plain(reply) or reply.missing <= 0:
+                self._has_task = True
+                self._connection.heed(bytes=False)
+                trio.lowlevel.spawn_system_task(self._read_on, call)
+                return
+            body = reply.begin_body()
+        if body is None:
+            self._call, self._reply = call, reply
+        elif not call.take(body):
+            self._leave(call)
+
+    def _begin_reply(self, sent: BegunRequest) -> HttpReply | None:
+        """The reply of which the head has come; None: it has not, or is none, as the ordinary way will find."""
+        received = sent.received
         try:
-            while received and not (end := head_end(received)):
-                connection.acknowledge()
-                if not (more := await connection.receive()):
-                    break
-                received += more
-            sent.received = received
-            if received and end and not is_informational(received):
-                sent.reply = self._client.reply_with(connection, received, end)
+            if (end := head_end(received)) and not is_informational(received):
+                sent.reply = self._client.reply_with(self._connection, received, end)
         except MalformedResponse:
-            sent.received = received
+            pass
         return sent.reply
+
+    async def _read_on(self, call: BegunCall) -> None:
+        """Read the rest of an answer, and take it."""
+        connection, sent = self._connection, call.sent
+        try:
+            while sent.reply is None and not self._has_head(sent) and (more := await connection.receive()):
+                sent.received += more
+            reply = sent.reply or self._begin_reply(sent)
+            body = None
+            if reply is not None and is_plain(reply):
+                with reply:
+                    body = await reply.read()
+            if body is None or not call.take(body):
+                self._leave(call)
+        except HubError as error:
+            call.fail(error)
+        except Exception as error:  # noqa: BLE001 - others need the event loop
+            self._fail(call, error)
+        self._has_task = False
+        if connection.reader is self:
+            connection.heed(bytes=True)
+
+    def _leave(self, call: BegunCall, reply: HttpReply | None = None) -> None:
+        """Leave the connection, which may lie idle already, and have an answer seen to in the ordinary way. `reply`:
+        the connection was closed in the middle of this."""
+        if self._connection.reader is self:
+            self._connection.detach()  # now, for somebody may use it before the task begins
+        trio.lowlevel.spawn_system_task(self._carry_on, call, reply)
+
+    async def _carry_on(self, call: BegunCall, reply: HttpReply | None) -> None:
+        try:
+            if reply is None:
+                await call.carry_on()
+            else:
+                reply.discard()
+                call.fail(self._client.answer_lost())
+        except Exception as error:  # noqa: BLE001 - others need the event loop
+            self._fail(call, error)
+
+    def _fail(self, call: BegunCall, error: Exception) -> None:
+        log.error("an answer of %s could not be passed on", self._client.name, exc_info=error)
+        if self._connection.reader is self:
+            self._client.drop(self._connection)
+        call.fail(self._client.protocol_error("the hub failed over its answer, as its log says"))
+
+    def _has_head(self, sent: BegunRequest) -> bool:
+        """True if no more has to come of a head: it is whole, or none."""
+        self._connection.acknowledge()
+        try:
+            return not sent.received or head_end(sent.received) > 0
+        except MalformedResponse:
+            return True
+
+
+def is_plain(reply: HttpReply) -> bool:
+    """True if the reply is an answer in one piece."""
+    return reply.status == 200 and reply.content_type == JSON

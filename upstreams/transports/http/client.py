@@ -57,7 +57,18 @@ log = logging.getLogger(__name__)
 class HttpReply:
     """An answer whose head has come. Read it to its end, or leave the `with` block: then its connection is closed."""
 
-    __slots__ = ("_chunks", "_client", "_connection", "_done", "_remaining", "_rest", "headers", "held", "status")
+    __slots__ = (
+        "_chunks",
+        "_client",
+        "_connection",
+        "_done",
+        "_parts",
+        "_remaining",
+        "_rest",
+        "headers",
+        "held",
+        "status",
+    )
 
     def __init__(
         self, client: "HttpClient", connection: ClientConnection, head: ResponseHead, length: int, rest: bytes
@@ -67,6 +78,7 @@ class HttpReply:
         self._client = client
         self._connection = connection
         self._rest = rest
+        self._parts: list[bytes | bytearray] = []
         self._remaining = length if head.framing == "sized" else -1
         self._chunks = ResponseChunks() if head.framing == "chunked" else None
         self._done = False
@@ -117,6 +129,40 @@ class HttpReply:
         finally:
             if self.held:
                 self.hold(0)
+
+    @property
+    def missing(self) -> int:
+        """Bytes of a body of a given length that have not been taken; -1: its length is not known."""
+        return self._remaining
+
+    def begin_body(self) -> bytes | None:
+        """Begin to take a body of a given length that is not empty, in place of `read`; the whole body, if it came with
+        the head, None: `add` the rest. Raises: as `read`."""
+        if self._remaining > MAX_BODY_BYTES:
+            raise self._too_large(MAX_BODY_BYTES)
+        data, self._rest = self._rest, b""
+        if len(data) == self._remaining:
+            return self._take(data)
+        return self._add(data)
+
+    def add(self, data: bytes) -> bytes | None:
+        """Take more of a body that was begun; none: the peer has closed. The whole body, once it is there. Raises: as
+        `read`."""
+        if not data:
+            self.discard()
+            raise self._client.answer_lost()
+        return self._add(data)
+
+    def _add(self, data: bytes) -> bytes | None:
+        gather(self._parts, self._take(data))
+        if self._done:
+            if self.held:
+                self.hold(0)
+            return b"".join(self._parts)
+        if (size := sum(map(len, self._parts))) > FREE_BYTES:
+            self.hold(size)
+        self._connection.acknowledge()
+        return None
 
     async def receive(self) -> bytes:
         """The next piece of the body; empty at its end. Raises UpstreamLost, UpstreamProtocolError: as `read`."""
@@ -450,9 +496,8 @@ class HttpClient:
     def _reuse(self) -> ClientConnection | None:
         """The connection that was used last, if there is one fit for use; nobody else reads it."""
         connection = self._fit()
-        if connection is not None and connection.reader is not None:
-            connection.reader.stop()
-            connection.reader = None
+        if connection is not None:
+            connection.detach()
         return connection
 
     def _fit(self) -> ClientConnection | None:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from trio.lowlevel import wait_readable, wait_writable
 
 from hub.link.channel import descriptor, rest_of, watch_peer
+from hub.linux.socket_watch import socket_watch
 from upstreams.fetch import connection
 from upstreams.fetch.guard import FetchTarget, target_of
 from upstreams.fetch.proxies import Proxy, proxy_for
@@ -79,18 +80,21 @@ class Died(Exception):
         self.answered = answered
 
 
-class IdleReader(Protocol):
-    """Reads a connection while it lies idle."""
+class EventReader(Protocol):
+    """Reads a connection when something has come, and while it lies idle."""
 
-    def stop(self) -> None:
-        """Leave the connection to another reader at once."""
+    def on_event(self, hung_up: bool) -> None:
+        """Something may have come (`hub.linux.socket_watch`)."""
+
+    def on_closed(self) -> None:
+        """The connection was closed."""
 
 
 class ClientConnection:
     """One TCP or TLS connection, carrying one exchange at a time. Plain TCP goes past trio's stream, to the descriptor.
     After every wait it is asked anew whether that is still open: its number may already belong to something else."""
 
-    __slots__ = ("_fd", "_poll", "_stream", "closed", "expires_at", "reader", "used")
+    __slots__ = ("_fd", "_poll", "_stream", "_watch", "closed", "expires_at", "reader", "used")
 
     def __init__(self, stream: connection.AnyStream) -> None:
         self._stream = stream
@@ -102,13 +106,41 @@ class ClientConnection:
         self.used = False
         self.closed = False
         self.expires_at = float("inf")
-        self.reader: IdleReader | None = None
-        """The reader that waits for what comes next; None: whoever sends a request reads the answer."""
+        self._watch = socket_watch()
+        self.reader: EventReader | None = None
+        """The reader of what comes next; None: whoever sends a request reads the answer."""
 
     @property
     def is_plain(self) -> bool:
         """True if bytes go to the descriptor: no TLS."""
         return self._fd is not None
+
+    def attach(self, reader: EventReader) -> None:
+        """Let `reader` read what comes next, on a plain connection."""
+        assert self._fd is not None
+        self.reader = reader
+        self._watch.add(self._fd, reader.on_event)
+
+    def detach(self) -> None:
+        """Leave what comes next to whoever sends a request."""
+        if self.reader is not None and self._fd is not None:
+            self._watch.remove(self._fd)
+            self.reader = None
+
+    def heed(self, *, bytes: bool) -> None:
+        """Tell the reader that is attached of what comes, or only of the end."""
+        assert self._fd is not None
+        self._watch.heed(self._fd, bytes=bytes)
+
+    def read(self, limit: int = RECEIVE_BYTES) -> bytes | None:
+        """Some bytes that have come on a plain connection that is open; none when it has ended. None: nothing has."""
+        assert self._fd is not None
+        try:
+            return os.read(self._fd, limit)
+        except BlockingIOError:
+            return None
+        except OSError:
+            return b""
 
     def write(self, pieces: tuple[bytes, ...]) -> int:
         """Send what the kernel takes at once of a whole request, on a plain connection; the number of bytes. Raises
@@ -187,7 +219,11 @@ class ClientConnection:
         if self.closed:
             return
         self.closed = True
+        reader = self.reader
+        self.detach()
         self._socket().close()
+        if reader is not None:
+            reader.on_closed()
 
 
 async def connect(url: Url, tls: ssl.SSLContext | None = None, *, within_s: float = CONNECT_S) -> ClientConnection:

@@ -12,7 +12,6 @@ from hub.downstream.http.reply import is_json, read_accept
 from hub.downstream.http.session import MAX_SESSIONS_OF_PRINCIPAL, SESSION_IDLE_S
 from hub.downstream.running_requests import PRINCIPAL_IN_FLIGHT
 from hub.link.call_interface import Identity
-from hub.net.http_server import HttpRequest
 from hub.wire.jsonrpc import Result, encode, raw
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L1, L2, L3, L4, LOG_LEVEL_KEY, MODERN, VERSION_KEY, Kind
 from hub.wire.questions.question import Question
@@ -785,7 +784,7 @@ async def test_a_host_that_takes_no_events_is_not_asked(askable, router):
 async def test_a_host_that_left_before_it_was_asked_is_not(askable, router, nursery, endpoint):
     answered = Answered()
     answered.leave()
-    await endpoint.handle(HttpRequest("POST", "/mcp", askable.headers(), encode(call("ask")), identity=ALICE), answered)
+    await askable.http("POST", encode(call("ask")), askable.headers(), into=answered)
     assert router.replies["ask"].code == -32601
 
 

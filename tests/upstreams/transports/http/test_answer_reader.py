@@ -11,7 +11,9 @@ from msgspec import structs
 
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import DeadlineExceeded, HubError, Overloaded, UpstreamLost, UpstreamProtocolError
+from hub.link.memory_budget import Budget
 from hub.wire.jsonrpc import Reply, Result, raw
+from tests.support.begun_tasks import counted_tasks
 from tests.support.http_fixture import ERAS, TEXT, TIMEOUTS, Ear, Fixture, note, running
 from tests.support.http_peer import PeerRequest, Script, Talk, head
 from upstreams.questions.running import Running
@@ -64,7 +66,7 @@ async def begun(script: Script) -> AsyncIterator[tuple[Fixture, Begun]]:
 
 
 @ERAS
-async def test_one_connection_and_one_task_serve_many_calls(era: str) -> None:
+async def test_one_connection_serves_many_calls(era: str) -> None:
     async with begun(Script(era)) as (it, calls):
         assert await calls.of() == TEXT
         tasks, connections = trio.lowlevel.current_statistics().tasks_living, it.peer.connections
@@ -334,3 +336,118 @@ async def test_a_fault_of_the_hub_ends_one_call(era: str, monkeypatch: pytest.Mo
             assert isinstance(await calls.of(), UpstreamProtocolError)
         assert "could not be passed on" in caplog.text
         assert await it.call() == TEXT
+
+
+@ERAS
+@pytest.mark.parametrize("how", ["cut off", "cancelled", "too slow", "closed", "no room"])
+async def test_an_answer_that_ends_in_the_middle(era: str, how: str, autojump_clock: trio.abc.Clock) -> None:
+    """Nothing of it is held any more, and its connection is closed."""
+    script, begins, budget = Script(era), trio.Event(), Budget(1 << 20)
+    size = (2 << 20) if how == "no room" else 100_000
+
+    async def answer(request: PeerRequest, talk: Talk) -> None:
+        if how == "no room":
+            begins.set()
+        await talk.raw(head(200, {"Content-Type": "application/json", "Content-Length": str(2 * size)}) + b" " * size)
+        begins.set()
+        if how == "cut off":
+            await talk.cut()
+        else:
+            await talk.hang()
+
+    async with begun(script) as (it, calls):
+        client = calls.session.poster.client
+        client.account = budget.account("upstream")
+        script.on["tools/call"] = answer
+        call = calls.begin(timeouts=CallTimeouts(5, 5))
+        assert call is not None
+        await begins.wait()
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        if how == "cancelled":
+            call.cancel()
+        elif how == "closed":
+            client.close()
+        if how != "cancelled":
+            errors = {"too slow": DeadlineExceeded, "no room": Overloaded}
+            assert isinstance(await calls.outcome(), errors.get(how, UpstreamLost))
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert (budget.used, calls.outcomes) == (0, [])
+        del script.on["tools/call"]
+        if how != "closed":
+            assert await it.call() == TEXT
+
+
+@ERAS
+async def test_no_task_begins_for_an_answer_that_comes_in_one_piece_or_in_several(era: str) -> None:
+    script = Script(era)
+
+    async def answer(request: PeerRequest, talk: Talk) -> None:
+        body = json.dumps(request.result({"text": "x" * 300_000})).encode()
+        await talk.raw(head(200, {"Content-Type": "application/json", "Content-Length": str(len(body))}))
+        for part in (body[:1], body[1:100_000], body[100_000:]):
+            await trio.testing.wait_all_tasks_blocked()
+            await talk.raw(part)
+
+    async with begun(script) as (_, calls):
+        script.on["tools/call"] = answer
+        assert await calls.of() == {"text": "x" * 300_000}
+        with counted_tasks() as tasks:
+            assert await calls.of() == {"text": "x" * 300_000}
+        assert tasks.begun == 0
+
+
+@ERAS
+async def test_a_connection_that_the_server_closes_while_it_lies_idle_is_dropped(era: str) -> None:
+    script = Script(era)
+
+    async def answer(request: PeerRequest, talk: Talk) -> None:
+        await talk.reply(request.result(TEXT))
+        await talk.close()
+
+    async with begun(script) as (_, calls):
+        script.on["tools/call"] = answer
+        assert await calls.of() == TEXT
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert calls.begin() is None
+
+
+@ERAS
+async def test_an_event_in_vain_means_nothing(era: str) -> None:
+    async with begun(Script(era)) as (_, calls):
+        assert await calls.of() == TEXT
+        assert calls.begin() is not None
+        (call,) = calls.session.running.values()
+        reader = call.sent.connection.reader  # type: ignore[attr-defined]
+        for _ in range(2):
+            reader.on_event(False)
+            assert await calls.outcome() == TEXT
+            reader.on_event(False)
+            assert calls.begin() is not None
+        assert await calls.outcome() == TEXT
+
+
+@ERAS
+async def test_a_connection_is_used_in_the_moment_in_which_its_reader_leaves_it(era: str) -> None:
+    script, sent = Script(era), trio.Event()
+
+    async def answer(request: PeerRequest, talk: Talk) -> None:
+        del script.on["tools/call"]
+        await talk.reply([request.result({"text": "x" * 20})])
+        sent.set()
+
+    async with begun(script) as (it, calls):
+        assert await calls.of() == TEXT
+        script.on["tools/call"] = answer
+        assert calls.begin() is not None
+        (call,) = calls.session.running.values()
+        connection = call.sent.connection  # type: ignore[attr-defined]
+        connection.heed(bytes=False)
+        await sent.wait()
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        connections = it.peer.connections
+        connection.reader.on_event(False)
+        assert calls.begin() is not None
+        assert sorted([str(await calls.outcome()), str(await calls.outcome())]) == sorted(
+            [str({"text": "x" * 20}), str(TEXT)]
+        )
+        assert it.peer.connections == connections

@@ -18,6 +18,7 @@ import trio
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError
+from hub.linux.socket_watch import socket_watch
 from hub.wire.jsonrpc import Failure, Result
 from tests.support.descriptors import LOOKS, left_open, open_descriptors, pause
 from tests.support.http_fixture import Ear, Fixture, config_for, run
@@ -169,6 +170,7 @@ class FuzzedScript(Script):
 async def nothing_left() -> AsyncIterator[None]:
     """There are no more tasks and descriptors in the end than before."""
     deadline_watch()
+    socket_watch()
     await trio.testing.wait_all_tasks_blocked()
     tasks, descriptors = trio.lowlevel.current_statistics().tasks_living, open_descriptors()
     yield

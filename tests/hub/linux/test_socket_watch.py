@@ -1,0 +1,156 @@
+"""The watch over sockets that need no tasks: whom it tells, how often, and whom it lets pass meanwhile."""
+
+import socket
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+import trio
+import trio.testing
+
+from hub.link.sync_primitives import loop_turns
+from hub.linux.socket_watch import TURN, SocketWatch, socket_watch
+
+
+class Pair:
+    """A socket that is watched, and its peer."""
+
+    def __init__(self, watch: SocketWatch) -> None:
+        self.watch = watch
+        self.mine, self.peer = socket.socketpair()
+        self.mine.setblocking(False)
+        self.told: list[bool] = []
+        watch.add(self.mine.fileno(), self.told.append)
+
+    def close(self) -> None:
+        if self.mine.fileno() >= 0:
+            self.watch.remove(self.mine.fileno())
+        self.mine.close()
+        self.peer.close()
+
+
+@pytest.fixture
+async def watch() -> SocketWatch:
+    return socket_watch()
+
+
+@pytest.fixture
+async def pairs(watch: SocketWatch) -> Iterator[list[Pair]]:
+    made = [Pair(watch) for _ in range(2)]
+    yield made
+    for pair in made:
+        pair.close()
+
+
+async def settle() -> None:
+    await trio.testing.wait_all_tasks_blocked()
+
+
+async def test_one_watch_for_all(watch):
+    assert socket_watch() is watch
+
+
+async def test_each_event_is_told_once_to_its_owner(pairs):
+    mine, other = pairs
+    for told in ([False], [False, False]):
+        mine.peer.send(b"x")
+        await settle()
+        await settle()
+        assert (mine.told, other.told) == (told, [])
+    mine.peer.shutdown(socket.SHUT_WR)
+    await settle()
+    assert mine.told == [False, False, True]
+
+
+async def test_what_is_left_unread_is_told_anew_when_asked_for(watch, pairs):
+    mine, _ = pairs
+    mine.peer.send(b"x")
+    await settle()
+    watch.heed(mine.mine.fileno(), bytes=True)
+    await settle()
+    assert mine.told == [False, False]
+
+
+async def test_only_hang_ups_are_told_while_a_task_reads(watch, pairs):
+    mine, _ = pairs
+    watch.heed(mine.mine.fileno(), bytes=False)
+    mine.peer.send(b"x")
+    await settle()
+    assert mine.told == []
+    mine.peer.shutdown(socket.SHUT_WR)
+    await settle()
+    assert mine.told == [True]
+    watch.heed(mine.mine.fileno(), bytes=True)
+    await settle()
+    assert mine.told == [True, True]
+
+
+async def test_an_event_of_one_that_was_removed_is_dropped(watch, pairs):
+    """Both have an event in the same step; whoever is told first removes the other, and closes it."""
+
+    def end(other: Pair) -> None:
+        if other.mine.fileno() >= 0:
+            watch.remove(other.mine.fileno())
+            other.mine.close()
+
+    for mine, other in (pairs, pairs[::-1]):
+        watch.add(mine.mine.fileno(), lambda hung_up, mine=mine, other=other: (mine.told.append(hung_up), end(other)))
+        mine.peer.send(b"x")
+    await settle()
+    assert sorted(pair.told for pair in pairs) == [[], [False]]
+
+
+async def test_another_owner_takes_the_place_of_the_first(watch, pairs):
+    mine, _ = pairs
+    told: list[bool] = []
+    watch.add(mine.mine.fileno(), told.append)
+    mine.peer.send(b"x")
+    await settle()
+    assert (mine.told, told) == ([], [False])
+
+
+async def test_to_remove_again_is_harmless(watch, pairs):
+    watch.remove(pairs[0].mine.fileno())
+    watch.remove(pairs[0].mine.fileno())
+
+
+async def test_a_fault_of_one_owner_stops_no_other(watch, pairs, caplog):
+    mine, other = pairs
+    watch.add(mine.mine.fileno(), lambda hung_up: 1 // 0)
+    for pair in pairs:
+        pair.peer.send(b"x")
+    await settle()
+    assert other.told == [False]
+    assert "could not be taken" in caplog.text
+
+
+async def test_other_tasks_have_their_turn(watch):
+    """More sockets than are told of in one step."""
+    many = [Pair(watch) for _ in range(2 * TURN + 1)]
+    told: list[int] = []
+    turns = loop_turns()
+    try:
+        for pair in many:
+            watch.add(pair.mine.fileno(), lambda hung_up: told.append(turns.number))
+            pair.peer.send(b"x")
+        await settle()
+        assert sorted(Counter(told).values()) == [1, TURN, TURN]
+    finally:
+        for pair in many:
+            pair.close()
+
+
+async def test_it_ends_with_the_loop():
+    """Nothing is left of the watch of another loop, which may be removed from later."""
+    kept: list[SocketWatch] = []
+    pair = socket.socketpair()
+
+    async def main() -> None:
+        kept.append(socket_watch())
+        kept[0].add(pair[0].fileno(), print)
+        await trio.testing.wait_all_tasks_blocked()
+
+    await trio.to_thread.run_sync(trio.run, main)
+    kept[0].remove(pair[0].fileno())
+    for each in pair:
+        each.close()
