@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from config.environment.own_file import Environ
+from config.environment.hubd_env import Environ
 from config.errors import ConfigError, Diagnostic
 from config.files import replace_private
 from config.loading.assemble import check_names, origins_of, upstream_of

@@ -35,7 +35,7 @@ from hub.linux.clocks import NO_BOOT_CLOCK, BootClock
 from hub.projects.projects import Projects
 from hub.projects.workplaces import TrustedProjects
 from hub.routing.host_exchange import ProgressUpkeep
-from hub.routing.list_updates import ListUpdates
+from hub.routing.list_freshness import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.router import Router
@@ -46,7 +46,7 @@ from upstreams.inventory.last_known import LastKnown
 from upstreams.redact import CommonSecrets
 from upstreams.references import read_references
 from upstreams.session import NO_CREDENTIALS, CredentialSource
-from upstreams.sessions.session_opener import RunSession
+from upstreams.sessions.pool_runner import RunSession
 from upstreams.supervisor import Supervisor, Upstreams
 from upstreams.transports import choose_transport as transports
 from upstreams.transports.stdio.process import is_found

@@ -8,7 +8,7 @@ from cache.resource_cache import ResourceCache
 from config.settings import HubConfig, UpstreamConfig
 from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.view_name import home_of
-from hub.routing.list_updates import ListUpdates
+from hub.routing.list_freshness import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.router import Router
 from upstreams.supervisor import Supervisor

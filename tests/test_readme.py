@@ -13,13 +13,13 @@ from config.loading.assemble import Loaded, load_all
 from config.secrets.store import SecretStore
 from config.setting import declarations, tables
 from config.settings import CacheConfig, HubConfig, UpstreamConfig
-from hub.catalog.merging import choose, merge
+from hub.catalog.merge_catalog import choose, merge
 from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.profiles.chosen_entries import ProfileRules
+from hub.catalog.time_slices import finish
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_name import profile_view
-from hub.catalog.work_in_steps import finish
-from hub.daemon.before_start import FixedReferences
+from hub.daemon.prepare_start import FixedReferences
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot
 from tests.real.flow_list import FLOWS, PAIRS

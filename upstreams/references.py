@@ -24,7 +24,7 @@ from config.loading.safe_reading import Problem, read_plain
 from config.references import NUL, Reference, ResolvedConfig, in_headers, references_of, resolve_references
 from config.secrets.child_output import ChildFailed, ChildOutput, run_child
 from config.secrets.keyring import SystemKeyring, hasty_keyring
-from config.secrets.state_file import MAX_VALUE_BYTES
+from config.secrets.private_json import MAX_VALUE_BYTES
 from config.secrets.store import SecretStore, SecretUnavailable
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnresolved

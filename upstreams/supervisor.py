@@ -34,7 +34,7 @@ from upstreams.redact import CommonSecrets
 from upstreams.references import ReadReferences, read_references
 from upstreams.runner import UpstreamRunner
 from upstreams.session import NO_CREDENTIALS, CredentialSource
-from upstreams.sessions.session_opener import RunSession
+from upstreams.sessions.pool_runner import RunSession
 from upstreams.subscriptions.subscription import InvalidationListener
 from upstreams.transports.choose_transport import run_session
 from upstreams.transports.stdio.process import is_found

@@ -24,15 +24,16 @@ from msgspec import Struct, structs
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.call_interface import Caller, Done, Exchange, Operation, RunningCall, Tenant
-from hub.link.finished_elicitations import FinishedElicitations
+from hub.link.elicitation_ends import FinishedElicitations
 from hub.link.hub_errors import HubError, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.sync_primitives import DirtyFlag
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import Era, Kind, Snapshot, era_of
 from upstreams.availability import Availability
 from upstreams.cold_start.start_gate import StartGate
+from upstreams.event_sink import EventSink
 from upstreams.host_subscriptions import HostSubscriptions
-from upstreams.inventory.offered import Offered, declares_changes, empty_snapshot, is_local
+from upstreams.inventory.offer import Offered, declares_changes, empty_snapshot, is_local
 from upstreams.inventory.refresh import ListRefresh, Reading
 from upstreams.journal.journal import Journal
 from upstreams.lifecycle import Event, State
@@ -41,11 +42,10 @@ from upstreams.references import ReadReferences, ReferenceValues
 from upstreams.session import CredentialSource
 from upstreams.sessions.calls import Calls, LegacySessions, SessionSelector
 from upstreams.sessions.pool import Pool
+from upstreams.sessions.pool_runner import RunSession, SessionOpener, SessionParts
 from upstreams.sessions.pooled_session import PooledSession
-from upstreams.sessions.session_opener import RunSession, SessionOpener, SessionParts
 from upstreams.status_facts import Counts, UpstreamStatus
 from upstreams.subscriptions.subscription import InvalidationListener, ResourceSubscriber
-from upstreams.upstream_events import EventSink
 
 
 class UpstreamParts(Struct, frozen=True):

@@ -15,8 +15,8 @@ from msgspec import Raw, Struct
 
 from cache.entry import EVERYONE, Entry
 from cache.interfaces import ReadTicket, StoreListener, StoreUnreachable
+from cache.redis.fleet_facts import SharedFacts
 from cache.redis.layout import HASH_TTL_S, OVERHEAD_BYTES, CommandRefused, ValueSealer, look_up_command, time_of
-from cache.redis.shared_facts import SharedFacts
 from cache.redis.store_link import StoreLink
 from cache.redis.url import address_of, require_client
 from cache.statistics import StoreStatistics

@@ -1,6 +1,6 @@
 """The environment of servers. Pure.
 
-`passing` says which variables of the hub a server gets, and which of a shell are recorded for that. `own_file` reads
+`passing` says which variables of the hub a server gets, and which of a shell are recorded for that. `hubd_env` reads
 `hubd.env` and its marked block, and puts that file over the environment that the hub was started with. `hubd env
 capture` writes the file.
 

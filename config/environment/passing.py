@@ -23,7 +23,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from config.environment.own_file import Environ, line_for
+from config.environment.hubd_env import Environ, line_for
 from config.own_program import is_executable, passing_place
 from config.references import texts_in
 from config.secrets.detection import looks_secret

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from config.environment.passing import mistakes
 from config.loading import check_http_access
+from config.loading.check_fleet import problems_of_sharing, warnings_of_sharing
 from config.loading.check_profiles import problems_of_profiles, problems_of_renames
-from config.loading.check_sharing import problems_of_sharing, warnings_of_sharing
 from config.loading.safe_reading import Problem
 from config.name_globs import problem_of
 from config.references import NUL, blank_references, references_in

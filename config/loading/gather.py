@@ -22,7 +22,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from config.environment.own_file import Assignment, join_own
+from config.environment.hubd_env import Assignment, join_own
 from config.errors import ConfigError
 from config.hub_paths import config_file
 from config.loading.document import SUFFIXES

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Final
 
 from config import directories
-from config.environment.own_file import Assignment, NotReadable, assignments
+from config.environment.hubd_env import Assignment, NotReadable, assignments
 from config.hub_paths import SECRETS_FILE
 from config.loading.safe_reading import read_plain
 from config.references import NUL, Malformed, Reference, mark_reference, read
-from config.secrets.state_file import StateUnreadable, read_secrets
+from config.secrets.private_json import StateUnreadable, read_secrets
 
 MAX_FILE_BYTES: Final = 1 << 16
 MAX_FILES_BYTES: Final = 1 << 22

@@ -19,9 +19,9 @@ from hub.link.call_interface import Call, Caller, Exchange, HostEnd, Operation, 
 from hub.link.hub_errors import HubError, UpstreamProtocolError
 from hub.link.sync_primitives import Promise
 from hub.wire import jsonrpc
-from hub.wire.cheap_looks import excerpt
 from hub.wire.declarations import URL
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, raw
+from hub.wire.large_messages import excerpt
 from hub.wire.mcp import ELICIT, INPUT_REQUIRED, MODERN, QUESTIONS, RESULT_TYPE, Era, era_of
 from hub.wire.questions.question import Question, QuestionRefusal, check_capabilities, mode_of
 from hub.wire.questions.translate import answer_for_upstream, question_for_host

@@ -23,7 +23,7 @@ from hub.bridge.input_rounds import MAX_AT_ONCE, MAX_ROUNDS, Crossing, InputRefu
 from hub.bridge.request_state import Binding, RequestState, RequestStates, input_required
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import Caller, Upstream
-from hub.link.finished_elicitations import MAX_ID_CHARS
+from hub.link.elicitation_ends import MAX_ID_CHARS
 from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError, UpstreamUnauthorized
 from hub.wire.declarations import URL, elicitation_modes
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, peek_array, peek_object, peek_str, raw

@@ -1,8 +1,8 @@
 """Catalogue of one view: the lists its hosts are shown, and the way from each visible name or URI back to its owner.
 
-Made by `hub.catalog.merging` of the upstreams' snapshots, or by `hub.catalog.profiles` of another catalogue; a change
-anywhere makes a new one. The entries of one upstream are kept in its `UpstreamEntries`, which are taken over while its
-snapshot is the same; they are encoded when a list is first asked for, once per revision of hosts.
+Made by `hub.catalog.merge_catalog` of the upstreams' snapshots, or by `hub.catalog.profiles` of another catalogue; a
+change anywhere makes a new one. The entries of one upstream are kept in its `UpstreamEntries`, which are taken over
+while its snapshot is the same; they are encoded when a list is first asked for, once per revision of hosts.
 
 A name that two upstreams show belongs to the first one, and the other's entry is hidden. Former names, bare names for
 user interfaces, and the tools for signing in lead to their owners, too, where no entry has the name.
@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from config.tables import Profile
 from hub.catalog.embedded_uris import Change, identity
-from hub.catalog.entries import NAME_KINDS, NOTHING, Route, UpstreamEntries, VisibleEntry
 from hub.catalog.instructions import ServerWords, instructions, offer_of
 from hub.catalog.list_result import Cursors, Ttl, freshness_of, list_result
 from hub.catalog.names import Rules, quote_some
@@ -26,15 +25,16 @@ from hub.catalog.profiles.unmatched import ProfileDoubts
 from hub.catalog.search.index import SearchIndex
 from hub.catalog.search.meta_tools import HubTools, meta_tools, only_reads
 from hub.catalog.token_cost import ShownCost, TokenCost, cost_of, cost_of_view
+from hub.catalog.upstream_entries import NAME_KINDS, NOTHING, Route, UpstreamEntries, VisibleEntry
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_name import EVERYTHING, View
 from hub.link.sealing import Sealer
 from hub.wire.byte_checks import one_line
 from hub.wire.declarations import EXPERIMENTAL, join_chains, read_chain
-from hub.wire.http.mcp_headers import Mirror
+from hub.wire.http.mirror_headers import Mirror
 from hub.wire.jsonrpc import PiecedResult, encode
 from hub.wire.mcp import Kind
-from upstreams.inventory.offered import in_full
+from upstreams.inventory.offer import in_full
 
 
 class NameTable:

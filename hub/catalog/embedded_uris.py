@@ -15,8 +15,8 @@ from typing import Final
 
 from msgspec import Raw
 
-from hub.wire.cheap_looks import excerpt
 from hub.wire.jsonrpc import RemoteProtocolError, peek_array, peek_object, peek_str, raw
+from hub.wire.large_messages import excerpt
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.value_limits import SMALL_BYTES, TooManyItems, open_result, refuse_too_many_items
 

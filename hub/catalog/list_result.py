@@ -6,8 +6,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from hub.catalog.entries import UpstreamEntries
 from hub.catalog.sign_in_tool import SignInTool
+from hub.catalog.upstream_entries import UpstreamEntries
 from hub.link.sealing import InvalidSeal, Sealer
 from hub.wire.byte_checks import one_line
 from hub.wire.declarations import HubChain, announcement

@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct, field
 
 from hub.catalog.names import server_id
-from hub.catalog.uris import Template, TemplateGroup, looks_tagged, looks_ui_tagged, scheme_of, tag, untag
+from hub.catalog.uri_tags import Template, TemplateGroup, looks_tagged, looks_ui_tagged, scheme_of, tag, untag
 
 MAX_CLAIMS: Final = 10_000
 """Exact URIs remembered per upstream beside those it lists now; also the most templates."""

@@ -18,9 +18,9 @@ from hub.cli.service_manager import ServiceError, call, refusal, user_service
 from hub.control.client import LOCK, PROBE_S, QUIET_S, pid_in_lock, refuse_hung
 from hub.control.errors import HubHangs, HubNotRunning
 from hub.control.interruptible_wait import readable
-from hub.linux.descriptors import peer_pid
 from hub.linux.orphans import kill_orphans
 from hub.linux.processes import hold, read_stat, signal_process
+from hub.linux.socket_peers import peer_pid
 from hub.shim.start_daemon import DaemonStart, Unavailable, connect, is_alive
 
 

@@ -18,7 +18,7 @@ from config.hosts.import_choice import Import
 from config.hosts.secret_literals import NewSecrets
 from config.loading.gather import gather
 from config.loading.precedence import stacks
-from config.secrets.state_file import MAX_VALUE_BYTES
+from config.secrets.private_json import MAX_VALUE_BYTES
 from config.secrets.store import SecretStore, Stored, check_name
 from config.secrets.uses import secret_uses
 from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed

@@ -8,7 +8,7 @@ from config.loading.check import split_listen
 from config.loading.safe_reading import Problem
 from hub.cli.context import Context, Output, UsageError
 from hub.cli.parser import add
-from hub.daemon.before_start import ServeOptions
+from hub.daemon.prepare_start import ServeOptions
 from hub.daemon.serve import run_serve
 
 

@@ -21,8 +21,8 @@ from msgspec import ValidationError
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NothingListens, NotUnderstood
 from hub.control.interruptible_wait import now_s, readable
 from hub.control.methods import LOGS, STOP, Method, read
-from hub.linux.descriptors import ForeignPeer, peer_pid, refuse_foreign_hub
 from hub.linux.processes import hold
+from hub.linux.socket_peers import ForeignPeer, peer_pid, refuse_foreign_hub
 from hub.wire.vocabulary import CONTROL_PROBE
 
 QUIET_S: Final = 1.5

@@ -32,8 +32,8 @@ from hub.daemon.logs import OWN_NAME, FaultCounter
 from hub.daemon.loop_stalls import LoopWatchdog
 from hub.daemon.reload import Reloader
 from hub.daemon.sign_in_requests import SignInRequests
+from hub.downstream.admission import StatelessHost
 from hub.downstream.request_pipeline import serve
-from hub.downstream.running_requests import StatelessHost
 from hub.link.call_interface import OWNER, Caller, Identity
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.tool_usage import RECENT_DAYS, RecentUse, ToolUsage

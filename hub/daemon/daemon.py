@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from config.diff import Difference
-from config.environment.own_file import CurrentEnvironment
+from config.environment.hubd_env import CurrentEnvironment
 from config.errors import ConfigError
 from config.loading.assemble import Loaded
 from hub.app import WALL, Hub
@@ -37,8 +37,8 @@ from hub.daemon.sign_in_parts import SignInParts
 from hub.daemon.sign_in_requests import SignInRequests
 from hub.downstream.lines.server import LineServer
 from hub.link.fault_isolation import keep_going
-from hub.linux.limits import keep_large_blocks
 from hub.linux.orphans import THIS_HUB, adopt, kill_marked
+from hub.linux.process_setup import keep_large_blocks
 from hub.net.acceptor import await_removal
 from hub.shim.start_daemon import log_path
 from upstreams.lifecycle import State

@@ -25,11 +25,11 @@ from hub.downstream.access.named_tokens import NamedTokens
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.link.fault_isolation import keep_going
-from hub.net.http_message import EarlyReply, HttpRequest
 from hub.net.http_server import Handler, HttpServer
+from hub.net.request_and_response import EarlyReply, HttpRequest
 
 if TYPE_CHECKING:
-    from hub.downstream.access.issuer_tokens import IssuerTokens
+    from hub.downstream.access.judge_tokens import IssuerTokens
     from hub.fleet.gate import Fleet
     from upstreams.fetch.fetcher import Fetcher
 
@@ -240,7 +240,7 @@ class HttpListener:
         """The judge of tokens of authorization servers; None: none counts."""
         if config.auth != "oauth":
             return None
-        from hub.downstream.access.issuer_tokens import IssuerTokens
+        from hub.downstream.access.judge_tokens import IssuerTokens
         from upstreams.fetch.fetcher import Fetcher
 
         fetch = Fetcher() if self._fetching is None else self._fetching()

@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 import trio
 
-from hub.linux.descriptors import own_path
+from hub.linux.socket_peers import own_path
 from hub.shim import start_daemon
 from hub.wire.printable import printable, printable_json
 from upstreams.journal.journal import Journal

@@ -23,7 +23,7 @@ from typing import Final
 import trio
 
 from config.diff import Difference, difference
-from config.environment.own_file import CurrentEnvironment
+from config.environment.hubd_env import CurrentEnvironment
 from config.errors import ConfigError, Diagnostic
 from config.loading.assemble import Loaded
 from config.loading.gather import OWN_VARIABLES

@@ -17,7 +17,7 @@ import trio
 from msgspec import structs
 
 from config.diff import Difference
-from config.environment.own_file import CurrentEnvironment, for_this_process
+from config.environment.hubd_env import CurrentEnvironment, for_this_process
 from config.errors import ConfigError
 from config.hub_paths import control_path, key_path, lock_path, socket_path, state_path, trust_path, usage_path
 from config.loading.assemble import Loaded
@@ -26,7 +26,7 @@ from config.saved_state import Memory
 from config.tables import profile_problem
 from hub.app import WALL, Hub
 from hub.catalog.view_name import EVERYTHING, profile_view
-from hub.daemon import before_start, logs, systemd
+from hub.daemon import logs, prepare_start, systemd
 from hub.daemon.banner import ADVICE, ROOT, is_root
 from hub.daemon.bind_http import Bound, CannotListen, bind, spell
 from hub.daemon.daemon import Daemon, obey, receive
@@ -39,8 +39,8 @@ from hub.link.call_interface import OWNER, Identity
 from hub.link.fault_isolation import keep_going
 from hub.link.sealing import Sealer
 from hub.linux.clocks import AwakeClock, boot_clock
-from hub.linux.limits import harden, raise_fd_limit
 from hub.linux.orphans import MARKER, MAX_DEPTH, THIS_HUB, adopt, depth, kill_adopted, kill_marked
+from hub.linux.process_setup import harden, raise_fd_limit
 from hub.net.acceptor import AlreadyRunning, take_lock, unix_listener
 from hub.projects.workplaces import TrustedProjects
 from hub.wire.printable import printable
@@ -49,7 +49,7 @@ from upstreams.redact import CommonSecrets, Mask
 log = logging.getLogger("hubd")
 
 
-def run_serve(options: before_start.ServeOptions) -> int:
+def run_serve(options: prepare_start.ServeOptions) -> int:
     """Run the hub until it is told to stop; the exit code."""
     code = _run(options)
     if options.detached and code != os.EX_OK:
@@ -58,7 +58,7 @@ def run_serve(options: before_start.ServeOptions) -> int:
     return code
 
 
-def _run(options: before_start.ServeOptions) -> int:
+def _run(options: prepare_start.ServeOptions) -> int:
     secrets = CommonSecrets()
     mask = Mask(common=secrets)
     logs.configure(mask)
@@ -71,8 +71,8 @@ def _run(options: before_start.ServeOptions) -> int:
         return _fail(os.EX_CONFIG, ConfigError(text))
     started_with = dict(os.environ)
     try:
-        fixed = before_start.FixedReferences()
-        loaded = before_start.configuration(options, started_with, fixed)
+        fixed = prepare_start.FixedReferences()
+        loaded = prepare_start.configuration(options, started_with, fixed)
         os.environ.update(for_this_process(loaded.environ))  # no thread can be reading it yet
         if is_root():
             log.warning("%s; %s", ROOT, ADVICE)
@@ -86,7 +86,7 @@ def _run(options: before_start.ServeOptions) -> int:
             if name is not None and (problem := profile_problem(name, loaded.config.profiles)):
                 raise ConfigError(f"--profile: {problem}")
             serve = partial(serve_stdio, profile=name)
-        configure = partial(before_start.configuration, options, started_with, fixed)
+        configure = partial(prepare_start.configuration, options, started_with, fixed)
         trio.run(partial(serve, secrets=secrets), loaded, configure, clock=AwakeClock())
     except ConfigError as error:
         return _fail(os.EX_CONFIG, error, _remedy(options) if error.diagnostics else "")
@@ -123,19 +123,19 @@ async def serve_daemon(
         handed.refuse()
         memory = Memory(state_path())
         if tcp is not None:
-            before_start.check(
+            prepare_start.check(
                 structs.replace(config, listen=spell(*tcp.getsockname()[:2]))
             )  # an open address may need a token
         bound = bind(config, memory) if tcp is None else Bound(tcp)
-        await before_start.kill_orphans()
-        await before_start.remove_drafts()
+        await prepare_start.kill_orphans()
+        await prepare_start.remove_drafts()
         async with (  # who waits for the socket of hosts may then use the other one at once: so it is there first
             unix_listener(control_path(), given_control) as control,
             unix_listener(socket_path(), given) as lines,
         ):
-            keys = before_start.keys_for(config, key_path())
-            store = before_start.store_for(loaded, keys)
-            durable, fleet = before_start.sessions_for(config, keys, store)
+            keys = prepare_start.keys_for(config, key_path())
+            store = prepare_start.store_for(loaded, keys)
+            durable, fleet = prepare_start.sessions_for(config, keys, store)
             environment = CurrentEnvironment(loaded.environ)
             boot = boot_clock()
             sign_ins = SignInParts(state_path().parent, keys, environment, boot.now)
@@ -143,7 +143,7 @@ async def serve_daemon(
                 config,
                 memory,
                 Sealer(keys),
-                last_known=before_start.last_known(),
+                last_known=prepare_start.last_known(),
                 reader=TrustedProjects(Trust(trust_path()), environment),
                 allowances=trust_path(),
                 run="" if fleet is None else durable.run_id,
@@ -167,7 +167,7 @@ async def serve_daemon(
     log.info("stopped")
 
 
-def _remedy(options: before_start.ServeOptions) -> str:
+def _remedy(options: prepare_start.ServeOptions) -> str:
     """The remedy for a mistake in a file."""
     edit = "hubd edit" if options.config is None else f"hubd edit --config {shlex.quote(str(options.config))}"
     return f"; the hub does not start until that is right: correct it there, or by `{edit}`"
@@ -184,14 +184,14 @@ async def serve_stdio(
     """Serve until the host has gone or a signal comes. `secrets` as in `hub.daemon.serve`; `profile`: the one that the
     host is shown, by the word of its user. If a reload takes that away, it is shown nothing."""
     view = EVERYTHING if profile is None else profile_view(profile)
-    keys = before_start.keys_for(loaded.config, None)
-    store = before_start.store_for(loaded, keys)
+    keys = prepare_start.keys_for(loaded.config, None)
+    store = prepare_start.store_for(loaded, keys)
     environment = CurrentEnvironment(loaded.environ)
     hub = Hub(
         loaded.config,
         Memory(state_path()),
         Sealer(keys),
-        last_known=before_start.last_known(),
+        last_known=prepare_start.last_known(),
         boot=boot_clock(),
         shared=store,
         environ=environment,
@@ -206,7 +206,7 @@ async def serve_stdio(
 
     reloader = Reloader(loaded, read, apply, wall=WALL, pending=lambda: hub.pending, environment=environment)
     with receive() as signals:
-        await before_start.kill_orphans()
+        await prepare_start.kill_orphans()
         async with trio.open_nursery() as life:
             await life.start(adopt)
             life.start_soon(keep_going, "Noticing that the hub stands still", LoopWatchdog().run)

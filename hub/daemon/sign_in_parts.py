@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from config.errors import ConfigError
-from config.loading.check_sharing import KEY_BYTES, keys_in
+from config.loading.check_fleet import KEY_BYTES, keys_in
 from config.loading.safe_reading import read_plain
 from config.secrets.keyring import KeyringRefused, NoKeyring, SystemKeyring
 from config.settings import HubConfig, UpstreamConfig
@@ -88,8 +88,8 @@ OF_CREDENTIALS: Final = ("upstreams.fetch.fetcher", "upstreams.oauth.accounts", 
 OF_THE_FLOW: Final = (
     "hub.sign_in.connection_owner",
     "hub.sign_in.web",
-    "hub.sign_in.authorization_servers",
-    "upstreams.oauth.renewing",
+    "hub.sign_in.ask_authorization_server",
+    "upstreams.oauth.renewal",
     "upstreams.oauth.store.grant_store",
 )
 
@@ -181,7 +181,7 @@ class SignInParts:
     @cached_property
     def sign_ins(self) -> "SignIns":
         """The flow."""
-        from hub.sign_in.authorization_servers import AuthorizationServers, Surroundings
+        from hub.sign_in.ask_authorization_server import AuthorizationServers, Surroundings
         from hub.sign_in.connection_owner import ConnectionOwners
         from hub.sign_in.web import make_sign_ins
 

@@ -19,8 +19,8 @@ from hub.bridge.url_elicitation import PageVisits
 from hub.catalog.profiles.view_of_host import ProfileChoice
 from hub.catalog.view_name import View
 from hub.control.answers import HostRow
+from hub.downstream.admission import RunningRequests, request_id
 from hub.downstream.host_questions import HostQuestions
-from hub.downstream.running_requests import RunningRequests, request_id
 from hub.link.call_interface import Caller, Identity, RunningCall, Tenant, new_conversation
 from hub.link.hub_errors import Overloaded
 from hub.link.memory_budget import Budget

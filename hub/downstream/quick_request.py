@@ -8,12 +8,12 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from hub.downstream.admission import StatelessHost
 from hub.downstream.hosts import Host
-from hub.downstream.running_requests import StatelessHost
 from hub.link.call_interface import RunningCall
 from hub.link.hub_errors import Draining
 from hub.routing.host_exchange import HostExchange
-from hub.routing.host_replies import report_bug
+from hub.routing.replies_for_hosts import report_bug
 from hub.routing.router import Router
 from hub.wire import mcp
 from hub.wire.jsonrpc import Reply, Request, RequestId

@@ -12,7 +12,7 @@ from typing import Final
 import trio
 
 from hub.link.hub_errors import HubError, UpstreamUnavailable
-from hub.net.http_message import STOPPING, HttpRequest, HttpResponse
+from hub.net.request_and_response import STOPPING, HttpRequest, HttpResponse
 from upstreams.transports.http.client import HttpClient, HttpReply
 from upstreams.transports.http.tcp_connection import parse_url
 

@@ -23,7 +23,7 @@ from hub.wire.mcp import Era, Snapshot, era_of
 from hub.wire.questions.question import Question
 
 if TYPE_CHECKING:  # commands import this module, and do without trio
-    from hub.link.finished_elicitations import FinishedElicitations
+    from hub.link.elicitation_ends import FinishedElicitations
 
 
 class Identity(Struct, frozen=True):

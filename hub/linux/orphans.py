@@ -26,8 +26,8 @@ from typing import Final, NamedTuple
 
 import trio
 
-from hub.linux.limits import prctl
-from hub.linux.machine import read_boot_id
+from hub.linux.machine_identity import read_boot_id
+from hub.linux.process_setup import prctl
 from hub.linux.processes import open_pidfd, pids, read_stat, signal_process
 
 log = logging.getLogger(__name__)

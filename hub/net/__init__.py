@@ -2,6 +2,6 @@
 
 `acceptor` accepts connections for every listener, and has the unix sockets and the daemon's lock. `http_server` serves
 HTTP connections: an `unadmitted_connection` until it has passed the guard, then an `http_connection`.
-`open_connections` has all of them, and decides which one is closed when there are too many. `http_message` has
+`connection_limits` has all of them, and decides which one is closed when there are too many. `request_and_response` has
 requests and responses.
 """

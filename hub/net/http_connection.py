@@ -28,8 +28,8 @@ from trio.lowlevel import checkpoint, wait_readable
 from hub.link.channel import ChannelClosed, Outbox, OutboxFull
 from hub.link.hub_errors import Overloaded
 from hub.link.memory_budget import FREE_BYTES, NO_ROOM
-from hub.net.http_message import STOPPING, EarlyReply, Ends, HttpRequest, HttpResponse, Undecided
-from hub.net.open_connections import OpenConnection, ServerState
+from hub.net.connection_limits import OpenConnection, ServerState
+from hub.net.request_and_response import STOPPING, EarlyReply, Ends, HttpRequest, HttpResponse, Undecided
 from hub.wire.http.request_head import ChunkedRequestBody, HttpRefusal, RequestHead, head_end
 from hub.wire.jsonrpc import Failure, encode_response, raw
 from hub.wire.mcp import INTERNAL_ERROR, INVALID_REQUEST

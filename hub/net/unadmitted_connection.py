@@ -18,6 +18,7 @@ import trio
 
 from hub.link.channel import watch_peer
 from hub.link.hub_errors import Overloaded
+from hub.net.connection_limits import REFUSED, OpenConnection, ServerState
 from hub.net.http_connection import (
     LINGER_BYTES,
     READ_BYTES,
@@ -29,8 +30,7 @@ from hub.net.http_connection import (
     refusal_reply,
     report_fault,
 )
-from hub.net.http_message import EarlyReply, HttpRequest, HttpResponse, Undecided
-from hub.net.open_connections import REFUSED, OpenConnection, ServerState
+from hub.net.request_and_response import EarlyReply, HttpRequest, HttpResponse, Undecided
 from hub.wire.http.request_head import HttpRefusal, head_end
 
 

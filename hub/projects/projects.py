@@ -31,7 +31,7 @@ from hub.downstream.hosts import Host
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.sync_primitives import DirtyFlag
 from hub.projects.workplaces import FolderReadings, Roots, TrustedProjects, is_name
-from hub.routing.list_updates import ListUpdates
+from hub.routing.list_freshness import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.subscriptions import Subscriptions
 from hub.running_servers import RunningServers, rule_of

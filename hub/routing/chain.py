@@ -21,7 +21,7 @@ from msgspec import Struct, structs
 from hub.bridge.era_bridge import EraBridge
 from hub.bridge.input_rounds import Crossing, may_want_input
 from hub.bridge.tasks.messages import may_be_task
-from hub.catalog.entries import Route
+from hub.catalog.upstream_entries import Route
 from hub.link.call_interface import Exchange, Operation
 from hub.routing.host_exchange import HostExchange
 from hub.wire import mcp

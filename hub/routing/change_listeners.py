@@ -11,7 +11,7 @@ import trio
 from msgspec import Raw, Struct
 
 from hub.bridge.tasks.polled_tasks import Viewer
-from hub.catalog.entries import Route
+from hub.catalog.upstream_entries import Route
 from hub.catalog.view_name import View
 from hub.link.call_interface import Tenant
 from hub.link.hub_errors import HubError, failure_from

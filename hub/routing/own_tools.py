@@ -14,10 +14,10 @@ from typing import Final
 import trio
 
 from hub.catalog.catalog import Catalog
-from hub.catalog.entries import Route, UpstreamEntries, VisibleEntry
 from hub.catalog.search import meta_tools
 from hub.catalog.search.index import FoundTool, SearchIndex
 from hub.catalog.sign_in_tool import lists_unknown_text, no_need_text
+from hub.catalog.upstream_entries import Route, UpstreamEntries, VisibleEntry
 from hub.catalog.view_name import View
 from hub.link.call_interface import Exchange, Interim
 from hub.routing.host_exchange import HostExchange

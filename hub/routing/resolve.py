@@ -11,12 +11,12 @@ import trio
 from msgspec import Raw
 
 from hub.catalog.catalog import Catalog
-from hub.catalog.entries import Route
+from hub.catalog.upstream_entries import Route
 from hub.catalog.view_name import EVERYTHING, View
 from hub.link.bounded_dict import BoundedDict
 from hub.routing.chain import Intent, Outcome, Stage
 from hub.routing.host_exchange import HostExchange
-from hub.routing.list_updates import ListUpdates
+from hub.routing.list_freshness import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.jsonrpc import Result, peek_str
 from hub.wire.mcp import Kind

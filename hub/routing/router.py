@@ -1,8 +1,8 @@
 """Router: one table from method to handler.
 
 Requests about the hub itself (`initialize`, `server/discover`, `ping`) are answered here, and so are lists, from the
-live catalogue; a list that may have changed is read again first (`hub.routing.list_updates`). Operations become
-intents (`hub.routing.intents`), which pass the stages of their chain to the upstream (`hub.routing.passage`).
+live catalogue; a list that may have changed is read again first (`hub.routing.list_freshness`). Operations become
+intents (`hub.routing.make_intents`), which pass the stages of their chain to the upstream (`hub.routing.passage`).
 
 A catalogue is a snapshot, which `hub.routing.live_catalog` swaps as a whole; no request sees half of a change.
 """
@@ -24,19 +24,19 @@ from hub.link.hub_errors import HubError
 from hub.link.tool_usage import ToolUsage
 from hub.routing.chain import Intent, Wait
 from hub.routing.host_exchange import HostExchange, ProgressUpkeep
-from hub.routing.host_replies import HostReplies, report_bug
-from hub.routing.intents import Intents
-from hub.routing.list_updates import ListUpdates
+from hub.routing.list_freshness import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
+from hub.routing.make_intents import Intents
 from hub.routing.own_tools import OwnTools
 from hub.routing.passage import Passage
+from hub.routing.replies_for_hosts import HostReplies, report_bug
 from hub.routing.resolve import Resolver
 from hub.routing.stages import Chains
 from hub.routing.subscriptions import Subscriptions
 from hub.wire import mcp
 from hub.wire.declarations import EXPERIMENTAL, NO_HUBS, HubChain, announcement, negotiate
-from hub.wire.http.mcp_headers import Mirror
+from hub.wire.http.mirror_headers import Mirror
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, peek_object, peek_str, raw
 from hub.wire.mcp import Era, Kind
 

@@ -26,11 +26,11 @@ from hub.bridge.era_bridge import EraBridge
 from hub.link.tool_usage import ToolUsage
 from hub.routing.cached_reads import find_cached, is_plain
 from hub.routing.chain import WAIT, Chain, EraStage, Intent, Next, Outcome, Stage, Wait
-from hub.routing.host_replies import HostReplies
 from hub.routing.limits import UpstreamLimits
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.own_tools import call_sign_in_tool
+from hub.routing.replies_for_hosts import HostReplies
 from hub.wire import mcp
 from hub.wire.jsonrpc import Reply
 

@@ -17,8 +17,8 @@ import sys
 from config import directories
 from config.own_program import find_installed, passing_place
 from hub.shim.mini_jsonrpc import quoted
-from hub.shim.pipes import say
 from hub.shim.pump import Pump
+from hub.shim.whole_lines import say
 
 MAX_LABEL = 64
 MAX_PATH_BYTES = 1200

@@ -19,8 +19,8 @@ A line is remembered once the hub has received all of it; before that it cannot 
 """
 
 from hub.shim import mini_jsonrpc as rpc
+from hub.shim.list_digests import SeenLists
 from hub.shim.mini_jsonrpc import Id, as_id, as_object
-from hub.shim.seen_lists import SeenLists
 from hub.wire import vocabulary as mcp
 
 READS = {mcp.COMPLETE, mcp.DISCOVER, mcp.LISTEN, mcp.PING, mcp.PROMPTS_GET, mcp.RESOURCES_READ}

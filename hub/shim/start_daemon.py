@@ -11,7 +11,7 @@ from time import monotonic  # noqa: TID251 - nothing here runs under trio
 
 from config import directories
 from config.own_program import daemon_command
-from hub.linux.descriptors import ForeignPeer, refuse_foreign_hub
+from hub.linux.socket_peers import ForeignPeer, refuse_foreign_hub
 
 START_LIMIT_S = 15.0
 """Time limit for a new daemon to listen, if none is alive."""

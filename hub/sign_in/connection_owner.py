@@ -22,9 +22,9 @@ from typing import Final
 
 import trio
 
-from hub.linux.descriptors import has_all_users
 from hub.linux.processes import PROC, Process, ancestors, find_peer, find_process, find_stat, is_below
-from hub.net.http_message import Ends, HttpRequest
+from hub.linux.socket_peers import has_all_users
+from hub.net.request_and_response import Ends, HttpRequest
 
 NOBODY: Final = 65534
 LOOPBACK_HOST: Final = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.I)

@@ -20,12 +20,12 @@ from hub.control.sign_in_messages import SignInOutcome, SignInStep, SignInTrial
 from hub.link.call_interface import OWNER, Caller
 from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnavailable
 from hub.net.http_server import Handler
+from hub.sign_in.ask_authorization_server import Surroundings
 from hub.sign_in.authorization_response import BadResponse, Responses, read_pasted
-from hub.sign_in.authorization_servers import Surroundings
 from hub.sign_in.authorization_url import WILDCARDS, authorization_url, host_of, new_secrets
+from hub.sign_in.pending_sign_ins import RECORD_S, Invitation, SignInRecord, Ticket, Tickets, state_hash
 from hub.sign_in.return_address import ReturnAddresses
 from hub.sign_in.sign_in_outlook import SignInOutlooks, check_scope, join_scopes, too_slow
-from hub.sign_in.tickets import RECORD_S, Invitation, SignInRecord, Ticket, Tickets, state_hash
 from upstreams.oauth.client_search import ClientWish
 from upstreams.oauth.discovery.discover import choose_scopes
 from upstreams.oauth.model import Challenge, NoSignIn, OAuthAccount, OAuthProblem, OAuthUnavailable, account_of

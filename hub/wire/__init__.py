@@ -3,7 +3,7 @@
 The bottom of the house: imports nothing of ours, and all parsing of peers' bytes is here. Read in this order:
 
 - `vocabulary`    methods, keys, codes: the only place with spec strings. `mcp` has them too: revisions, `Snapshot`.
-- `byte_checks`, `cheap_looks`  checks on the bytes of a message: UTF-8, depth, line ends; large ones seen quickly.
+- `byte_checks`, `large_messages`  checks on the bytes of a message: UTF-8, depth, line ends; large ones seen quickly.
 - `jsonrpc`       decode and encode one message; params and results stay raw bytes, opened one level at a time.
 - `value_limits`, `member_limits`  limits on all levels of a value, on one level; `salvage_ids`: ids in broken JSON.
 - `declarations`, `request_meta`  how hosts, servers and hubs declare themselves before and since 2026-07-28.

@@ -16,7 +16,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from hub.wire import mcp
 from hub.wire.declarations import ServerFacts, detach_all
-from hub.wire.http.mcp_headers import InvalidHeader, decode_header, encode_header
+from hub.wire.http.mirror_headers import InvalidHeader, decode_header, encode_header
 from hub.wire.jsonrpc import RemoteProtocolError, encode, open_object, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import Freshness
 

@@ -13,9 +13,9 @@ from urllib.parse import quote
 from msgspec import Raw
 
 from hub.wire import mcp
-from hub.wire.cheap_looks import LARGE_BYTES, excerpt
-from hub.wire.http.mcp_headers import X_MCP_HEADER, InvalidMirror, mirrors_of
+from hub.wire.http.mirror_headers import X_MCP_HEADER, InvalidMirror, mirrors_of
 from hub.wire.jsonrpc import NULL, encode, peek_array, peek_object, peek_str, raw
+from hub.wire.large_messages import LARGE_BYTES, excerpt
 from hub.wire.mcp import Era, Kind, era_of
 from hub.wire.request_meta import read_freshness
 from hub.wire.value_limits import SMALL_BYTES, TooManyItems, open_result, refuse_too_many_items

@@ -7,7 +7,7 @@ import json
 import os
 
 from config.loading.variables import Variables
-from config.registry.entry import about, answers_in, check_answer, default_of, entry, words_without_answers
+from config.registry.make_entry import about, answers_in, check_answer, default_of, entry, words_without_answers
 from config.registry.server_json import RegistrySource, Unreadable, read_page
 from config.registry.slots import NotRunnable, Piece, all_asked
 from config.registry.ways_to_run import ways_of

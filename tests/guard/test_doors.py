@@ -17,7 +17,7 @@ FUNCTIONS = {"call_upstream", "find_cached", "go_through"}
 """What leads to a door without a stage before it."""
 WITH_INTENT = {
     "hub/routing/passage.py": {"intent.target.upstream.begin", "intent.target.upstream.call"},
-    "hub/routing/intents.py": {"intent.target.upstream.subscribe", "call_upstream", "go_through"},
+    "hub/routing/make_intents.py": {"intent.target.upstream.subscribe", "call_upstream", "go_through"},
     "hub/routing/stages.py": {"self._reads.call", "find_cached"},
     "hub/routing/cached_reads.py": {"reads.peek"},
 }
@@ -70,7 +70,7 @@ def test_nothing_reaches_an_upstream_without_an_intent() -> None:
         name: WITH_INTENT.get(name, set()) | ON_THE_WAY.get(name, set()) | OTHERS.get(name, set()) for name in found
     }
     strangers = {name: new for name, each in found.items() if (new := each - known[name])}
-    assert strangers == {}, "these go round the stages: make an intent (hub.routing.intents)"
+    assert strangers == {}, "these go round the stages: make an intent (hub.routing.make_intents)"
     gone = {name: old for name, each in known.items() if (old := each - found[name])}
     assert gone == {}, "the tables of this test name what is not there any more"
 

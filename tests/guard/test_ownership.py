@@ -33,7 +33,7 @@ STATE = {
     "hub/wire/http/request_head.py": {"__traceback__"}
 }
 """Attributes that are set of objects of other packages, and why. The list may only become shorter."""
-CACHES = {"hub/net/http_message.py": {"_FIRST"}}
+CACHES = {"hub/net/request_and_response.py": {"_FIRST"}}
 """Globals that only remember what is the same for everybody."""
 MUTABLE = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
 

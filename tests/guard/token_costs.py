@@ -20,10 +20,10 @@ from config.setting import Secret
 from config.tables import AccessConfig, AccessIssuer, AccessToken, Introspection
 from hub.app import WALL
 from hub.downstream.access.access import Access, Credentials
-from hub.downstream.access.issuer_tokens import IssuerTokens
+from hub.downstream.access.judge_tokens import IssuerTokens
 from hub.downstream.access.named_tokens import NamedTokens
 from hub.link.call_interface import Identity
-from hub.net.http_message import HttpRequest
+from hub.net.request_and_response import HttpRequest
 from tests.support.counting import calls_of
 from tests.support.issuer_world import BY_NAME, HUB, NOW, URL, World
 from tests.support.token_world import answer, running

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hub.wire.http.mcp_headers import encode_header
+from hub.wire.http.mirror_headers import encode_header
 from hub.wire.mcp import L1, L2, L3, L4, MODERN
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house

@@ -32,7 +32,7 @@ from hub.wire.jsonrpc import Failure, Raw, raw
 from hub.wire.mcp import L4, MODERN, SUBSCRIPTION_KEY, Era, era_of
 from tests.support.schemas import Invalid, validate
 from upstreams.session import COMMON, Session, SessionTerms
-from upstreams.sessions.session_opener import RunSession
+from upstreams.sessions.pool_runner import RunSession
 from upstreams.subscriptions.subscription import InvalidationListener
 from upstreams.supervisor import Supervisor
 from upstreams.transports.negotiation import about, expect_era, remember, shake_hands

@@ -32,7 +32,7 @@ from hub.downstream.lines import connection
 from hub.link.call_interface import Identity
 from hub.link.sealing import Sealer
 from hub.projects.workplaces import TrustedProjects
-from hub.wire.http.mcp_headers import encode_header
+from hub.wire.http.mirror_headers import encode_header
 from hub.wire.jsonrpc import Failure, Wire
 from hub.wire.mcp import (
     CLIENT_CAPABILITIES_KEY,

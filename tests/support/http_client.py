@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import trio
 
 from hub.link.memory_budget import Budget
-from hub.net.http_message import EarlyReply
 from hub.net.http_server import Guard, Handler, HttpLimits, HttpRequest, HttpServer
+from hub.net.request_and_response import EarlyReply
 
 
 def allow(request: HttpRequest) -> EarlyReply | None:

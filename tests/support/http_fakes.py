@@ -20,10 +20,10 @@ from hub.downstream.http.endpoint import Endpoint
 from hub.link.call_interface import Identity, Tenant
 from hub.link.hub_errors import HubError, failure_from
 from hub.link.sealing import Signer
-from hub.net.http_message import EarlyReply
 from hub.net.http_server import HttpRequest
+from hub.net.request_and_response import EarlyReply
 from hub.routing.host_exchange import HostExchange
-from hub.routing.host_replies import report_bug
+from hub.routing.replies_for_hosts import report_bug
 from hub.wire.declarations import negotiate
 from hub.wire.http.sse import SseParser
 from hub.wire.jsonrpc import (

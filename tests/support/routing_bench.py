@@ -14,7 +14,7 @@ from hub.catalog.uri_claims import UriClaims
 from hub.link.sealing import Sealer
 from hub.link.tool_usage import ToolUsage
 from hub.routing.host_exchange import ProgressUpkeep
-from hub.routing.list_updates import ListUpdates
+from hub.routing.list_freshness import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.router import Router

@@ -13,7 +13,7 @@ from hub.wire.mcp import L4, MODERN, Kind, ListEntry
 from tests.support.fakes import FakeHost, FakeSession, FakeUpstream, make_supervisor
 from upstreams.cold_start.start_attempt import StartLimits
 from upstreams.inventory.last_known import LastKnown
-from upstreams.inventory.offered import empty_snapshot, is_local
+from upstreams.inventory.offer import empty_snapshot, is_local
 from upstreams.inventory.refresh import CALM_READINGS, RETRY_LIST_S
 from upstreams.lifecycle import FAILED_PAUSE_S, State
 from upstreams.runner import UNKNOWN_RETRY_S
@@ -267,7 +267,7 @@ async def test_a_bug_in_one_session_harms_no_other(nursery, autojump_clock, capl
 async def test_a_hub_that_was_replaced_while_it_ran_says_so(nursery, autojump_clock):
     """What only some upstreams need is imported with the first of them."""
     there = House(nursery, {"a": FakeUpstream()})
-    there.refusals["a"] = ModuleNotFoundError("No module named 'upstreams.transports.http.streamable_session'")
+    there.refusals["a"] = ModuleNotFoundError("No module named 'upstreams.transports.http.streamable_base'")
     await nursery.start(there.supervisor.run, there.configs)
     await there.supervisor.settled.wait()
     assert there["a"].last_error == "hubd was replaced while it ran, and cannot reach a; end it with `hubd stop`"

@@ -1,6 +1,6 @@
 """Inventory: what one upstream lists.
 
-`offered` (what is known now and how long it is good, and the one gate that lists pass: `Offered.replace_lists`),
+`offer` (what is known now and how long it is good, and the one gate that lists pass: `Offered.replace_lists`),
 `read_lists` (reads a list page by page), `refresh` (when they are read again), `last_known` (lists kept between runs,
 and who is not waited for at a start).
 """

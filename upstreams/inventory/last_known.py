@@ -29,7 +29,7 @@ from config.names import is_server_id, suggest_id
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.wire.mcp import Snapshot
-from upstreams.inventory.offered import is_local
+from upstreams.inventory.offer import is_local
 
 log = logging.getLogger(__name__)
 

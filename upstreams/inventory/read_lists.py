@@ -10,7 +10,7 @@ from hub.linux.clocks import current_time
 from hub.wire import mcp
 from hub.wire.byte_checks import READ_ERRORS
 from hub.wire.declarations import NO_HUBS, HubChain, join_chains, read_chain
-from hub.wire.http.mcp_headers import asks_for_headers
+from hub.wire.http.mirror_headers import asks_for_headers
 from hub.wire.jsonrpc import Failure, detach, peek_object, peek_str, raw
 from hub.wire.member_limits import first_items, members_decoder
 from hub.wire.request_meta import read_freshness

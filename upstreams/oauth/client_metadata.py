@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from config.setting import Secret
 from config.tables import OAuthConfig
-from upstreams.oauth.discovery.addresses import address_of, is_on_this_machine
+from upstreams.oauth.discovery.peer_urls import address_of, is_on_this_machine
 from upstreams.oauth.model import AuthorizationServer, OAuthClient
 
 PATH: Final = "/oauth/client.json"

@@ -15,9 +15,9 @@ from config.tables import OAuthConfig, UpstreamOAuth
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.model import Fetched, FetchFailed
 from upstreams.oauth import client_metadata, model
-from upstreams.oauth.discovery.addresses import show_url
 from upstreams.oauth.discovery.discover import allowance_for, check_available, sentence
 from upstreams.oauth.discovery.metadata import below
+from upstreams.oauth.discovery.peer_urls import show_url
 from upstreams.oauth.store.grant_store import Clients
 
 FIRST_USED: Final = ("", "")

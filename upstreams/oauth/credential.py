@@ -20,7 +20,7 @@ from upstreams.oauth.discovery.challenge import parse_challenges
 from upstreams.oauth.token_answers import is_for, lasts
 
 if TYPE_CHECKING:
-    from upstreams.oauth.renewing import LoggedOut, Renewer
+    from upstreams.oauth.renewal import LoggedOut, Renewer
 
 LOCKED_S: Final = 10.0
 """A keyring that is locked is asked again after so long."""
@@ -216,8 +216,8 @@ class UpstreamCredential(CredentialMachine):
     async def _load(self) -> "Renewer":
         """Have all loaded that is needed when an upstream wants a token, or another one."""
         if self._renewer is None:
-            await load("upstreams.oauth.renewing")
-            from upstreams.oauth.renewing import Renewer
+            await load("upstreams.oauth.renewal")
+            from upstreams.oauth.renewal import Renewer
 
             self._renewer = Renewer(self.account, self._shared)
         return self._renewer
@@ -282,7 +282,7 @@ class UpstreamCredential(CredentialMachine):
         error: HubError | None = self.failure("The hub ends.", 1.0)
         try:
             renewer = await self._load()
-            from upstreams.oauth.renewing import Renewal
+            from upstreams.oauth.renewal import Renewal
 
             began = sign_in_of(self.grant)
             outcome = await Renewal(renewer, self, challenge, refused.removeprefix("Bearer "), scope).run()

@@ -18,7 +18,7 @@ from msgspec.structs import asdict, replace
 from config.setting import Secret
 from upstreams.fetch.model import Fetched, read_json_object, retry_after_s
 from upstreams.oauth import model
-from upstreams.oauth.discovery.addresses import address_of
+from upstreams.oauth.discovery.peer_urls import address_of
 
 MAX_TOKEN_CHARS: Final = 16 << 10
 MAX_SCOPE_CHARS: Final = 8 << 10

@@ -30,8 +30,8 @@ from upstreams.availability import Availability
 from upstreams.redact import MAX_ERROR_BYTES, TELLS_ERROR
 from upstreams.session import CallTimeouts, StatusError
 from upstreams.sessions.pool import Pool
+from upstreams.sessions.pool_runner import SessionOpener, SessionParts
 from upstreams.sessions.pooled_session import PooledSession
-from upstreams.sessions.session_opener import SessionOpener, SessionParts
 
 log = logging.getLogger(__name__)
 

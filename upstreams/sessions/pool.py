@@ -11,7 +11,7 @@ it is decided when it opens:
                  asks for its roots, which that session cannot have
 
 A session that served one account never serves another, unless the configuration allows it; a session of one tenant
-serves nobody else, and is closed when the tenant has left or was idle for long. Nothing here waits: `session_opener`
+serves nobody else, and is closed when the tenant has left or was idle for long. Nothing here waits: `pool_runner`
 does.
 """
 

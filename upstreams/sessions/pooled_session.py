@@ -2,7 +2,7 @@
 
     made -> run: waits for its turn -> opens the session -> serves calls, which hold it -> closed, or ended by itself
 
-There is one for every session: the main one, which the runner keeps, and those that `session_opener` opens for some
+There is one for every session: the main one, which the runner keeps, and those that `pool_runner` opens for some
 hosts.
 """
 

@@ -23,7 +23,7 @@ from hub.wire.jsonrpc import Notification, RemoteProtocolError, Reply, peek_obje
 from upstreams.questions.attribution import host_of, task_begun, task_finished
 from upstreams.questions.running import Running, deadline_watch
 from upstreams.session import COMMON, CallTimeouts, SessionEvents, SessionTerms, announce, stamp_call, stamp_own
-from upstreams.transports.session_frame import SessionFrame
+from upstreams.transports.session_base import SessionFrame
 
 log = logging.getLogger(__name__)
 

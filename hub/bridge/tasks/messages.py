@@ -19,8 +19,8 @@ from msgspec import UNSET, Raw, Struct, structs
 
 from hub.link.hub_errors import UpstreamProtocolError
 from hub.wire import mcp
-from hub.wire.cheap_looks import excerpt
 from hub.wire.jsonrpc import NULL, Failure, Reply, Result, peek_object, peek_str, raw
+from hub.wire.large_messages import excerpt
 from hub.wire.mcp import Era, era_of
 from hub.wire.value_limits import TooManyItems, open_result
 

@@ -18,9 +18,9 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from hub.catalog.entries import VisibleEntry
 from hub.catalog.search.index import FoundTool, SearchIndex, near_names, text_of
 from hub.catalog.token_cost import tool_bytes
+from hub.catalog.upstream_entries import VisibleEntry
 from hub.wire import byte_checks
 from hub.wire.byte_checks import READ_ERRORS
 from hub.wire.jsonrpc import encode, peek_array, peek_object, peek_str, raw, read_object

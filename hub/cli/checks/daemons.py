@@ -10,7 +10,7 @@ from typing import Final
 
 from config import directories
 from config.hosts.hub_entries import url_of
-from config.hosts.remove_served import SIGN_IN
+from config.hosts.removal_choice import SIGN_IN
 from config.loading.check import split_listen
 from config.loading.safe_reading import read_private
 from config.tables import DEFAULT_PROFILE

@@ -17,7 +17,7 @@ from config.hosts.import_writing import starts_beside_hub, with_secrets
 from config.loading.check import split_listen
 from config.loading.host_files import command_of
 from config.projects import Trust, find_project
-from config.secrets.state_file import StateUnreadable
+from config.secrets.private_json import StateUnreadable
 from config.settings import HubConfig
 from hub.cli.checks.examine import GUI_PATH, UNREADABLE, Examined, Finding, HostFile, InstallHub, join_few
 from hub.downstream.access.host_tokens import TOKENS, hash_of

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, structs
 
-from config.environment.own_file import NotReadable, in_block, outside, with_block
+from config.environment.hubd_env import NotReadable, in_block, outside, with_block
 from config.environment.passing import recording, why_not_unasked
 from config.errors import ConfigError, EditError
 from config.files import lock_edits, read_file, replace_file

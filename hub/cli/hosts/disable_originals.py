@@ -21,7 +21,7 @@ from config.hosts.import_writing import Write, carry_out
 from config.hosts.install import text_at
 from config.hosts.originals import Originals
 from config.hosts.records_by_file import HadBefore
-from config.hosts.remove_served import HostRemovals, Served, Stays, plan_host_removals
+from config.hosts.removal_choice import HostRemovals, Served, Stays, plan_host_removals
 from config.hub_paths import config_file, had_before_path, originals_path, state_dir
 from config.settings import HubConfig
 from hub.cli.context import Context, Output, UsageError, nearest_or_all, now

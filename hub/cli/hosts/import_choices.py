@@ -18,7 +18,7 @@ from config.hosts.import_choice import Import, say_disabled
 from config.hosts.import_writing import names_in_project
 from config.hosts.install import text_at
 from config.hosts.near_duplicates import NearDuplicates, near_duplicates, start_of
-from config.hosts.remove_served import has_hub
+from config.hosts.removal_choice import has_hub
 from config.secrets.detection import mask_secrets, secrets_in
 from config.settings import HubConfig
 from hub.cli.context import Context, Output, UsageError, ask, nearest

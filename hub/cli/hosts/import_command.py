@@ -16,7 +16,7 @@ from config.hosts import import_writing
 from config.hosts.facts import Place, all_hosts, every_user_file, project_files
 from config.hosts.host_servers import Server, Skipped
 from config.hosts.import_choice import Import, Secrets
-from config.hosts.remove_served import SIGN_IN, Stays, drop_changed
+from config.hosts.removal_choice import SIGN_IN, Stays, drop_changed
 from config.hosts.secret_literals import NewSecrets
 from config.loading.gather import OWN_VARIABLES
 from config.secrets.detection import secrets_in

@@ -21,7 +21,7 @@ from config.hosts.hub_entries import KEY, http_entry, stdio_entry, variables_to_
 from config.hosts.import_writing import import_directory, names_by_identity
 from config.hosts.install import text_at
 from config.hosts.originals import Original, of_host
-from config.hosts.tool_rules import Names, Rule, find_rules
+from config.hosts.outdated_permissions import Names, Rule, find_rules
 from config.hub_paths import token_path
 from config.loading.check import split_listen
 from config.settings import HubConfig

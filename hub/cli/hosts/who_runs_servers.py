@@ -20,7 +20,7 @@ from config.hosts.hub_entries import Records, our_entries
 from config.hosts.import_writing import import_directory, names_by_identity
 from config.hosts.install import text_at
 from config.hosts.originals import Originals, restore
-from config.hosts.remove_served import SIGN_IN
+from config.hosts.removal_choice import SIGN_IN
 from config.hub_paths import originals_path
 from config.loading.assemble import load_all
 from config.settings import HubConfig

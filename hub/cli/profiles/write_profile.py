@@ -25,7 +25,7 @@ from config.hosts.install import text_at
 from config.hub_paths import tokens_path
 from config.loading.check_profiles import OWN_LABEL
 from config.loading.host_files import command_of
-from config.secrets.state_file import StateUnreadable
+from config.secrets.private_json import StateUnreadable
 from config.tables import DEFAULT_PROFILE, AccessToken, Profile
 from hub.catalog.view_name import PROFILE_MARK
 from hub.cli.configuration.save_draft import reload_hub, save, say_problems

@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from config.hosts.secret_literals import NewSecrets
-from config.registry.entry import Answers, about, check_answer, default_of, entry, missing
+from config.registry.make_entry import Answers, about, check_answer, default_of, entry, missing
 from config.registry.server_json import RegistrySource, id_of, source_of, split
 from config.registry.slots import Asked, NotRunnable, Piece, Slot, all_asked
 from config.registry.ways_to_run import Way

@@ -16,7 +16,7 @@ from config.loading.assemble import Loaded
 from config.loading.check import flaw_of_registry
 from config.loading.variables import Unresolved, Variables
 from config.references import fill_references, references_in
-from config.registry.entry import words_without_answers
+from config.registry.make_entry import words_without_answers
 from config.registry.server_json import LATEST, Listed, one_line
 from config.registry.ways_to_run import Way, ways_of
 from config.settings import in_order

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from config.editing.draft import Draft
 from config.hosts.secret_literals import NewSecrets
-from config.registry.entry import Answers, answers_in, check_answer
+from config.registry.make_entry import Answers, answers_in, check_answer
 from config.registry.server_json import LATEST, Listed, RegistrySource, is_older, source_of
 from config.registry.slots import Asked, Piece, all_asked
 from config.registry.ways_to_run import ENGINES, Way, ways_of

@@ -18,7 +18,7 @@ from config.hosts.import_choice import Import
 from config.hosts.import_writing import Write
 from config.hosts.install import Plan, own_program, plan_entries
 from config.hosts.originals import Original, is_same_file, of_host
-from config.hosts.remove_served import HostRemovals, Served, plan_host_removals
+from config.hosts.removal_choice import HostRemovals, Served, plan_host_removals
 from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import backup_dir, state_dir
 from config.loading.assemble import load_all

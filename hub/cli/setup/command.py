@@ -11,7 +11,7 @@ from config.hosts import import_writing
 from config.hosts.facts import every_user_file
 from config.hosts.host_servers import Server
 from config.hosts.import_choice import Import
-from config.hosts.remove_served import drop_changed, plan_host_removals
+from config.hosts.removal_choice import drop_changed, plan_host_removals
 from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import config_file
 from config.loading.gather import OWN_VARIABLES

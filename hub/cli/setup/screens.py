@@ -9,7 +9,7 @@ from config.hosts.facts import Place
 from config.hosts.host_servers import Server
 from config.hosts.import_choice import Import
 from config.hosts.originals import out_again
-from config.hosts.remove_served import SIGN_IN, HostRemovals, Stays
+from config.hosts.removal_choice import SIGN_IN, HostRemovals, Stays
 from config.hub_paths import backup_dir
 from hub.cli.configuration.env_capture import Capture
 from hub.cli.hosts.changes import below_home, configuration_diff, host_diff, text_diff

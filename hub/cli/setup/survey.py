@@ -16,7 +16,7 @@ from config.hosts.host_servers import Server, Skipped
 from config.hosts.hub_entries import Records
 from config.hosts.import_choice import Import
 from config.hosts.install import Plan
-from config.hosts.remove_served import SIGN_IN, Served, Stays, sign_in_of
+from config.hosts.removal_choice import SIGN_IN, Served, Stays, sign_in_of
 from hub.cli.hosts.who_runs_servers import read_servers, reasons
 from hub.cli.server_watch import ServerOutcome
 from hub.control.answers import Status

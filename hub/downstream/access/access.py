@@ -27,11 +27,11 @@ from hub.downstream.access.hub_urls import LOOPBACK_NAMES, with_port
 from hub.downstream.access.named_tokens import NamedTokens
 from hub.downstream.access.resource_metadata import MCP_PATH
 from hub.link.call_interface import OWNER, Identity
-from hub.net.http_message import EarlyReply, HttpRequest, Undecided
+from hub.net.request_and_response import EarlyReply, HttpRequest, Undecided
 
 if TYPE_CHECKING:
     from config.tables import TrustedProxy
-    from hub.downstream.access.issuer_tokens import IssuerTokens
+    from hub.downstream.access.judge_tokens import IssuerTokens
     from hub.sign_in.connection_owner import ConnectionOwners
 
 MAX_PERSON: Final = 256

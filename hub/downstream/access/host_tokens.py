@@ -22,7 +22,7 @@ from config.directories import make_dirs
 from config.errors import ConfigError, EditError
 from config.files import lock_edits, replace_private
 from config.loading.safe_reading import read_private
-from config.secrets.state_file import StateFile, StateUnreadable
+from config.secrets.private_json import StateFile, StateUnreadable
 from config.settings import TOKEN
 
 PREFIX: Final = "hubd_"

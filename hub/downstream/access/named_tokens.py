@@ -15,11 +15,11 @@ import trio
 from msgspec import Struct
 
 from config.loading.check_http_access import day
-from config.secrets.state_file import StateUnreadable
+from config.secrets.private_json import StateUnreadable
 from config.tables import AccessToken
 from hub.downstream.access.host_tokens import PREFIX, TOKENS, KeptToken, hash_of
+from hub.link.access_lifetime import Lease
 from hub.link.call_interface import OWNER, Identity
-from hub.link.credential_lease import Lease
 
 log = logging.getLogger("hubd")
 Signature = tuple[int, int, int] | None

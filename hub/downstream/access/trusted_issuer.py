@@ -62,7 +62,7 @@ def addresses_of(issuer: str) -> Allowed:
 
 async def read_metadata(fetch: "Fetcher", issuer: str) -> dict[str, Any]:
     """The metadata of `issuer`. Raises CannotAsk: there are none to be had now."""
-    from upstreams.oauth.discovery.addresses import address_of, server_places
+    from upstreams.oauth.discovery.peer_urls import address_of, server_places
     from upstreams.oauth.model import same_issuer
 
     address = address_of(issuer)

@@ -19,6 +19,7 @@ import trio
 from hub.catalog.view_name import EVERYTHING, View
 from hub.downstream.access.access import Access
 from hub.downstream.access.refusals import FORBIDDEN
+from hub.downstream.admission import StatelessHost
 from hub.downstream.hosts import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.reply import Accepted, BatchAnswer, LegacyAnswer, ModernAnswer, read_accept
@@ -40,12 +41,11 @@ from hub.downstream.http.session import HttpSession, HttpSessions
 from hub.downstream.http.slow_answers import SlowAnswers
 from hub.downstream.quick_request import QuickRequest
 from hub.downstream.request_pipeline import answer, read_batch, refusal_of, run_batch, wants_answer
-from hub.downstream.running_requests import StatelessHost
 from hub.link.call_interface import Caller, Identity
 from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import Overloaded
-from hub.net.http_message import EarlyReply
 from hub.net.http_server import HttpRequest, HttpResponse
+from hub.net.request_and_response import EarlyReply
 from hub.routing.host_exchange import HostExchange
 from hub.routing.router import Router
 from hub.wire.declarations import program_name

@@ -15,11 +15,11 @@ import trio
 from msgspec import Raw, structs
 
 from hub.catalog.view_name import View
+from hub.downstream.admission import StatelessHost
 from hub.downstream.hosts import Host, Hosts
 from hub.downstream.http.durable_sessions import DurableSessions, KeptFacts, Past
 from hub.downstream.http.event_stream import LISTEN_RETRY_MS, RETRY_MS, EventStream, StreamArchive
 from hub.downstream.request_pipeline import serve
-from hub.downstream.running_requests import StatelessHost
 from hub.link.call_interface import Identity
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.sync_primitives import DirtyFlag

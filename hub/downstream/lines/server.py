@@ -32,8 +32,8 @@ from hub.catalog.view_name import EVERYTHING, PROFILE_MARK, View
 from hub.downstream.hosts import Hosts
 from hub.downstream.lines.connection import FLUSH_S, VERSION, LineHost
 from hub.link.call_interface import OWNER, Identity
-from hub.linux.descriptors import peer_pid, peer_uid
 from hub.linux.processes import Process, find_process
+from hub.linux.socket_peers import peer_pid, peer_uid
 from hub.net.acceptor import Acceptor, share_of_descriptors
 from hub.routing.router import Router
 from hub.wire.jsonrpc import Failure, encode_response

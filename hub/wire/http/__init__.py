@@ -2,5 +2,5 @@
 
 - `request_head`         request heads and chunked bodies, checked before and after h11.
 - `sse`          server-sent events, read and written.
-- `mcp_headers`  what MCP repeats in headers: names, and arguments of tools.
+- `mirror_headers`  what MCP repeats in headers: names, and arguments of tools.
 """

@@ -2,6 +2,6 @@
 
 - `question`           a question, whether a host can be asked it, and the reply when nobody answers.
 - `translate`          the question for the host's revision, its answer for the server's revision.
-- `older_forms`        forms and sampling messages for readers of older revisions.
+- `older_questions`        forms and sampling messages for readers of older revisions.
 - `page_urls`          URLs that a person may be asked to open.
 """

@@ -14,7 +14,7 @@ from config.hosts.hub_entries import KEY, Records, stdio_entry
 from config.hosts.import_choice import Import, block, identities_in
 from config.hosts.import_writing import names_by_identity as known_servers
 from config.hosts.records_by_file import HadBefore
-from config.hosts.remove_served import drop_changed, plan_host_removals
+from config.hosts.removal_choice import drop_changed, plan_host_removals
 from config.hosts.unwrap import package_of, unwrap
 from config.loading.assemble import load_all
 from config.loading.variables import Variables

@@ -15,14 +15,14 @@ from config.settings import UpstreamConfig
 from hub.bridge.input_rounds import MAX_AT_ONCE, MAX_ROUNDS, Crossing, InputRefused, call_to_the_end, read_wanted
 from hub.downstream.host_questions import HostQuestions
 from hub.link.call_interface import Operation
-from hub.link.finished_elicitations import FinishedElicitations
+from hub.link.elicitation_ends import FinishedElicitations
 from hub.link.hub_errors import UpstreamProtocolError, failure_from
 from hub.wire.jsonrpc import Failure, Response, Result, raw
 from hub.wire.mcp import L3, L4, LEGACY_VERSIONS, MODERN
 from hub.wire.value_limits import MAX_ITEMS
 from tests.support.fakes import FakeHost, FakeUpstream, running
 from tests.support.schemas import validate
-from upstreams.inventory.offered import empty_snapshot
+from upstreams.inventory.offer import empty_snapshot
 from upstreams.session import CallTimeouts, SessionTerms
 
 EVERYTHING = {"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {"listChanged": True}}

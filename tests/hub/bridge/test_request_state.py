@@ -136,7 +136,7 @@ def test_the_clock_of_this_machine():
 
 
 def test_a_machine_that_does_not_say_which_run_of_it_this_is(monkeypatch, tmp_path):
-    monkeypatch.setattr("hub.linux.machine._ID_PATH", tmp_path / "none")
+    monkeypatch.setattr("hub.linux.machine_identity._ID_PATH", tmp_path / "none")
     assert boot_clock().id == ""
 
 

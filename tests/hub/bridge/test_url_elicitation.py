@@ -19,7 +19,7 @@ from hub.bridge.url_elicitation import (
     round_of,
 )
 from hub.link.call_interface import Interim
-from hub.link.finished_elicitations import MAX_ID_CHARS, MAX_KEPT, FinishedElicitations
+from hub.link.elicitation_ends import MAX_ID_CHARS, MAX_KEPT, FinishedElicitations
 from hub.link.hub_errors import UpstreamProtocolError, failure_from
 from hub.link.sealing import Sealer
 from hub.wire.errors_for_hosts import failure_for_host
@@ -28,7 +28,7 @@ from hub.wire.mcp import L1, L2, L3, L4, MODERN
 from hub.wire.questions.question import Question
 from tests.support.fakes import FakeHost
 from tests.support.schemas import validate
-from upstreams.inventory.offered import empty_snapshot
+from upstreams.inventory.offer import empty_snapshot
 
 VISIT = {"mode": "url", "elicitationId": "e-77", "url": "https://mcp.example.com/connect?e=1", "message": "Link it"}
 OTHER = {"mode": "url", "elicitationId": "e-78", "url": "https://mcp.example.com/pay", "message": "Pay"}

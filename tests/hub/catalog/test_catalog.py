@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from hub.catalog.catalog import Catalog, NameTable
-from hub.catalog.entries import MAX_CHUNKS, Route, UpstreamEntries, quote_some
 from hub.catalog.list_result import SIGN_IN_TTL_MS
-from hub.catalog.merging import merge
+from hub.catalog.merge_catalog import merge
 from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.sign_in_tool import SignInTool
+from hub.catalog.time_slices import finish
+from hub.catalog.upstream_entries import MAX_CHUNKS, Route, UpstreamEntries, quote_some
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_name import server_view
-from hub.catalog.work_in_steps import finish
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import RemoteProtocolError, encode_response, raw
 from hub.wire.mcp import IDENTIFIER, L1, L4, LEGACY_VERSIONS, LIST_METHOD, MODERN, Freshness, Kind, ListEntry, Snapshot
 from tests.support.schemas import validate
-from upstreams.inventory.offered import in_full
+from upstreams.inventory.offer import in_full
 
 
 def part(name, *tools, **rule):

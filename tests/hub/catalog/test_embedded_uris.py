@@ -8,8 +8,8 @@ from msgspec import Raw
 
 from hub.catalog import embedded_uris
 from hub.catalog.embedded_uris import identity, localise, localise_meta, untag_arguments
-from hub.catalog.uris import tag
-from hub.catalog.uris import untag as untagged
+from hub.catalog.uri_tags import tag
+from hub.catalog.uri_tags import untag as untagged
 from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.value_limits import MAX_ITEMS, SMALL_BYTES, TooManyItems
 from tests.support.counting import calls_of

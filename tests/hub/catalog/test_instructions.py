@@ -219,7 +219,7 @@ def test_a_tool_that_an_earlier_server_hides_costs_nothing():
 @pytest.mark.covers("ET-1")
 def test_nothing_is_counted_before_it_is_asked_for(monkeypatch):
     calls = []
-    monkeypatch.setattr("hub.catalog.entries.tool_bytes", lambda *tool: calls.append(tool) or 4)
+    monkeypatch.setattr("hub.catalog.upstream_entries.tool_bytes", lambda *tool: calls.append(tool) or 4)
     first = merged(snapshot("a", ["x", "y"]), snapshot("b", ["z"]))
     first.page(Kind.TOOL, "2025-11-25", None)
     assert calls == []

@@ -5,7 +5,6 @@ import json
 import pytest
 from msgspec import Raw, structs
 
-from hub.catalog.entries import UpstreamEntries
 from hub.catalog.list_result import (
     MAX_TTL_MS,
     SETTLING_TTL_MS,
@@ -17,8 +16,9 @@ from hub.catalog.list_result import (
 )
 from hub.catalog.names import UpstreamRule
 from hub.catalog.sign_in_tool import SignInTool
+from hub.catalog.time_slices import finish
+from hub.catalog.upstream_entries import UpstreamEntries
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.work_in_steps import finish
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.mcp import L4, MODERN, Freshness, Kind, Snapshot

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.catalog.entries import Route
-from hub.catalog.merging import merge
+from hub.catalog.merge_catalog import merge
 from hub.catalog.names import Rules, UpstreamRule, rename
+from hub.catalog.time_slices import finish
+from hub.catalog.upstream_entries import Route
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_name import server_view
-from hub.catalog.work_in_steps import finish
 from hub.wire.mcp import L4, Kind
 from tests.hub.catalog.test_catalog import entry, snapshot
 

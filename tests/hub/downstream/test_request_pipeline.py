@@ -11,9 +11,9 @@ import trio
 import hub
 from hub.catalog.view_name import profile_view
 from hub.daemon.api import OPERATOR, DaemonApi
+from hub.downstream.admission import StatelessHost
 from hub.downstream.hosts import Hosts
 from hub.downstream.request_pipeline import answer, serve, take_on
-from hub.downstream.running_requests import StatelessHost
 from hub.link.call_interface import Caller
 from hub.link.hub_errors import Overloaded
 from hub.routing.host_exchange import HostExchange

@@ -18,7 +18,7 @@ import pytest
 import trio
 
 from config.errors import ConfigError
-from hub.linux.descriptors import peer_uid
+from hub.linux.socket_peers import peer_uid
 from hub.net.acceptor import Acceptor, AlreadyRunning, await_removal, bind_unix, share_of_descriptors, take_lock
 
 

@@ -7,21 +7,21 @@ import trio
 import trio.testing
 from msgspec import Raw, structs
 
-import hub.catalog.entries
+import hub.catalog.upstream_entries
 from config.tables import Profile, ToolOverride
 from hub.catalog.catalog import Catalog
-from hub.catalog.entries import UpstreamEntries
-from hub.catalog.merging import choose, merge
+from hub.catalog.merge_catalog import choose, merge
 from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.profiles.chosen_entries import ProfileRules
+from hub.catalog.time_slices import STEP, finish
+from hub.catalog.upstream_entries import UpstreamEntries
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_name import EVERYTHING, profile_view, server_view
-from hub.catalog.work_in_steps import STEP, finish
 from hub.link.sealing import Sealer
-from hub.routing.list_updates import ListUpdates
+from hub.routing.list_freshness import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.view_catalogs import CATALOG, ShownServers
-from hub.wire.http.mcp_headers import mirrors_of
+from hub.wire.http.mirror_headers import mirrors_of
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot
 
@@ -148,8 +148,8 @@ async def test_no_step_reads_more_than_a_slice(servers, tools, monkeypatch, auto
             for noun in counts:
                 most[noun], counts[noun] = max(most[noun], counts[noun]), 0
 
-    count(hub.catalog.entries, "visible_name", "names")
-    count(hub.catalog.entries, "mirrors_of", "headers")
+    count(hub.catalog.upstream_entries, "visible_name", "names")
+    count(hub.catalog.upstream_entries, "mirrors_of", "headers")
     count(Catalog, "of_server", "catalogues")
     world.change_all(tools)
     trio.lowlevel.add_instrument(steps := Steps())

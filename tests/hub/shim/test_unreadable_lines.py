@@ -19,7 +19,7 @@ def read(line):
 CONVERSATION = (
     ALONE
     + """
-from hub.shim.pipes import ToHost, ToHub
+from hub.shim.whole_lines import ToHost, ToHub
 from hub.shim.replay import Replay
 
 class Hub:

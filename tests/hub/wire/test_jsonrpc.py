@@ -14,7 +14,6 @@ from msgspec import UNSET, Raw
 
 from hub.wire import byte_checks, jsonrpc, member_limits
 from hub.wire.byte_checks import MAX_DEPTH, MAX_MEMBERS
-from hub.wire.cheap_looks import LARGE_BYTES
 from hub.wire.jsonrpc import (
     EMPTY,
     MAX_ID,
@@ -33,6 +32,7 @@ from hub.wire.jsonrpc import (
     join,
     response_pieces,
 )
+from hub.wire.large_messages import LARGE_BYTES
 from hub.wire.member_limits import PREFIX_BYTES
 from tests.support.tables import each_row
 

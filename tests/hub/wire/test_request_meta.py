@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
 from hub.wire.declarations import ServerFacts, read_initialize_result
-from hub.wire.http.mcp_headers import encode_header
+from hub.wire.http.mirror_headers import encode_header
 from hub.wire.jsonrpc import RemoteProtocolError, raw
 from hub.wire.mcp import HOP_KEYS, MODERN, NAMED_BY, PREFIX, Freshness
 from hub.wire.request_meta import (

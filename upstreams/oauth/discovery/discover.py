@@ -16,7 +16,7 @@ from config.tables import UpstreamOAuth
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed, retry_after_s
 from upstreams.oauth import model
-from upstreams.oauth.discovery import addresses, metadata
+from upstreams.oauth.discovery import metadata, peer_urls
 from upstreams.oauth.discovery.challenge import OFFLINE, fits, permit_scopes, readable_scopes
 from upstreams.oauth.discovery.metadata import Terms, below
 
@@ -31,8 +31,8 @@ MAX_RETRY_AFTER_S: Final = 60.0
 def allowance_for(url: str, settings: UpstreamOAuth) -> Allowed:
     """Who may be asked on behalf of the upstream at `url`, beside public addresses: whom its operator wrote down."""
     written = (url, settings.issuer, settings.metadata_url)
-    hosts = {address.host.strip("[]") for text in written if (address := addresses.address_of(text))}
-    return Allowed(private_hosts=frozenset(hosts), loopback_http=addresses.is_on_this_machine(url))
+    hosts = {address.host.strip("[]") for text in written if (address := peer_urls.address_of(text))}
+    return Allowed(private_hosts=frozenset(hosts), loopback_http=peer_urls.is_on_this_machine(url))
 
 
 async def discover(
@@ -74,7 +74,7 @@ async def discover_issuer(fetch: Fetcher, settings: UpstreamOAuth) -> model.Disc
 
 async def _resource(fetch: Fetcher, terms: Terms, challenge: model.Challenge) -> model.ProtectedResource | None:
     """The upstream as its metadata describe it; None: it has none."""
-    places = addresses.resource_places(terms.address)
+    places = peer_urls.resource_places(terms.address)
     if terms.sound(challenge.resource_metadata):
         places = (challenge.resource_metadata, *places)
     for place in dict.fromkeys(places):
@@ -101,7 +101,7 @@ def _issuer(terms: Terms, resource: model.ProtectedResource | None, preferred: C
 
 async def _server(fetch: Fetcher, terms: Terms, issuer: str) -> model.AuthorizationServer:
     """The authorization server that is `issuer`, as its metadata describe it."""
-    places = addresses.server_places(metadata.check_issuer(issuer, terms))
+    places = peer_urls.server_places(metadata.check_issuer(issuer, terms))
     written = terms.settings.metadata_url
     problem = f"The authorization server of {terms.upstream} cannot be used"
     for place in (written,) if written else places:
@@ -109,7 +109,7 @@ async def _server(fetch: Fetcher, terms: Terms, issuer: str) -> model.Authorizat
         if document is not None and metadata.is_server_document(document):
             return metadata.read_server(document, issuer, terms, is_promise=not written)
     raise model.OAuthProblem(
-        f"{addresses.show_url(issuer)}, the authorization server of {terms.upstream}, has no metadata where they "
+        f"{peer_urls.show_url(issuer)}, the authorization server of {terms.upstream}, has no metadata where they "
         f"belong. If you know where they are, set metadata_url {below(terms.upstream)}."
     )
 
@@ -117,7 +117,7 @@ async def _server(fetch: Fetcher, terms: Terms, issuer: str) -> model.Authorizat
 async def _legacy_server(fetch: Fetcher, terms: Terms) -> model.AuthorizationServer:
     """The upstream as its own authorization server, as in 2025-03-26."""
     origin = terms.address.origin
-    document = await _read(fetch, terms, terms.settings.metadata_url or origin + addresses.SERVER, headers=_LEGACY)
+    document = await _read(fetch, terms, terms.settings.metadata_url or origin + peer_urls.SERVER, headers=_LEGACY)
     if document is not None and metadata.is_server_document(document):
         return metadata.read_server(document, origin, terms, is_promise=False)
     return metadata.default_server(origin)

@@ -11,9 +11,9 @@ from config.errors import dot_keys, quote_toml
 from config.secrets.detection import mask_url
 from config.tables import OWN_PARAMETERS, UpstreamOAuth
 from upstreams.fetch.model import Allowed
-from upstreams.oauth.discovery import addresses
-from upstreams.oauth.discovery.addresses import Address, show_url
+from upstreams.oauth.discovery import peer_urls
 from upstreams.oauth.discovery.challenge import pick_scopes
+from upstreams.oauth.discovery.peer_urls import Address, show_url
 from upstreams.oauth.model import AuthorizationServer, OAuthProblem, ProtectedResource, same_issuer
 
 MAX_SERVERS: Final = 16
@@ -33,7 +33,7 @@ class Terms:
     nobody signs in at this URL."""
 
     def __init__(self, upstream: str, url: str, settings: UpstreamOAuth, allowed: Allowed) -> None:
-        address = addresses.address_of(url)
+        address = peer_urls.address_of(url)
         self.upstream = upstream or (address.host if address else "The server")
         self.url = url
         self.settings = settings
@@ -45,7 +45,7 @@ class Terms:
 
     def sound(self, url: object) -> Address | None:
         """The parts of a URL that a peer names; None: it may not be asked."""
-        return addresses.sound_address(url, loopback_http=self.allowed.loopback_http)
+        return peer_urls.sound_address(url, loopback_http=self.allowed.loopback_http)
 
 
 # --- of the protected resource ----------------------------------------------------------------------------------------
@@ -83,9 +83,9 @@ def _identifier(named: str | None, place: str, terms: Terms) -> tuple[str, bool]
             return expected, False
         why = f"The metadata of {terms.upstream} name no resource that can be read, so they are not trusted."
         raise OAuthProblem(f"{why} Its operator has to write {own} there.")
-    if named == expected or addresses.is_same_resource(address, terms.address):
+    if named == expected or peer_urls.is_same_resource(address, terms.address):
         return expected or named, False
-    if addresses.is_parent(address, terms.address) and addresses.is_place_of(place, address):
+    if peer_urls.is_parent(address, terms.address) and peer_urls.is_place_of(place, address):
         return expected or named, not expected
     other = show_url(mask_url(named))
     why = f"{terms.upstream} says that it is {other}, which is not {own}, so it is not trusted."

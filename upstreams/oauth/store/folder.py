@@ -20,7 +20,7 @@ import trio
 from config.directories import NotPrivate, private_dir
 from config.files import replace_private
 from config.loading.safe_reading import read_private
-from hub.linux.machine import file_system_of, name_of_machine
+from hub.linux.machine_identity import file_system_of, name_of_machine
 from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
 
 MAX_FILE_BYTES: Final = 512 << 10

@@ -13,7 +13,7 @@ from trio.lowlevel import checkpoint
 
 from hub.link.hub_errors import HubError, UpstreamUnavailable
 from hub.wire.declarations import ServerFacts
-from hub.wire.http.mcp_headers import InvalidMirror, Mirror, mirror_headers, mirrors_of
+from hub.wire.http.mirror_headers import InvalidMirror, Mirror, mirror_headers, mirrors_of
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -33,7 +33,7 @@ from upstreams.session import COMMON, SessionEvents, SessionTerms, StatusError, 
 from upstreams.transports.http.answer_stream import OnMessage
 from upstreams.transports.http.client import BegunRequest
 from upstreams.transports.http.poster import CONTENT, Poster, field_lines
-from upstreams.transports.http.streamable_session import RESENDABLE, StreamableSession
+from upstreams.transports.http.streamable_base import RESENDABLE, StreamableSession
 
 _TRACES = (b"x-mcp-header", b"\\u00")
 """One of these stands in every schema that asks for headers (the name may be written with escapes)."""

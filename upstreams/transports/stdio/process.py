@@ -26,8 +26,8 @@ from config.environment.passing import select_passed
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.rate_limits import TokenBucket
-from hub.linux.limits import limit_child, refuse_last_descriptors
 from hub.linux.orphans import MARKER, THIS_HUB, kill_marked, mark_of, waited_for
+from hub.linux.process_setup import limit_child, refuse_last_descriptors
 from hub.linux.processes import take_descriptors
 from upstreams.redact import Mask
 from upstreams.transports.stdio.stderr import StderrLog

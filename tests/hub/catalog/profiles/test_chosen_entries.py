@@ -6,14 +6,14 @@ import pytest
 from msgspec import Raw, structs
 
 from config.tables import Profile, ResolvedOverride, ToolOverride
-from hub.catalog.merging import choose, merge
+from hub.catalog.merge_catalog import choose, merge
 from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.profiles.chosen_entries import ProfileRules
 from hub.catalog.profiles.fixed_arguments import FixedArguments
 from hub.catalog.sign_in_tool import SignInTool
+from hub.catalog.time_slices import finish
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_name import profile_view
-from hub.catalog.work_in_steps import finish
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, MODERN, Freshness, Kind, ListEntry, Snapshot
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from config.environment.own_file import with_block
+from config.environment.hubd_env import with_block
 from config.hosts.facts import Machine
 from config.loading.assemble import load_all
 from hub.cli.checks import lacking_environment, servers

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from config.environment.own_file import in_block
+from config.environment.hubd_env import in_block
 from config.errors import EditError
 from config.settings import HubConfig, ServerSettings, UpstreamConfig
 from hub.cli.configuration.env_capture import environment_file, plan_capture, write_capture

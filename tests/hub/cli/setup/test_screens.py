@@ -9,7 +9,7 @@ from config.hosts.hub_entries import KEY, Records
 from config.hosts.import_writing import Write
 from config.hosts.install import plan_entries
 from config.hosts.originals import remove_from_host
-from config.hosts.remove_served import HostRemovals
+from config.hosts.removal_choice import HostRemovals
 from hub.cli.configuration.env_capture import Capture
 from hub.cli.context import Output
 from hub.cli.render.terminal import Screen

@@ -13,7 +13,7 @@ from hub.downstream.access.host_tokens import TOKENS, HostTokens
 from hub.downstream.access.named_tokens import NamedTokens
 from hub.downstream.access.refusals import NO_TOKEN, WRONG_TOKEN
 from hub.link.call_interface import Identity
-from hub.net.http_message import HttpRequest
+from hub.net.request_and_response import HttpRequest
 
 OWN = "o" * 43
 NOW = 1_800_000_000.0

@@ -14,7 +14,7 @@ from config.tables import Profile
 from hub.catalog.profiles.view_of_host import ProfileChoice
 from hub.catalog.view_name import EVERYTHING
 from hub.downstream.http import durable_sessions as module
-from hub.downstream.http import session, session_age
+from hub.downstream.http import journal_clock, session
 from hub.downstream.http.durable_sessions import LIFE_S, MAX_ID, MAX_URIS, DurableSessions, KeptFacts
 from hub.downstream.http.session import IDLE_UPKEEP_S, MAX_SESSIONS_OF_PRINCIPAL, RESUBSCRIBE_S, SESSION_IDLE_S
 from hub.link.call_interface import Identity
@@ -238,7 +238,7 @@ SOON_S = 200.0
 def soon(monkeypatch):
     """Hubs forget after this time, for a day has very many moments."""
     monkeypatch.setattr(module, "FORGET_S", SOON_S)
-    monkeypatch.setattr(session_age, "NOTE_S", 20.0)
+    monkeypatch.setattr(journal_clock, "NOTE_S", 20.0)
     monkeypatch.setattr(session, "IDLE_UPKEEP_S", 10.0)
 
 

@@ -25,9 +25,9 @@ from upstreams.oauth.credential_machine import (
 )
 from upstreams.oauth.discovery.discover import discover
 from upstreams.oauth.discovery.metadata import below
-from upstreams.oauth.next_token import TokenSource
 from upstreams.oauth.store.folder import NotKept
 from upstreams.oauth.token_answers import TokenRefused, is_for
+from upstreams.oauth.token_source import TokenSource
 
 log = logging.getLogger(__name__)
 

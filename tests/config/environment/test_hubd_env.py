@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.environment.own_file import (
+from config.environment.hubd_env import (
     BEGIN,
     END,
     Assignment,

@@ -25,12 +25,12 @@ from hub.downstream.access.claims import Jwt, Unfit, Unsigned, Verdict, lacking,
 from hub.downstream.access.refusals import NOT_NOW, missing_scopes, sign_in
 from hub.downstream.access.resource_metadata import ResourceMetadata
 from hub.downstream.access.trusted_issuer import CannotAsk, Issuer
+from hub.link.access_lifetime import Lease
 from hub.link.call_interface import Identity
-from hub.link.credential_lease import Lease
 from hub.link.fault_isolation import keep_going
 from hub.link.rate_limits import TokenBucket
 from hub.link.sync_primitives import Promise
-from hub.net.http_message import EarlyReply, HttpRequest, Undecided
+from hub.net.request_and_response import EarlyReply, HttpRequest, Undecided
 
 if TYPE_CHECKING:
     from upstreams.fetch.fetcher import Fetcher
@@ -207,7 +207,7 @@ class IssuerTokens:
         """The identity of whoever shows `token`, or why there is none yet, or none at all."""
         digest = sha256(token.encode()).digest()
         now = trio.current_time()
-        if (kept := self._find(digest)) is not None:
+        if (kept := self._find(digest, now)) is not None:
             return self._admit(request, kept)
         if self._refused.get(digest, now) > now:
             return self.refusal(request, with_token=True)
@@ -217,10 +217,10 @@ class IssuerTokens:
             return self._refuse(request, digest)
         return self._admit(request, found) if isinstance(found, _Kept) else partial(self._wait, request, digest, found)
 
-    def _find(self, digest: bytes) -> _Kept | None:
-        """The verdict that is remembered of a token, if it counts now."""
+    def _find(self, digest: bytes, now: float) -> _Kept | None:
+        """The verdict that is remembered of a token, if it counts `now`."""
         kept = self._kept.get(digest)
-        is_good = kept is not None and trio.current_time() < kept.until and self._wall() < kept.verdict.until
+        is_good = kept is not None and now < kept.until and self._wall() < kept.verdict.until
         return kept if kept is not None and is_good and not kept.lease.is_over else None
 
     def refusal(self, request: HttpRequest, *, with_token: bool) -> EarlyReply:
@@ -272,7 +272,7 @@ class IssuerTokens:
             if await running.wait():
                 raise CannotAsk("whoever asked was told nothing")
             now = trio.current_time()
-            if (kept := self._find(digest)) is not None:
+            if (kept := self._find(digest, now)) is not None:
                 return kept
             if self._refused.get(digest, now) > now:
                 raise Unfit("it was refused just now")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from hub.wire.http.mcp_headers import (
+from hub.wire.http.mirror_headers import (
     InvalidHeader,
     InvalidMirror,
     Mirror,

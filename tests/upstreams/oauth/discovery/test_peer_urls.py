@@ -2,7 +2,7 @@
 
 import pytest
 
-from upstreams.oauth.discovery.addresses import (
+from upstreams.oauth.discovery.peer_urls import (
     address_of,
     is_on_this_machine,
     is_parent,

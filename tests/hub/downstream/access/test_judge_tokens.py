@@ -6,14 +6,14 @@ import trio.testing
 
 from config.setting import Secret
 from config.tables import AccessConfig, AccessIssuer, Introspection
-from hub.downstream.access import issuer_tokens
+from hub.downstream.access import judge_tokens
 from hub.downstream.access.access import Access, Credentials
 from hub.downstream.access.claims import Unfit, Verdict, read_jwt, verdict_of
-from hub.downstream.access.issuer_tokens import IssuerTokens
+from hub.downstream.access.judge_tokens import IssuerTokens
 from hub.downstream.access.named_tokens import NamedTokens
 from hub.downstream.access.refusals import NOT_NOW, TOKEN_IN_QUERY
 from hub.link.call_interface import Identity
-from hub.net.http_message import EarlyReply, HttpRequest
+from hub.net.request_and_response import EarlyReply, HttpRequest
 from tests.support.issuer_world import BY_NAME, HUB, KEYS, NOW, OTHER, TOKENS, URL, World
 from tests.support.oauth.bad_tokens import Keys, jwk_ec, tokens
 from upstreams.fetch.model import Fetched, FetchFailed
@@ -236,7 +236,7 @@ async def test_a_clock_that_was_ahead_keeps_no_token_out(world, autojump_clock):
     world.now += 1e9
     assert status((await show(access, BY_NAME["good-es256"]))[0]) == 401
     world.now -= 1e9
-    await trio.sleep(issuer_tokens.KEEP_REFUSED_S)
+    await trio.sleep(judge_tokens.KEEP_REFUSED_S)
     found, request = await show(access, BY_NAME["good-es256"])
     assert isinstance(found, Identity)
     assert request.lease.ends_at == pytest.approx(trio.current_time() + 360, abs=1)
@@ -363,7 +363,7 @@ async def test_a_crowd_is_told_together_that_nobody_can_say(world, autojump_cloc
 
 @pytest.mark.parametrize("ending", ["other rules", "other keys"])
 async def test_streams_of_a_verdict_that_had_to_make_room_end_too(world, ending, monkeypatch, autojump_clock):
-    monkeypatch.setattr(issuer_tokens, "MAX_KEPT", 1)
+    monkeypatch.setattr(judge_tokens, "MAX_KEPT", 1)
     access, issued = hub(world)
     _, request = await show(access, BY_NAME["good-es256"])
     await show(access, BY_NAME["good-rs256"])
@@ -503,7 +503,7 @@ async def test_a_token_without_streams_is_not_asked_about(world, streaming, auto
 async def test_a_crowd_of_streams_is_bounded_by_making_those_of_others_begin_anew(
     world, streaming, monkeypatch, autojump_clock
 ):
-    monkeypatch.setattr(issuer_tokens, "MAX_WATCHED", 1)
+    monkeypatch.setattr(judge_tokens, "MAX_WATCHED", 1)
     one = await streaming()
     world.answers["other"] = {**ANSWER, "exp": NOW + 3000}
     _, request = await show(streaming.access, "other")
@@ -558,7 +558,7 @@ async def test_twenty_tokens_a_second_are_asked_about(world, autojump_clock):
 
 @pytest.mark.parametrize(("limit", "kept"), [("MAX_KEPT", "good-es256"), ("MAX_REFUSED", "expired")])
 async def test_what_is_remembered_is_bounded(world, limit, kept, monkeypatch, autojump_clock):
-    monkeypatch.setattr(issuer_tokens, limit, 2)
+    monkeypatch.setattr(judge_tokens, limit, 2)
     access, issued = hub(world)
     names = [row["name"] for row in TOKENS if row["verdict"] == (200 if limit == "MAX_KEPT" else 401)][:6]
     for name in (*names, kept):

@@ -36,7 +36,7 @@ from upstreams.transports.http.answer_reader import read_answer
 from upstreams.transports.http.answer_stream import OnMessage
 from upstreams.transports.http.client import BegunRequest
 from upstreams.transports.http.poster import Poster, takes_time
-from upstreams.transports.session_frame import SessionFrame
+from upstreams.transports.session_base import SessionFrame
 
 RESENDABLE: Final = frozenset({*LIST_METHOD.values(), RESOURCES_READ, PROMPTS_GET, COMPLETE, PING, DISCOVER})
 """Requests that may be sent twice."""

@@ -28,7 +28,7 @@ import trio
 from hub.link.memory_budget import Budget
 from hub.link.rate_limits import TokenBucket
 from hub.linux.socket_watch import SocketWatch
-from hub.net.http_message import EarlyReply, HttpLimits, HttpRequest, HttpResponse, Undecided
+from hub.net.request_and_response import EarlyReply, HttpLimits, HttpRequest, HttpResponse, Undecided
 from hub.wire.http.request_head import HeadParser, RequestHead, read_head
 
 ARRIVE_S: Final = 0.5

@@ -4,7 +4,7 @@ import pytest
 from msgspec import Raw, structs
 
 from hub.wire.mcp import L4, MODERN, Freshness, Kind
-from upstreams.inventory.offered import NEVER_MS, declares_changes, empty_snapshot, has_expired, in_full, ttl_ms
+from upstreams.inventory.offer import NEVER_MS, declares_changes, empty_snapshot, has_expired, in_full, ttl_ms
 
 TELLS, SILENT = {"tools": Raw(b'{"listChanged":true}')}, {"tools": Raw(b"{}")}
 

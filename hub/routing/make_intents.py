@@ -14,15 +14,15 @@ from msgspec import Raw, Struct
 
 from hub.bridge.tasks.polled_tasks import Viewer
 from hub.catalog.embedded_uris import LARGE_BYTES, untag_arguments
-from hub.catalog.entries import Route
 from hub.catalog.search.meta_tools import CALL_READ_ONLY_TOOL, CALLS, BadMetaCall
+from hub.catalog.upstream_entries import Route
 from hub.link.call_interface import NOTHING, Call, Operation
 from hub.routing.chain import Intent, Target, go_through
 from hub.routing.host_exchange import HostExchange, tell_nobody
-from hub.routing.host_replies import NO_COMPLETION, HostReplies
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.own_tools import OwnTools, not_for_reading, refuse, unwrap
 from hub.routing.passage import call_upstream
+from hub.routing.replies_for_hosts import NO_COMPLETION, HostReplies
 from hub.routing.resolve import Resolver
 from hub.routing.stages import Chains
 from hub.wire.errors_for_hosts import resource_not_found

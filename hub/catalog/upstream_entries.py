@@ -1,6 +1,6 @@
 """Entries of one upstream as hosts see them: visible names and URIs, and their bytes for each revision.
 
-Made anew for each snapshot, in steps between which others have their turn; `hub.catalog.merging` puts the
+Made anew for each snapshot, in steps between which others have their turn; `hub.catalog.merge_catalog` puts the
 entries of all upstreams together.
 
 Hosts let a user interface (MCP Apps) call every tool of "the server", which here is the hub, by the names that its own
@@ -20,11 +20,11 @@ from hub.catalog.instructions import one_line
 from hub.catalog.names import NameKind, UpstreamRule, name_id, quote_some, rename, visible_name
 from hub.catalog.profiles.fixed_arguments import FixedArguments
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool, sign_in_tool
+from hub.catalog.time_slices import STEP, Steps, map_in_steps
 from hub.catalog.token_cost import tool_bytes
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.work_in_steps import STEP, Steps, map_in_steps
 from hub.wire import byte_checks, mcp
-from hub.wire.http.mcp_headers import InvalidMirror, Mirror, mirrors_of
+from hub.wire.http.mirror_headers import InvalidMirror, Mirror, mirrors_of
 from hub.wire.jsonrpc import EMPTY, encode, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import Kind, ListEntry, Snapshot
 from hub.wire.results_for_hosts import entry_for_host

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.catalog.uris import Template, looks_tagged, looks_ui_tagged, scheme_of, tag, untag
+from hub.catalog.uri_tags import Template, looks_tagged, looks_ui_tagged, scheme_of, tag, untag
 
 KNOWN = {"pg": "pg", "pg2": "Postgres 2"}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hub.net.open_connections import ARRIVE_S, LOOKS, Crowd
+from hub.net.connection_limits import ARRIVE_S, LOOKS, Crowd
 
 
 class Someone:

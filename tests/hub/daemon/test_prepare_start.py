@@ -10,7 +10,7 @@ from config.loading.assemble import Loaded
 from config.references import Reference, mark_reference, with_given
 from config.settings import HubConfig
 from config.tables import Profile, ToolOverride
-from hub.daemon.before_start import START_PATIENCE_S, FixedReferences
+from hub.daemon.prepare_start import START_PATIENCE_S, FixedReferences
 from tests.support.attached import INITIALIZE, Host, hubd
 from tests.support.looking import until, until_connected
 from tests.support.processes import running_hub

@@ -11,9 +11,10 @@ from msgspec import Raw
 from hub.bridge.input_rounds import may_want_input
 from hub.bridge.tasks.messages import may_be_task
 from hub.catalog.embedded_uris import localise
-from hub.wire import cheap_looks, jsonrpc
+from hub.wire import jsonrpc, large_messages
 from hub.wire.byte_checks import MAX_DEPTH, one_line
-from hub.wire.cheap_looks import (
+from hub.wire.jsonrpc import RemoteProtocolError, Result, decode
+from hub.wire.large_messages import (
     LARGE_BYTES,
     MAX_QUOTES,
     MAX_TEXTS,
@@ -22,7 +23,6 @@ from hub.wire.cheap_looks import (
     is_plain_result,
     read_tool_result,
 )
-from hub.wire.jsonrpc import RemoteProtocolError, Result, decode
 from hub.wire.mcp import L4, LEGACY_VERSIONS, MODERN
 from hub.wire.results_for_hosts import make_plain_modern, result_for_host
 
@@ -221,4 +221,4 @@ def test_hosts_are_read_by_all_rules():
 
 
 def test_no_name_that_is_looked_for_is_longer_than_what_is_kept_of_it():
-    assert 6 * len("io.modelcontextprotocol/related-task") < STRETCH_BYTES < cheap_looks.LARGE_BYTES
+    assert 6 * len("io.modelcontextprotocol/related-task") < STRETCH_BYTES < large_messages.LARGE_BYTES

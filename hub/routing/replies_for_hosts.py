@@ -1,7 +1,7 @@
 """Replies of upstreams as hosts see them.
 
 Host and upstream use different names and URIs, and perhaps different revisions. On the way there they are exchanged
-where an intent is made (`hub.routing.intents`), and here on the way back, once, for the revision of the host.
+where an intent is made (`hub.routing.make_intents`), and here on the way back, once, for the revision of the host.
 """
 
 import logging

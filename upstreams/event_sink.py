@@ -9,7 +9,7 @@ from typing import Final
 import trio
 from msgspec import Raw
 
-from hub.link.finished_elicitations import FinishedElicitations
+from hub.link.elicitation_ends import FinishedElicitations
 from hub.wire.jsonrpc import peek_str
 from hub.wire.mcp import Kind
 from upstreams.inventory.refresh import ListRefresh

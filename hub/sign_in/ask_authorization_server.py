@@ -10,7 +10,7 @@ from config.settings import HubConfig, UpstreamConfig
 from config.tables import OAuthConfig
 from hub.sign_in.authorization_url import Listening
 from hub.sign_in.connection_owner import ConnectionOwners
-from hub.sign_in.tickets import SignInRecord
+from hub.sign_in.pending_sign_ins import SignInRecord
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.oauth.accounts import Accounts
 from upstreams.oauth.client_metadata import client_document

@@ -6,8 +6,8 @@ import pytest
 from msgspec import Raw
 
 from hub.wire.jsonrpc import raw
-from hub.wire.questions import older_forms as forms
-from hub.wire.questions.older_forms import (
+from hub.wire.questions import older_questions as forms
+from hub.wire.questions.older_questions import (
     MAX_FIELDS,
     MAX_FORM_BYTES,
     MAX_OPTIONS,

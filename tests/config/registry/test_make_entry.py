@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.registry.entry import answers_in, entry
+from config.registry.make_entry import answers_in, entry
 from config.registry.server_json import RegistrySource, read_server
 from config.registry.slots import Piece
 from tests.config.registry.test_examples import GOLDEN

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple, Protocol
 import trio
 from msgspec import Struct
 
+from hub.link.access_lifetime import Lease
 from hub.link.call_interface import Identity
-from hub.link.credential_lease import Lease
 from hub.link.hub_errors import Executed, Overloaded
 from hub.wire.jsonrpc import Failure, Wire, encode_response, raw
 from hub.wire.mcp import INTERNAL_ERROR
