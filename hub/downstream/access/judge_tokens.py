@@ -207,7 +207,9 @@ class IssuerTokens:
         """The identity of whoever shows `token`, or why there is none yet, or none at all."""
         digest = sha256(token.encode()).digest()
         now = trio.current_time()
-        if (kept := self._find(digest, now)) is not None:
+        kept = self._kept.get(digest)
+        is_good = kept is not None and now < kept.until and self._wall() < kept.verdict.until
+        if kept is not None and is_good and not kept.lease.is_over:
             return self._admit(request, kept)
         if self._refused.get(digest, now) > now:
             return self.refusal(request, with_token=True)
@@ -216,12 +218,6 @@ class IssuerTokens:
         except Unfit:
             return self._refuse(request, digest)
         return self._admit(request, found) if isinstance(found, _Kept) else partial(self._wait, request, digest, found)
-
-    def _find(self, digest: bytes, now: float) -> _Kept | None:
-        """The verdict that is remembered of a token, if it counts `now`."""
-        kept = self._kept.get(digest)
-        is_good = kept is not None and now < kept.until and self._wall() < kept.verdict.until
-        return kept if kept is not None and is_good and not kept.lease.is_over else None
 
     def refusal(self, request: HttpRequest, *, with_token: bool) -> EarlyReply:
         """401, with where to sign in."""
@@ -272,7 +268,7 @@ class IssuerTokens:
             if await running.wait():
                 raise CannotAsk("whoever asked was told nothing")
             now = trio.current_time()
-            if (kept := self._find(digest, now)) is not None:
+            if (kept := self._kept.get(digest)) is not None and now < kept.until and not kept.lease.is_over:
                 return kept
             if self._refused.get(digest, now) > now:
                 raise Unfit("it was refused just now")
