@@ -1,7 +1,7 @@
 """The credential of one upstream and principal: what sessions show, and when it is replaced.
 
 `renew` is awaited before a request, `replace_refused` after a 401, `widen_scope` after a 403. Whatever must be asked
-for is asked once for all that wait, in a task that none of them owns; `renewing` does it. Here it is decided what
+for is asked once for all that wait, in a task that none of them owns; `renewal` does it. Here it is decided what
 becomes of those who wait.
 """
 

@@ -1,4 +1,4 @@
-"""Blocks of a screen: what commands show people. Sentences, texts with a style, and tables; `screen` shows them."""
+"""Blocks of a screen: what commands show people. Sentences, texts with a style, and tables; `terminal` shows them."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias

@@ -6,7 +6,7 @@
 
 Text given to it may come from servers: it is made safe here, and only this module's own colours reach the terminal.
 On a terminal (or where COLUMNS is set) no line is wider than the screen: sentences are wrapped, with what follows
-indented, tables drop and shorten columns. Elsewhere nothing is cut and nothing coloured. rich, and `drawing`, which
+indented, tables drop and shorten columns. Elsewhere nothing is cut and nothing coloured. rich, and `draw_blocks`, which
 is made of it, are imported when something is drawn.
 """
 
