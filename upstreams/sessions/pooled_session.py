@@ -150,8 +150,8 @@ class PooledSession:
 
     def acquire(self, caller: Caller) -> None:
         """A call of `caller` uses it from now on, until `release`."""
-        last = self.last_tenant
-        is_known = last is not None and last.conversation == caller.conversation  # as of most calls
+        last, conversation = self.last_tenant, caller.conversation
+        is_known = last is not None and last.conversation == conversation and last.identity == caller.identity
         if not (is_known or self.terms.exclusive) and (tenant := caller.tenant) != last:
             if self.users:
                 self.hosts_overlap = True

@@ -122,7 +122,8 @@ def test_a_start_leaves_the_children_of_living_hubs_alone(tmp_path):
 
 BROKEN = """if True:
     import sys, trio
-    from hub.daemon import serve as daemon; from hub.daemon import serve
+    from hub.daemon import serve as daemon
+    from hub.daemon.prepare_start import ServeOptions
     where, stdio, *arguments = sys.argv[1:]
 
     class Broken(daemon.Hub):
@@ -144,7 +145,7 @@ BROKEN = """if True:
 
     daemon.Hub = Broken
     from pathlib import Path
-    options = daemon.ServeOptions(config=Path(arguments[0]), listen="127.0.0.1:0", stdio=bool(stdio))
+    options = ServeOptions(config=Path(arguments[0]), listen="127.0.0.1:0", stdio=bool(stdio))
     sys.exit(daemon.run_serve(options))
 """
 
