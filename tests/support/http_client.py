@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import trio
+import trio.testing
 
 from hub.link.memory_budget import Budget
 from hub.net.http_server import Guard, Handler, HttpLimits, HttpRequest, HttpServer
@@ -155,6 +156,11 @@ class Served:
                 await trio.lowlevel.checkpoint()
         assert self.server.state.crowd.strangers + self.server.state.crowd.guests == connections
         assert connections or not self.server.state.streams
+
+
+async def settle() -> None:
+    """Wait until bytes that are on their way have arrived, and nobody has more to do."""
+    await trio.testing.wait_all_tasks_blocked(0.01)
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from hub.net.http_server import HttpLimits
 from hub.net.request_and_response import EarlyReply
 from tests.support.begun_tasks import counted_tasks
 from tests.support.cycles import left_by
-from tests.support.http_client import get, post, serving
+from tests.support.http_client import get, post, serving, settle
 
 
 class AtOnce:
@@ -58,10 +58,6 @@ def handler():
 async def served(handler):
     async with serving(handler.handle) as served:
         yield served
-
-
-async def settle() -> None:
-    await trio.testing.wait_all_tasks_blocked(0.01)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import trio.testing
 from hub.net.http_connection import READ_BYTES
 from hub.net.http_server import HttpLimits
 from tests.support.cycles import left_by
-from tests.support.http_client import get, post, serving
+from tests.support.http_client import get, post, serving, settle
 
 
 class Later:
@@ -44,10 +44,6 @@ def later():
 async def served(later):
     async with serving(later.handle) as served:
         yield served
-
-
-async def settle() -> None:
-    await trio.testing.wait_all_tasks_blocked(0.01)
 
 
 async def test_the_next_request_waits_for_the_answer_and_no_more_is_read(served, later):
