@@ -23,6 +23,7 @@ from hub.bridge.parking.parking import PARK, ParkedCalls
 from hub.bridge.request_state import RequestStates
 from hub.bridge.tasks.task_bridge import Tasks
 from hub.bridge.url_elicitation import FindGuide
+from hub.calls.host_exchange import ProgressUpkeep
 from hub.catalog.uri_claims import UriClaims
 from hub.downstream.hosts import Hosts
 from hub.host_views import HostViews, SearchDecisions, load_modes
@@ -34,7 +35,6 @@ from hub.link.tool_usage import ToolUsage
 from hub.linux.clocks import NO_BOOT_CLOCK, BootClock
 from hub.projects.projects import Projects
 from hub.projects.workplaces import TrustedProjects
-from hub.routing.host_exchange import ProgressUpkeep
 from hub.routing.list_freshness import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels

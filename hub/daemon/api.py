@@ -22,6 +22,7 @@ from config.name_globs import ALL
 from config.show.effective import ShownEnvironment, show_environment
 from config.tables import DEFAULT_PROFILE
 from hub.app import OPEN_DOOR, Hub
+from hub.calls.host_exchange import HostExchange, tell_nobody
 from hub.catalog.token_cost import text_bytes, tokens_of
 from hub.catalog.view_name import View
 from hub.control import answers
@@ -37,7 +38,6 @@ from hub.downstream.request_pipeline import serve
 from hub.link.call_interface import OWNER, Caller, Identity
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.tool_usage import RECENT_DAYS, RecentUse, ToolUsage
-from hub.routing.host_exchange import HostExchange, tell_nobody
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.jsonrpc import Request, Result, own_items
 from hub.wire.mcp import HUBD_VERSION, L4, LIST_METHOD, Kind

@@ -20,10 +20,10 @@ from typing import Final
 import trio
 from msgspec import Raw, Struct, field
 
+from hub.calls.host_exchange import Send
 from hub.link.call_interface import Caller
 from hub.link.rate_limits import TokenBucket
 from hub.link.sync_primitives import Promise
-from hub.routing.host_exchange import Send
 from hub.wire import jsonrpc, mcp
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, RequestId, Response, Result, detach, peek_object, raw
 from hub.wire.questions.question import (

@@ -16,6 +16,7 @@ import trio
 from msgspec import Raw, structs
 
 from hub.bridge.url_elicitation import PageVisits
+from hub.calls.host_exchange import Send, wants_log
 from hub.catalog.profiles.view_of_host import ProfileChoice
 from hub.catalog.view_name import View
 from hub.control.answers import HostRow
@@ -26,7 +27,6 @@ from hub.link.hub_errors import Overloaded
 from hub.link.memory_budget import Budget
 from hub.link.rate_limits import ReadPace
 from hub.link.sync_primitives import DirtyFlag
-from hub.routing.host_exchange import Send, wants_log
 from hub.routing.router import Router
 from hub.wire import jsonrpc, mcp
 from hub.wire.declarations import detach_all, program_name
@@ -311,7 +311,7 @@ class Host:
     async def ask(self, question: Question, send: Send) -> Reply:
         """Put an upstream's question to the host, on the stream of `send`.
 
-        Satisfies `hub.routing.host_exchange.AskableHost`. Cancellation: withdraws it.
+        Satisfies `hub.calls.host_exchange.AskableHost`. Cancellation: withdraws it.
         """
         assert self.caller is not None, "nobody is asked before the handshake"
         self.hosts.visits.on_question(question, self.caller)

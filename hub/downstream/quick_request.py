@@ -8,11 +8,11 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from hub.calls.host_exchange import HostExchange
 from hub.downstream.admission import StatelessHost
 from hub.downstream.hosts import Host
 from hub.link.call_interface import RunningCall
 from hub.link.hub_errors import Draining
-from hub.routing.host_exchange import HostExchange
 from hub.routing.replies_for_hosts import report_bug
 from hub.routing.router import Router
 from hub.wire import mcp

@@ -20,13 +20,13 @@ from typing import Final
 
 import trio
 
+from hub.calls.host_exchange import AskableHost, HostExchange, Send
 from hub.downstream.admission import StatelessHost
 from hub.downstream.hosts import Host
 from hub.downstream.quick_request import Finish, QuickRequest, stop
 from hub.link.call_interface import RunningCall
 from hub.link.hub_errors import Overloaded
 from hub.link.rate_limits import ReadPace
-from hub.routing.host_exchange import AskableHost, HostExchange, Send
 from hub.routing.replies_for_hosts import report_bug
 from hub.routing.router import Router
 from hub.wire import jsonrpc, mcp

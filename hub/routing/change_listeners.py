@@ -11,11 +11,11 @@ import trio
 from msgspec import Raw, Struct
 
 from hub.bridge.tasks.polled_tasks import Viewer
+from hub.calls.host_exchange import HostExchange, HostSession, keep_untold
 from hub.catalog.upstream_entries import Route
 from hub.catalog.view_name import View
 from hub.link.call_interface import Tenant
 from hub.link.hub_errors import HubError, failure_from
-from hub.routing.host_exchange import HostExchange, HostSession, keep_untold
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire import jsonrpc, mcp
 from hub.wire.errors_for_hosts import resource_not_found

@@ -15,11 +15,11 @@ import trio
 from msgspec import structs
 
 from config.settings import UpstreamConfig
+from hub.calls.chain import WAIT, Intent, Next, Outcome, Stage, Wait
 from hub.control.answers import LimitStatus
 from hub.link.hub_errors import DeadlineExceeded, Executed, Overloaded
 from hub.link.places import Places, Turn
 from hub.link.sync_primitives import Wakeup
-from hub.routing.chain import WAIT, Intent, Next, Outcome, Stage, Wait
 from hub.wire.jsonrpc import Reply
 from upstreams.questions.running import deadline_watch
 

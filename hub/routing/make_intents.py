@@ -13,12 +13,12 @@ import trio
 from msgspec import Raw, Struct
 
 from hub.bridge.tasks.polled_tasks import Viewer
+from hub.calls.chain import Intent, Target, go_through
+from hub.calls.host_exchange import HostExchange, tell_nobody
 from hub.catalog.embedded_uris import LARGE_BYTES, untag_arguments
 from hub.catalog.search.meta_tools import CALL_READ_ONLY_TOOL, CALLS, BadMetaCall
 from hub.catalog.upstream_entries import Route
 from hub.link.call_interface import NOTHING, Call, Operation
-from hub.routing.chain import Intent, Target, go_through
-from hub.routing.host_exchange import HostExchange, tell_nobody
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.own_tools import OwnTools, not_for_reading, refuse, unwrap
 from hub.routing.passage import call_upstream

@@ -13,6 +13,7 @@ from typing import Final
 
 import trio
 
+from hub.calls.host_exchange import HostExchange
 from hub.catalog.catalog import Catalog
 from hub.catalog.search import meta_tools
 from hub.catalog.search.index import FoundTool, SearchIndex
@@ -20,7 +21,6 @@ from hub.catalog.sign_in_tool import lists_unknown_text, no_need_text
 from hub.catalog.upstream_entries import Route, UpstreamEntries, VisibleEntry
 from hub.catalog.view_name import View
 from hub.link.call_interface import Exchange, Interim
-from hub.routing.host_exchange import HostExchange
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
 from hub.wire.mcp import HUB_TOOL, INVALID_PARAMS, RESULT_TYPE, Era, Kind, era_of

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
+from hub.calls.chain import WAIT, Intent, Section, Wait, go_through
 from hub.link.call_interface import RunningCall
 from hub.link.hub_errors import UpstreamUnavailable
-from hub.routing.chain import WAIT, Intent, Section, Wait, go_through
 from hub.wire.jsonrpc import Reply
 
 log = logging.getLogger("hubd.host")

@@ -8,11 +8,11 @@ import logging
 from secrets import token_hex
 
 from hub.bridge.tasks.polled_tasks import Viewer
+from hub.calls.chain import Intent
 from hub.catalog.embedded_uris import localise
 from hub.link.call_interface import Interim
 from hub.link.hub_errors import HubError, UpstreamProtocolError, failure_from
 from hub.routing import own_tools
-from hub.routing.chain import Intent
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.errors_for_hosts import failure_for_host
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw

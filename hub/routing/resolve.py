@@ -10,12 +10,12 @@ from typing import Final
 import trio
 from msgspec import Raw
 
+from hub.calls.chain import Intent, Outcome, Stage
+from hub.calls.host_exchange import HostExchange
 from hub.catalog.catalog import Catalog
 from hub.catalog.upstream_entries import Route
 from hub.catalog.view_name import EVERYTHING, View
 from hub.link.bounded_dict import BoundedDict
-from hub.routing.chain import Intent, Outcome, Stage
-from hub.routing.host_exchange import HostExchange
 from hub.routing.list_freshness import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.jsonrpc import Result, peek_str

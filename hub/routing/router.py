@@ -17,13 +17,13 @@ from msgspec import Raw
 
 from cache.resource_cache import ResourceCache
 from hub.bridge.era_bridge import EraBridge
+from hub.calls.chain import Intent, Wait
+from hub.calls.host_exchange import HostExchange, ProgressUpkeep
 from hub.catalog.list_result import SETTLING_TTL_MS
 from hub.catalog.view_name import EVERYTHING, View
 from hub.link.call_interface import NOTHING, RunningCall, Tenant
 from hub.link.hub_errors import HubError
 from hub.link.tool_usage import ToolUsage
-from hub.routing.chain import Intent, Wait
-from hub.routing.host_exchange import HostExchange, ProgressUpkeep
 from hub.routing.list_freshness import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels

@@ -23,9 +23,9 @@ from typing import Final, NamedTuple
 from cache.resource_cache import ResourceCache
 from config.settings import UpstreamConfig
 from hub.bridge.era_bridge import EraBridge
+from hub.calls.chain import WAIT, Chain, EraStage, Intent, Next, Outcome, Stage, Wait
 from hub.link.tool_usage import ToolUsage
 from hub.routing.cached_reads import find_cached, is_plain
-from hub.routing.chain import WAIT, Chain, EraStage, Intent, Next, Outcome, Stage, Wait
 from hub.routing.limits import UpstreamLimits
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels

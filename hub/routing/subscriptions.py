@@ -12,11 +12,11 @@ import trio
 
 from hub.bridge.tasks.messages import declares
 from hub.bridge.tasks.polled_tasks import TaskHandles
+from hub.calls.host_exchange import HostExchange, HostSession
 from hub.catalog.view_name import View
 from hub.link.call_interface import NOTHING, Tenant
 from hub.link.hub_errors import Overloaded
 from hub.routing.change_listeners import ACK_TIMEOUT_S, LegacySubscription, ListenStream, Subscribe, read_filter
-from hub.routing.host_exchange import HostExchange, HostSession
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.declarations import TASKS_NEEDED
 from hub.wire.errors_for_hosts import failure_for_host

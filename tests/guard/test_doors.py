@@ -23,7 +23,7 @@ WITH_INTENT = {
 }
 """Uses of doors that have an intent at hand."""
 ON_THE_WAY = {
-    "hub/routing/chain.py": {"self._steps[self._at].stage.call", "go_through"},
+    "hub/calls/chain.py": {"self._steps[self._at].stage.call", "go_through"},
     "hub/routing/passage.py": {"chain.eras.call", "go_through", "call_upstream"},
     "hub/routing/router.py": {"passage.begin", "self._intents.subscribe", "self._subscriptions.subscribe"},
     "hub/bridge/era_bridge.py": {"crossing.call", "self.parking.begin"},

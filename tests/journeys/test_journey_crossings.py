@@ -6,8 +6,8 @@ import pytest
 import trio
 import trio.testing
 
+from hub.calls.host_exchange import MAX_UNTOLD
 from hub.link.call_interface import Identity
-from hub.routing.host_exchange import MAX_UNTOLD
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream
 from tests.support.house import ALICE, BOB, a_house

@@ -22,12 +22,12 @@ import trio.testing
 
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
+from hub.calls.host_exchange import HostExchange
 from hub.link.call_interface import Caller, Identity, Tenant, new_conversation
 from hub.link.channel import ChannelClosed, Outbox
 from hub.link.hub_errors import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable, without_frames
 from hub.link.line_channel import LineChannel, LineReader
 from hub.link.peer import BadPeer
-from hub.routing.host_exchange import HostExchange
 from hub.wire.jsonrpc import Failure, Raw, raw
 from hub.wire.mcp import L4, MODERN, SUBSCRIPTION_KEY, Era, era_of
 from tests.support.schemas import Invalid, validate

@@ -13,6 +13,7 @@ import trio
 from msgspec import Raw
 
 from config.saved_state import Memory
+from hub.calls.host_exchange import HostExchange
 from hub.catalog.view_name import View, server_view
 from hub.downstream.hosts import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
@@ -22,7 +23,6 @@ from hub.link.hub_errors import HubError, failure_from
 from hub.link.sealing import Signer
 from hub.net.http_server import HttpRequest
 from hub.net.request_and_response import EarlyReply
-from hub.routing.host_exchange import HostExchange
 from hub.routing.replies_for_hosts import report_bug
 from hub.wire.declarations import negotiate
 from hub.wire.http.sse import SseParser

@@ -9,11 +9,11 @@ from hub.bridge.parking.parking import ParkedCalls
 from hub.bridge.request_state import RequestStates
 from hub.bridge.tasks.task_bridge import Tasks
 from hub.bridge.url_elicitation import PageVisits
+from hub.calls.host_exchange import ProgressUpkeep
 from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.uri_claims import UriClaims
 from hub.link.sealing import Sealer
 from hub.link.tool_usage import ToolUsage
-from hub.routing.host_exchange import ProgressUpkeep
 from hub.routing.list_freshness import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels

@@ -16,6 +16,7 @@ from typing import Final
 
 import trio
 
+from hub.calls.host_exchange import HostExchange
 from hub.catalog.view_name import EVERYTHING, View
 from hub.downstream.access.access import Access
 from hub.downstream.access.refusals import FORBIDDEN
@@ -46,7 +47,6 @@ from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import Overloaded
 from hub.net.http_server import HttpRequest, HttpResponse
 from hub.net.request_and_response import EarlyReply
-from hub.routing.host_exchange import HostExchange
 from hub.routing.router import Router
 from hub.wire.declarations import program_name
 from hub.wire.jsonrpc import (

@@ -9,11 +9,11 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from hub.calls.host_exchange import Send
 from hub.downstream.http.event_stream import CONGESTED_STREAM_BYTES, EventStream
 from hub.downstream.http.session import HttpSession
 from hub.downstream.http.slow_answers import SlowAnswers
 from hub.net.http_server import HttpResponse
-from hub.routing.host_exchange import Send
 from hub.wire.http.sse import encode_event
 from hub.wire.jsonrpc import Failure, Reply, RequestId, Wire, join, response_pieces
 from hub.wire.mcp import METHOD_NOT_FOUND, MODERN_ERRORS
@@ -112,7 +112,7 @@ def status_of(reply: Reply) -> int:
 class LegacyAnswer:
     """The answer to a request of a legacy session. If the host leaves before it had an event, it cannot come back.
 
-    Satisfies `hub.routing.host_exchange.AskableHost`: the host is asked on the stream of the answer.
+    Satisfies `hub.calls.host_exchange.AskableHost`: the host is asked on the stream of the answer.
     """
 
     __slots__ = ("_accept", "_response", "_slow", "_stream", "session")

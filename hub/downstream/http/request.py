@@ -11,6 +11,7 @@ from typing import Final
 import trio
 from msgspec import Struct
 
+from hub.calls.host_exchange import HostExchange
 from hub.catalog.view_name import View
 from hub.downstream.admission import StatelessHost
 from hub.downstream.http.reply import Accepted, is_json, read_accept
@@ -20,7 +21,6 @@ from hub.downstream.request_pipeline import refusal_of, take_on
 from hub.link.call_interface import Identity
 from hub.link.hub_errors import Overloaded
 from hub.net.http_server import HttpRequest, HttpResponse
-from hub.routing.host_exchange import HostExchange
 from hub.routing.router import Router
 from hub.wire import jsonrpc, mcp
 from hub.wire.http.mirror_headers import InvalidHeader, check_mirrors

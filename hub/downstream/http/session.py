@@ -14,6 +14,7 @@ from typing import Final
 import trio
 from msgspec import Raw, structs
 
+from hub.calls.host_exchange import HostExchange, keep_untold, tell_nobody
 from hub.catalog.view_name import View
 from hub.downstream.admission import StatelessHost
 from hub.downstream.hosts import Host, Hosts
@@ -24,7 +25,6 @@ from hub.link.call_interface import Identity
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.sync_primitives import DirtyFlag
 from hub.net.http_server import HttpResponse
-from hub.routing.host_exchange import HostExchange, keep_untold, tell_nobody
 from hub.routing.router import Router
 from hub.wire.jsonrpc import Reply, Request, Result, encode_notification, raw
 from hub.wire.mcp import L4, LIST_CHANGED, SUBSCRIBE, UPDATED

@@ -13,6 +13,7 @@ from typing import Final
 import trio
 from trio.lowlevel import checkpoint
 
+from hub.calls.host_exchange import HostExchange, keep_untold
 from hub.catalog.view_name import EVERYTHING, View
 from hub.downstream.hosts import Host, Hosts
 from hub.downstream.quick_request import QuickRequest
@@ -22,7 +23,6 @@ from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, Outbox, Ou
 from hub.link.hub_errors import Executed, Overloaded
 from hub.link.line_channel import LineChannel, LineReader
 from hub.link.memory_budget import FREE_BYTES, NO_ROOM, Account
-from hub.routing.host_exchange import HostExchange, keep_untold
 from hub.routing.router import Router
 from hub.wire import jsonrpc, mcp
 from hub.wire.jsonrpc import (

@@ -9,6 +9,7 @@ import pytest
 import trio
 
 import hub
+from hub.calls.host_exchange import HostExchange
 from hub.catalog.view_name import profile_view
 from hub.daemon.api import OPERATOR, DaemonApi
 from hub.downstream.admission import StatelessHost
@@ -16,7 +17,6 @@ from hub.downstream.hosts import Hosts
 from hub.downstream.request_pipeline import answer, serve, take_on
 from hub.link.call_interface import Caller
 from hub.link.hub_errors import Overloaded
-from hub.routing.host_exchange import HostExchange
 from hub.wire.jsonrpc import Failure, Request, Result, raw
 from hub.wire.mcp import L2, L4, RESOURCES_READ, SUBSCRIBE, TOOLS_CALL
 from tests.hub.downstream.lines.test_connection import connected

@@ -6,10 +6,10 @@ import trio.testing
 from msgspec import structs
 
 from config.settings import Timeouts
+from hub.calls.chain import Stage
 from hub.control.answers import LimitStatus
 from hub.link.call_interface import Identity
 from hub.link.hub_errors import DeadlineExceeded
-from hub.routing.chain import Stage
 from hub.routing.stages import Line
 from hub.wire.jsonrpc import Request, Result, raw
 from hub.wire.mcp import HUB_FAILURE, L4, MODERN

@@ -7,9 +7,9 @@ from msgspec import Raw, structs
 from trio.testing import wait_all_tasks_blocked
 
 from config.settings import UpstreamConfig
+from hub.calls.chain import WAIT, Chain, Intent, Target
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import UpstreamUnavailable
-from hub.routing.chain import WAIT, Chain, Intent, Target
 from hub.routing.limits import Limit
 from hub.routing.passage import Passage
 from hub.wire.jsonrpc import Request, Result

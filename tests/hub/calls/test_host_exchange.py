@@ -6,8 +6,8 @@ import pytest
 import trio
 from msgspec import Raw
 
+from hub.calls.host_exchange import PROGRESS_PER_S, HostExchange, ProgressUpkeep, wants_log
 from hub.link.call_interface import Caller, Identity
-from hub.routing.host_exchange import PROGRESS_PER_S, HostExchange, ProgressUpkeep, wants_log
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import INVALID_PARAMS, L4, METHOD_NOT_FOUND, Era
 from hub.wire.questions.question import Question

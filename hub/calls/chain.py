@@ -21,9 +21,9 @@ from msgspec import Struct, structs
 from hub.bridge.era_bridge import EraBridge
 from hub.bridge.input_rounds import Crossing, may_want_input
 from hub.bridge.tasks.messages import may_be_task
+from hub.calls.host_exchange import HostExchange
 from hub.catalog.upstream_entries import Route
 from hub.link.call_interface import Exchange, Operation
-from hub.routing.host_exchange import HostExchange
 from hub.wire import mcp
 from hub.wire.declarations import can_be_asked
 from hub.wire.jsonrpc import Failure, Reply, Request
