@@ -164,11 +164,19 @@ class HostExchange:
         """Drop held progress: nothing may follow an answer or a cancellation."""
         self._held = None
 
+    def defer(self, passage: RunnablePassage) -> None:
+        """Keep the way of the operation for the task that goes on with it. `close` cancels it."""
+        self.passage = passage
+
+    def take_passage(self) -> RunnablePassage | None:
+        """The way that was kept, no longer kept; None: there is none."""
+        passage, self.passage = self.passage, None
+        return passage
+
     def close(self) -> None:
         """The request is about to be answered, or was cancelled: nothing can be asked on its stream any more."""
-        if self.passage is not None:  # cancelled before its turn came
-            self.passage.cancel()
-            self.passage = None
+        if (passage := self.take_passage()) is not None:  # cancelled before its turn came
+            passage.cancel()
         if self.host is not None:
             if self._has_asked:
                 self.host.withdraw(self._say)

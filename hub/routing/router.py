@@ -165,7 +165,8 @@ class Router:
         passage, progress = Passage(intent), self._progress if exchange.wants_progress else None
         if done is None:
             reply = passage.answer()
-            exchange.passage = passage if reply is None else None
+            if reply is None:
+                exchange.defer(passage)
             return reply
 
         def on_end(outcome: Reply | Exception | None) -> None:
@@ -181,7 +182,7 @@ class Router:
                 progress.add(exchange)
             return passage
         if isinstance(taken, Wait):
-            exchange.passage = passage
+            exchange.defer(passage)
             return None
         return taken
 
@@ -193,7 +194,7 @@ class Router:
         handler = self._handlers.get(request.method)
         if handler is None:
             return Failure(mcp.METHOD_NOT_FOUND, f"Method not found: {request.method}")
-        passage, exchange.passage = exchange.passage, None
+        passage = exchange.take_passage()
         wants_progress = exchange.wants_progress
         if wants_progress:
             self._progress.add(exchange)
