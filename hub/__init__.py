@@ -8,6 +8,7 @@
     running_servers  the servers of the user and of projects     | host_views: what attached hosts are shown
     downstream   how hosts come in: HTTP, unix socket, stdio; their sessions, what they are asked
     routing      from method to handler: names, cached reads, subscriptions, the live catalogue
+    calls        one operation of a host: its intent, the stages it passes, the end of it that its host holds
     sign_in      people who sign in at servers: tickets, pages for their browsers, the flow behind them
     bridge       host and server of different eras               | control: the CLI's socket | shim: `hubd connect`
     catalog      names, URIs and lists that hosts see; pure      | net: sockets and HTTP/1.1, nothing of MCP
