@@ -23,6 +23,9 @@ PIPE_BYTES: Final = 1 << 20
 F_SETPIPE_SZ: Final = 1031
 MAX_DEPTH: Final = 64
 MAX_PROCESSES: Final = 4096
+READINGS: Final = 3
+"""Of a table of sockets, until a row is found: while others come and go, the kernel may leave out a row that is there,
+or show it twice."""
 
 
 class Process(NamedTuple):
@@ -228,8 +231,10 @@ def is_held_by_another_user(port: int, tables: tuple[Path, ...] = TABLES, uid: i
     system hides its tables.
     """
     own = os.geteuid() if uid is None else uid
-    holders = {holder for table in tables for holder in _holders(table, port)}
-    return holders != {own}
+    for _ in range(READINGS):
+        if holders := {holder for table in tables for holder in _holders(table, port)}:
+            return holders != {own}
+    return True
 
 
 def _holders(table: Path, port: int) -> Iterator[int]:
@@ -241,11 +246,12 @@ def _holders(table: Path, port: int) -> Iterator[int]:
 
 def find_peer(own: Address, peer: Address, proc: Path = PROC) -> tuple[int, int] | None:
     """The uid and the inode of the socket at `peer` that is connected to `own`; None: there is not exactly one."""
-    rows = [row for name in ("tcp", "tcp6") for row in _rows(proc / "net" / name, peer, own)]
-    if len(rows) != 1:
-        return None
-    state, uid, inode = rows[0]
-    return (uid, inode) if state == ESTABLISHED and inode else None
+    for _ in range(READINGS):
+        rows = {row for name in ("tcp", "tcp6") for row in _rows(proc / "net" / name, peer, own)}
+        if len(rows) == 1:
+            [(state, uid, inode)] = rows
+            return (uid, inode) if state == ESTABLISHED and inode else None
+    return None
 
 
 def _rows(table: Path, peer: Address, own: Address) -> Iterator[tuple[bytes, int, int]]:

@@ -173,7 +173,8 @@ def machine(tmp_path: Path, *rows: str, six: str | None = "", uid_map="0 0 42949
         ([row()], (1000, 77)),
         ([row(OWN, PEER, uid=0), row()], (1000, 77)),  # the hub's own end is the other way round
         ([], None),
-        ([row(), row()], None),
+        ([row(), row()], (1000, 77)),  # read twice, while the table changed
+        ([row(), row(inode=78)], None),
         ([row(state="06")], None),
         ([row(state="08")], None),
         ([row(uid=0, inode=0)], None),
@@ -189,8 +190,25 @@ def test_rows(tmp_path, rows, found):
     assert find_peer(*ENDS, machine(tmp_path, *rows)) == found
 
 
+def test_a_row_that_one_reading_leaves_out(tmp_path):
+    tables = [machine(tmp_path) / "net" / name for name in ("tcp", "tcp6")]
+    for table in tables:
+        table.unlink()
+        os.mkfifo(table)
+
+    def write():
+        for rows in ("", row()):
+            for table, text in zip(tables, (rows, ""), strict=True):
+                table.write_text(HEAD + text)  # waits for its reader, who has done with the other table then
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    assert find_peer(*ENDS, tmp_path) == (1000, 77)
+    writer.join()
+
+
 def test_a_row_in_both_tables_is_two(tmp_path):
-    assert find_peer(*ENDS, machine(tmp_path, row(), six=row(MAPPED + PEER, MAPPED + OWN))) is None
+    assert find_peer(*ENDS, machine(tmp_path, row(), six=row(MAPPED + PEER, MAPPED + OWN, inode=78))) is None
 
 
 @pytest.mark.parametrize(
