@@ -28,7 +28,7 @@ class RunningServers:
     _of_projects: dict[str, UpstreamConfig] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._router.chains.adjust(self.config.upstreams)
+        self._router.adjust(self.config.upstreams)
 
     async def prepare(self, config: HubConfig) -> None:
         """Read what `apply` needs to know."""
@@ -55,12 +55,12 @@ class RunningServers:
     def _run(self) -> None:
         before, configs = dict(self._supervisor.upstreams), self.config.upstreams | self._of_projects
         self._supervisor.apply(configs, drain_s=self.config.drain_s)
-        self._router.chains.adjust(configs)
         budget = self.config.name_budget
         for name in before.keys() - self._supervisor.upstreams.keys():
             _, home = home_of(name)
             self._reads.forget_upstream(name)
             self._router.removed(name, rule_of(name, before[name].config).sid(budget), home)
+        self._router.adjust(configs)
 
 
 def rule_of(name: str, config: UpstreamConfig) -> UpstreamRule:

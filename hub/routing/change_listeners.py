@@ -4,7 +4,7 @@ A listener watches resources at upstreams and is told of these only, in the name
 than its host reads merge: at most one message per subject waits.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
 
 import trio
@@ -32,13 +32,16 @@ RETRY_S: Final = 0.25
 _LEFT: Final = Failure(mcp.INTERNAL_ERROR, "The host has left")
 
 
-class Subscribe(Protocol):
-    """Has the owner of a resource tell a subscriber of its changes, on behalf of the host that looks."""
+class Doors(Protocol):
+    """The ways to owners of resources for the host that looks; `hub.routing.make_intents.Intents` is one."""
 
-    async def __call__(
+    async def subscribe(
         self, route: Route, uri: str, viewer: Viewer, subscriber: ResourceSubscriber, /
     ) -> Failure | None:
-        """None: it agreed. Raises HubError: it could not be asked."""
+        """Have the owner tell a subscriber of changes; None: it agreed. Raises HubError: it could not be asked."""
+
+    def refusal(self, route: Route, uri: str, viewer: Viewer, /) -> Failure | None:
+        """The refusal of such a subscription by the stages of now; None: it may go on."""
 
 
 class Filter(Struct, frozen=True):
@@ -79,8 +82,8 @@ class ChangeListener:
     Satisfies `upstreams.subscriptions.subscription.ResourceSubscriber`.
     """
 
-    def __init__(self, live: LiveCatalog, subscribe: Subscribe, exchange: HostExchange) -> None:
-        self._subscribe = subscribe
+    def __init__(self, live: LiveCatalog, doors: Doors, exchange: HostExchange) -> None:
+        self._doors = doors
         self.caller = exchange.caller
         self.host: Tenant = exchange.caller.tenant
         self.exchange = exchange
@@ -126,7 +129,7 @@ class ChangeListener:
         refusal: Reply | None = None
         while refusal is None and key not in self._forms and not upstream.is_subscribed(route.original, self):
             try:
-                refusal = await self._subscribe(route, uri, self, self)
+                refusal = await self._doors.subscribe(route, uri, self, self)
             except HubError as error:
                 refusal = failure_from(error, mcp.SUBSCRIBE)
         if isinstance(refusal, Failure):
@@ -134,8 +137,8 @@ class ChangeListener:
         elif self.closed:
             refusals[route.upstream] = _LEFT
             upstream.unsubscribe(route.original, self)
-        elif route not in self._live.of(self.view).resolve_uri(uri):  # hidden while the upstream was asked
-            refusals[route.upstream] = resource_not_found(uri, mcp.L4)
+        elif (late := self._refusal(route, uri)) is not None:  # since the upstream was asked
+            refusals[route.upstream] = late
             if key not in self._forms:
                 upstream.unsubscribe(route.original, self)
         else:
@@ -148,7 +151,10 @@ class ChangeListener:
     def unwatch(self, uri: str) -> None:
         """Watch `uri` no more."""
         self.wanted.pop(uri, None)
-        for route in self.held.pop(uri, ()):
+        self._release(uri, self.held.pop(uri, ()))
+
+    def _release(self, uri: str, routes: Iterable[Route]) -> None:
+        for route in routes:
             key = (route.upstream, route.original)
             self._forms[key].pop(uri, None)
             if not self._forms[key]:
@@ -157,23 +163,32 @@ class ChangeListener:
                     self._live.upstreams[route.upstream].unsubscribe(route.original, self)
 
     def removed(self, upstream: str) -> None:
-        """An upstream is gone for good: what was watched there is not watched any more, and has changed."""
-        for uri, routes in list(self.held.items()):
-            if any(route.upstream == upstream for route in routes):
-                self.notify(f"updated {uri}", mcp.UPDATED, {"uri": raw(uri)})
-            routes[:] = [route for route in routes if route.upstream != upstream]
-            if not routes:
-                del self.held[uri]
-                self.wanted.pop(uri, None)
-        self._forms = {key: forms for key, forms in self._forms.items() if key[0] != upstream}
+        """An upstream is gone for good."""
+        self._drop(lambda route, uri: route.upstream == upstream)
 
     def moved(self, view: View) -> None:
         """Its host is shown another view now; it watches no more what is not in there."""
         self.view = view
+        self._drop(lambda route, uri: self._refusal(route, uri) is not None)
+
+    def judge(self) -> None:
+        """Watch no more what stages refuse by now."""
+        self._drop(lambda route, uri: self._doors.refusal(route, uri, self) is not None)
+
+    def _refusal(self, route: Route, uri: str) -> Failure | None:
+        if route not in self._live.of(self.view).resolve_uri(uri):
+            return resource_not_found(uri, mcp.L4)
+        return self._doors.refusal(route, uri, self)
+
+    def _drop(self, is_over: Callable[[Route, str], bool]) -> None:
+        """Watch no more where that is over; what was watched there has changed."""
         for uri, routes in list(self.held.items()):
-            if not set(routes) & set(self._live.of(self.view).resolve_uri(uri)):
+            if over := [route for route in routes if is_over(route, uri)]:
                 self.notify(f"updated {uri}", mcp.UPDATED, {"uri": raw(uri)})
-                self.unwatch(uri)
+                routes[:] = [route for route in routes if route not in over]
+                self._release(uri, over)
+                if not routes:
+                    self.unwatch(uri)
 
     def close(self) -> None:
         """Watch nothing any more."""
@@ -192,8 +207,8 @@ class ChangeListener:
 class LegacySubscription(ChangeListener):
     """A legacy session."""
 
-    def __init__(self, live: LiveCatalog, subscribe: Subscribe, exchange: HostExchange, session: HostSession) -> None:
-        super().__init__(live, subscribe, exchange)
+    def __init__(self, live: LiveCatalog, doors: Doors, exchange: HostExchange, session: HostSession) -> None:
+        super().__init__(live, doors, exchange)
         self._session = session
 
     def notify(self, subject: str, method: str, params: dict[str, Raw]) -> None:
@@ -203,10 +218,8 @@ class LegacySubscription(ChangeListener):
 class ListenStream(ChangeListener):
     """One `subscriptions/listen`. Nothing is sent before the acknowledgement, and everything bears its id."""
 
-    def __init__(
-        self, live: LiveCatalog, subscribe: Subscribe, exchange: HostExchange, id: RequestId, wanted: Filter
-    ) -> None:
-        super().__init__(live, subscribe, exchange)
+    def __init__(self, live: LiveCatalog, doors: Doors, exchange: HostExchange, id: RequestId, wanted: Filter) -> None:
+        super().__init__(live, doors, exchange)
         self.filter = wanted
         self._send = exchange.send
         self._meta = raw({mcp.SUBSCRIPTION_KEY: id})

@@ -12,8 +12,9 @@ from typing import Final
 import trio
 from msgspec import Raw, Struct
 
+from hub.bridge.tasks.messages import TaskTicket
 from hub.bridge.tasks.polled_tasks import Viewer
-from hub.calls.chain import Intent, Target, go_through
+from hub.calls.chain import Intent, Section, Target, go_through
 from hub.calls.host_exchange import HostExchange, tell_nobody
 from hub.catalog.embedded_uris import LARGE_BYTES, untag_arguments
 from hub.catalog.search.meta_tools import CALL_READ_ONLY_TOOL, CALLS, BadMetaCall
@@ -134,10 +135,24 @@ class Intents:
         wanted = Wanted(Request(request.id, COMPLETE, params), "", peek_str(ref.get(member)) or "")
         return self._make(wanted, route, exchange, None)
 
-    def call_about_task(self, upstream: str, tool: str, viewer: Viewer) -> Call:
-        """The way of requests about a task that a call of the upstream's `tool` has begun."""
-        intent = self._beside(TASKS_GET, Route(upstream, tool), tool, viewer)
+    def call_about_task(self, ticket: TaskTicket, viewer: Viewer) -> Call:
+        """The way of requests about the task of a ticket."""
+        intent = self._about_task(ticket, viewer)
         return partial(intent.send, partial(go_through, intent.target.chain.outer, call_upstream))
+
+    def may_follow(self, ticket: TaskTicket, viewer: Viewer) -> bool:
+        """True if a host may hear of the task of a ticket, by the stages of now."""
+        return _refusal(self._about_task(ticket, viewer)) is None
+
+    def _about_task(self, ticket: TaskTicket, viewer: Viewer) -> Intent:
+        """By the name under which the host called the tool; if it has another now, or the ticket says none, by any that
+        is allowed."""
+        part = self._live.of(viewer.view).part(ticket.upstream)
+        names = {ticket.tool} if part is None else part.names_of(ticket.tool)
+        names = {ticket.exposed} & names or names
+        route = Route(ticket.upstream, ticket.tool)
+        intents = [self._beside(TASKS_GET, route, name, viewer) for name in sorted(names)]
+        return next((intent for intent in intents if _refusal(intent) is None), intents[0])
 
     async def subscribe(self, route: Route, uri: str, viewer: Viewer, subscriber: ResourceSubscriber) -> Failure | None:
         """Have the owner of a resource tell `subscriber` of its changes; None: it agreed. Raises HubError: as
@@ -150,6 +165,12 @@ class Intents:
         intent = self._beside(SUBSCRIBE, route, uri, viewer)
         reply = await go_through(intent.target.chain.outer, last, intent)
         return reply if isinstance(reply, Failure) else None
+
+    def refusal(self, route: Route, uri: str, viewer: Viewer) -> Failure | None:
+        """The refusal of a subscription by the stages of now; None: it may go on."""
+        if not self._chains.find(SUBSCRIBE, route.upstream).outer:  # there may be thousands of subscriptions
+            return None
+        return _refusal(self._beside(SUBSCRIBE, route, uri, viewer))
 
     def _beside(self, method: str, route: Route, exposed: str, viewer: Viewer) -> Intent:
         """The intent of something that is no operation of a request: nothing is reported to its host."""
@@ -198,3 +219,10 @@ class Intents:
         target = Target(self._live.upstreams[route.upstream], route, wanted.exposed, chain, wanted.kind)
         operation = Operation(request.method, params, meta)
         return Intent(target, request, operation, exchange, exchange, wanted.exposed if wanted.meta_tool else "")
+
+
+def _refusal(intent: Intent) -> Failure | None:
+    """The refusal of an intent by the outer stages of its chain; None: it may go on, perhaps after a wait."""
+    section = Section(intent.target.chain.outer, intent)
+    section.leave(None)
+    return section.verdict if isinstance(section.verdict, Failure) else None

@@ -7,7 +7,7 @@ intents (`hub.routing.make_intents`), which pass the stages of their chain to th
 A catalogue is a snapshot, which `hub.routing.live_catalog` swaps as a whole; no request sees half of a change.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import InitVar, dataclass
 from functools import partial
@@ -16,6 +16,7 @@ from typing import Final
 from msgspec import Raw
 
 from cache.resource_cache import ResourceCache
+from config.settings import UpstreamConfig
 from hub.bridge.era_bridge import EraBridge
 from hub.calls.chain import Intent, Wait
 from hub.calls.host_exchange import HostExchange, ProgressUpkeep
@@ -100,8 +101,14 @@ class Router:
         for kind, method in mcp.LIST_METHOD.items():
             self._handlers[method] = partial(self._list, kind)
             self._at_once[method] = partial(self._list_at_once, kind)
-        self._handlers |= bridge.tasks.handles.handlers(self._replies.of_upstream, self._intents.call_about_task)
-        self._subscriptions.subscribe_at = self._intents.subscribe
+        self._handlers |= bridge.tasks.handles.handlers(self._replies.of_upstream, self._intents)
+        self._subscriptions.doors = self._intents
+
+    def adjust(self, configs: Mapping[str, UpstreamConfig]) -> None:
+        """Compose the chains of operations anew, for upstreams with these configurations, by name. What lasts is judged
+        by them; a call keeps the chain that it has."""
+        self.chains.adjust(configs)
+        self._subscriptions.judge()
 
     def digests(self, view: View) -> dict[str, str]:
         """By kind, a digest of the list that `view` shows, comparable between runs of the hub."""

@@ -16,7 +16,14 @@ from hub.calls.host_exchange import HostExchange, HostSession
 from hub.catalog.view_name import View
 from hub.link.call_interface import NOTHING, Tenant
 from hub.link.hub_errors import Overloaded
-from hub.routing.change_listeners import ACK_TIMEOUT_S, LegacySubscription, ListenStream, Subscribe, read_filter
+from hub.routing.change_listeners import (
+    ACK_TIMEOUT_S,
+    ChangeListener,
+    Doors,
+    LegacySubscription,
+    ListenStream,
+    read_filter,
+)
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.declarations import TASKS_NEEDED
 from hub.wire.errors_for_hosts import failure_for_host
@@ -34,8 +41,8 @@ class Subscriptions:
 
     def __init__(self, live: LiveCatalog, tasks: TaskHandles | None = None) -> None:
         self._live = live
-        self.subscribe_at: Subscribe
-        """Has owners of resources tell of changes; set by the router."""
+        self.doors: Doors
+        """The ways to owners of resources; set by the router."""
         self._tasks = tasks
         self._sessions: dict[Tenant, LegacySubscription] = {}
         self._streams: dict[Tenant, dict[ListenStream, None]] = {}
@@ -58,7 +65,7 @@ class Subscriptions:
         tenant = exchange.caller.tenant
         session = self._sessions.get(tenant)
         if session is None:
-            session = self._sessions[tenant] = LegacySubscription(self._live, self.subscribe_at, exchange, host)
+            session = self._sessions[tenant] = LegacySubscription(self._live, self.doors, exchange, host)
         session.exchange, session.view = exchange, exchange.view
         if uri in session.held:
             return NOTHING
@@ -108,7 +115,7 @@ class Subscriptions:
         wanted = read_filter(request)
         if wanted.tasks is not None and not declares(exchange.caller.capabilities):
             return Failure(MISSING_CAPABILITY, "taskIds needs the tasks extension among the capabilities", TASKS_NEEDED)
-        stream = ListenStream(self._live, self.subscribe_at, exchange, request.id, wanted)
+        stream = ListenStream(self._live, self.doors, exchange, request.id, wanted)
         self._admit(stream)
         try:
             tasks = await self._confirm(stream)
@@ -157,8 +164,17 @@ class Subscriptions:
 
     def removed(self, upstream: str) -> None:
         """An upstream is gone for good: nobody watches anything there any more."""
-        for listener in (*self._sessions.values(), *(each for streams in self._streams.values() for each in streams)):
+        for listener in self._listeners():
             listener.removed(upstream)
+
+    def judge(self) -> None:
+        """The tables of stages are others now: nobody watches any more what he may not. (Tasks are judged anew before
+        each word about them.)"""
+        for listener in self._listeners():
+            listener.judge()
+
+    def _listeners(self) -> list[ChangeListener]:
+        return [*self._sessions.values(), *(each for streams in self._streams.values() for each in streams)]
 
     @property
     def stateless(self) -> list[ListenStream]:

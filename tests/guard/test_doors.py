@@ -25,7 +25,8 @@ WITH_INTENT = {
 ON_THE_WAY = {
     "hub/calls/chain.py": {"self._steps[self._at].stage.call", "go_through"},
     "hub/routing/passage.py": {"chain.eras.call", "go_through", "call_upstream"},
-    "hub/routing/router.py": {"passage.begin", "self._intents.subscribe", "self._subscriptions.subscribe"},
+    "hub/routing/router.py": {"passage.begin", "self._subscriptions.subscribe"},
+    "hub/routing/change_listeners.py": {"self._doors.subscribe"},
     "hub/bridge/era_bridge.py": {"crossing.call", "self.parking.begin"},
     "hub/bridge/input_rounds.py": {"crossing.call", "self.call"},
     "hub/bridge/tasks/client.py": {"self.call"},

@@ -50,6 +50,16 @@ class Viewer(Protocol):
     def view(self) -> View: ...
 
 
+class TaskDoors(Protocol):
+    """The ways to tasks at upstreams for the host that looks; `hub.routing.make_intents.Intents` is one."""
+
+    def call_about_task(self, ticket: TaskTicket, viewer: Viewer) -> Call:
+        """The way of requests about the task of a ticket."""
+
+    def may_follow(self, ticket: TaskTicket, viewer: Viewer) -> bool:
+        """True if a host may hear of the task of a ticket, by the stages of now."""
+
+
 class TaskListener(Viewer, Protocol):
     """A stream that hears of tasks; `hub.routing.change_listeners.ListenStream` is one."""
 
@@ -59,8 +69,6 @@ class TaskListener(Viewer, Protocol):
 
 Shows = Callable[[View, str, str], bool]
 """True if a view has a tool of an upstream in it, by the upstream's own name of it."""
-CallOf = Callable[[str, str, Viewer], Call]
-"""The way of requests about a task that a tool of an upstream, by its own name, has begun: upstream, tool, host."""
 Show = Callable[[Reply, str, str, str, Viewer], Reply]
 """A reply as a host may see it; further arguments: the method, the upstream, its revision, whose host."""
 
@@ -76,7 +84,7 @@ class TaskHandles:
     shows: Shows
     nursery: trio.Nursery | None = None
     _show: Show = field(init=False)
-    _call_of: CallOf = field(init=False)
+    _doors: TaskDoors = field(init=False)
     _gatherings: dict[tuple[str, str, str], TaskQuestions] = field(default_factory=dict)
     """By upstream, session and the id of the task there."""
     _told: dict[TaskListener, trio.CancelScope] = field(default_factory=dict)
@@ -94,19 +102,21 @@ class TaskHandles:
             finally:
                 self.nursery = None
 
-    def create_handle(self, client: TaskClient, task: Task, tool: str) -> Interim:
-        """Make the result of a call of `tool` that began `task`, which `client` has in hand."""
+    def create_handle(self, client: TaskClient, task: Task, tool: str, exposed: str) -> Interim:
+        """Make the result of a call of `tool`, by the name `exposed`, that began `task`, which `client` has in hand."""
         principal, session = client.exchange.caller.identity.principal, task.session
         created, run = peek_str(task.about["createdAt"]) or "", self.states.run if session else ""
-        ticket = TaskTicket(client.upstream.name, principal, task.id, tool, client.version, session, created, run)
+        ticket = TaskTicket(
+            client.upstream.name, principal, task.id, tool, client.version, session, created, run, exposed
+        )
         return Interim(messages.task_handle(task, self.states.sealer.seal(PURPOSE, messages.write_ticket(ticket))))
 
     # --- requests of hosts --------------------------------------------------------------------------------------------
 
-    def handlers(self, show: Show, call_of: CallOf) -> dict[str, Callable[[Request, Viewer], Awaitable[Reply]]]:
+    def handlers(self, show: Show, doors: TaskDoors) -> dict[str, Callable[[Request, Viewer], Awaitable[Reply]]]:
         """Handlers by method. From now on `show` rewrites replies of upstreams for hosts, and requests to these go by
-        `call_of`."""
-        self._show, self._call_of = show, call_of
+        `doors`."""
+        self._show, self._doors = show, doors
         return dict.fromkeys((mcp.TASKS_GET, mcp.TASKS_UPDATE, mcp.TASKS_CANCEL), self._answer)
 
     async def _answer(self, request: Request, viewer: Viewer) -> Reply:
@@ -172,13 +182,10 @@ class TaskHandles:
         """Open the ticket in `id`; None: the id is not valid for this host."""
         if (ticket := self._read(id)) is None or ticket.principal != viewer.caller.identity.principal:
             return None
-        upstream = self.upstreams.get(ticket.upstream)
-        is_valid = upstream is not None and upstream.config.tasks != "off" and self._is_shown(ticket, viewer)
-        return ticket if is_valid else None
-
-    def _is_shown(self, ticket: TaskTicket, viewer: Viewer) -> bool:
-        """True if a host is shown the tool that began the task: what is left out for it has no tasks either."""
-        return viewer.view.server in ("", ticket.upstream) and self.shows(viewer.view, ticket.upstream, ticket.tool)
+        upstream, view = self.upstreams.get(ticket.upstream), viewer.view
+        is_valid = upstream is not None and upstream.config.tasks != "off" and view.server in ("", ticket.upstream)
+        # what is left out for a host has no tasks either
+        return ticket if is_valid and self.shows(view, ticket.upstream, ticket.tool) else None
 
     def run_of(self, id: str) -> str:
         """The run that alone knows the task `id`; "": any does, or there is none."""
@@ -186,7 +193,7 @@ class TaskHandles:
 
     def _client(self, ticket: TaskTicket, viewer: Viewer) -> TaskClient:
         upstream, exchange = self.upstreams[ticket.upstream], SilentExchange(viewer.caller)
-        call = self._call_of(ticket.upstream, ticket.tool, viewer)
+        call = self._doors.call_about_task(ticket, viewer)
         return TaskClient(upstream, ticket.task, ticket.version, exchange, call, ticket.session)
 
     def _is_lost(self, ticket: TaskTicket) -> bool:
@@ -233,12 +240,17 @@ class TaskHandles:
 
     async def listen(self, ids: list[str], stream: TaskListener) -> list[str]:
         """Notify `stream` of changes of these tasks, as far as its host may see them, and as long."""
-        found = {id: self._open(id, stream) for id in ids[:MAX_TOLD]}
+        found = {id: self._follow(id, stream) for id in ids[:MAX_TOLD]}
         known = {id: ticket for id, ticket in found.items() if ticket and not self.states.is_elsewhere(ticket.run)}
         if known and self.nursery is not None:
             self._told[stream] = trio.CancelScope()
             self.nursery.start_soon(self._tell_all, known, stream, self._told[stream])
         return list(known)
+
+    def _follow(self, id: str, stream: TaskListener) -> TaskTicket | None:
+        """Open the ticket in `id`; None: the host of a stream may not hear of its task now."""
+        ticket = self._open(id, stream)
+        return ticket if ticket is not None and self._doors.may_follow(ticket, stream) else None
 
     def unlisten(self, stream: TaskListener) -> None:
         """Stop notifying a stream."""
@@ -256,14 +268,14 @@ class TaskHandles:
         """Notify of each change of one task until it is over."""
         told: dict[str, Raw] = {}
         misses = 0
-        while misses <= MAX_MISSES and self._is_shown(ticket, stream):
+        while misses <= MAX_MISSES and self._follow(id, stream) is not None:
             pause_s = messages.POLL_S
             try:
                 found = await self._look(id, ticket, stream)
             except (HubError, RemoteProtocolError):
                 misses += 1
             else:
-                if isinstance(found, Failure) or not self._is_shown(ticket, stream):  # by now
+                if isinstance(found, Failure) or self._follow(id, stream) is None:  # by now
                     return
                 misses = 0
                 if (params := open_object(raw(found))) != told:

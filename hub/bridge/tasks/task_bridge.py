@@ -78,7 +78,8 @@ class Tasks:
         client = TaskClient(upstream, task.id, version, SilentExchange(caller, exchange), crossing.call, task.session)
         client.keep_session(task)
         if caller.era is Era.MODERN and declares(caller.capabilities):
-            return self.handles.create_handle(client, task, peek_str(operation.params.get("name")) or "")
+            tool, exposed = (peek_str(each.params.get("name")) or "" for each in (operation, crossing.request))
+            return self.handles.create_handle(client, task, tool, exposed)
         return await self._absorb(TaskWait(client, task, exchange, self._shower(client, crossing)))
 
     async def resume(self, state: RequestState, crossing: Crossing) -> Reply:

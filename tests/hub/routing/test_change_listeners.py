@@ -77,6 +77,20 @@ class Session:
         self.watching.append((uri, on))
 
 
+class Doors:
+    """The ways to upstreams, and those that are refused."""
+
+    def __init__(self, upstreams):
+        self.upstreams = upstreams
+        self.refused = set()
+
+    async def subscribe(self, route, uri, viewer, subscriber):
+        return await self.upstreams[route.upstream].subscribe(route.original, subscriber)
+
+    def refusal(self, route, uri, viewer):
+        return Failure(-32060, "refused") if (route.upstream, uri) in self.refused else None
+
+
 class World:
     """What hosts are shown."""
 
@@ -89,10 +103,7 @@ class World:
         self.settled = live.settled
         self.settled.set()
         self.subscriptions = Subscriptions(live, tasks)
-        self.subscriptions.subscribe_at = self.subscribe_at
-
-    async def subscribe_at(self, route, uri, viewer, subscriber):
-        return await self.upstreams[route.upstream].subscribe(route.original, subscriber)
+        self.subscriptions.doors = Doors(self.upstreams)
 
     async def subscribe(self, host, uri):
         return await self.subscriptions.subscribe(Request(1, "resources/subscribe", {"uri": raw(uri)}), host)
@@ -291,3 +302,34 @@ async def test_tasks_are_for_hosts_that_know_them(autojump_clock, nursery):
 def test_a_listen_for_a_crowd_is_refused():
     with pytest.raises(RemoteProtocolError, match="notifications has more than 100000 items"):
         read_filter(listening(resourceSubscriptions=["x"] * (MAX_ITEMS + 1)))
+
+
+async def test_what_is_refused_while_its_owner_is_asked_is_not_watched(autojump_clock, nursery):
+    side = Side("files", A)
+    world, host, replies = World(side), legacy(), []
+    side.slow = {A: 2}
+
+    async def subscribe():
+        replies.append(await world.subscribe(host, A))
+
+    nursery.start_soon(subscribe)
+    await trio.sleep(1)
+    world.subscriptions.doors.refused.add(("files", A))
+    world.subscriptions.judge()
+    await trio.sleep(10)
+    assert isinstance(replies[0], Failure)
+    assert next(iter(side.watches)).subscribers == {}
+
+
+async def test_one_owner_that_is_refused_leaves_the_others(autojump_clock):
+    uri = "file:///x"
+    one, two = Side("one", uri), Side("two", uri)
+    world, host = World(one, two), legacy()
+    await world.subscribe(host, uri)
+    world.subscriptions.doors.refused.add(("one", uri))
+    world.subscriptions.judge()
+    assert len(host.host.told_of) == 1
+    one.watches.updated(uri)
+    assert len(host.host.told_of) == 1
+    two.watches.updated(uri)
+    assert len(host.host.told_of) == 2
