@@ -152,6 +152,7 @@ class HttpResponse:
         "cancel",
         "complete",
         "gone",
+        "party",
         "quiet_s",
         "started",
     )
@@ -165,6 +166,8 @@ class HttpResponse:
         self._on_end: Callable[[], None] | None = None
         self.cancel: Callable[[], None] | None = None
         """Cancels the request, which is answered after its handler has returned; None: it is answered before that."""
+        self.party: object = None
+        """The host that is answered, so that its connections wait for each other; None: it is not known."""
         self._streaming = False
         self.started = False
         """A status line has been sent: neither `reply` nor `open_stream` may be called any more."""

@@ -222,6 +222,7 @@ class Endpoint:
             raise refuse(406, text, id=request.id)
         host = StatelessHost(self.hosts.requests, inbound.identity.principal, shown)
         response = inbound.response
+        response.party = inbound.identity
         reply_to = ModernAnswer(response, accept, self.slow)
         token, profile = progress_token(request.params), inbound.view.profile
         exchange = HostExchange(caller, reply_to.send, progress_token=token, view=host.view, named=profile)
@@ -308,7 +309,7 @@ class Endpoint:
     def _legacy(
         self, request: Request, session: HttpSession, response: HttpResponse, accept: Accepted
     ) -> Awaitable[None] | None:
-        caller = session.caller
+        caller, response.party = session.caller, session
         assert caller is not None, "a session begins with its handshake"
         if request.method != PING:
             session.open = True

@@ -54,10 +54,10 @@ def read_answer(client: HttpClient, call: BegunCall) -> None:
 class AnswerReader:
     """The reader of `connection`. Satisfies `tcp_connection.EventReader`."""
 
-    __slots__ = ("_call", "_client", "_connection", "_has_task", "_reply")
+    __slots__ = ("_call", "_client", "_connection", "_has_task", "_reply", "party")
 
     def __init__(self, client: HttpClient, connection: ClientConnection) -> None:
-        self._client = client
+        self._client = self.party = client
         self._connection = connection
         self._call: BegunCall | None = None
         """The call that is to be answered next."""

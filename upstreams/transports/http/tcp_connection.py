@@ -83,6 +83,9 @@ class Died(Exception):
 class EventReader(Protocol):
     """Reads a connection when something has come, and while it lies idle."""
 
+    party: object
+    """The upstream."""
+
     def on_event(self, hung_up: bool) -> None:
         """Something may have come (`hub.linux.socket_watch`)."""
 
@@ -120,6 +123,7 @@ class ClientConnection:
         assert self._fd is not None
         self.reader = reader
         self._watch.add(self._fd, reader.on_event)
+        self._watch.parties[self._fd] = reader.party
 
     def detach(self) -> None:
         """Leave what comes next to whoever sends a request."""

@@ -16,6 +16,7 @@ from hub.downstream.hosts import SESSION_IN_FLIGHT, Hosts
 from hub.downstream.lines import connection as downstream
 from hub.downstream.lines.connection import EOF_GRACE_S, MAX_MESSAGE_BYTES, TURN, LineHost
 from hub.link import rate_limits
+from hub.link.rate_limits import SHORT_TURN
 from hub.wire.jsonrpc import Failure, Result, encode, raw
 from hub.wire.mcp import (
     CLIENT_CAPABILITIES_KEY,
@@ -99,7 +100,7 @@ def router(request):
 
 
 @pytest.fixture
-def hosts():
+async def hosts():
     return Hosts()
 
 
@@ -322,6 +323,29 @@ async def test_a_host_with_many_quick_calls_lets_others_have_their_turn(router, 
         router.release.set()
         assert (await other.receive())["id"] == 1
         assert {(await busy.receive())["id"] for _ in range(many)} == set(range(many))
+
+
+async def test_of_two_busy_hosts_each_has_a_short_turn(router, hosts):
+    begun = []
+    router.is_quick = True
+    begin = router.begin
+
+    def note(request, exchange, done):
+        begun.append(exchange.caller.identity)
+        if len(begun) == 1:
+            os.write(other.stream.socket.fileno(), encode(call("wait", 1)) + b"\n")
+        return begin(request, exchange, done)
+
+    async with connected(router, hosts) as busy, connected(router, hosts, BOB) as other:
+        for each in (busy, other):
+            await each.initialize()
+            await each.ask("ping")
+        router.begin = note
+        await busy.send(b"\n".join(encode(call("wait", id)) for id in range(SESSION_IN_FLIGHT)))
+        await trio.testing.wait_all_tasks_blocked()
+        assert begun.index(BOB) <= 2 * SHORT_TURN < SESSION_IN_FLIGHT == begun.count(ALICE)
+        router.release.set()
+        assert (await other.receive())["id"] == 1
 
 
 @pytest.mark.covers("SEC-16")
