@@ -291,4 +291,4 @@ async def _outcome(task: Task, client: TaskClient) -> Reply:
     if client.era is Era.MODERN:
         return messages.outcome(task, client.upstream.name)
     reply = await client.request(mcp.TASKS_RESULT)
-    return reply if messages.has_content(reply) or task.status != messages.FAILED else messages.message_result(task)
+    return reply if task.status != messages.FAILED or messages.has_content(reply) else messages.message_result(task)

@@ -47,17 +47,17 @@ def read_answer(client: HttpClient, call: BegunCall) -> None:
     reader = connection.reader
     if not isinstance(reader, AnswerReader):
         reader = AnswerReader(client, connection)
-        connection.attach(reader)
+        connection.attach(reader, client)
     reader.expect(call)
 
 
 class AnswerReader:
     """The reader of `connection`. Satisfies `tcp_connection.EventReader`."""
 
-    __slots__ = ("_call", "_client", "_connection", "_has_task", "_reply", "party")
+    __slots__ = ("_call", "_client", "_connection", "_has_task", "_reply")
 
     def __init__(self, client: HttpClient, connection: ClientConnection) -> None:
-        self._client = self.party = client
+        self._client = client
         self._connection = connection
         self._call: BegunCall | None = None
         """The call that is to be answered next."""
@@ -111,6 +111,7 @@ class AnswerReader:
             body = reply.begin_body()
         if body is None:
             self._call, self._reply = call, reply
+            self._connection.acknowledge()
         elif not call.take(body):
             self._leave(call)
 

@@ -62,9 +62,11 @@ class HttpReply:
         "_client",
         "_connection",
         "_done",
+        "_limit",
         "_parts",
         "_remaining",
         "_rest",
+        "_size",
         "headers",
         "held",
         "status",
@@ -79,6 +81,8 @@ class HttpReply:
         self._connection = connection
         self._rest = rest
         self._parts: list[bytes | bytearray] = []
+        self._size = 0
+        """Bytes of the body that have been taken."""
         self._remaining = length if head.framing == "sized" else -1
         self._chunks = ResponseChunks() if head.framing == "chunked" else None
         self._done = False
@@ -108,80 +112,70 @@ class HttpReply:
             Overloaded: there is no room for it.
             UpstreamProtocolError: it is malformed.
         """
-        if self._remaining > limit_bytes:
-            raise self._too_large(limit_bytes)
-        data = await self.receive()
-        if self._done and len(data) <= limit_bytes:
-            return data
-        parts: list[bytes | bytearray] = []
-        size = 0
-        try:
-            while data:
-                size += len(data)
-                if size > limit_bytes:
-                    raise self._too_large(limit_bytes)
-                if size > FREE_BYTES:
-                    self.hold(size)
-                gather(parts, data)
-                del data  # not to be kept a second time while the next one is waited for
-                data = await self.receive()
-            return b"".join(parts)
-        finally:
-            if self.held:
-                self.hold(0)
+        body = self.begin_body(limit_bytes)
+        while body is None:
+            body = self.add(await self._more())
+        return body
 
     @property
     def missing(self) -> int:
         """Bytes of a body of a given length that have not been taken; -1: its length is not known."""
         return self._remaining
 
-    def begin_body(self) -> bytes | None:
-        """Begin to take a body of a given length that is not empty, in place of `read`; the whole body, if it came with
-        the head, None: `add` the rest. Raises: as `read`."""
-        if self._remaining > MAX_BODY_BYTES:
-            raise self._too_large(MAX_BODY_BYTES)
+    def begin_body(self, limit_bytes: int = MAX_BODY_BYTES) -> bytes | None:
+        """Begin to take the whole body without waiting, as `read`; the body, if it came with the head, None: `add` the
+        rest. Raises: as `read`."""
+        if self._remaining > limit_bytes:
+            raise self._too_large(limit_bytes)
+        self._limit = limit_bytes
+        if self._done:
+            return b""
+        if self._chunks is not None or not self._rest:
+            return None
         data, self._rest = self._rest, b""
-        if len(data) == self._remaining:
-            return self._take(data)
-        return self._add(data)
+        return self._take(data) if len(data) == self._remaining else self.add(data)
 
     def add(self, data: bytes) -> bytes | None:
         """Take more of a body that was begun; none: the peer has closed. The whole body, once it is there. Raises: as
         `read`."""
-        if not data:
-            self.discard()
-            raise self._client.answer_lost()
-        return self._add(data)
-
-    def _add(self, data: bytes) -> bytes | None:
-        gather(self._parts, self._take(data))
+        piece = self._take(data) if data else self._close()
+        self._size += len(piece)
+        if self._size > self._limit:
+            raise self._too_large(self._limit)
+        gather(self._parts, piece)
         if self._done:
             if self.held:
                 self.hold(0)
             return b"".join(self._parts)
-        if (size := sum(map(len, self._parts))) > FREE_BYTES:
-            self.hold(size)
-        self._connection.acknowledge()
+        if self._size > FREE_BYTES:
+            self.hold(self._size)
         return None
+
+    def _close(self) -> bytes:
+        """End a body of no given length: the peer has closed. Raises UpstreamLost: there should be more."""
+        self.discard()
+        if self._remaining >= 0 or self._chunks is not None:
+            raise self._client.answer_lost()
+        return b""
 
     async def receive(self) -> bytes:
         """The next piece of the body; empty at its end. Raises UpstreamLost, UpstreamProtocolError: as `read`."""
         while not self._done:
-            data, self._rest = self._rest, b""
-            if not data and self._remaining != 0:
-                self._connection.acknowledge()
-                data = await self._connection.receive(min(max(self._remaining, RECEIVE_BYTES), 1 << 20))
-                if not data:  # the peer closed
-                    self.discard()
-                    if self._remaining < 0 and self._chunks is None:
-                        return b""
-                    raise self._client.answer_lost()
-            if self._chunks is not None and len(data) > PIECE_BYTES:
-                data, self._rest = data[:PIECE_BYTES], data[PIECE_BYTES:]
-                await checkpoint()  # chunks may be as small as an event
-            if data := self._take(data):
+            data = await self._more()
+            if data := self._take(data) if data else self._close():
                 return data
         return b""
+
+    async def _more(self) -> bytes:
+        """The next bytes of the connection, of a chunked body not many; none: the peer has closed."""
+        data, self._rest = self._rest, b""
+        if not data:
+            self._connection.acknowledge()
+            data = await self._connection.receive(min(max(self._remaining, RECEIVE_BYTES), 1 << 20))
+        if self._chunks is not None and len(data) > PIECE_BYTES:
+            data, self._rest = data[:PIECE_BYTES], data[PIECE_BYTES:]
+            await checkpoint()  # chunks may be as small as an event
+        return data
 
     def discard(self) -> None:
         """Give up on the rest of the body: closes the connection, which tells a modern upstream to stop."""

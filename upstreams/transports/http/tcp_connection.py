@@ -83,9 +83,6 @@ class Died(Exception):
 class EventReader(Protocol):
     """Reads a connection when something has come, and while it lies idle."""
 
-    party: object
-    """The upstream."""
-
     def on_event(self, hung_up: bool) -> None:
         """Something may have come (`hub.linux.socket_watch`)."""
 
@@ -118,12 +115,12 @@ class ClientConnection:
         """True if bytes go to the descriptor: no TLS."""
         return self._fd is not None
 
-    def attach(self, reader: EventReader) -> None:
-        """Let `reader` read what comes next, on a plain connection."""
+    def attach(self, reader: EventReader, party: object) -> None:
+        """Let `reader` read what comes next, on a plain connection to the upstream `party`."""
         assert self._fd is not None
         self.reader = reader
         self._watch.add(self._fd, reader.on_event)
-        self._watch.parties[self._fd] = reader.party
+        self._watch.parties[self._fd] = party
 
     def detach(self) -> None:
         """Leave what comes next to whoever sends a request."""
