@@ -207,7 +207,7 @@ class ResourceIndex(Generic[Item]):
         return self._groups.get(hash(group), {})
 
     def of(self, upstream: str) -> list[Item]:
-        return list(self._of(upstream))
+        return list(self._groups.get(hash((upstream,)), ()))  # without a call, since each call of a tool asks
 
     def of_tenant(self, upstream: str, tenant: Tenant) -> list[Item]:
         """All items of one host."""

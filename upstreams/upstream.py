@@ -153,8 +153,8 @@ class ManagedUpstream:
         told the log level; nothing was sent. Raises HubError: as `call`."""
         if operation.session or self.successor is not None:
             return None
-        caller = exchange.caller
-        pool = self.legacy_sessions.pool if self.legacy_sessions.serve(caller) else self.pool
+        caller, legacy = exchange.caller, self.legacy_sessions
+        pool = legacy.pool if legacy.active and legacy.serve(caller) else self.pool
         try:  # without a context manager, since every call comes by
             pooled = pool.find(caller)
             return None if pooled is None else self.calls.begin_over(pooled, operation, exchange, done)

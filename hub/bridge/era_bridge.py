@@ -43,7 +43,8 @@ class EraBridge:
         self._states = states
         self._urls = UrlElicitations(states, visits)
         self._on_lost = on_lost
-        self._nursery: trio.Nursery | None = None
+        self.nursery: trio.Nursery | None = None
+        """Set while `run` is running."""
 
     def adjust(self, ttl_s: float, total_s: float, *, on_lost: str) -> None:
         """Change settings, for calls and questions to come."""
@@ -57,24 +58,19 @@ class EraBridge:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the tasks that outlive requests of hosts, until cancelled."""
-        async with trio.open_nursery() as self._nursery:
+        async with trio.open_nursery() as self.nursery:
             try:
-                await self._nursery.start(self.parking.run)
-                await self._nursery.start(self.tasks.handles.run)
+                await self.nursery.start(self.parking.run)
+                await self.nursery.start(self.tasks.handles.run)
                 task_status.started()
                 await trio.sleep_forever()
             finally:
-                self._nursery = None
+                self.nursery = None
 
     def start(self, work: Callable[[], Awaitable[None]]) -> None:
         """Start a task that outlives the request of its host, while `run` is running."""
-        if self._nursery is not None:
-            self._nursery.start_soon(work)
-
-    @property
-    def is_running(self) -> bool:
-        """True while it can `start` tasks."""
-        return self._nursery is not None
+        if self.nursery is not None:
+            self.nursery.start_soon(work)
 
     async def forward(self, crossing: Crossing) -> Reply:
         """Carry out an operation, and return the reply for its host. Raises HubError: as `Upstream.call`; or the

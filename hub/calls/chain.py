@@ -117,7 +117,7 @@ class EraStage:
         request, caller, snapshot = intent.request, intent.host.caller, intent.target.upstream.snapshot
         if request.method not in mcp.MAY_ASK:
             return True
-        if not self._bridge.is_running or (request.method == mcp.TOOLS_CALL and "tasks" in snapshot.capabilities):
+        if self._bridge.nursery is None or (request.method == mcp.TOOLS_CALL and "tasks" in snapshot.capabilities):
             return False
         if caller.era is mcp.Era.LEGACY:
             return True

@@ -164,19 +164,15 @@ class HostExchange:
         """Drop held progress: nothing may follow an answer or a cancellation."""
         self._held = None
 
-    def defer(self, passage: RunnablePassage) -> None:
-        """Keep the way of the operation for the task that goes on with it. `close` cancels it."""
+    def defer(self, passage: RunnablePassage | None) -> None:
+        """Keep the way of the operation for the task that goes on with it, or no more. `close` cancels it."""
         self.passage = passage
-
-    def take_passage(self) -> RunnablePassage | None:
-        """The way that was kept, no longer kept; None: there is none."""
-        passage, self.passage = self.passage, None
-        return passage
 
     def close(self) -> None:
         """The request is about to be answered, or was cancelled: nothing can be asked on its stream any more."""
-        if (passage := self.take_passage()) is not None:  # cancelled before its turn came
-            passage.cancel()
+        if self.passage is not None:  # cancelled before its turn came
+            self.passage.cancel()
+            self.passage = None
         if self.host is not None:
             if self._has_asked:
                 self.host.withdraw(self._say)
@@ -259,8 +255,9 @@ class ProgressUpkeep:
         self._running.add(exchange)
         self._any.set()
 
-    def remove(self, exchange: HostExchange) -> None:
-        """A request has ended."""
+    def remove(self, exchange: HostExchange, *, is_answered: bool = False) -> None:
+        """A request has ended. `is_answered`: by a reply, which held progress precedes."""
+        exchange.send_held() if is_answered else exchange.drop_held()
         self._running.discard(exchange)
         if not self._running:
             self._any = trio.Event()

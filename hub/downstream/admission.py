@@ -27,9 +27,9 @@ class RunningRequests:
         self.stopped: set[RunningCall] = set()
         """Requests that `cut_off` has cancelled: these are answered all the same."""
         self._running: dict[RunningCall, None] = {}
-        self._of: dict[str, int] = {}
-        """Number of requests by principal."""
-        self._most = PRINCIPAL_IN_FLIGHT
+        self.of: dict[str, int] = {}
+        """Number of requests by principal, which is at most as follows."""
+        self.most = PRINCIPAL_IN_FLIGHT
         self._none_left: trio.Event | None = None
         """Set when no request is running any more, if anybody waits for that."""
 
@@ -38,33 +38,29 @@ class RunningRequests:
         """Number of running requests."""
         return len(self._running)
 
-    def has_room(self, principal: str) -> bool:
-        """True if one more request of `principal` may run."""
-        return self._of.get(principal, 0) < self._most
-
     def admit(self, principal: str, request: RunningCall) -> None:
         """Count one more request of `principal`, until `release`.
 
         Raises:
             Overloaded: too many are running already; or all were `cut_off`.
         """
-        running = self._of.get(principal, 0)
-        if running >= self._most:
-            if not self._most:
+        running = self.of.get(principal, 0)
+        if running >= self.most:
+            if not self.most:
                 raise Stopping("The hub is stopping; try again in a moment", retry_after_ms=1000)
             raise Overloaded(f"{running} requests of this account are running already; wait for one to end")
-        self._of[principal] = running + 1
+        self.of[principal] = running + 1
         self._running[request] = None
 
     def release(self, principal: str, request: RunningCall) -> None:
         """A request that `admit` counted has ended."""
         del self._running[request]
-        rest = self._of[principal] - 1
+        rest = self.of[principal] - 1
         if rest:
-            self._of[principal] = rest
+            self.of[principal] = rest
         else:
-            del self._of[principal]
-            if not self._of and self._none_left is not None:
+            del self.of[principal]
+            if not self.of and self._none_left is not None:
                 self._none_left.set()
 
     def cut_off(self) -> None:
@@ -72,7 +68,7 @@ class RunningRequests:
 
         Requests that their hosts have cancelled stay unanswered. Subscriptions go on: they end with their connections.
         """
-        self._most = 0
+        self.most = 0
         for request in tuple(self._running):
             if not (isinstance(request, trio.CancelScope) and request.cancel_called):
                 self.stopped.add(request)
@@ -103,7 +99,7 @@ class StatelessHost(Struct, eq=False):
 
     def has_room(self) -> bool:
         """True if the request may run."""
-        return not self.counts or self.requests.has_room(self.principal)
+        return not self.counts or self.requests.of.get(self.principal, 0) < self.requests.most
 
     def begin(self, id: RequestId, method: str = "") -> trio.CancelScope:
         """The scope of the request; `end` must follow. Subscriptions are not counted, since they have no end.

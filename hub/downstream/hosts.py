@@ -58,6 +58,7 @@ class Host:
             "hosts",
             "id",
             "identity",
+            "calls_over",
         ),
         *(
             "is_bound",
@@ -110,6 +111,8 @@ class Host:
         """Router to notify when the last request of a host that left has ended."""
         self.calls: dict[RequestId, RunningCall] = {}
         """Other running requests, by id: what cancels each."""
+        self.calls_over: trio.Event | None = None
+        """Set when none is running any more, if anybody waits for that."""
         self.listens: dict[RequestId, trio.CancelScope] = {}
         """Running `subscriptions/listen` requests, by id."""
         self.asking = HostQuestions(hosts.park_ttl_s, hosts.asks_as)
@@ -270,7 +273,8 @@ class Host:
 
     def has_room(self) -> bool:
         """True if one more request may run."""
-        return len(self.calls) < SESSION_IN_FLIGHT and self.requests.has_room(self.identity.principal)
+        requests = self.requests
+        return len(self.calls) < SESSION_IN_FLIGHT and requests.of.get(self.identity.principal, 0) < requests.most
 
     def hold(self, id: RequestId, request: RunningCall) -> None:
         """A request for which there is room runs, and `request` cancels it; `end` must follow."""
@@ -282,6 +286,8 @@ class Host:
         if self.listens.pop(id, None) is not None:
             return
         self.requests.release(self.identity.principal, self.calls.pop(id))
+        if self.calls_over is not None and not self.calls:
+            self.calls_over.set()
         if self._farewell is not None:
             self._report_end()
 

@@ -1,6 +1,6 @@
 """A request that no task carries: `QuickRequest`; and the answer of requests that were cut off.
 
-The router has begun it, and calls `done` with its reply, in the task of whoever brought the reply. Like the cancel
+The router has begun it, and calls `done` with its outcome, in the task of whoever brought that. Like the cancel
 scope of a request that has a task, it stands in the tables of running requests, by which it is cancelled.
 """
 
@@ -48,9 +48,9 @@ class QuickRequest:
         self.call: RunningCall | None = None
         """The call that carries it out; None: it has not begun, or is over."""
 
-    def done(self, reply: Reply) -> None:
+    def done(self, outcome: Reply | Exception | None) -> None:
         """Answer it, unless it was cancelled. Raises nothing: a fault of the hub fails this request alone."""
-        if self.call is None:  # what was to be cancelled had ended already
+        if self.call is None or outcome is None:
             return
         self.call = None
         try:
@@ -58,7 +58,9 @@ class QuickRequest:
                 self._exchange.close()
             finally:
                 self._host.end(self._request.id)
-            self._finish(self._request.id, reply)
+            if isinstance(outcome, Exception):
+                outcome = self._router.reply_to_failure(self._request, self._exchange, outcome)
+            self._finish(self._request.id, outcome)
         except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
             self._fail(error)
 

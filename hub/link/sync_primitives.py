@@ -144,14 +144,16 @@ class LoopTurns(trio.abc.Instrument):
         """A host has a request, and another one had the last."""
         if self.party is not None:
             self._crowded_until = self.number + CROWDED_TURNS
-            self.is_crowded, self._watch.share = True, SHORT_TURN
+            self.is_crowded = True
+            self._watch.divide(SHORT_TURN)
         self.party = party
 
     def before_io_wait(self, timeout: float) -> None:
         """End the present turn."""
         self.number += 1
         if self.is_crowded and self.number > self._crowded_until:
-            self.is_crowded, self._watch.share = False, TURN
+            self.is_crowded = False
+            self._watch.divide(TURN)
         if self.at_end:
             due, self.at_end = self.at_end, []
             for call in due:

@@ -13,8 +13,9 @@ from trio.lowlevel import notify_closing, wait_readable
 EVENTS: Final = 0xFC6
 """IN_MODIFY, IN_ATTRIB, IN_MOVED_FROM, IN_MOVED_TO, IN_CREATE, IN_DELETE, IN_DELETE_SELF, IN_MOVE_SELF (inotify(7))."""
 READ_BYTES: Final = 1 << 16
+ONLY_BYTES: Final = select.EPOLLIN
 _HANGUPS: Final = select.EPOLLRDHUP | select.EPOLLET
-_BYTES: Final = _HANGUPS | select.EPOLLIN
+_BYTES: Final = _HANGUPS | ONLY_BYTES
 
 
 class Inotify:
@@ -70,6 +71,9 @@ class SocketEvents:
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self.fileno, self.remove, self.close = self._epoll.fileno, self._epoll.unregister, self._epoll.close
+        self.poll = self._epoll.poll
+        """The sockets with events, each with what has happened: `ONLY_BYTES`, or it was hung up. The arguments are how
+        long to wait, and how many to tell at most."""
 
     def add(self, descriptor: int) -> None:
         """Watch a socket for hang-ups and bytes."""
@@ -78,7 +82,3 @@ class SocketEvents:
     def watch(self, descriptor: int, *, bytes: bool) -> None:
         """Watch a socket that was added for this from now on; what is there already is reported anew."""
         self._epoll.modify(descriptor, _BYTES if bytes else _HANGUPS)
-
-    def poll(self, most: int) -> list[tuple[int, bool]]:
-        """The sockets with events, each with whether it was hung up, or has only bytes. Never waits."""
-        return [(descriptor, event != select.EPOLLIN) for descriptor, event in self._epoll.poll(0, most)]

@@ -12,7 +12,7 @@ from typing import Final
 import trio
 from trio.lowlevel import checkpoint, wait_readable
 
-from hub.linux.kernel_events import SocketEvents
+from hub.linux.kernel_events import ONLY_BYTES, SocketEvents
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +56,10 @@ class SocketWatch:
         """Tell of bytes, or only of hang-ups, from now on; what is there already is told anew."""
         self._events.watch(descriptor, bytes=bytes)
 
+    def divide(self, share: int) -> None:
+        """Tell of so many events of one party in one step from now on."""
+        self.share = share
+
     async def run(self) -> None:
         """Tell owners of events until cancelled. An error of one is logged, and stops no other."""
         waiting = self._waiting
@@ -65,8 +69,8 @@ class SocketWatch:
                     await checkpoint()
                 else:
                     await wait_readable(self._events.fileno())
-                for descriptor, hung_up in self._events.poll(TURN):
-                    waiting[descriptor] = hung_up or waiting.get(descriptor, False)
+                for descriptor, event in self._events.poll(0, TURN):
+                    waiting[descriptor] = event != ONLY_BYTES or waiting.get(descriptor, False)
                 told: dict[object, int] = {}
                 for descriptor in list(waiting)[:TURN]:
                     if descriptor not in waiting:  # it was removed a moment ago

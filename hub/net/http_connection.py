@@ -260,12 +260,16 @@ class Connection(OpenConnection):
 
     def _take_on(self, arrived: Arrived) -> Awaitable[bool] | None:
         """Answer a request that has passed the guard, as `_take`, now or once its body is there. Raises HttpRefusal."""
-        self._check(arrived)
-        request, length = arrived.request, arrived.length
-        if arrived.head.chunked:
+        request, head, length = arrived.request, arrived.head, arrived.length
+        if length > self.shared.limits.max_request_body:
+            raise HttpRefusal(413, f"The request body has more than {self.shared.limits.max_request_body} bytes")
+        if head.method == "POST" and not head.sized and not head.chunked:
+            raise HttpRefusal(411, "A POST needs a Content-Length, or chunked coding")
+        self.close_after = head.close or (request.identity is None and request.is_anybody)
+        if head.chunked:
             return self._serve_chunked(arrived)
         if length > len(self._buffer):
-            self._begin_body(request, arrived.head, counted=length > FREE_BYTES)
+            self._begin_body(request, head, counted=length > FREE_BYTES)
             self._body = ArrivingBody(request, length, length - len(self._buffer), [self._buffer], self.shared.now)
             self._extend_deadline(self.shared.now, len(self._buffer))
             self._buffer = b""
@@ -430,15 +434,6 @@ class Connection(OpenConnection):
             raise HttpRefusal(503, text, (("Retry-After", "1"), (STOPPING, "1")))
         return arrived
 
-    def _check(self, arrived: Arrived) -> None:
-        """Refuse a body that is too large, or whose length is missing."""
-        head, length = arrived.head, arrived.length
-        if length > self.shared.limits.max_request_body:
-            raise HttpRefusal(413, f"The request body has more than {self.shared.limits.max_request_body} bytes")
-        if head.method == "POST" and not head.sized and not head.chunked:
-            raise HttpRefusal(411, "A POST needs a Content-Length, or chunked coding")
-        self.close_after = head.close or (arrived.request.identity is None and arrived.request.is_anybody)
-
     async def _read_chunked(self, request: HttpRequest, head: RequestHead) -> None:
         body = ChunkedRequestBody(self.shared.limits.max_request_body)
         done = body.feed(self._buffer) if self._buffer else None
@@ -515,7 +510,7 @@ class Connection(OpenConnection):
             self.shared.watch.parties[self.fd] = response.party
         if response.cancel is not None:
             self._pending = response
-            response.when_over(self._on_over)
+            response.at_end = self._on_over
             return
         if not response.started:
             raise RuntimeError(f"nobody answered {request.method} {request.path}")

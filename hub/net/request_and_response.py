@@ -146,9 +146,9 @@ class HttpResponse:
         "_always",
         "_bodiless",
         "_connection",
-        "_on_end",
         "_on_gone",
         "_streaming",
+        "at_end",
         "cancel",
         "complete",
         "gone",
@@ -163,11 +163,11 @@ class HttpResponse:
         self._bodiless = request is not None and request.method == "HEAD"
         self._connection = connection
         self._on_gone: Callable[[], None] | None = None
-        self._on_end: Callable[[], None] | None = None
+        self.at_end: Callable[[], None] | None = None
+        """Called at the `end`."""
         self.cancel: Callable[[], None] | None = None
         """Cancels the request, which is answered after its handler has returned; None: it is answered before that."""
         self.party: object = None
-        """The host that is answered, so that its connections wait for each other; None: it is not known."""
         self._streaming = False
         self.started = False
         """A status line has been sent: neither `reply` nor `open_stream` may be called any more."""
@@ -189,22 +189,23 @@ class HttpResponse:
         if self.gone:
             self._call_on_gone()
 
-    def answer_later(self, cancel: Callable[[], None], *, cancel_if_gone: bool = False) -> None:
+    def answer_later(self, cancel: Callable[[], None], party: object = None, *, cancel_if_gone: bool = False) -> None:
         """Let the handler return before the request is answered: `end` must follow then, whatever becomes of the peer.
 
-        `cancel` ends the request before its time; `cancel_if_gone`: also when the peer leaves.
+        `cancel` ends the request before its time; `cancel_if_gone`: also when the peer leaves. `party`: the host, whose
+        connections wait for each other while others are busy.
         """
-        self.cancel = cancel
+        self.cancel, self.party = cancel, party
         if cancel_if_gone:
             self._on_gone = cancel
 
-    def when_over(self, callback: Callable[[], None]) -> None:
-        """Call `callback` at the `end`."""
-        self._on_end = callback
+    def serve(self, party: object) -> None:
+        """Note the host that is answered, as for `answer_later`."""
+        self.party = party
 
     def end(self) -> None:
         """The request is over that was to be answered later; harmless when called again."""
-        callback, self.cancel, self._on_gone, self._on_end = self._on_end, None, None, None
+        callback, self.cancel, self._on_gone, self.at_end = self.at_end, None, None, None
         if callback is not None:
             callback()
 

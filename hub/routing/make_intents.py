@@ -6,7 +6,7 @@ that, so an intent never names a tool of the hub's own in another's place.
 """
 
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final
 
 import trio
@@ -16,6 +16,7 @@ from hub.bridge.tasks.messages import TaskTicket
 from hub.bridge.tasks.polled_tasks import Viewer
 from hub.calls.chain import Intent, Section, Target, go_through
 from hub.calls.host_exchange import HostExchange, tell_nobody
+from hub.catalog.catalog import Catalog
 from hub.catalog.embedded_uris import LARGE_BYTES, untag_arguments
 from hub.catalog.search.meta_tools import CALL_READ_ONLY_TOOL, CALLS, BadMetaCall
 from hub.catalog.upstream_entries import Route
@@ -33,6 +34,7 @@ from hub.wire.request_meta import split_params
 from upstreams.subscriptions.subscription import ResourceSubscriber
 
 NOUNS: Final = {TOOLS_CALL: "tool", PROMPTS_GET: "prompt"}
+_encode_name: Final = lru_cache(maxsize=1024)(raw)
 KINDS: Final = {TOOLS_CALL: Kind.TOOL, PROMPTS_GET: Kind.PROMPT}
 
 
@@ -65,8 +67,8 @@ class Intents:
         """Threads that look through large arguments, so that nobody else waits: one, for the memory."""
 
     def make(self, request: Request, exchange: HostExchange) -> Intent | None:
-        """The intent of a call, a prompt or a read, by the catalogue as it is; None: it has to be waited for, or
-        is refused.
+        """The intent of a call, a prompt or a read, by the catalogue as it is; None: it has to be waited for, or is
+        refused.
 
         Raises:
             HubError: FixedArgumentSent, an argument is one that the host's profile fixes.
@@ -84,11 +86,9 @@ class Intents:
         arguments = wanted.request.params.get("arguments")
         if route is None or route.upstream not in self._live.upstreams:
             return None
-        if arguments is not None:
-            if memoryview(arguments).nbytes > LARGE_BYTES:
-                return None
-            arguments = untag_arguments(arguments, partial(catalog.untagger, route.upstream))
-        return self._make(wanted, route, exchange, arguments)
+        if arguments is not None and memoryview(arguments).nbytes > LARGE_BYTES:
+            return None
+        return self._make(wanted, route, exchange, catalog)
 
     async def wait_for(self, request: Request, exchange: HostExchange) -> list[Intent] | Reply:
         """The intents of a call, a prompt or a read, in the order in which they are to be tried: several only where
@@ -114,13 +114,12 @@ class Intents:
             refusal = not_for_reading(wanted.exposed, routes[0], self._live.of(exchange.view))
             if refusal is not None:
                 return self._replies.of_hub(refusal, exchange)
-        arguments = wanted.request.params.get("arguments")
-        if arguments is not None:
-            untagger = partial(self._live.of(exchange.view).untagger, routes[0].upstream)
-            work = partial(untag_arguments, arguments, untagger)
-            is_large = memoryview(arguments).nbytes > LARGE_BYTES
-            arguments = await trio.to_thread.run_sync(work, limiter=self._untagging) if is_large else work()
-        return [self._make(wanted, route, exchange, arguments) for route in routes]
+        catalog, arguments = self._live.of(exchange.view), wanted.request.params.get("arguments")
+        untagged = None
+        if arguments is not None and memoryview(arguments).nbytes > LARGE_BYTES:
+            work = partial(untag_arguments, arguments, partial(catalog.untagger, routes[0].upstream))
+            untagged = await trio.to_thread.run_sync(work, limiter=self._untagging)
+        return [self._make(wanted, route, exchange, catalog, untagged) for route in routes]
 
     async def complete(self, request: Request, exchange: HostExchange) -> Intent | Reply:
         """The intent of a completion, or its refusal. Raises as `wait_for`."""
@@ -133,7 +132,7 @@ class Intents:
             return self._replies.of_upstream(NO_COMPLETION, COMPLETE, route.upstream, "", exchange)
         params = {**request.params, "ref": raw({**ref, member: route.original})}
         wanted = Wanted(Request(request.id, COMPLETE, params), "", peek_str(ref.get(member)) or "")
-        return self._make(wanted, route, exchange, None)
+        return self._make(wanted, route, exchange, self._live.of(exchange.view))
 
     def call_about_task(self, ticket: TaskTicket, viewer: Viewer) -> Call:
         """The way of requests about the task of a ticket."""
@@ -205,12 +204,16 @@ class Intents:
         text = f"Unknown {noun}: {wanted.exposed}; {wanted.kind.value}/list names those there are"
         return Failure(INVALID_PARAMS, text)
 
-    def _make(self, wanted: Wanted, route: Route, exchange: HostExchange, arguments: Raw | None) -> Intent:
+    def _make(
+        self, wanted: Wanted, route: Route, exchange: HostExchange, catalog: Catalog, arguments: Raw | None = None
+    ) -> Intent:
         """The intent, with the operation under the upstream's own names and URIs; `arguments` have them already."""
         request = wanted.request
         params, meta = split_params(request.params)
         if wanted.member:
-            params[wanted.member] = raw(route.original)
+            params[wanted.member] = raw(route.original) if wanted.kind is None else _encode_name(route.original)
+            if arguments is None and (given := params.get("arguments")) is not None:
+                arguments = untag_arguments(given, partial(catalog.untagger, route.upstream))
         if arguments is not None:
             params["arguments"] = arguments
         if route.fixed is not None:  # last, so that it is sent as it was written

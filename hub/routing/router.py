@@ -30,7 +30,7 @@ from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.make_intents import Intents
 from hub.routing.own_tools import OwnTools
-from hub.routing.passage import Passage
+from hub.routing.passage import OnEnd, Passage
 from hub.routing.replies_for_hosts import HostReplies, report_bug
 from hub.routing.resolve import Resolver
 from hub.routing.stages import Chains
@@ -151,14 +151,11 @@ class Router:
         result = initialize_result(version, catalog.instructions, catalog.behind)
         return Result(result), version, peek_object(params.get("capabilities"))
 
-    def begin(
-        self, request: Request, exchange: HostExchange, done: Callable[[Reply], None] | None
-    ) -> Reply | RunningCall | None:
+    def begin(self, request: Request, exchange: HostExchange, done: OnEnd | None) -> Reply | RunningCall | None:
         """Answer `request` at once, or begin to without a task: what runs then, and can be cancelled. None: `dispatch`
         can go on, from there; if it never does, `HostExchange.close` has to be called.
 
-        `done` gets the reply, once, unless it is cancelled; never before this returns. It must not raise. Without it
-        nothing is begun.
+        `done` gets the outcome, once; never before this returns. It must not raise. Without it nothing is begun.
         """
         try:
             if request.method not in mcp.MAY_ASK:
@@ -166,27 +163,21 @@ class Router:
                 return None if answer is None else answer(request, exchange)
             intent = self._intents.make(request, exchange)
         except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
-            return self._refuse(request, exchange, error)
+            return self.reply_to_failure(request, exchange, error)
         if intent is None:
             return None
-        passage, progress = Passage(intent), self._progress if exchange.wants_progress else None
+        passage = Passage(intent)
         if done is None:
             reply = passage.answer()
             if reply is None:
                 exchange.defer(passage)
             return reply
-
-        def on_end(outcome: Reply | Exception | None) -> None:
-            if progress is not None:
-                exchange.send_held() if isinstance(outcome, Reply) else exchange.drop_held()
-                progress.remove(exchange)
-            if outcome is not None:
-                done(self._refuse(request, exchange, outcome) if isinstance(outcome, Exception) else outcome)
-
-        taken = passage.begin(on_end, self._bridge.start)
+        if exchange.wants_progress:
+            done = partial(self._end, exchange, done)
+        taken = passage.begin(done, self._bridge.start)
         if taken is None:
-            if progress is not None:
-                progress.add(exchange)
+            if exchange.wants_progress:
+                self._progress.add(exchange)
             return passage
         if isinstance(taken, Wait):
             exchange.defer(passage)
@@ -201,28 +192,27 @@ class Router:
         handler = self._handlers.get(request.method)
         if handler is None:
             return Failure(mcp.METHOD_NOT_FOUND, f"Method not found: {request.method}")
-        passage = exchange.take_passage()
-        wants_progress = exchange.wants_progress
-        if wants_progress:
+        passage, reply = exchange.passage, None
+        exchange.defer(None)
+        if exchange.wants_progress:
             self._progress.add(exchange)
         try:
             reply = await (handler(request, exchange) if passage is None else passage.run())
-            exchange.send_held()
             return reply
         except (HubError, RemoteProtocolError) as error:
-            return self._refuse(request, exchange, error)
-        finally:
-            if wants_progress:
-                exchange.drop_held()
-                self._progress.remove(exchange)
-
-    def reply_to_failure(self, request: Request, exchange: HostExchange, error: HubError) -> Reply:
-        """The answer to a request that failed by `error`, as its host may see it."""
-        return self._replies.of_error(error, request.method, exchange)
-
-    def _refuse(self, request: Request, exchange: HostExchange, error: Exception) -> Reply:
-        if isinstance(error, HubError):
             return self.reply_to_failure(request, exchange, error)
+        finally:
+            if exchange.wants_progress:
+                self._progress.remove(exchange, is_answered=reply is not None)
+
+    def _end(self, exchange: HostExchange, done: OnEnd, outcome: Reply | Exception | None) -> None:
+        self._progress.remove(exchange, is_answered=isinstance(outcome, Reply))
+        done(outcome)
+
+    def reply_to_failure(self, request: Request, exchange: HostExchange, error: Exception) -> Reply:
+        """The answer to a request that failed by `error`, as its host may see it."""
+        if isinstance(error, HubError):
+            return self._replies.of_error(error, request.method, exchange)
         return error.failure if isinstance(error, RemoteProtocolError) else report_bug(request, error)
 
     async def _ping(self, request: Request, exchange: HostExchange) -> Reply:

@@ -275,10 +275,12 @@ class Answered:
             self.on_gone = None
             callback()
 
-    def answer_later(self, cancel: Callable[[], None], *, cancel_if_gone: bool = False) -> None:
+    def answer_later(self, cancel: Callable[[], None], party: object = None, *, cancel_if_gone: bool = False) -> None:
         self.cancel = cancel
         if cancel_if_gone:
             self.on_gone = cancel
+
+    def serve(self, party: object) -> None: ...
 
     def end(self) -> None:
         self.cancel = self.on_gone = None

@@ -49,23 +49,24 @@ class LegacySessions:
         self._config = config
         self._key = config_key(config)
         self._memory = parts.memory
-        self._active = False
+        self.active = False
+        """Hosts that can be asked are served."""
         self.pool = Pool(name, structs.replace(config, era="legacy"), parts.memory, on_moved)
         self.opener = SessionOpener(self.pool, parts, severity=logging.INFO)  # there is always the modern side
 
     def activate(self, era: Era, transport: str) -> None:
         """Serve hosts, if the server may have a legacy handshake: the upstream is connected."""
         wanted = era is Era.MODERN and self._config.era == "auto" and self._config.client_features == "auto"
-        self._active = wanted and self._memory.get(ONE_ERA, self._key) is not True
+        self.active = wanted and self._memory.get(ONE_ERA, self._key) is not True
         self.pool.decide_sharing(Era.LEGACY, transport)
 
     def deactivate(self) -> None:
         """Serve no host until `activate`: the upstream is stopped."""
-        self._active = False
+        self.active = False
 
     def serve(self, caller: Caller) -> bool:
         """True if `caller` is to have a legacy session."""
-        return self._active and caller.era is Era.LEGACY and can_be_asked(caller.capabilities)
+        return self.active and caller.era is Era.LEGACY and can_be_asked(caller.capabilities)
 
     async def find(self, exchange: Exchange) -> PooledSession | None:
         """The session for the host of `exchange`, opened if need be; None: the modern session has to do.
@@ -92,7 +93,7 @@ class LegacySessions:
     def forget(self, *, one_era: bool = False) -> None:
         """Find out again whether the server has a legacy handshake; `one_era`: it has none."""
         self._memory.put(ONE_ERA, self._key, True if one_era else None)
-        self._active = self._active and not one_era
+        self.active = self.active and not one_era
         self.pool.forget_interactive()
 
     def adjust(self, config: UpstreamConfig) -> None:
@@ -207,23 +208,21 @@ class SessionSelector:
 
 
 class _PooledCall:
-    """An operation that was sent over a pooled session; it is called with the outcome."""
+    """An operation that was sent over a pooled session; it is called with the outcome, once."""
 
     __slots__ = ("_calls", "_done", "_operation", "_pooled", "running")
 
-    running: RunningCall
+    running: RunningCall | None
+    """What carries it out; None: it is over."""
 
     def __init__(self, calls: "Calls", pooled: PooledSession, operation: Operation, done: Done) -> None:
         self._calls = calls
         self._pooled = pooled
         self._operation = operation
-        self._done: Done | None = done
+        self._done = done
 
     def __call__(self, outcome: Reply | Exception) -> None:
-        done, self._done = self._done, None
-        if done is None:
-            return
-        calls = self._calls
+        calls, self.running = self._calls, None
         calls.leave(self._pooled)
         try:
             if isinstance(outcome, HubError):
@@ -232,12 +231,12 @@ class _PooledCall:
                 outcome = calls.judge(outcome, self._pooled, self._operation)
         except Exception as error:  # noqa: BLE001 - whoever asked is told, and nobody else
             outcome = error
-        done(outcome)
+        self._done(outcome)
 
     def cancel(self) -> None:
-        if self._done is not None:
-            self._done = None
-            self.running.cancel()
+        running, self.running = self.running, None
+        if running is not None:
+            running.cancel()
             self._calls.leave(self._pooled)
 
 

@@ -81,6 +81,7 @@ class Endpoint:
         self._router = router
         self._posts = Posts()
         self.slow = SlowAnswers()
+        self._now = trio.lowlevel.current_clock().current_time
 
     def admit_by(self, access: Access) -> None:
         """Check requests by `access` from now on."""
@@ -196,7 +197,7 @@ class Endpoint:
             response.reply(202)  # of a cancellation, too: an id means nothing outside its POST
             return None
         session = self._session(inbound, message)
-        session.seen = trio.current_time()
+        session.seen = self._now()
         if isinstance(message, Request):
             if session.returning is not None:
                 return self._legacy_later(message, session, response, post.accept)
@@ -222,7 +223,6 @@ class Endpoint:
             raise refuse(406, text, id=request.id)
         host = StatelessHost(self.hosts.requests, inbound.identity.principal, shown)
         response = inbound.response
-        response.party = inbound.identity
         reply_to = ModernAnswer(response, accept, self.slow)
         token, profile = progress_token(request.params), inbound.view.profile
         exchange = HostExchange(caller, reply_to.send, progress_token=token, view=host.view, named=profile)
@@ -230,8 +230,9 @@ class Endpoint:
         taken = admit(host, self._router, request, exchange, finish)
         if isinstance(taken, QuickRequest):
             self.slow.add(reply_to, trio.current_time())
-            response.answer_later(taken.cancel, cancel_if_gone=True)
+            response.answer_later(taken.cancel, inbound.identity, cancel_if_gone=True)
         elif isinstance(taken, trio.CancelScope):
+            response.serve(inbound.identity)
             return self._answer_modern(inbound, host, request, exchange, taken, reply_to)
         else:
             reply_to.finish(request.id, taken)
@@ -309,19 +310,20 @@ class Endpoint:
     def _legacy(
         self, request: Request, session: HttpSession, response: HttpResponse, accept: Accepted
     ) -> Awaitable[None] | None:
-        caller, response.party = session.caller, session
+        caller = session.caller
         assert caller is not None, "a session begins with its handshake"
         if request.method != PING:
             session.open = True
         reply_to = LegacyAnswer(session, response, accept, self.slow)
-        token = progress_token(request.params)
+        token = progress_token(request.params) if "_meta" in request.params else None
         exchange = HostExchange(caller, reply_to.send, progress_token=token, view=session.view, host=reply_to)
         finish = None if response.gone else reply_to.finish_later
         taken = admit(session, self._router, request, exchange, finish)
         if isinstance(taken, QuickRequest):
             self.slow.add(reply_to, session.seen)
-            response.answer_later(taken.cancel)
+            response.answer_later(taken.cancel, session)
         elif isinstance(taken, trio.CancelScope):
+            response.serve(session)
             return self._answer_legacy(session, request, exchange, taken, reply_to)
         else:
             reply_to.finish(response_pieces(request.id, taken))

@@ -114,7 +114,6 @@ class LineHost(Host):
         self._outbox: Outbox
         self._channel: LineChannel
         self._untold: dict[str, bytes] = {}
-        self._idle = trio.Event()
         self._owes_digests, self._says_digests = digests, False
         self.parted = trio.Event() if goodbyes else None
         """Set once the host, told goodbye, sends no more requests; None: the host does not understand goodbyes."""
@@ -233,7 +232,7 @@ class LineHost(Host):
         """Take messages until there are no more; False: the framing is lost, so nothing is worth waiting for."""
         if self._owes_digests:  # they come once the host has begun, its place is known, and lists are shown
             self._write(_digests_line({}))
-        taken, turns = 0, loop_turns()
+        taken, turns, now = 0, loop_turns(), trio.lowlevel.current_clock().current_time
         while True:
             try:
                 line = await self._channel.receive()
@@ -245,7 +244,7 @@ class LineHost(Host):
             except LineTooLong:
                 self._reply(None, Failure(mcp.INVALID_REQUEST, "The message is too long; the connection is closed"))
                 return False
-            self.seen = trio.current_time()
+            self.seen = now()
             begun = self._handle(line)
             if self._owes_digests and (self.open or self.caller is None):
                 self._owes_digests = False
@@ -270,9 +269,9 @@ class LineHost(Host):
         self.asking.host_left()
         with trio.move_on_after(EOF_GRACE_S):
             while self.calls and _is_read(self._writing):
-                self._idle = trio.Event()
+                self.calls_over = trio.Event()
                 with trio.move_on_after(0.05):
-                    await self._idle.wait()
+                    await self.calls_over.wait()
 
     def _handle(self, line: bytes) -> bool | None:
         """True if it is a request for something: of those a host may have as many as it gets answered. None: it is an
@@ -306,7 +305,8 @@ class LineHost(Host):
         if request.method == mcp.INITIALIZE:
             self._reply(request.id, self.initialize(self._router, request.params))
             return False
-        caller = self._caller(request)
+        has_meta = "_meta" in request.params
+        caller = self._caller(request) if has_meta else self.caller
         if caller is None:
             if request.method != mcp.PING:
                 raise RemoteProtocolError(mcp.INVALID_PARAMS, _NEITHER)
@@ -318,13 +318,14 @@ class LineHost(Host):
         if held and not self._account.take(held, trio.current_time()):
             self._reply(request.id, refusal_of(Overloaded(NO_ROOM, retry_after_ms=1000)))
             return False
-        token = progress_token(request.params)
+        token = progress_token(request.params) if has_meta else None
         host = self if caller is self.caller else None  # a modern request is never asked by another
         exchange = HostExchange(caller, self.send, progress_token=token, view=self.view, host=host)
         finish = None if held else self._reply
         is_refused = False
+        is_congested = self._outbox.queued_bytes >= CONGESTED_LINES_BYTES
         try:
-            taken = take_on(self, self._router, request, exchange, finish, congested=self._is_congested)
+            taken = take_on(self, self._router, request, exchange, finish, congested=is_congested)
         except (RemoteProtocolError, Overloaded) as error:
             taken, is_refused = refusal_of(error), True
         if isinstance(taken, QuickRequest):
@@ -338,8 +339,8 @@ class LineHost(Host):
         return not is_refused and request.method != mcp.SET_LEVEL  # which takes no more than a look
 
     def _caller(self, request: Request) -> Caller | None:
-        """The caller of a request, by the era of the request; None: the request is of neither era."""
-        metadata = read_metadata(request.params) if "_meta" in request.params else None
+        """The caller of a request with metadata, by its era; None: the request is of neither era."""
+        metadata = read_metadata(request.params)
         if metadata is None:
             return self.caller
         if not self.version:
@@ -357,11 +358,6 @@ class LineHost(Host):
         self._reply(request.id, reply)
         if request.method == mcp.LISTEN and isinstance(reply, Result):
             self._write(jsonrpc.encode_notification(mcp.CANCELLED, {"requestId": jsonrpc.raw(request.id)}))
-
-    def end(self, id: int | str) -> None:
-        super().end(id)
-        if not self.calls:
-            self._idle.set()
 
     async def _start_batch(self, line: bytes) -> None:
         try:

@@ -446,7 +446,7 @@ async def test_a_call_that_is_sent_at_once_has_a_place_until_its_reply(autojump_
         await fake.end_one()
         sent = router.begin(a_request(3), hosts[2], replies.append)
         sent.cancel()
-        assert (len(replies), limits_of(house)) == (1, LimitStatus())
+        assert (len(replies), replies[1], limits_of(house)) == (2, None, LimitStatus())
 
 
 async def test_what_is_cancelled_before_its_turn_comes_gives_its_place_back(autojump_clock):
