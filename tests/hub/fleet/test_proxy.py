@@ -83,7 +83,7 @@ async def send(other, request=None, answered=None, is_there=yes):
     return answered
 
 
-async def test_what_is_sent_on_and_what_comes_back(nursery):
+async def test_what_is_sent_on_and_what_comes_back(nursery, mock_clock):
     other = await Other(nursery).open(saying(reply_of(b"[1]", "404 Not Found", "X-A: b", "Retry-After: 3", "Date: x")))
     headers = {"authorization": "Bearer t", "mcp_session_id": "s", "content_type": "application/json", "x_mine": "1"}
     hops = {"host": "hub", "connection": "keep-alive, X-Mine", "origin": "http://hub", "accept_encoding": "gzip"}
@@ -105,7 +105,7 @@ async def test_what_is_sent_on_and_what_comes_back(nursery):
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-async def test_methods_without_a_body(nursery, method):
+async def test_methods_without_a_body(nursery, method, mock_clock):
     other = await Other(nursery).open(saying(reply_of(b"")))
     answered = await send(other, asking(b"", method))
     assert answered.status == 200
@@ -113,7 +113,7 @@ async def test_methods_without_a_body(nursery, method):
     assert "content-length" not in other.requests[0][1]
 
 
-async def test_events_are_passed_on_as_they_come(nursery):
+async def test_events_are_passed_on_as_they_come(nursery, mock_clock):
     go = trio.Event()
 
     async def work(stream):
@@ -133,7 +133,7 @@ async def test_events_are_passed_on_as_they_come(nursery):
     assert not answered.was_cut
 
 
-async def test_a_host_that_leaves_ends_the_request(nursery):
+async def test_a_host_that_leaves_ends_the_request(nursery, mock_clock):
     other, answered = await Other(nursery).open(saying(EVENTS + chunk(b"data: 1\n\n"))), Answered()
     async with trio.open_nursery() as sending:
         sending.start_soon(send, other, None, answered)
@@ -143,7 +143,7 @@ async def test_a_host_that_leaves_ends_the_request(nursery):
     await other.ended.wait()
 
 
-async def test_a_host_that_leaves_before_there_is_an_answer(nursery):
+async def test_a_host_that_leaves_before_there_is_an_answer(nursery, mock_clock):
     asked = trio.Event()
 
     async def work(stream):
@@ -158,7 +158,7 @@ async def test_a_host_that_leaves_before_there_is_an_answer(nursery):
     await other.ended.wait()
 
 
-async def test_a_hub_that_ends_in_the_middle_of_a_stream_cuts_the_host_off(nursery):
+async def test_a_hub_that_ends_in_the_middle_of_a_stream_cuts_the_host_off(nursery, mock_clock):
     other = await Other(nursery).open(saying(EVENTS + chunk(b"data: 1\n\n"), close=True))
     answered = await send(other)
     assert answered.was_cut
@@ -182,7 +182,7 @@ async def test_a_stream_that_is_silent_for_too_long_is_cut(nursery, autojump_clo
         (reply_of(b"{}", "503 Service Unavailable", "Hubd-Stopping: 1"), False),
     ],
 )
-async def test_a_hub_that_ended_before_it_answered(nursery, data, sent):
+async def test_a_hub_that_ended_before_it_answered(nursery, data, sent, mock_clock):
     other = await Other(nursery).open(saying(data, close=True))
     answered = Answered()
     with pytest.raises(HubGone) as found:
@@ -192,7 +192,7 @@ async def test_a_hub_that_ended_before_it_answered(nursery, data, sent):
     assert answered.on_gone is None
 
 
-async def test_a_hub_that_is_not_there(nursery):
+async def test_a_hub_that_is_not_there(nursery, mock_clock):
     listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
     url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}"
     await listener.aclose()
@@ -219,7 +219,7 @@ async def test_a_hub_that_hangs_is_given_up_when_nobody_sees_it(nursery, autojum
     assert trio.current_time() - began == pytest.approx(3 * LOOK_S, abs=1)
 
 
-async def test_a_hub_that_has_nothing_to_do_with_it(nursery):
+async def test_a_hub_that_has_nothing_to_do_with_it(nursery, mock_clock):
     other = await Other(nursery).open(saying(reply_of(b"{}", "421 Misdirected Request")))
     with pytest.raises(Misdirected):
         await send(other)
@@ -242,7 +242,7 @@ class Slow(Answered):
         self.queued_bytes = 0
 
 
-async def test_no_more_is_read_than_a_host_takes(nursery):
+async def test_no_more_is_read_than_a_host_takes(nursery, mock_clock):
     async def work(stream):
         await stream.send_all(EVENTS)
         for _ in range(32):
@@ -260,7 +260,7 @@ async def test_no_more_is_read_than_a_host_takes(nursery):
     assert len(answered.events) == 32
 
 
-async def test_connections_are_used_again_and_hubs_are_counted(nursery, monkeypatch):
+async def test_connections_are_used_again_and_hubs_are_counted(nursery, monkeypatch, mock_clock):
     monkeypatch.setattr(module, "MAX_HUBS", 2)
     served = []
 
@@ -297,7 +297,7 @@ async def a_dying_owner(nursery, data=b""):
     return b, host
 
 
-async def test_a_call_that_may_have_been_carried_out_is_not_carried_out_again(nursery):
+async def test_a_call_that_may_have_been_carried_out_is_not_carried_out_again(nursery, mock_clock):
     b, host = await a_dying_owner(nursery)
     answered = await host.call("echo", 9)
     assert answered.status == 200
@@ -309,21 +309,21 @@ async def test_a_call_that_may_have_been_carried_out_is_not_carried_out_again(nu
     assert len(b.endpoint.sessions) == 0, "one connection that broke does not say that a hub is gone"
 
 
-async def test_what_does_no_harm_twice_is_carried_out_here(nursery):
+async def test_what_does_no_harm_twice_is_carried_out_here(nursery, mock_clock):
     b, host = await a_dying_owner(nursery)
     answered = await host.post({"jsonrpc": "2.0", "id": 1, "method": "ping"})
     assert answered.last == {"jsonrpc": "2.0", "id": 1, "result": {}}
     assert len(b.endpoint.sessions) == 1
 
 
-async def test_a_call_that_was_not_taken_is_carried_out_here(nursery):
+async def test_a_call_that_was_not_taken_is_carried_out_here(nursery, mock_clock):
     b, host = await a_dying_owner(nursery, reply_of(b"{}", "503 Service Unavailable", "Hubd-Stopping: 1"))
     assert (await host.call("echo")).last["result"]["content"] == [{"type": "text", "text": "echo"}]
     assert [request.method for _, request in b.router.seen] == ["tools/call"]
     assert host.identity == ALICE
 
 
-async def test_that_a_proxy_lost_the_other_hub_does_not_say_that_it_did_nothing(nursery):
+async def test_that_a_proxy_lost_the_other_hub_does_not_say_that_it_did_nothing(nursery, mock_clock):
     b, host = await a_dying_owner(nursery, reply_of(b"connection reset", "503 Service Unavailable"))
     assert (await host.call("echo")).status == 503
     assert b.router.seen == []
@@ -351,7 +351,7 @@ async def a_chain(nursery, work):
     nursery.cancel_scope.cancel()
 
 
-async def test_a_broken_stream_has_no_proper_end(nursery):
+async def test_a_broken_stream_has_no_proper_end(nursery, mock_clock):
     async with a_chain(nursery, saying(EVENTS + chunk(b"data: 1\n\n"), close=True)) as (_, client):
         await client.send(post(b"{}"))
         assert (await client.head()).headers["content-type"] == "text/event-stream"
@@ -359,7 +359,7 @@ async def test_a_broken_stream_has_no_proper_end(nursery):
         await client.closed()
 
 
-async def test_a_whole_stream_leaves_the_connection_usable(nursery):
+async def test_a_whole_stream_leaves_the_connection_usable(nursery, mock_clock):
     whole = EVENTS + chunk(b"data: 1\n\n") + chunk(b"")
     async with a_chain(nursery, saying(whole, close=True)) as (_, client):
         for _ in range(2):
@@ -367,7 +367,7 @@ async def test_a_whole_stream_leaves_the_connection_usable(nursery):
             assert (answer.status, answer.body) == (200, b"data: 1\n\n")
 
 
-async def test_a_host_that_closes_ends_the_request_there(nursery):
+async def test_a_host_that_closes_ends_the_request_there(nursery, mock_clock):
     async with a_chain(nursery, saying(EVENTS + chunk(b"data: 1\n\n"))) as (other, client):
         await client.send(post(b"{}"))
         await client.head()
