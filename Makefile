@@ -19,7 +19,7 @@ help: ## show this
 		{ echo "Python's venv module is missing; on Debian: apt install python3-venv" >&2; exit 1; }
 	@touch $@
 
-.venv/.runtime: .venv/.made pyproject.toml hub/isolated_script.py hub/mcp_hubd_script.py
+.venv/.runtime: .venv/.made pyproject.toml hub/hubd_script.py hub/mcp_hubd_script.py
 	@echo "installing hubd into .venv"
 	@$(PIP) install --editable .
 	@touch $@
@@ -28,7 +28,7 @@ help: ## show this
 	@$(PIP) install 'uv>=0.8' || echo "there is no uv for this machine; pip does its work"
 	@touch $@
 
-.venv/.dev: .venv/.uv pyproject.toml hub/isolated_script.py hub/mcp_hubd_script.py
+.venv/.dev: .venv/.uv pyproject.toml hub/hubd_script.py hub/mcp_hubd_script.py
 	@echo "installing hubd and its development tools into .venv"
 	@tests/deps/install.sh .venv --editable '.[dev]'
 	@touch $@ .venv/.runtime

@@ -1,11 +1,12 @@
 """The hub: one MCP server to every host of a machine, and the client of all their servers. From top to bottom:
 
-    isolated_script, mcp_hubd_script  copied to bin/ as `hubd` and `mcp-hubd`; `__main__`: which command it is
+    hubd_script, mcp_hubd_script  copied to bin/ as `hubd` and `mcp-hubd`; `__main__`: which command it is
     cli          commands, the doctor's checks, texts
     daemon       one process: serve, reload, the HTTP listener, what its user may ask of it
     app          one hub, wired and not listening
     projects     folders whose servers hosts see                 | fleet: several hubs behind one balancer
     running_servers  the servers of the user and of projects     | host_views: what attached hosts are shown
+    search_decisions  which of them find tools by searching
     downstream   how hosts come in: HTTP, unix socket, stdio; their sessions, what they are asked
     routing      from method to handler: names, cached reads, subscriptions, the live catalogue
     calls        one operation of a host: its intent, the stages it passes, the end of it that its host holds

@@ -26,7 +26,7 @@ from hub.bridge.url_elicitation import FindGuide
 from hub.calls.host_exchange import ProgressUpkeep
 from hub.catalog.uri_claims import UriClaims
 from hub.downstream.hosts import Hosts
-from hub.host_views import HostViews, SearchDecisions, load_modes
+from hub.host_views import HostViews
 from hub.link.autosave import autosave
 from hub.link.fault_isolation import keep_going
 from hub.link.memory_budget import Budget
@@ -42,6 +42,7 @@ from hub.routing.router import Router
 from hub.routing.subscriptions import Subscriptions
 from hub.routing.view_catalogs import ShownServers
 from hub.running_servers import RunningServers, rules_of
+from hub.search_decisions import SearchDecisions, load_modes
 from upstreams.inventory.last_known import LastKnown
 from upstreams.redact import CommonSecrets
 from upstreams.references import read_references
@@ -67,8 +68,7 @@ class Hub:
     tells whether a run is that of another one, and alive. `credentials` are those of sign-ins at upstreams. `environ`
     are the variables of which servers get their part, and programs that print a value all. `used` is where calls of
     tools are counted; None: in this run only. `secrets` are kept up to date with what any upstream may be sent.
-    `left_out`: upstreams beside those of `config` that cannot be started yet.
-    """
+    `left_out`: upstreams beside those of `config` that cannot be started yet."""
 
     def __init__(
         self,
@@ -104,8 +104,22 @@ class Hub:
         upstreams = Upstreams()
         claims = UriClaims.load(memory.get("claims", "all"))
         self.live = LiveCatalog(ShownServers(upstreams, rules_of(config, left_out), claims, sealer, memory.save_soon))
-        run_session = run_session or partial(transports.run_session, budget=self.budget, environ=environ)
-        self.supervisor = self._make_supervisor(upstreams, config, run_session, credentials, environ)
+        self.supervisor = Supervisor(
+            memory,
+            self.live.changed,
+            self.reads.listener_for,
+            upstreams=upstreams,
+            run_session=run_session or partial(transports.run_session, budget=self.budget, environ=environ),
+            read_references=partial(read_references, environ=environ),
+            is_found=partial(is_found, environ=environ),
+            credentials=credentials,
+            secrets=self.secrets,
+            last_known=self.last_known,
+            on_new=self.reads.register,
+            on_elicited=self.hosts.elicited,
+            wall=WALL,
+            drain_s=config.drain_s,
+        )
         self.levels = LogLevels(self.hosts.log_levels, self.supervisor.set_log_level)
         self.progress = ProgressUpkeep(config.synthetic_progress_s)
         self.states = RequestStates(
@@ -132,31 +146,6 @@ class Hub:
     def config(self) -> HubConfig:
         """The configuration in effect."""
         return self.servers.config
-
-    def _make_supervisor(
-        self,
-        upstreams: Upstreams,
-        config: HubConfig,
-        run_session: RunSession,
-        credentials: CredentialSource,
-        environ: Mapping[str, str],
-    ) -> Supervisor:
-        return Supervisor(
-            self.memory,
-            self.live.changed,
-            self.reads.listener_for,
-            upstreams=upstreams,
-            run_session=run_session,
-            read_references=partial(read_references, environ=environ),
-            is_found=partial(is_found, environ=environ),
-            credentials=credentials,
-            secrets=self.secrets,
-            last_known=self.last_known,
-            on_new=self.reads.register,
-            on_elicited=self.hosts.elicited,
-            wall=WALL,
-            drain_s=config.drain_s,
-        )
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run upstreams and upkeep until cancelled. Cancellation: upstreams are stopped in order, state is saved."""

@@ -1,40 +1,31 @@
-"""Views of attached hosts: what each is shown once profiles are others, and which of them find tools by searching.
+"""Views of attached hosts: what each is shown once profiles are others.
 
 Hosts stay attached. Each is shown what its profile says now, or another profile that is its own now; those whose lists
 differ are told, and no others (the hosts of a profile that stays theirs by `ListUpdates`, as of any change).
 """
 
-import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import InitVar, dataclass
-from typing import Final
 
 import trio
 
-from config.saved_state import Memory
 from config.tables import Profile
 from hub.catalog.catalog import Catalog
-from hub.catalog.profiles.view_of_host import HostLimits, ProfileChoice, SearchModes
-from hub.catalog.view_name import EVERYTHING, View, profile_view
+from hub.catalog.profiles.view_of_host import ProfileChoice, SearchModes
+from hub.catalog.view_name import View, profile_view
 from hub.control.answers import ProfileRow
 from hub.downstream.hosts import Host, Hosts
 from hub.routing.change_listeners import ListenStream
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.subscriptions import Subscriptions
 from hub.wire.mcp import Kind
-from upstreams.lifecycle import State
 
 NO_LABEL = ""
 """Of a host for which nothing but its profile decides."""
 
-log = logging.getLogger("hubd.host")
 
-SECTION: Final = "search"
-"""Of the memory: the hosts in search mode, each with its view."""
-MAX_KEPT: Final = 1_000
-Asked = tuple[View, str, str]
-"""A host for which it is decided: its place, its label, and the profile that it named."""
+Shown = tuple[Mapping[Host, Catalog], Mapping[ListenStream, Catalog]]
 
 
 @dataclass(eq=False, repr=False)
@@ -48,39 +39,38 @@ class HostViews:
     _modes: SearchModes
 
     def __post_init__(self, profiles: Mapping[str, Profile]) -> None:
-        self._modes.configure(_settings(profiles))
+        self._choose_by(profiles)
+
+    def _choose_by(self, profiles: Mapping[str, Profile]) -> None:
+        self._modes.configure({name: profile.search for name, profile in profiles.items()})
         self._hosts.choose_by(ProfileChoice(profiles, self._modes))
 
     @contextmanager
     def moving(self, profiles: Mapping[str, Profile]) -> Iterator[None]:
         """Around a change of the configuration without a checkpoint: show hosts what `profiles` give them then."""
-        before = self._hosts.profiles
-        if before.profiles == profiles:
+        before = self._hosts.profiles.profiles
+        if before == profiles:
             yield
             return
-        shown, streams = self._views_now()
+        shown = self._views_now()
         yield
-        self._modes.configure(_settings(profiles))
-        changed = {name for name in {*before.profiles, *profiles} if before.profiles.get(name) != profiles.get(name)}
-        self._show(ProfileChoice(profiles, self._modes), shown, streams, changed)
+        self._choose_by(profiles)
+        self._show(shown, {name for name in {*before, *profiles} if before.get(name) != profiles.get(name)})
 
     def show_modes(self) -> None:
         """Show attached hosts what they are given by the search modes that are decided now."""
-        self._show(ProfileChoice(self._hosts.profiles.profiles, self._modes), *self._views_now(), set())
+        shown = self._views_now()
+        self._hosts.choose_by(ProfileChoice(self._hosts.profiles.profiles, self._modes))
+        self._show(shown, set())
 
-    def _views_now(self) -> tuple[dict[Host, Catalog], dict[ListenStream, Catalog]]:
-        shown = {host: self._live.of(host.view) for host in self._hosts}
-        return shown, {stream: self._live.of(stream.view) for stream in self._subscriptions.stateless}
+    def _views_now(self) -> Shown:
+        hosts = {host: self._live.of(host.view) for host in self._hosts}
+        return hosts, {stream: self._live.of(stream.view) for stream in self._subscriptions.stateless}
 
-    def _show(
-        self,
-        after: ProfileChoice,
-        shown: Mapping[Host, Catalog],
-        streams: Mapping[ListenStream, Catalog],
-        changed: Collection[str],
-    ) -> None:
-        self._hosts.choose_by(after)
-        for host, catalog in shown.items():
+    def _show(self, shown: Shown, changed: Collection[str]) -> None:
+        """Show hosts and streams what they are given now. `shown`: what they were shown; `changed`: other profiles."""
+        hosts, streams = shown
+        for host, catalog in hosts.items():
             view = host.view_at(host.view.base)
             if view != host.view:
                 self._move(host, view, catalog)
@@ -88,7 +78,9 @@ class HostViews:
                 self._subscriptions.shown(host.tenant, view, set())
         for stream, catalog in streams.items():
             identity = stream.host.identity
-            view = after.choose(stream.view.base, identity.host, identity.profile or stream.exchange.named)
+            view = self._hosts.profiles.choose(
+                stream.view.base, identity.host, identity.profile or stream.exchange.named
+            )
             if view != stream.view or view.profile in changed:
                 kinds = self._differing(catalog, view) if view != stream.view else set()
                 stream.moved(view)
@@ -122,125 +114,3 @@ class HostViews:
     def _differing(self, before: Catalog, view: View) -> set[Kind]:
         after = self._live.of(view)
         return {kind for kind in Kind if after.differs(before, kind)}
-
-
-def _settings(profiles: Mapping[str, Profile]) -> dict[str, str]:
-    return {name: profile.search for name, profile in profiles.items()}
-
-
-@dataclass(eq=False, repr=False)
-class SearchDecisions:
-    """Decides which hosts find tools by searching (`modes`). `run` does so when it is time."""
-
-    _modes: SearchModes
-    _live: LiveCatalog
-    _hosts: Hosts
-    _views: HostViews
-    _memory: Memory
-
-    def __post_init__(self) -> None:
-        self._due = trio.Event()
-        self._due.set()
-        self._all_due = True
-        """True if it is to be decided for all hosts, and not only for those that wait."""
-        self._waiting: set[Asked] = set()
-        """Hosts that came first of their label while some server had not said what it offers."""
-        self._unheard: set[str] = set()
-        """Servers that had failed before anybody knew what they offer, when the catalogues were made."""
-        self._without: set[Asked] = set()
-        """Hosts for which it was decided without some of these."""
-        self._live.vary(on=self._modes.in_use)
-        self._hosts.before_first(self._first_comes)
-
-    def configuration_changed(self) -> None:
-        """Decide anew, once all servers have said what they offer."""
-        self._live.vary(on=self._modes.in_use)
-        self._all_due = True
-        self._due.set()
-
-    async def run(self) -> None:
-        """Decide whenever it is due, for ever."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._await_unheard)
-            while True:
-                await self._due.wait()
-                self._due = trio.Event()
-                await self._live.wait_complete()
-                self.decide()
-
-    async def _await_unheard(self) -> None:
-        """Have it decided again when a server that had failed has said what it offers."""
-        while True:
-            await self._live.rebuilt.wait()
-            before, self._unheard = self._unheard, self._find_unheard()
-            if self._without and before - self._unheard:
-                self._waiting, self._without = self._waiting | self._without, set()
-                self._due.set()
-
-    def _find_unheard(self) -> set[str]:
-        upstreams = self._live.upstreams.items()
-        return {name for name, each in upstreams if each.state is not State.DISABLED and not each.is_anything_known}
-
-    def decide(self) -> None:
-        """Decide for the hosts that wait for it; if it is due for all, for those that are attached, or were, too."""
-        asked, self._waiting = self._waiting, set()
-        if self._all_due:
-            self._all_due = False
-            asked |= {(host.view.base, host.identity.host, host.named) for host in self._hosts}
-            asked |= {(EVERYTHING, label, "") for label in self._hosts.known_labels}
-        self._decide_each(sorted(asked, key=str))
-
-    def _first_comes(self, place: View, label: str, named: str) -> None:
-        """Decide for a host that is the first of its label there, so that nobody else's list changes by it. What is
-        shown while servers start for the first time says nothing: then later."""
-        if self._live.complete:
-            self._decide_each([(place, label, named)])
-            return
-        view = self._hosts.profiles.choose_whole(place, label, named)
-        if self._modes.is_open(view, label) and len(self._waiting) < MAX_KEPT:
-            self._waiting.add((place, label, named))
-            self._due.set()
-
-    def _is_shown(self, view: View) -> bool:
-        """False if its project has ended meanwhile, or its profile is no more: that it is empty says nothing then."""
-        is_profile = not view.profile or self._live.profile_of(view) is not None
-        return is_profile and (view.base == EVERYTHING or view.base in self._live.servers.projects)
-
-    def _decide_each(self, asked: Iterable[Asked]) -> None:
-        asked = list(asked)
-        if (self._unheard or self._find_unheard()) and len(self._without) < MAX_KEPT:
-            self._without.update(asked)
-        changes = [self._decide_one(*each) for each in asked]
-        if any(changes):
-            self._live.vary(on=self._modes.in_use)
-            self._views.show_modes()
-
-    def _decide_one(self, place: View, label: str, named: str) -> bool:
-        """Decide for a host; True if something changed."""
-        view = self._hosts.profiles.choose_whole(place, label, named)
-        if not (self._is_shown(view) and self._modes.is_open(view, label)):
-            return False
-        cost = self._live.of(view).shown_cost
-        if (text := self._modes.decide(view, label, cost.tools, cost.tokens)) is None:
-            return False
-        log.info("%s", text)
-        self._memory.put(SECTION, "on", self._modes.remembered[:MAX_KEPT])
-        self._memory.save_soon()
-        return True
-
-
-def load_modes(memory: Memory) -> SearchModes:
-    """The search modes that were decided before, with what is known of hosts."""
-    kept = memory.get(SECTION, "on")
-    known = [each for each in kept if isinstance(each, str)] if isinstance(kept, list) else []
-    return SearchModes(limits_of, kept=known[:MAX_KEPT])
-
-
-def limits_of(label: str) -> HostLimits | None:
-    """The limits of a host with this label; None, unless it is known to show its model all tools."""
-    if not label:
-        return None
-    from config.hosts.facts import all_hosts  # not above: it reads a file, and few hubs have a host with a label
-
-    host = all_hosts().get(label)
-    return None if host is None or host.defers is not False else HostLimits(host.tool_limit, host.spare_tokens)

@@ -61,8 +61,7 @@ def connect_or_start() -> tuple[socket.socket, bool]:
 def start_service(output: "Output") -> bool:
     """Have the service manager start the hub, unless it runs; False: it runs, or is no service that can be started.
 
-    A manager that cannot be reached, as in a session without systemd, is noted.
-    """
+    A manager that cannot be reached, as in a session without systemd, is noted."""
     unit = Path(directories.config_dir()).parent / "systemd" / "user" / "hubd.service"
     if is_alive(str(runtime_dir() / "hubd.lock")) or not unit.exists():
         return False

@@ -136,6 +136,10 @@ class Output:
         if not self.json:
             self.note(text)
 
+    def exit_with(self, code: int) -> None:
+        """Let the command end with this code."""
+        self.code = code
+
     def fail(self, text: str, code: int = EX_FAILED) -> None:
         """Report a failure. Of several failures the first code counts, and all texts are kept."""
         before = self._members.get("error")
@@ -143,10 +147,6 @@ class Output:
         self._members["error"] = {"code": code if before is None else before["code"], "message": message}
         self.code = self.code or code
         self._tell(f"hubd: {text}")
-
-    def exit_with(self, code: int) -> None:
-        """Have the command end with this exit code, whatever has failed."""
-        self.code = code
 
     def _tell(self, text: str) -> None:
         print(_wrap(text), file=sys.stderr)

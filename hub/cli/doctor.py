@@ -18,6 +18,16 @@ from config.files import lock_edits
 from config.hub_paths import state_dir
 from config.saved_state import Memory
 from hub.cli.checks import daemons, examine, hosts, lacking_environment, servers, stores
+from hub.cli.checks.findings import (
+    Finding,
+    InstallHub,
+    KeepVariables,
+    RecordShell,
+    Restrict,
+    WriteCommand,
+    join_few,
+    unreadable,
+)
 from hub.cli.checks.judge_token import findings_on
 from hub.cli.configuration.save_draft import reload_hub, save
 from hub.cli.context import EX_FAILED, Context, Output, UsageError, ask_hub, now, own_command
@@ -53,14 +63,14 @@ def add_commands(commands: Any) -> None:
     add_config(doctor)
 
 
-def _show(found: list[examine.Finding], options: Context) -> None:
+def _show(found: list[Finding], options: Context) -> None:
     objects = [msgspec.to_builtins(finding.as_object()) for finding in found]
     options.output.answer(objects, lambda: findings_blocks(found))
     if any(finding.level != "note" for finding in found):
         options.output.exit_with(EX_FAILED)
 
 
-def findings_blocks(found: Sequence[examine.Finding]) -> list[Block]:
+def findings_blocks(found: Sequence[Finding]) -> list[Block]:
     """The findings, then how many there are of each level, and how many `hubd doctor --fix` would mend."""
     if not found:
         return [paint(NOTHING, "good")]
@@ -153,25 +163,25 @@ def texts_of_unresolved(here: Sequence[Diagnostic], hub: Mapping[str, str]) -> I
         yield f"the running hub has {name} unresolved: {why}"
 
 
-def repair(found: Sequence[examine.Finding], options: Context) -> bool:
+def repair(found: Sequence[Finding], options: Context) -> bool:
     """Do the repairs of these findings; whether there were any. A repair that fails is said, and the next is done.
     Raises ConfigError: the configuration that is to be changed cannot be read."""
     output = Output(json=options.json)  # never ended: programs get the findings alone
     repairs = [finding.repair for finding in found if finding.repair is not None]
-    _write_commands([each for each in repairs if isinstance(each, examine.WriteCommand)], options, output)
+    _write_commands([each for each in repairs if isinstance(each, WriteCommand)], options, output)
     for each in dict.fromkeys(repairs):
-        if isinstance(each, examine.Restrict):
+        if isinstance(each, Restrict):
             _restrict(each, output)
-        elif isinstance(each, examine.InstallHub):
+        elif isinstance(each, InstallHub):
             _run(["install", "--yes", *(["--http"] if each.by_url else []), each.host], output)
-        elif isinstance(each, examine.KeepVariables):
+        elif isinstance(each, KeepVariables):
             keep_of_hub(options.config, output)
-        elif isinstance(each, examine.RecordShell):
+        elif isinstance(each, RecordShell):
             _run(["env", "capture", *(["--config", str(options.config)] if options.config else [])], output)
     return bool(repairs)
 
 
-def _write_commands(wanted: Sequence[examine.WriteCommand], options: Context, output: Output) -> None:
+def _write_commands(wanted: Sequence[WriteCommand], options: Context, output: Output) -> None:
     changed: dict[Path, None] = {}
     written = []
     for name, command in ((name, each.command) for each in wanted for name in each.servers):
@@ -190,7 +200,7 @@ def _write_commands(wanted: Sequence[examine.WriteCommand], options: Context, ou
     reload_hub(list(changed), output, written)
 
 
-def _restrict(wanted: examine.Restrict, output: Output) -> None:
+def _restrict(wanted: Restrict, output: Output) -> None:
     try:
         os.chmod(wanted.path, wanted.mode)
     except OSError as error:
@@ -212,7 +222,7 @@ def _run(words: Sequence[str], output: Output) -> None:
 
 # --- all checks -------------------------------------------------------------------------------------------------------
 
-CHECKS: Final[tuple[Callable[[examine.Examined], Iterator[examine.Finding]], ...]] = (
+CHECKS: Final[tuple[Callable[[examine.Examined], Iterator[Finding]], ...]] = (
     servers.configuration,
     servers.same_server_twice,
     servers.commands,
@@ -243,27 +253,27 @@ CHECKS: Final[tuple[Callable[[examine.Examined], Iterator[examine.Finding]], ...
 )
 
 
-def findings(examined: examine.Examined, *, strict: bool = False) -> list[examine.Finding]:
+def findings(examined: examine.Examined, *, strict: bool = False) -> list[Finding]:
     """The findings of all checks, the worst first. A failed server is left out if another check found the cause.
     `strict`: with advice on what works."""
-    found: list[examine.Finding] = []
+    found: list[Finding] = []
     for check in (*CHECKS, *([servers.packages_to_pin] if strict else [])):
         try:
             found.extend(check(examined))
         except OSError as error:  # a file that may not be read; the other checks go on
-            found.append(examine.unreadable(error.filename or check.__name__, error.strerror or str(error)))
+            found.append(unreadable(error.filename or check.__name__, error.strerror or str(error)))
     causes = (each.names for each in found if each.level == "problem" and each.check != "upstream")
     explained = {name for names in causes for name in names}
     found = [rest for each in found if (rest := _without_explained(each, explained)) is not None]
     return sorted(found, key=lambda finding: ("problem", "warning", "note").index(finding.level))
 
 
-def _without_explained(finding: examine.Finding, explained: set[str]) -> examine.Finding | None:
+def _without_explained(finding: Finding, explained: set[str]) -> Finding | None:
     """A finding without the servers whose cause another one tells; None: nothing is left of it."""
     if finding.check != "upstream" or explained.isdisjoint(finding.names):
         return finding
     rest = [name for name in finding.names if name not in explained]
     if not rest:
         return None
-    what = f"{examine.join_few(rest)}: {finding.what.rpartition(': ')[2]}"
+    what = f"{join_few(rest)}: {finding.what.rpartition(': ')[2]}"
     return structs.replace(finding, what=what, names=tuple(rest))

@@ -22,10 +22,10 @@ from hub.cli.context import Context, Output, UsageError, as_line, ask_hub, clien
 from hub.cli.parser import add, add_no_wait, load_when_run
 from hub.cli.render.cache import cache
 from hub.cli.render.status import status
-from hub.cli.render.tables_and_styles import Line, paint
+from hub.cli.render.tables_and_styles import Block, Line, paint
 from hub.cli.server_watch import say_outcomes, watch
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NothingListens
-from hub.control.methods import CACHE, CACHE_CLEAR, LOGS, RELOAD, RESTART, STATUS, read
+from hub.control.methods import CACHE, CACHE_CLEAR, LOGS, RELOAD, RESTART, STATUS
 from hub.shim.main import run
 from hub.wire.printable import printable
 from upstreams.status_facts import JournalRecord
@@ -91,12 +91,12 @@ def _connect(options: Context, output: Output) -> None:
 def _status(options: Context, output: Output) -> None:
     try:
         with client() as hub:
-            answer = hub.request_json(STATUS)
+            answer, found = hub.request_both(STATUS)
     except HubNotRunning as error:
         return output.fail(_not_running(options, error), EX_UNAVAILABLE)
     if options.watch:
-        _watch(output, answer)
-    output.answer(answer, lambda: status(read(STATUS, answer)))
+        _watch(output, answer, status(found))
+    output.answer(answer, lambda: status(found))
 
 
 def _not_running(options: Context, error: HubNotRunning) -> str:
@@ -109,10 +109,10 @@ def _not_running(options: Context, error: HubNotRunning) -> str:
     return str(error)
 
 
-def _watch(output: Output, answer: Any) -> NoReturn:
+def _watch(output: Output, answer: Any, blocks: list[Block]) -> NoReturn:
     """Show the status again and again. On a terminal the last one stays when Ctrl-C ends it; elsewhere, and with
     `--json`, all are printed."""
-    screen, blocks = output.screen, status(read(STATUS, answer))
+    screen = output.screen
     try:
         with screen.live_lines() as redraw:
             while True:
@@ -125,11 +125,10 @@ def _watch(output: Output, answer: Any) -> NoReturn:
                 select([], [], [], WATCH_S)
                 try:
                     with client() as hub:
-                        answer = hub.request_json(STATUS)
+                        answer, found = hub.request_both(STATUS)
+                    blocks = status(found)
                 except (HubNotRunning, HubHangs) as error:
                     answer, blocks = {"error": {"code": EX_UNAVAILABLE, "message": str(error)}}, [str(error)]
-                else:
-                    blocks = status(read(STATUS, answer))
     finally:
         if screen.live and not output.json:
             screen.show(*blocks)
@@ -137,8 +136,8 @@ def _watch(output: Output, answer: Any) -> NoReturn:
 
 def _cache(options: Context, output: Output) -> None:
     with client() as hub:
-        answer = hub.request_json(CACHE)
-    output.answer(answer, lambda: cache(read(CACHE, answer)))
+        answer, found = hub.request_both(CACHE)
+    output.answer(answer, lambda: cache(found))
 
 
 def _cache_clear(options: Context, output: Output) -> None:
@@ -163,8 +162,7 @@ def _restart(options: Context, output: Output) -> None:
 
 def _reload(options: Context, output: Output) -> None:
     with client() as hub:
-        answer = hub.request_json(RELOAD)
-    outcome = read(RELOAD, answer)
+        answer, outcome = hub.request_both(RELOAD)
     output.set(**answer)
     if outcome.problem is not None:
         return output.fail(f"nothing was changed: {outcome.problem}", EX_CONFIG)
@@ -215,8 +213,8 @@ def _logs(options: Context, output: Output) -> None:
     try:
         with client() as hub:
             follow = options.follow
-            entries = hub.follow(name, lines) if follow else hub.request_json(LOGS, name=name, lines=lines)["records"]
-            for entry in entries:
+            answer = None if follow else hub.request_both(LOGS, name=name, lines=lines)[0]
+            for entry in hub.follow(name, lines) if answer is None else answer["records"]:
                 if options.json:
                     print(as_line(entry), flush=follow)
                     continue

@@ -91,16 +91,10 @@ def _run(arguments: Sequence[str], words: Sequence[str], output: Output) -> None
             output.set(hub="hangs", pid=error.pid)
         if isinstance(error, UsageError) and not output.json:
             print(error.usage, end="", file=sys.stderr)
-        code = _code_of(error)
+        known = next((code for kinds, code in CODES if isinstance(error, kinds)), 0)
+        code = error.code if isinstance(error, CommandFailed) else known
         output.fail(str(error) if code else _describe_bug(error), code or EX_SOFTWARE)
         output.exit_with(code or EX_SOFTWARE)
-
-
-def _code_of(error: Exception) -> int:
-    """The exit code of an error; 0: no command expects it."""
-    if isinstance(error, CommandFailed):
-        return error.code
-    return next((code for kinds, code in CODES if isinstance(error, kinds)), 0)
 
 
 def _describe_bug(error: Exception) -> str:

@@ -27,6 +27,9 @@ class Parser(argparse.ArgumentParser):
     hint = ""
     """Advice for an argument too many."""
 
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **settings)
+
     def format_help(self) -> str:
         """The help, with no line wider than the terminal."""
         from shutil import get_terminal_size
@@ -112,8 +115,6 @@ def add(
         help=text,
         aliases=aliases,
         description=text[0].upper() + text[1:] + ".",
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=f"{members}exit codes, and errors with --json: see `hubd --help`",
     )
     parser.set_defaults(command=load_when_run(command) if isinstance(command, str) else command, parser=parser)
@@ -222,20 +223,9 @@ class _Lookup(argparse._SubParsersAction):  # type: ignore[type-arg]
 
 def make_parser() -> Parser:
     """The parser of the whole command line."""
-    parser = Parser(
-        prog="hubd",
-        usage="hubd COMMAND ...",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = Parser(prog="hubd", usage="hubd COMMAND ...", description=DESCRIPTION)
     parser.add_argument(
-        "-v",
-        "--version",
-        action="store_const",
-        const=lambda *given: commands["version"].get_default("command")(*given),
-        dest="command",
-        help="show the version",
+        "-v", "--version", action="store_const", const=_version, dest="command", help="show the version"
     )
     add_color(parser, "colours: on a terminal, always, never")
     parser.set_defaults(json=False, parser=parser)

@@ -66,11 +66,6 @@ class ServerOutcome(Struct, frozen=True, kw_only=True):
         """True if it may still work: nothing has gone wrong so far."""
         return not (self.works or self.why or self.state in ENDED or self.state == ABSENT)
 
-    @property
-    def has_failed(self) -> bool:
-        """True if it should run, and does not."""
-        return not self.works and self.state != "disabled"
-
     def __str__(self) -> str:
         """A sentence for people."""
         return f"{self.name}: {self.summary}"
@@ -132,12 +127,8 @@ def watch(
     while one is being installed or waits for that, and `limit_s` after it. One that failed to start `failures` times in
     a row is waited for no longer, nor one that failed twice in the same words, installed or not. The outcomes are in
     the order of `names`. `draw` makes the live lines: by default one per server. `is_enough`: whether the rest is to be
-    left as it is.
-
-    Raises:
-        HubNotRunning, ControlFailed, NotUnderstood: as `ControlClient`.
-        KeyboardInterrupt: the servers go on starting.
-    """
+    left as it is. Raises HubNotRunning, ControlFailed, NotUnderstood: as `ControlClient`; KeyboardInterrupt: the
+    servers go on starting."""
     wanted = list(dict.fromkeys(names))
     began_at = until = now_s()
     again = _Again()
@@ -242,7 +233,7 @@ def say_outcomes(found: Collection[ServerOutcome], output: Output) -> None:
         text = printable(str(each))
         if each.is_on_its_way:
             output.fail(f"{text}; it goes on, `hubd status` shows how far it is", EX_TEMPFAIL)
-        elif each.has_failed:
+        elif not (each.works or each.state == "disabled"):
             hint = f"; `hubd logs {each.name}` shows all of it" if each.state != ABSENT else "; see `hubd status`"
             is_all = each.sign_in or each.state == "unresolved"
             output.fail(text if is_all else f"{text}{hint}")

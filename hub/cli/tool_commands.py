@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from hub.cli.client.answers import describe
-from hub.cli.client.arguments import arguments, example, signature
+from hub.cli.client.tool_signature import arguments, example, signature
 from hub.cli.context import Context, Output, UsageError, as_json, ask_hub, nearest_or_all
 from hub.cli.parser import add, add_config, on_main_file
 from hub.cli.profiles.evidence import status_and_uses

@@ -1,8 +1,8 @@
 """The control socket's client, for the command line: blocking, on plain sockets, without trio (which costs 90 ms); and
 which process a hub is, and whether it hangs.
 
-hub.request(STATUS)                 the result as its struct
-hub.request_json(RESTART, name=x)   the result as the hub's JSON, which was found to be such a result
+hub.request(RESTART, name=x)        the result as its struct
+hub.request_both(STATUS)            before it as the hub's JSON, for programs
 
 A hub that hangs is stopped, waits for a disk, or swaps: the kernel still takes connections for it, and nobody answers
 them. So one who hears nothing for `QUIET_S` connects once more and asks what every hub answers at once, whatever else
@@ -81,17 +81,12 @@ class ControlClient:
 
     Every method raises HubNotRunning when the daemon goes away meanwhile, HubHangs if it answers nobody, ControlFailed
     for its refusals and if it does not answer in time, and NotUnderstood if its answer is too large or not what
-    `methods` describes.
-    """
+    `methods` describes."""
 
     def __init__(self, path: Path, patience_s: float | None = None, *, doubts: bool = True) -> None:
         """Connect. `patience_s`: for connecting and all answers together; by default as long as each may take.
-        `doubts`: find out whether a silent hub hangs.
-
-        Raises:
-            HubNotRunning: nothing listens at `path`, or another user does.
-            HubHangs: too many wait there already.
-        """
+        `doubts`: find out whether a silent hub hangs. Raises HubNotRunning: nothing listens at `path`, or another user
+        does; HubHangs: too many wait there already."""
         self._path = path
         self._patience_s = patience_s
         self._doubts = doubts and patience_s is None
@@ -114,16 +109,26 @@ class ControlClient:
 
     def request(self, method: Method[Result], **params: object) -> Result:
         """Send a request; its result. `params` that are None are left out."""
-        return self._request(method, params)[1]
+        return self.request_both(method, **params)[1]
 
-    def request_json(self, method: Method[Any], **params: object) -> Any:
-        """Send a request; its result as the JSON that the hub sent, for programs."""
-        return self._request(method, params)[0]
+    def request_both(self, method: Method[Result], **params: object) -> tuple[Any, Result]:
+        """As `request`; before the result the JSON of it that the hub sent, for programs."""
+        self._last_id += 1
+        given = {name: value for name, value in params.items() if value is not None}
+        message = {"jsonrpc": "2.0", "id": self._last_id, "method": method.name, "params": given}
+        line = self._line(method, method.answer_s, json.dumps(message).encode() + b"\n")
+        if not line:
+            raise HubNotRunning("the hub stopped before it answered; `hubd start` starts it again")
+        answer = _object(method, line)
+        if "error" in answer:
+            raise ControlFailed(_message(method, answer["error"]))
+        result = answer.get("result")
+        return result, _read(method, result, "result")
 
     def follow(self, name: str | None, lines: int) -> Iterator[dict[str, Any]]:
         """The last records of an upstream's journal, or of all, then new ones for ever. Records of kind `lost` say
         how many are missing."""
-        yield from self.request_json(LOGS, name=name, lines=lines, follow=True)["records"]
+        yield from self.request_both(LOGS, name=name, lines=lines, follow=True)[0]["records"]
         while True:
             params, logs = self._further(LOGS)
             lost, records = logs.lost, params["records"]
@@ -134,6 +139,13 @@ class ControlClient:
     def further(self, method: Method[Result]) -> Result:
         """The next result of an endless method, after the one that `request` returned; waits as long as it takes."""
         return self._further(method)[1]
+
+    def _further(self, method: Method[Result]) -> tuple[Any, Result]:
+        line = self._line(method, None)
+        if not line:
+            raise HubNotRunning("the hub has stopped")
+        params = _object(method, line).get("params")
+        return params, _read(method, params, "params")
 
     @property
     def has_more(self) -> bool:
@@ -160,27 +172,6 @@ class ControlClient:
                 readable([process], EXIT_S)
 
     # --- one request and its answer
-
-    def _further(self, method: Method[Result]) -> tuple[Any, Result]:
-        line = self._line(method, None)
-        if not line:
-            raise HubNotRunning("the hub has stopped")
-        params = _object(method, line).get("params")
-        return params, _read(method, params, "params")
-
-    def _request(self, method: Method[Result], params: dict[str, object]) -> tuple[Any, Result]:
-        """The result, as JSON and read."""
-        self._last_id += 1
-        given = {name: value for name, value in params.items() if value is not None}
-        message = {"jsonrpc": "2.0", "id": self._last_id, "method": method.name, "params": given}
-        line = self._line(method, method.answer_s, json.dumps(message).encode() + b"\n")
-        if not line:
-            raise HubNotRunning("the hub stopped before it answered; `hubd start` starts it again")
-        answer = _object(method, line)
-        if "error" in answer:
-            raise ControlFailed(_message(method, answer["error"]))
-        result = answer.get("result")
-        return result, _read(method, result, "result")
 
     def _line(self, method: Method[Any], patience_s: float | None, request: bytes = b"") -> bytes:
         """Send `request`; the next line of the hub's, b"" if it ends before that."""

@@ -46,8 +46,7 @@ async def serve_control(
 ) -> None:
     """Answer everyone who connects, until cancelled; each of `METHODS` is one of `apis`'. Closes the listener.
 
-    Cancellation: running requests are cancelled and connections closed; clients of `stop` wait for just that.
-    """
+    Cancellation: running requests are cancelled and connections closed; clients of `stop` wait for just that."""
     acceptor = Acceptor("control connections", min(MAX_CONNECTIONS, share_of_descriptors(8)))
     async with trio.open_nursery() as connections:
         task_status.started()

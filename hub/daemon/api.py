@@ -172,11 +172,7 @@ class DaemonApi:
         """The last records of an upstream's journal, of the hub's own (`hub`), or of all by time; with `follow` then,
         for ever, new ones.
 
-        A reader that is too slow loses the oldest.
-
-        Raises:
-            UpstreamUnavailable: there is no upstream of this name.
-        """
+        A reader that is too slow loses the oldest. Raises UpstreamUnavailable: there is no upstream of this name."""
         upstreams, journals = self._hub.supervisor.upstreams, self._hub.supervisor.journals
         if name is not None and name not in upstreams and name != OWN_NAME:
             raise self._unknown(name)
@@ -197,11 +193,8 @@ class DaemonApi:
 
     async def environment(self, name: str | None = None) -> ShownEnvironment:
         """The environment that an upstream gets when it starts next, secrets masked; without a name, that of one that
-        says nothing of it.
-
-        Raises:
-            UpstreamUnavailable: there is no upstream of this name, or the hub follows no files.
-        """
+        says nothing of it. Raises UpstreamUnavailable: there is no upstream of this name, or the hub follows no
+        files."""
         if self._reloader is None:
             raise UpstreamUnavailable("this hub follows no files")
         upstreams = self._hub.supervisor.upstreams

@@ -40,16 +40,15 @@ class Bound(NamedTuple):
     """The kept port, while the hub has the usual address, too."""
     squatted: bool = False
     """Another user of this machine holds the usual address."""
+    is_given: bool = False
+    """The service manager has handed over the socket, and so says where it is."""
 
 
 def bind(config: HubConfig, memory: Memory) -> Bound:
     """Listen at `config.listen`; if that is the usual address, also, or if it is taken only, at the port that was kept.
 
     Where another user holds an address that hosts know, the token is replaced, since they may have shown it there.
-
-    Raises:
-        CannotListen: the address cannot be bound.
-    """
+    Raises CannotListen: the address cannot be bound."""
     is_usual = config.listen == DEFAULT_LISTEN
     kept = _bind_earlier_port(config, memory) if is_usual else None
     try:
@@ -130,10 +129,8 @@ def listen_tcp(address: str) -> socket.socket:
         listener.setblocking(False)
     except OSError as error:
         listener.close()
-        raise CannotListen(
-            f"cannot listen on {address}: {os.strerror(error.errno or 0)}; "
-            "stop what uses it, or choose another with --listen HOST:PORT (port 0: any free one)"
-        ) from None
+        text = "stop what uses it, or choose another with --listen HOST:PORT (port 0: any free one)"
+        raise CannotListen(f"cannot listen on {address}: {os.strerror(error.errno or 0)}; {text}") from None
     return listener
 
 

@@ -29,6 +29,7 @@ from hub.daemon import logs, systemd
 from hub.daemon.api import DaemonApi
 from hub.daemon.banner import announce
 from hub.daemon.bind_http import CannotListen
+from hub.daemon.bind_unix import await_removal
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.loop_stalls import LoopWatchdog
 from hub.daemon.memory import calm_collector, keep_trim
@@ -39,7 +40,6 @@ from hub.downstream.lines.server import LineServer
 from hub.link.fault_isolation import keep_going
 from hub.linux.orphans import THIS_HUB, adopt, kill_marked
 from hub.linux.process_setup import keep_large_blocks
-from hub.net.acceptor import await_removal
 from hub.shim.start_daemon import log_path
 from upstreams.lifecycle import State
 

@@ -37,28 +37,21 @@ log = logging.getLogger("hubd")
 
 LOOK_S: Final = 60.0
 """Seconds between looks for tokens that have ended by the time of day."""
+Fetch = Callable[[], "Fetcher"]
 
 
 class HttpListener:
-    """HTTP for the hosts of `hub`, where it is `bound` and, if it is `movable`, wherever it is moved to. `run` must be
-    running."""
+    """HTTP for the hosts of `hub`, where it is `bound` and, unless the socket was given, wherever it is moved to. `run`
+    must be running."""
 
     def __init__(
-        self,
-        hub: Hub,
-        config: HubConfig,
-        bound: Bound,
-        durable: DurableSessions,
-        *,
-        movable: bool = True,
-        fleet: "Fleet | None" = None,
-        fetching: Callable[[], "Fetcher"] | None = None,
+        self, hub: Hub, bound: Bound, durable: DurableSessions, fleet: "Fleet | None" = None, fetch: Fetch | None = None
     ) -> None:
-        """`fleet`: the hub is one of several. `fetching` gives what asks issuers of tokens, if there are any."""
-        self._hub = hub
-        self._fetching = fetching
+        """`fleet`: the hub is one of several. `fetch` gives what asks issuers of tokens, if there are any."""
+        self._hub, config = hub, hub.config
+        self._fetch = fetch
         self._listen = config.listen
-        self._movable = movable
+        self._movable = not bound.is_given
         self.squatted = bound.squatted
         """Another user held the wanted address when the hub started, and hosts send their token there. Nobody is let in
         by HTTP until the hub listens where it was told to."""
@@ -161,11 +154,7 @@ class HttpListener:
 
     def prepare(self, config: HubConfig) -> socket.socket | None:
         """Bind the address of `config` if it is a new one; None: it is not, or the present listener holds its port.
-
-        Raises:
-            CannotListen: another process has it.
-            ConfigError, OSError: no token can be read or made.
-        """
+        Raises CannotListen: another process has it; ConfigError, OSError: no token can be read or made."""
         moves = config.listen != self._listen and self._movable
         try:
             self._token = token_of(config)
@@ -205,8 +194,7 @@ class HttpListener:
             self._issued = self._make_issuer_tokens(config)
             self._nursery.start_soon(self._run_issued)
         for site in (self._site, *self._others):
-            access = self._access(site)
-            site.http.admit_by(access.guard)
+            site.http.admit_by(self._access(site).guard)
         self.endpoint.admit_by(self._access(self._site))
 
     def _access(self, site: "_Site") -> Access:
@@ -243,7 +231,7 @@ class HttpListener:
         from hub.downstream.access.judge_tokens import IssuerTokens
         from upstreams.fetch.fetcher import Fetcher
 
-        fetch = Fetcher() if self._fetching is None else self._fetching()
+        fetch = Fetcher() if self._fetch is None else self._fetch()
         return IssuerTokens(config.access, resource_of(config, *self.address), fetch, WALL)
 
     async def _run_issued(self) -> None:
@@ -303,12 +291,8 @@ class _Site:
 
 
 def token_of(config: HubConfig) -> str | None:
-    """The token that hosts must show; None: no token is asked for.
-
-    Raises:
-        ConfigError: the configured token is not usable.
-        OSError: the token file can be neither read nor made.
-    """
+    """The token that hosts must show; None: no token is asked for. Raises ConfigError: the configured token is not
+    usable; OSError: the token file can be neither read nor made."""
     if config.auth == "none":
         return None
     return read_or_make_token(token_path()) if config.token is None else check_token(config.token.reveal())

@@ -137,8 +137,7 @@ class OwnLog(logging.Handler):
     """Keeps the last records of the hub's own log, for `hubd logs`. What servers wrote to stderr is in their journals.
 
     Records come from any thread; after `running_in` those of others are kept by the loop's own. `mask` takes secrets
-    out of them.
-    """
+    out of them."""
 
     def __init__(self, wall: Callable[[], float], mask: Callable[[str], str] = str) -> None:
         super().__init__(logging.INFO)

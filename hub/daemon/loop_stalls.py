@@ -29,8 +29,7 @@ PLACES: Final = 3
 class LoopWatchdog:
     """Logs where the event loop stands still for longer than `blocked_s`, since then no host is served.
 
-    It watches from a thread: the loop itself could only tell afterwards, and not say where.
-    """
+    It watches from a thread: the loop itself could only tell afterwards, and not say where."""
 
     def __init__(self, *, every_s: float = LOOK_S, idle_s: float = IDLE_LOOK_S, blocked_s: float = BLOCKED_S) -> None:
         self._every_s = every_s

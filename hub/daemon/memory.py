@@ -31,8 +31,7 @@ def calm_collector() -> None:
     """Let the cyclic garbage collector pass over all that there is after the start, and look more rarely.
 
     Calls leave no reference cycles (the tests count them), so most of its work would be in vain: a tenth of the CPU of
-    a busy hub. Memory is freed by reference counts as ever.
-    """
+    a busy hub. Memory is freed by reference counts as ever."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
@@ -41,8 +40,7 @@ def calm_collector() -> None:
 async def keep_trim(budget: Budget, running: Callable[[], int]) -> None:
     """Return the memory that `budget` has freed, for ever; without `malloc_trim` do nothing.
 
-    `running`: the number of running calls. Cancellation: a running call of the C library is left to its thread.
-    """
+    `running`: the number of running calls. Cancellation: a running call of the C library is left to its thread."""
     trim = trimmer()
     if trim is None:
         return

@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 from config import files
 from config.directories import state_dir
 from config.errors import ConfigError, Diagnostic
-from config.hub_paths import catalogue_dir, sessions_path
+from config.hub_paths import sessions_path
 from config.loading.assemble import Loaded, load_all
 from config.loading.check import check_hub
 from config.loading.check_profiles import warnings_of_unread
@@ -32,7 +32,6 @@ from hub.downstream.http.durable_sessions import DurableSessions
 from hub.link.sealing import Keys, Signer, derive_keys, keys_from_setting, load_keys
 from hub.linux import orphans
 from hub.linux.clocks import current_time
-from upstreams.inventory.last_known import LastKnown
 from upstreams.references import read_each
 
 if TYPE_CHECKING:
@@ -71,18 +70,14 @@ class FixedReferences:
             return loaded
         filled = with_values(profiles, values, {each: f"{why}. {MORE}" for each, why in lacking.items()})
         told = {warning.keys for warning in loaded.warnings}
+        lines = {keys: origin.line for keys, origin in loaded.origins.items()}
         warnings = [
-            Diagnostic(loaded.files[0], _line(loaded, problem.keys), problem.keys, str(problem))
+            Diagnostic(loaded.files[0], lines.get(problem.keys), problem.keys, str(problem))
             for problem in warnings_of_unread(filled)
             if problem.keys not in told
         ]
         config = structs.replace(loaded.config, profiles=filled)
         return structs.replace(loaded, config=config, warnings=(*loaded.warnings, *warnings))
-
-
-def _line(loaded: Loaded, keys: tuple[str, ...]) -> int | None:
-    origin = loaded.origins.get(keys)
-    return None if origin is None else origin.line
 
 
 class ServeOptions(Struct, frozen=True, kw_only=True):
@@ -102,11 +97,8 @@ def configuration(options: ServeOptions, environ: Mapping[str, str], fixed: Fixe
     """The configuration to serve: from files, else the demo; the command line wins over both. `environ` is what the hub
     was started with; `fixed` reads what the arguments that profiles fix refer to. Blocks.
 
-    Upstreams whose references lead nowhere are left out (`Loaded.unresolved`).
-
-    Raises:
-        ConfigError: the file cannot be used.
-    """
+    Upstreams whose references lead nowhere are left out (`Loaded.unresolved`). Raises ConfigError: the file cannot be
+    used."""
     loaded = load_all(options.config, environ, partly=True)
     config = loaded.config if loaded.sources else demo_config()
     changes = {"listen": options.listen, "auth": options.auth}
@@ -147,11 +139,7 @@ async def remove_drafts() -> None:
 
 def keys_for(config: HubConfig, path: Path | None) -> Keys:
     """The sealing keys: from the configuration, else from the file `path`. Keys of this run only, if `path` is None or
-    the file can be neither read nor made.
-
-    Raises:
-        ConfigError: as `load_keys`.
-    """
+    the file can be neither read nor made. Raises ConfigError: as `load_keys`."""
     if config.sealing_key is not None:
         return keys_from_setting(config.sealing_key)
     try:
@@ -190,8 +178,3 @@ def sessions_for(config: HubConfig, keys: Keys, store: "RedisStore | None") -> "
     sessions = DurableSessions(signer, journal, WALL, config.replica.name, facts.put)
     me = membership.Registration(sessions.run_id, config.replica.name or sessions.run_id, "")
     return sessions, gate.Fleet(membership.Membership(me, store.directory, sessions.was_mine), facts)
-
-
-def last_known() -> LastKnown:
-    """The lists that upstreams offered when they were last seen."""
-    return LastKnown(catalogue_dir(), wall=WALL)

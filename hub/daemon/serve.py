@@ -19,7 +19,16 @@ from msgspec import structs
 from config.diff import Difference
 from config.environment.hubd_env import CurrentEnvironment, for_this_process
 from config.errors import ConfigError
-from config.hub_paths import control_path, key_path, lock_path, socket_path, state_path, trust_path, usage_path
+from config.hub_paths import (
+    catalogue_dir,
+    control_path,
+    key_path,
+    lock_path,
+    socket_path,
+    state_path,
+    trust_path,
+    usage_path,
+)
 from config.loading.assemble import Loaded
 from config.projects import Trust
 from config.saved_state import Memory
@@ -29,6 +38,7 @@ from hub.catalog.view_name import EVERYTHING, profile_view
 from hub.daemon import logs, prepare_start, systemd
 from hub.daemon.banner import ADVICE, ROOT, is_root
 from hub.daemon.bind_http import Bound, CannotListen, bind, spell
+from hub.daemon.bind_unix import AlreadyRunning, take_lock, unix_listener
 from hub.daemon.daemon import Daemon, obey, receive
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.loop_stalls import LoopWatchdog
@@ -41,9 +51,9 @@ from hub.link.sealing import Sealer
 from hub.linux.clocks import AwakeClock, boot_clock
 from hub.linux.orphans import MARKER, MAX_DEPTH, THIS_HUB, adopt, depth, kill_adopted, kill_marked
 from hub.linux.process_setup import harden, raise_fd_limit
-from hub.net.acceptor import AlreadyRunning, take_lock, unix_listener
 from hub.projects.workplaces import TrustedProjects
 from hub.wire.printable import printable
+from upstreams.inventory.last_known import LastKnown
 from upstreams.redact import CommonSecrets, Mask
 
 log = logging.getLogger("hubd")
@@ -109,13 +119,9 @@ async def serve_daemon(
     """Listen on the unix sockets and on `config.listen` until a signal comes, then drain and stop.
 
     `shown`: say on standard output where, with entries to paste into a host. `own_log`: its own log, for `hubd logs`.
-    `secrets`: masked in its log; the hub keeps them up to date.
-
-    Raises:
-        AlreadyRunning: another daemon of this user holds the lock.
-        CannotListen: the TCP address is taken or not ours.
-        ConfigError: a socket was handed over by the service manager that does not fit.
-    """
+    `secrets`: masked in its log; the hub keeps them up to date. Raises AlreadyRunning: another daemon of this user
+    holds the lock; CannotListen: the TCP address is taken or not ours; ConfigError: a socket was handed over by the
+    service manager that does not fit."""
     config = loaded.config
     handed = systemd.Handover(systemd.listeners())
     with take_lock(lock_path()), receive(signal.SIGHUP, signal.SIGUSR1) as signals:
@@ -126,7 +132,7 @@ async def serve_daemon(
             prepare_start.check(
                 structs.replace(config, listen=spell(*tcp.getsockname()[:2]))
             )  # an open address may need a token
-        bound = bind(config, memory) if tcp is None else Bound(tcp)
+        bound = bind(config, memory) if tcp is None else Bound(tcp, is_given=True)
         await prepare_start.kill_orphans()
         await prepare_start.remove_drafts()
         async with (  # who waits for the socket of hosts may then use the other one at once: so it is there first
@@ -143,7 +149,7 @@ async def serve_daemon(
                 config,
                 memory,
                 Sealer(keys),
-                last_known=prepare_start.last_known(),
+                last_known=LastKnown(catalogue_dir(), wall=WALL),
                 reader=TrustedProjects(Trust(trust_path()), environment),
                 allowances=trust_path(),
                 run="" if fleet is None else durable.run_id,
@@ -156,9 +162,7 @@ async def serve_daemon(
                 secrets=secrets,
                 left_out=loaded.left_out,
             )
-            listener = HttpListener(
-                hub, config, bound, durable, movable=tcp is None, fleet=fleet, fetching=lambda: sign_ins.fetch
-            )
+            listener = HttpListener(hub, bound, durable, fleet, lambda: sign_ins.fetch)
             sign_ins.serves(hub, listener)
             daemon = Daemon(hub, listener, loaded, read, store, environment, own_log, sign_ins, shown)
             own = [lock_path()]
@@ -191,7 +195,7 @@ async def serve_stdio(
         loaded.config,
         Memory(state_path()),
         Sealer(keys),
-        last_known=prepare_start.last_known(),
+        last_known=LastKnown(catalogue_dir(), wall=WALL),
         boot=boot_clock(),
         shared=store,
         environ=environment,

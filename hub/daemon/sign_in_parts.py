@@ -185,19 +185,18 @@ class SignInParts:
         from hub.sign_in.connection_owner import ConnectionOwners
         from hub.sign_in.web import make_sign_ins
 
-        return make_sign_ins(
-            Surroundings(
-                config=lambda: self.hub.config,
-                upstream=self.config_of,
-                listening=self._listening,
-                accounts=self.accounts,
-                servers=AuthorizationServers(self.fetch, self._oauth, self.accounts, WALL),
-                ends=ConnectionOwners(),
-                signed_in=self._signed_in,
-                spawn=partial(self.accounts.spawn, "A sign-in"),
-                wall=WALL,
-            )
+        around = Surroundings(
+            config=lambda: self.hub.config,
+            upstream=self.config_of,
+            listening=self._listening,
+            accounts=self.accounts,
+            servers=AuthorizationServers(self.fetch, self._oauth, self.accounts, WALL),
+            ends=ConnectionOwners(),
+            signed_in=self._signed_in,
+            spawn=partial(self.accounts.spawn, "A sign-in"),
+            wall=WALL,
         )
+        return make_sign_ins(around)
 
     # --- what they need -----------------------------------------------------------------------------------------------
 

@@ -55,8 +55,7 @@ def stopping(within_s: float) -> None:
 async def pulse(status: Callable[[], str]) -> None:
     """Feed the manager's watchdog for ever, at twice the rate that it asks for, and send the status.
 
-    A task of the event loop does it, so that a loop that hangs is noticed. Returns at once without a manager.
-    """
+    A task of the event loop does it, so that a loop that hangs is noticed. Returns at once without a manager."""
     if "NOTIFY_SOCKET" not in os.environ:
         return
     every_s = watchdog_s() or 2 * STATUS_EVERY_S
@@ -79,9 +78,8 @@ def watchdog_s() -> float | None:
 def listeners() -> list[socket.socket]:
     """The listening stream sockets that were handed over to this process, non-blocking; once.
 
-    The variables that announce them are removed, and children inherit no descriptor. Descriptors of any other kind
-    are closed.
-    """
+    The variables that announce them are removed, and children inherit no descriptor. Descriptors of any other kind are
+    closed."""
     ours = os.environ.get("LISTEN_PID") == str(os.getpid())
     count = os.environ.get("LISTEN_FDS", "")
     for variable in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"):
@@ -101,11 +99,8 @@ def _listener(descriptor: int) -> socket.socket | None:
     except OSError:  # announced, but not open
         return None
     it = socket.socket(fileno=descriptor)
-    if (
-        it.family not in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)
-        or it.type != socket.SOCK_STREAM
-        or not it.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-    ):
+    is_stream = it.family in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6) and it.type == socket.SOCK_STREAM
+    if not (is_stream and it.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)):
         it.close()
         return None
     it.setblocking(False)
@@ -133,10 +128,8 @@ class Handover:
         for it in self.left:
             it.close()
         if self.left:
-            raise ConfigError(
-                f"the service manager hands over a socket that no host would look for: {names}; "
-                "name in ListenStream= of the .socket unit what `hubd serve` says it listens on, and no more"
-            )
+            fix = "name in ListenStream= of the .socket unit what `hubd serve` says it listens on, and no more"
+            raise ConfigError(f"the service manager hands over a socket that no host would look for: {names}; {fix}")
 
     def _take(self, wanted: Callable[[socket.socket], bool]) -> socket.socket | None:
         found = next(filter(wanted, self.left), None)

@@ -19,8 +19,7 @@ PRINCIPAL_IN_FLIGHT: Final = 256
 class RunningRequests:
     """All running requests but subscriptions, which have no end. `admit` and `release` come in pairs.
 
-    A request is known by what cancels it: the scope of its task, or a `QuickRequest`.
-    """
+    A request is known by what cancels it: the scope of its task, or a `QuickRequest`."""
 
     def __init__(self) -> None:
         self.turns = loop_turns()
@@ -39,11 +38,8 @@ class RunningRequests:
         return len(self._running)
 
     def admit(self, principal: str, request: RunningCall) -> None:
-        """Count one more request of `principal`, until `release`.
-
-        Raises:
-            Overloaded: too many are running already; or all were `cut_off`.
-        """
+        """Count one more request of `principal`, until `release`. Raises Overloaded: too many are running already; or
+        all were `cut_off`."""
         running = self.of.get(principal, 0)
         if running >= self.most:
             if not self.most:
@@ -84,8 +80,7 @@ class RunningRequests:
 class StatelessHost(Struct, eq=False):
     """The host of a single request that belongs to no session: a modern one over HTTP, or the hub's own user.
 
-    `counts`: the request takes one of the places of its principal, and can be `cut_off`.
-    """
+    `counts`: the request takes one of the places of its principal, and can be `cut_off`."""
 
     requests: RunningRequests
     principal: str
@@ -102,11 +97,8 @@ class StatelessHost(Struct, eq=False):
         return not self.counts or self.requests.of.get(self.principal, 0) < self.requests.most
 
     def begin(self, id: RequestId, method: str = "") -> trio.CancelScope:
-        """The scope of the request; `end` must follow. Subscriptions are not counted, since they have no end.
-
-        Raises:
-            Overloaded: too many requests of the principal are running.
-        """
+        """The scope of the request; `end` must follow. Subscriptions are not counted, since they have no end. Raises
+        Overloaded: too many requests of the principal are running."""
         scope = trio.CancelScope()
         if method != LISTEN:
             self.hold(id, scope)

@@ -125,8 +125,7 @@ class HostQuestions:
     async def ask(self, question: Question, caller: Caller, send: Send) -> Reply:
         """Ask the host, which is `caller` now, on the stream of `send`; its answer, written for the upstream.
 
-        Cancellation: withdraws the question.
-        """
+        Cancellation: withdraws the question."""
         why = ""
         try:
             check_capabilities(question, caller.capabilities)
@@ -171,11 +170,8 @@ class HostQuestions:
         return reply
 
     async def _ask(self, question: Question, caller: Caller, send: Send) -> Reply | None:
-        """The host's own words, or those for a host that stays silent; None: the question was taken back.
-
-        Raises:
-            QuestionRefusal: it cannot be asked, or not now.
-        """
+        """The host's own words, or those for a host that stays silent; None: the question was taken back. Raises
+        QuestionRefusal: it cannot be asked, or not now."""
         id = f"{self._name}-{next(self._numbers)}"
         params = question_for_host(question, caller.version)
         on_progress = question.progress

@@ -47,32 +47,9 @@ class Host:
     """One attached host. Subclasses know its transport: how to `tell` it something."""
 
     __slots__ = (
-        *(
-            "_farewell",
-            "asking",
-            "caller",
-            "calls",
-            "client_info",
-            "conversation",
-            "endpoint",
-            "hosts",
-            "id",
-            "identity",
-            "calls_over",
-        ),
-        *(
-            "is_bound",
-            "listens",
-            "open",
-            "outdated",
-            "pace",
-            "requests",
-            "seen",
-            "since",
-            "version",
-            "view",
-            "workplace",
-        ),
+        *("_farewell", "asking", "caller", "calls", "calls_over", "client_info", "conversation", "endpoint"),
+        *("hosts", "id", "identity", "is_bound", "listens", "open", "outdated", "pace", "requests", "seen", "since"),
+        *("version", "view", "workplace"),
     )
     transport = "memory"
 
@@ -196,11 +173,7 @@ class Host:
     # --- the handshake, and what it allows
 
     def initialize(self, router: Router, params: dict[str, Raw]) -> Result:
-        """Agree on a revision; starts over if there was one.
-
-        Raises:
-            RemoteProtocolError: the request cannot be used.
-        """
+        """Agree on a revision; starts over if there was one. Raises RemoteProtocolError: the request cannot be used."""
         for name in ("capabilities", "clientInfo"):
             if len(memoryview(params.get(name, jsonrpc.EMPTY))) > mcp.MAX_DECLARED_BYTES:
                 raise RemoteProtocolError(mcp.INVALID_PARAMS, f"{name} takes more than {mcp.MAX_DECLARED_BYTES} bytes")
@@ -255,11 +228,7 @@ class Host:
 
     def begin(self, id: RequestId, method: str = "") -> trio.CancelScope:
         """Admit a request; the result cancels it, and `end` must follow. Subscriptions have no end and are not counted.
-
-        Raises:
-            RemoteProtocolError: a request with this id is running; it goes on unharmed.
-            Overloaded: too many are.
-        """
+        Raises RemoteProtocolError: a request with this id is running; it goes on unharmed; Overloaded: too many are."""
         if self.is_running(id):
             raise RemoteProtocolError(mcp.INVALID_REQUEST, "A request with this id is still running", id=id)
         if method == mcp.LISTEN:
@@ -317,8 +286,7 @@ class Host:
     async def ask(self, question: Question, send: Send) -> Reply:
         """Put an upstream's question to the host, on the stream of `send`.
 
-        Satisfies `hub.calls.host_exchange.AskableHost`. Cancellation: withdraws it.
-        """
+        Satisfies `hub.calls.host_exchange.AskableHost`. Cancellation: withdraws it."""
         assert self.caller is not None, "nobody is asked before the handshake"
         self.hosts.visits.on_question(question, self.caller)
         return await self.asking.ask(question, self.caller, send)
@@ -359,8 +327,7 @@ OnFirst = Callable[[View, str, str], None]
 class Hosts:
     """All attached hosts, and the running requests of all hosts.
 
-    `park_ttl_s`: how long a question waits for a host's answer.
-    """
+    `park_ttl_s`: how long a question waits for the answer of a host to come."""
 
     def __init__(self, park_ttl_s: float = PARK_TTL_S, budget: Budget | None = None) -> None:
         self.budget = budget or Budget()
@@ -372,8 +339,9 @@ class Hosts:
         self.list_changes = DirtyFlag()
         """Set whenever hosts are told that a list has changed."""
         self.workplaces: Workplaces | None = None
+        """Is told where hosts work."""
         self.profiles = ProfileChoice({})
-        """The profiles that hosts are shown."""
+        """What hosts to come are shown."""
         self.known_labels: set[str] = set()
         """Labels of hosts that there were."""
         self._on_first: OnFirst = lambda place, label, named: None
@@ -411,10 +379,8 @@ class Hosts:
     def host_moves(self, host: Host) -> None:
         """A host is shown another place from now on."""
         label, place = host.identity.host, host.view.base
-        if label and not any(
-            each is not host and each.identity.host == label and each.view.base == place
-            for each in self._attached.values()
-        ):
+        others = (each for each in self._attached.values() if each is not host and each.identity.host == label)
+        if label and all(each.view.base != place for each in others):
             self._on_first(place, label, host.named)
 
     def add(self, host: Host) -> None:

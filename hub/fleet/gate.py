@@ -59,8 +59,7 @@ class Fleet(NamedTuple):
 class FleetGate:
     """The endpoint of one hub of a fleet: `handle` has each request answered by the hub that it belongs to.
 
-    `runs_of` gives the runs that alone can answer a modern request. `run` must be running.
-    """
+    `runs_of` gives the runs that alone can answer a modern request. `run` must be running."""
 
     def __init__(
         self, endpoint: Endpoint, fleet: Fleet, durable: DurableSessions, runs_of: Callable[[Request], tuple[str, ...]]

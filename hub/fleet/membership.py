@@ -70,8 +70,7 @@ class Registration(Struct, frozen=True):
 class Membership:
     """Registration of this hub, `me`, and lookup of others. `run` must be running for other hubs to find it.
 
-    `was_mine` tells whether this hub succeeds an earlier run: such a run has ended, whatever the directory says.
-    """
+    `was_mine` tells whether this hub succeeds an earlier run: such a run has ended, whatever the directory says."""
 
     def __init__(
         self, me: Registration, directory: Directory, was_mine: Callable[[str], bool] = lambda run: False

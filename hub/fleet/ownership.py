@@ -28,7 +28,7 @@ from cache.interfaces import Directory, StoreUnreachable
 from hub.bridge.request_state import RequestStates, state_of
 from hub.bridge.tasks.polled_tasks import MAX_TOLD, TaskHandles
 from hub.downstream.http.durable_sessions import DurableSessions
-from hub.downstream.http.session import HttpSessions
+from hub.downstream.http.sessions import HttpSessions
 from hub.fleet.membership import TRIES, Membership, Registration
 from hub.link.bounded_dict import BoundedDict
 from hub.link.fault_isolation import FaultLog, keep_going
@@ -48,8 +48,7 @@ MAX_FACTS: Final = 4_096
 class PublishedFacts:
     """Facts still to be written to `directory`, the newest of each name. `run` must be running.
 
-    Bounded: while the directory is away, the oldest facts are dropped.
-    """
+    Bounded: while the directory is away, the oldest facts are dropped."""
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
@@ -164,13 +163,9 @@ class Ownership:
     async def find_owner(self, away: Elsewhere, dead: Collection[str] = ()) -> Registration | None:
         """The hub that has what `away` names; None: this hub, which has just claimed the session, or no hub.
 
-        `dead`: runs that cannot be reached, whatever the directory says. Of all hubs that ask at once for a session
-        of an ended hub, one gets None; the others get that hub.
-
-        Raises:
-            SessionOver: the session has ended, or cannot be revived.
-            StoreUnreachable: the directory cannot be asked.
-        """
+        `dead`: runs that cannot be reached, whatever the directory says. Of all hubs that ask at once for a session of
+        an ended hub, one gets None; the others get that hub. Raises SessionOver: the session has ended, or cannot be
+        revived; StoreUnreachable: the directory cannot be asked."""
         if not away.session:
             for run in away.runs:
                 if run not in dead and (peer := await self._membership.reach(run)) is not None:

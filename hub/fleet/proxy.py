@@ -47,8 +47,7 @@ _OWN: Final = frozenset(
 class HubGone(Exception):
     """The other hub cannot be reached, or ended before its answer began; the host was sent nothing yet.
 
-    `sent`: the other hub may have acted on the request.
-    """
+    `sent`: the other hub may have acted on the request."""
 
     def __init__(self, *, sent: bool) -> None:
         super().__init__("the other hub is gone")

@@ -222,9 +222,8 @@ Guard = Callable[[HttpRequest], EarlyReply | Undecided | None]
 class ServerState:
     """State of one server.
 
-    Its clock is read in place of the real one, so that a request does not pay for that. It stands still while upkeep
-    is `asleep`; whoever brings news has to `wake` upkeep first.
-    """
+    Its clock is read in place of the real one, so that a request does not pay for that. It stands still while upkeep is
+    `asleep`; whoever brings news has to `wake` upkeep first."""
 
     handler: Handler
     guard: Guard

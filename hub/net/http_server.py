@@ -65,8 +65,7 @@ class HttpServer:
     ) -> None:
         """Accept and serve until cancelled or drained; closes the listeners and all connections.
 
-        Cancellation: ends every request at once.
-        """
+        Cancellation: ends every request at once."""
         self._listeners, shared = listeners, self.state
         shared.watch = socket_watch()
         with self._scope:
@@ -92,8 +91,7 @@ class HttpServer:
 
         The first request of a connection that was open already is served as ever: a balancer that could connect sends
         it here, and nowhere else. A stream that its handler keeps open is a running request: end it first, or put a
-        deadline around this.
-        """
+        deadline around this."""
         shared = self.state
         shared.draining = True
         for listener in self._listeners:

@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 
 ANSWERED: Final = "this request has been answered already"
+Fields = Sequence[tuple[str, str]]
+"""Header fields."""
 
 
 class EarlyReply(Struct, frozen=True):
@@ -88,11 +90,6 @@ class HttpRequest(Struct):
     reply_headers: tuple[tuple[str, str], ...] = ()
     """Header fields of every reply to it."""
 
-    @property
-    def is_anybody(self) -> bool:
-        """True if nobody is known to have made it, and anybody may."""
-        return self.is_public and self.identity is None
-
     def make_public(self) -> None:
         """Note that anybody may make this request."""
         self.is_public = True
@@ -100,6 +97,11 @@ class HttpRequest(Struct):
     def reply_with(self, fields: tuple[tuple[str, str], ...]) -> None:
         """Add these header fields, and no others, to every reply to it."""
         self.reply_headers = fields
+
+    @property
+    def is_anybody(self) -> bool:
+        """True if nobody is known to have made it, and anybody may."""
+        return self.is_public and self.identity is None
 
 
 class SharedState(Protocol):
@@ -139,22 +141,11 @@ class HttpResponse:
     """The response to one request: `reply` once, or `open_stream`, any number of `write`, `close_stream`.
 
     All methods but `drained` return at once, and none raises for what the peer does. Any task may use the response
-    until the handler returns; or until `end`, if the handler has said `answer_later`.
-    """
+    until the handler returns; or until `end`, if the handler has said `answer_later`."""
 
     __slots__ = (
-        "_always",
-        "_bodiless",
-        "_connection",
-        "_on_gone",
-        "_streaming",
-        "at_end",
-        "cancel",
-        "complete",
-        "gone",
-        "party",
-        "quiet_s",
-        "started",
+        *("_always", "_bodiless", "_connection", "_on_gone", "_streaming", "at_end"),
+        *("cancel", "complete", "gone", "party", "quiet_s", "started"),
     )
 
     def __init__(self, connection: Carrier, request: HttpRequest | None = None) -> None:
@@ -183,8 +174,7 @@ class HttpResponse:
     def when_gone(self, callback: Callable[[], None] | None) -> None:
         """Call `callback` when the peer leaves before the response is complete: once, and now if it has left already.
 
-        It replaces an earlier one; None: nothing is called. It may run inside `write`, and must not wait.
-        """
+        It replaces an earlier one; None: nothing is called. It may run inside `write`, and must not wait."""
         self._on_gone = callback
         if self.gone:
             self._call_on_gone()
@@ -193,8 +183,7 @@ class HttpResponse:
         """Let the handler return before the request is answered: `end` must follow then, whatever becomes of the peer.
 
         `cancel` ends the request before its time; `cancel_if_gone`: also when the peer leaves. `party`: the host, whose
-        connections wait for each other while others are busy.
-        """
+        connections wait for each other while others are busy."""
         self.cancel, self.party = cancel, party
         if cancel_if_gone:
             self._on_gone = cancel
@@ -215,12 +204,7 @@ class HttpResponse:
         return self._connection.queued_bytes
 
     def reply(
-        self,
-        status: int,
-        body: Wire = b"",
-        headers: Sequence[tuple[str, str]] = (),
-        *,
-        content_type: str = "application/json",
+        self, status: int, body: Wire = b"", headers: Fields = (), *, content_type: str = "application/json"
     ) -> None:
         """Write the whole response at once. `headers` come on top of Content-Type and Content-Length."""
         connection = self._connection
@@ -243,11 +227,10 @@ class HttpResponse:
         if not connection.offer(head, *pieces):
             self._drop(size)
 
-    def open_stream(self, headers: Sequence[tuple[str, str]] = (), *, relayed: bool = False) -> None:
+    def open_stream(self, headers: Fields = (), *, relayed: bool = False) -> None:
         """Start a 200 `text/event-stream`: chunked, not cached, not buffered by proxies, kept alive by comments.
 
-        A `relayed` stream is kept alive by its writer, and need not be written in whole events.
-        """
+        A `relayed` stream is kept alive by its writer, and need not be written in whole events."""
         connection = self._connection
         fields = _encode_fields((*headers, *self._always))
         if self.started:
@@ -261,8 +244,7 @@ class HttpResponse:
     def write(self, data: bytes, *, vital: bool = False) -> None:
         """Send whole events. Never blocks: a stream whose peer left 1 MiB unread is closed instead.
 
-        `vital` events, those with an answer, are queued whatever waits before them, for as long as bytes move.
-        """
+        `vital` events, those with an answer, are queued whatever waits before them, for as long as bytes move."""
         if not self._streaming or self.gone or not data:
             return
         connection = self._connection
@@ -350,7 +332,7 @@ def _first_lines(status: int, content_type: str) -> bytes:
     return first
 
 
-def _encode_fields(headers: Sequence[tuple[str, str]]) -> bytes:
+def _encode_fields(headers: Fields) -> bytes:
     text = "".join([f"{name}: {value}\r\n" for name, value in headers])
     if text.count("\n") != len(headers) or text.count("\r") != len(headers):
         raise ValueError("a response header holds a line end")

@@ -18,18 +18,9 @@ import trio
 
 from hub.link.channel import watch_peer
 from hub.link.hub_errors import Overloaded
+from hub.net import http_connection
 from hub.net.connection_limits import REFUSED, OpenConnection, ServerState
-from hub.net.http_connection import (
-    LINGER_BYTES,
-    READ_BYTES,
-    TOO_SLOW,
-    Arrived,
-    Connection,
-    make_request,
-    overload_reply,
-    refusal_reply,
-    report_fault,
-)
+from hub.net.http_connection import READ_BYTES, Arrived, Connection, refusal_reply, report_fault
 from hub.net.request_and_response import EarlyReply, HttpRequest, HttpResponse, Undecided
 from hub.wire.http.request_head import HttpRefusal, head_end
 
@@ -69,7 +60,7 @@ class UnadmittedConnection(OpenConnection):
             return
         if self._is_leaving:
             self._dropped += len(data)
-            if self._dropped >= LINGER_BYTES:
+            if self._dropped >= http_connection.LINGER_BYTES:
                 self.abort()
                 return
         else:
@@ -87,7 +78,7 @@ class UnadmittedConnection(OpenConnection):
     def expire(self) -> None:
         """Answer a request that has not arrived in time; close any other connection."""
         if self.is_arriving:
-            self._answer(refusal_reply(TOO_SLOW))
+            self._answer(refusal_reply(http_connection.TOO_SLOW))
         else:
             self.abort()
 
@@ -113,7 +104,7 @@ class UnadmittedConnection(OpenConnection):
             self._refuse(refusal_reply(error))
             return
         self._buffer = data[end:]
-        request = make_request(head, length, self._stream)
+        request = http_connection.make_request(head, length, self._stream)
         reply = shared.guard(request)
         if reply is None or isinstance(reply, EarlyReply):
             self._decide(Arrived(request, head, length), reply)
@@ -139,7 +130,7 @@ class UnadmittedConnection(OpenConnection):
             self._let_in(arrived)
             watch_peer(self._stream.socket)
         else:
-            self._refuse(overload_reply(Overloaded(REFUSED, retry_after_ms=1000)))
+            self._refuse(http_connection.overload_reply(Overloaded(REFUSED, retry_after_ms=1000)))
 
     def _let_in(self, arrived: Arrived) -> None:
         """Make the connection one that answers requests."""

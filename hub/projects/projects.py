@@ -152,8 +152,7 @@ class Projects:
     async def _place(self, hosts: list[Host] | None) -> None:
         """Show each of `hosts` the view of its workplace; None: all known hosts.
 
-        Faults are logged only. Cancellation: `run` finishes what was begun.
-        """
+        Faults are logged only. Cancellation: `run` finishes what was begun."""
         try:
             async with self._turn:
                 if hosts is None:

@@ -94,8 +94,7 @@ class FolderReadings:
     """The last reading of each folder, made in threads. `run` calls `changed` when one may be different by now, as when
     a folder that hung answers again.
 
-    `allowances`: the file of the projects that the user allows.
-    """
+    `allowances`: the file of the projects that the user allows."""
 
     def __init__(self, reader: TrustedProjects, changed: Callable[[], None], allowances: Path | None) -> None:
         self._reader = reader
@@ -227,8 +226,7 @@ class Roots:
     def ask(self, host: Host, nursery: trio.Nursery) -> None:
         """Ask a host in `nursery` where it works, unless the user has said so; an earlier question counts no more.
 
-        One that cannot be asked works where its shim said.
-        """
+        One that cannot be asked works where its shim said."""
         has_roots = host.caller is not None and "roots" in host.caller.capabilities
         if not (host.open and host.hears and has_roots) or host.endpoint.base != EVERYTHING or host.is_bound:
             return

@@ -4,7 +4,7 @@ and again if it dies; the host notices nothing.
 Hosts start one of these per conversation, some of them twice, so it imports next to nothing: no trio, no
 msgspec, no argparse, json, socket, pathlib or typing.
 
-    shim      the command line, and the line that says who the host is (`hub.downstream.lines.server` reads it)
+    shim      the command line, and the line that says who the host is (`hub.downstream.lines.preamble` reads it)
     pump      the loop: host, hub, and what to do when the hub is gone
     replay    the requests that a new hub gets again, and the errors that the host gets for all others
     pipes     the two directions of bytes | mini_jsonrpc: ids and methods of lines
@@ -22,7 +22,7 @@ from hub.shim.whole_lines import say
 
 MAX_LABEL = 64
 MAX_PATH_BYTES = 1200
-"""Limit of a directory as JSON; two of them and the labels are less than `hub.downstream.lines.server.MAX_BYTES`."""
+"""Limit of a directory as JSON; two of them and the labels are less than `hub.downstream.lines.preamble.MAX_BYTES`."""
 
 MOVED = "HUBD_MOVED"
 """Variable of a shim that goes on as the installed hubd."""

@@ -73,8 +73,7 @@ def _usual(line: bytes) -> dict[str, object] | None:
     """Method and id of a request in one of the forms that the SDKs write, at a fifth of the cost of parsing; else None.
 
     {"method":"M", ... ,"jsonrpc":"2.0","id":N}
-    {"jsonrpc":"2.0","id":N,"method":"M", ... }
-    """
+    {"jsonrpc":"2.0","id":N,"method":"M", ... }"""
     if line.startswith(METHOD_FIRST):
         method = line[len(METHOD_FIRST) : EDGE]
         _, both, id = line[-ID_EDGE:-2].rpartition(THEN_ID)
@@ -123,8 +122,7 @@ def _back(text: str, found: dict[str, object]) -> None:
     """Members from the end back to the last array or object.
 
     From the last brace on nothing is within a string. So the last quote before it closes a string, and the last one
-    before that opens it, unless a backslash precedes; and so on backwards.
-    """
+    before that opens it, unless a backslash precedes; and so on backwards."""
     end = len(text) - 1
     while text[end] in "},":
         if text[end - 1] == '"':

@@ -32,9 +32,7 @@ class Pump:
     """Copies both ways until the host has finished, or there is no hub to be had.
 
     When the host ends its input, the hub's is ended too; its last lines are passed on, until it ends the connection or
-    is silent for `GRACE_S`.
-    `why` says at the end what went wrong, if anything did.
-    """
+    is silent for `GRACE_S`. `why` says at the end what went wrong, if anything did."""
 
     def __init__(self, directory: str, preamble: bytes, stdin: int = 0, stdout: int = 1) -> None:
         self.why = ""

@@ -58,8 +58,7 @@ class Replay:
     """One conversation over any number of connections.
 
     `served`: the present connection has answered a request of the host. `stopping`: the hub has said goodbye.
-    `refusal`: why the hub refuses this host. `greeted`: the host's lines may go to the hub.
-    """
+    `refusal`: why the hub refuses this host. `greeted`: the host's lines may go to the hub."""
 
     def __init__(self) -> None:
         self.served = self.stopping = False

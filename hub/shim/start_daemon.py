@@ -101,8 +101,7 @@ class DaemonStart:
 def connect_if_alive(directory: str, gone: bytes) -> _socket.socket | None:
     """A connection to a daemon that is alive, and not the one that is `gone`; None: there is none now.
 
-    The lock is checked first: where a service manager holds the socket, connecting would start a daemon.
-    """
+    The lock is checked first: where a service manager holds the socket, connecting would start a daemon."""
     try:
         if is_alive(f"{directory}/hubd.lock") and lock_owner(directory) != gone:
             return connect(f"{directory}/hubd.sock")
@@ -155,11 +154,8 @@ def _locked(descriptor: int) -> bool:
 
 def is_alive(life: str) -> bool:
     """True if a daemon of this user holds its lock. Looking makes no lock, and shares one for a moment, which
-    `hub.net.acceptor.take_lock` waits out.
-
-    Raises:
-        OSError: the path is something else, such as a link or a file of another user.
-    """
+    `hub.daemon.bind_unix.take_lock` waits out. Raises OSError: the path is something else, such as a link or a file of
+    another user."""
     try:
         descriptor = os.open(life, OWN)
     except FileNotFoundError:
@@ -190,8 +186,7 @@ def _spawn() -> _socket.socket:
     """Start the daemon, detached, in its own session; the socket that reports its end.
 
     Forked twice, so that it is no child of ours: some hosts end a server by killing its whole tree. Its standard input
-    is the other end of the socket that is returned.
-    """
+    is the other end of the socket that is returned."""
     ours, theirs = _socket.socketpair()
     log = os.open(log_path(), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     command = daemon_command()

@@ -41,8 +41,7 @@ def _front(pieces: list[bytes]) -> bytes:
 class ToHub:
     """Bytes on their way to the hub: one chunk, and the beginning of the line that it continues.
 
-    `broken`: the hub has received part of a line that is too long to be kept, so no other hub can continue it.
-    """
+    `broken`: the hub has received part of a line that is too long to be kept, so no other hub can continue it."""
 
     def __init__(self, replay: Replay) -> None:
         self._replay = replay
@@ -164,8 +163,7 @@ class Outlet:
     """The host's standard input as the shim writes it, without ever waiting.
 
     The descriptor itself stays in blocking mode, since the host may share it. A pipe is opened again, which gives it a
-    mode of its own; a socket gets a flag with each write.
-    """
+    mode of its own; a socket gets a flag with each write."""
 
     def __init__(self, stdout: int) -> None:
         self.descriptor = stdout

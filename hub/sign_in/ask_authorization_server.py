@@ -24,8 +24,7 @@ from upstreams.oauth.token_endpoint import TokenEndpoint
 class AuthorizationServers(Struct, frozen=True):
     """Authorization servers out there, and what they publish.
 
-    Every method raises OAuthProblem if a person has to do something, OAuthUnavailable if one cannot be asked now.
-    """
+    Every method raises OAuthProblem if a person has to do something, OAuthUnavailable if one cannot be asked now."""
 
     fetch: Fetcher
     config: Callable[[], OAuthConfig]

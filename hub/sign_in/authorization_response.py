@@ -53,8 +53,7 @@ def is_navigation(headers: Mapping[str, str]) -> bool:
     """True if a browser says that a person opens this as a page of its own, or if it says nothing of that.
 
     Not in a frame, not as a picture, not by a script, and not beforehand (Fetch Metadata, `Sec-Purpose`). A browser
-    sends no `Origin` then, whoever redirects to here.
-    """
+    sends no `Origin` then, whoever redirects to here."""
     if headers.keys() & {"origin", "sec-purpose", "purpose", "x-moz", "x-purpose"}:
         return False
     mode, place = headers.get("sec-fetch-mode", "navigate"), headers.get("sec-fetch-dest", "document")
@@ -141,8 +140,7 @@ class Responses(Struct, eq=False):
     async def use(self, record: SignInRecord, parameters: dict[str, str]) -> SignInOutcome:
         """Carry on with the response that a record waits for, which is spent by that.
 
-        Cancellation: it goes on all the same, since a code works once.
-        """
+        Cancellation: it goes on all the same, since a code works once."""
         record.ticket.is_unanswered = False
         done: list[SignInOutcome] = []
         over = trio.Event()

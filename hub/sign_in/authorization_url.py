@@ -17,36 +17,24 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from msgspec import Struct
-
 from config.tables import OWN_PARAMETERS
 from hub.wire.questions.page_urls import MAX_OPENED_CHARS, is_openable
 from upstreams.oauth.client_metadata import CALLBACK
 from upstreams.oauth.model import OAuthProblem
 
-SECRET_BYTES: Final = 32
 
-
-class RequestSecrets(Struct, frozen=True):
-    """Values that tie an authorization response, and the code in it, to one request."""
-
-    state: str
-    verifier: str
-    nonce: str
-
-    def __repr__(self) -> str:
-        return "<RequestSecrets>"
-
-
-def new_secrets() -> RequestSecrets:
-    """Make secrets of 256 bits each."""
-    return RequestSecrets(*(secrets.token_urlsafe(SECRET_BYTES) for _ in range(3)))
+def new_secrets() -> tuple[str, str, str]:
+    """A state, a verifier and a nonce, of 256 bits each, which tie a response, and the code in it, to one request."""
+    state, verifier, nonce = (secrets.token_urlsafe(32) for _ in range(3))
+    return state, verifier, nonce
 
 
 def authorization_url(
     endpoint: str,
-    tied: RequestSecrets,
     *,
+    state: str,
+    verifier: str,
+    nonce: str,
     client_id: str,
     redirect_uri: str,
     scope: str = "",
@@ -60,12 +48,12 @@ def authorization_url(
         "response_type": "code",
         "client_id": client_id,
         "redirect_uri": redirect_uri,
-        "state": tied.state,
-        "code_challenge": challenge(tied.verifier),
+        "state": state,
+        "code_challenge": challenge(verifier),
         "code_challenge_method": "S256",
         **({"scope": scope} if scope else {}),
         **({"resource": resource} if resource else {}),
-        **({"nonce": tied.nonce} if "openid" in scopes else {}),
+        **({"nonce": nonce} if "openid" in scopes else {}),
         **({"prompt": "consent"} if "offline_access" in scopes else {}),
     }
     if taken := sorted(OWN_PARAMETERS & extra.keys()):
@@ -74,10 +62,8 @@ def authorization_url(
     joint = "" if endpoint.endswith(("?", "&")) else "&" if "?" in endpoint else "?"
     url = f"{endpoint}{joint}{query}"
     if not is_openable(url):
-        text = (
-            f"The authorization server names an address no browser is sent to: https, at most {MAX_OPENED_CHARS} bytes"
-        )
-        raise OAuthProblem(text)
+        text = "The authorization server names an address no browser is sent to: https, at most"
+        raise OAuthProblem(f"{text} {MAX_OPENED_CHARS} bytes")
     return url
 
 

@@ -111,8 +111,7 @@ def why_of_a_host(asker: Process | None, shims: Iterable[Process], daemon: int, 
     """The reason why `asker` may be a program of a host, or of a server, for the log: it descends from what started one
     of the attached `shims`, or from the hub itself; or it cannot be told. "": it is none.
 
-    `shims` are those that were there when they attached: a number of one that has ended may be anybody's.
-    """
+    `shims` are those that were there when they attached: a number of one that has ended may be anybody's."""
     if asker is None:
         return "it cannot be told which process asks"
     if find_process(asker.pid, proc) != asker:

@@ -62,8 +62,7 @@ def begin_page(
 ) -> bytes:
     """The page on which a sign-in begins: everything a person should know before, and one link.
 
-    `asked` says who asked for it, and when; `for_all`: the resource, if that is more than the upstream.
-    """
+    `asked` says who asked for it, and when; `for_all`: the resource, if that is more than the upstream."""
     goes_to = f"The link leads to {endpoint_host}." if endpoint_host != issuer_host else ""
     said = (
         f"{upstream} asks you to sign in at {issuer_host}. {goes_to}".strip(),

@@ -58,8 +58,7 @@ class ReturnAddresses:
     def begin_base(self, principal: str, redirect: RedirectUri | None = None) -> str | None:
         """The origin of begin pages; None: no browser can open one. `redirect`: one that is listened at now.
 
-        Behind a proxy nobody is known but by what the proxy says: a page is for those whom it names.
-        """
+        Behind a proxy nobody is known but by what the proxy says: a page is for those whom it names."""
         if (proxied := self.proxy_origin()) is not None:
             is_named = self._around.config().auth == "proxy" and principal.startswith(PROXIED)
             return proxied if is_named else None
@@ -153,10 +152,8 @@ class ReturnAddresses:
         try:
             self.listeners.listen(redirect, [each for each in redirect.addresses if each not in covered])
         except PortTaken:
-            text = (
-                f"Port {redirect.port} of redirect_uri is taken by another program; stop it, or register another URI."
-            )
-            raise OAuthProblem(text) from None
+            text = f"Port {redirect.port} of redirect_uri is taken by another program; stop it, or register another URI"
+            raise OAuthProblem(f"{text}.") from None
         return redirect
 
 

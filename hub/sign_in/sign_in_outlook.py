@@ -130,23 +130,20 @@ class SignInOutlooks:
 
     async def _unusual(self, account: model.OAuthAccount, issuer: str, grant: model.Grant | None) -> str:
         ask, upstream = self._around.accounts.ask, account.upstream
+        expected = f'If you expect that, run "hubd auth {upstream}" in a terminal.'
         if model.same_issuer(account.settings.issuer, issuer):
             return ""
         if await ask(lambda store: store.facts.is_agreed(*_key(account), issuer)):
             return ""
         if grant is not None and not model.same_issuer(grant.key.issuer, issuer):
-            return (
-                f"{upstream} now names {issuer} as its authorization server; until now it was {grant.key.issuer}."
-                f' If you expect that, run "hubd auth {upstream}" in a terminal.'
-            )
+            text = f"{upstream} now names {issuer} as its authorization server; until now it was {grant.key.issuer}."
+            return f"{text} {expected}"
         for key in await ask(lambda store: store.keys()):
             is_another = key.upstream != upstream and model.same_issuer(key.issuer, issuer)
             if is_another and self._is_elsewhere(key.upstream, account.url):
-                return (
-                    f"{upstream} names {issuer} as its authorization server, where you are signed in for"
-                    f" {key.upstream or IDENTITY_PROVIDER}, which is somewhere else; a token for one may be good for"
-                    f' the other. If you expect that, run "hubd auth {upstream}" in a terminal.'
-                )
+                text = f"{upstream} names {issuer} as its authorization server, where you are signed in for"
+                text += f" {key.upstream or IDENTITY_PROVIDER}, which is somewhere else; a token for one may be good"
+                return f"{text} for the other. {expected}"
         return ""
 
     def _is_elsewhere(self, other: str, url: str) -> bool:
@@ -192,7 +189,5 @@ def check_scope(account: model.OAuthAccount, scope: str) -> None:
         text = "What --scope names are no scopes: those are visible ASCII without quotes, joined by single spaces."
         raise model.OAuthProblem(text)
     if beyond := set(wanted).difference(permit_scopes(wanted, account.settings.max_scopes)):
-        raise model.OAuthProblem(
-            f"max_scopes of {account.upstream or IDENTITY_PROVIDER} does not permit {' '.join(sorted(beyond)[:8])}."
-            " Change it in the configuration, or leave them out."
-        )
+        text = f"max_scopes of {account.upstream or IDENTITY_PROVIDER} does not permit {' '.join(sorted(beyond)[:8])}."
+        raise model.OAuthProblem(f"{text} Change it in the configuration, or leave them out.")

@@ -100,11 +100,9 @@ class SignIns:
             if (config := self._around.upstream(upstream)) is not None and config.across_principals:
                 needed = f"{upstream} needs a sign-in, and its owner has to sign in"
                 return f"{needed}: all of this hub use the owner's account."
-            return (
-                f"{upstream} needs a sign-in, and the owner of this hub does not share an account there. In the owner's"
-                f" hubd.toml, below [upstreams.{upstream}], across_principals = true shares it, and oauth.account ="
-                ' "each" lets everybody sign in.'
-            )
+            text = f"{upstream} needs a sign-in, and the owner of this hub does not share an account there."
+            text += f" In the owner's hubd.toml, below [upstreams.{upstream}], across_principals = true shares it, and"
+            return f'{text} oauth.account = "each" lets everybody sign in.'
         if self._is_one_of_several:
             return _one_of_several(upstream)
         known, why = self.outlooks.find(account), self.outlooks.why_not(account)
@@ -134,19 +132,12 @@ class SignIns:
     # --- for terminals ------------------------------------------------------------------------------------------------
 
     async def begin(
-        self,
-        upstream: str,
-        principal: str = OWNER,
-        *,
-        scope: str = "",
-        reset: bool = False,
-        yes: bool = False,
-        by_program: bool = False,
+        self, upstream: str, *, scope: str = "", reset: bool = False, yes: bool = False, by_program: bool = False
     ) -> Begun:
-        """Begin a sign-in at a terminal; the person there has agreed to what is unusual if `yes`. `by_program`: a
-        program of a host or a server may have asked, so only the person's own browser can end it. Raises HubError: it
-        cannot begin; the text says why."""
-        account = self._load_account(upstream, principal)
+        """Begin a sign-in of the owner's at a terminal; the person there has agreed to what is unusual if `yes`.
+        `by_program`: a program of a host or a server may have asked, so only the person's own browser can end it.
+        Raises HubError: it cannot begin; the text says why."""
+        account, principal = self._load_account(upstream, OWNER), OWNER
         url = account.url
         try:
             check_scope(account, scope)
@@ -272,10 +263,12 @@ class SignIns:
             wanted = join_scopes(discovery.scope, ticket.scope).split()
             scope = " ".join(choose_scopes(ticket.server_name, wanted, settings))
             resource = "" if settings.resource_parameter == "omit" else discovery.resource.resource
-            tied = new_secrets()
+            state, verifier, nonce = new_secrets()
             url = authorization_url(
                 discovery.server.authorization_endpoint,
-                tied,
+                state=state,
+                verifier=verifier,
+                nonce=nonce,
                 client_id=client.client_id,
                 redirect_uri=redirect.text,
                 scope=scope,
@@ -283,9 +276,9 @@ class SignIns:
                 extra=settings.extra,
             )
             record = SignInRecord(
-                state=state_hash(tied.state),
-                verifier=tied.verifier,
-                nonce=tied.nonce,
+                state=state_hash(state),
+                verifier=verifier,
+                nonce=nonce,
                 ticket=ticket,
                 invitation=invitation,
                 account=account,
@@ -323,15 +316,11 @@ class SignIns:
 
 def _one_of_several(upstream: str) -> str:
     who = upstream or "The identity provider"
-    return (
-        f"{who} needs a sign-in, and this hub is one of several ([replica]), which do not share sign-ins. The operator"
-        f" can set headers.Authorization of {who} instead, or have the hubs come as themselves"
-        ' (oauth.grant = "client_credentials").'
-    )
+    text = f"{who} needs a sign-in, and this hub is one of several ([replica]), which do not share sign-ins."
+    text += f" The operator can set headers.Authorization of {who} instead, or have the hubs come as themselves"
+    return f'{text} (oauth.grant = "client_credentials").'
 
 
 def _too_many(upstream: str) -> str:
-    return (
-        f"{upstream} has asked for more than three sign-ins within an hour. If you want another one, run"
-        f' "hubd auth {upstream}" in a terminal.'
-    )
+    text = f"{upstream} has asked for more than three sign-ins within an hour. If you want another one, run"
+    return f'{text} "hubd auth {upstream}" in a terminal.'

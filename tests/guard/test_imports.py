@@ -92,7 +92,7 @@ def test_a_plain_install_has_all_that_is_imported() -> None:
         for part in ("hub", "config", "upstreams", "cache")
         for path in (ROOT / part).rglob("*.py")
     ]
-    programs = {"isolated_script.py", "mcp_hubd_script.py", "__main__.py"}
+    programs = {"hubd_script.py", "mcp_hubd_script.py", "__main__.py"}
     names = [
         ".".join(path.with_suffix("").parts)
         for path in paths

@@ -157,9 +157,9 @@ def test_no_call_fails_while_the_configuration_changes(tmp_path):
     with running_hub(tmp_path, next(text for text, what in variants() if what == "changed")) as hub:
         hub.config.write_text("".join(upstream(name, {"tools": ["echo"]}) for name in STAYING))
         with ControlClient(tmp_path / "run" / "hubd" / "control.sock") as control:
-            control.request_json(RELOAD)
+            control.request_both(RELOAD)
             hosts = [LineCaller(hub), ModernCaller(hub), LegacyCaller(hub)]
-            before = {each["name"]: each["pid"] for each in control.request_json(STATUS)["upstreams"]}
+            before = {each["name"]: each["pid"] for each in control.request_both(STATUS)[0]["upstreams"]}
             for host in hosts:
                 host.thread.start()
             began, applied = perf_counter(), []
@@ -169,7 +169,7 @@ def test_no_call_fails_while_the_configuration_changes(tmp_path):
                 draft = hub.config.with_name("draft")
                 draft.write_text(text)
                 draft.rename(hub.config)
-                outcome = control.request_json(RELOAD)
+                outcome = control.request_both(RELOAD)[0]
                 applied.append(perf_counter() - written)
                 assert (outcome["problem"] is not None) == (what == "wrong"), outcome
                 pause.wait(max(0.0, began + number * INTERVAL_S - perf_counter()))
@@ -178,7 +178,7 @@ def test_no_call_fails_while_the_configuration_changes(tmp_path):
                 host.stop.set()
             for host in hosts:
                 host.thread.join(60)
-            status = control.request_json(STATUS)
+            status = control.request_both(STATUS)[0]
         took = sorted(itertools.chain.from_iterable(host.took for host in hosts))
         assert [host.failed for host in hosts] == [[], [], []]
         after = {each["name"]: each["pid"] for each in status["upstreams"] if each["name"] in STAYING}

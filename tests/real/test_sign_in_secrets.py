@@ -22,8 +22,8 @@ CHILD = f"\n[upstreams.child]\ncommand = {json.dumps(sys.executable)}\nargs = ['
 def said(hub):
     """All that the control socket tells."""
     with hub.control() as client:
-        asked = [client.request_json(method) for method in (STATUS, SIGN_IN_STATUS, ENVIRONMENT, CACHE)]
-        journals = [client.request_json(LOGS, name=name, lines=1000) for name in ("notes", "child")]
+        asked = [client.request_both(method)[0] for method in (STATUS, SIGN_IN_STATUS, ENVIRONMENT, CACHE)]
+        journals = [client.request_both(LOGS, name=name, lines=1000)[0] for name in ("notes", "child")]
         return json.dumps([*asked, *journals])
 
 

@@ -127,7 +127,7 @@ async def test_it_is_known_by_its_user(tmp_path, monkeypatch, nursery):
     config = HubConfig(auth="proxy", token=Secret("t" * 20), allowed_hosts=hosts, access=AccessConfig(proxy=proxy))
     hub = Hub(config, Memory(None), Sealer(b"k" * 32))
     durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9, "")
-    listener = HttpListener(hub, config, Bound(listen_tcp("127.0.0.1:0")), durable)
+    listener = HttpListener(hub, Bound(listen_tcp("127.0.0.1:0")), durable)
     await nursery.start(listener.run)
     direct = listener.address[1]
 

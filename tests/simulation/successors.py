@@ -29,7 +29,7 @@ from hub.shim.pump import AGAIN_S
 from hub.shim.replay import Replay
 from hub.wire.mcp import UNDERSTOOD, Era
 from tests.support.fakes import FakeUpstream, opener
-from tests.support.house import House, HttpHost, JudgedHost, LineHost, Question
+from tests.support.house import House, HttpHost, JudgedHost, LineHost, Question, preamble_of
 from tests.support.http_fakes import Open
 from upstreams.inventory.last_known import LastKnown, ListsDraft
 
@@ -122,9 +122,9 @@ class ShimmedHost(LineHost):
             self._resume()
 
     async def _serve_at(self, hub: Hub, theirs: Any) -> None:
-        place = {"workplace": self.workplace, "is_bound": self.is_bound}
+        said = preamble_of(self.workplace, is_bound=self.is_bound, bye=True)
         try:
-            await connection.LineHost(theirs, self.identity, hub.router, hub.hosts, goodbyes=True, **place).serve()
+            await connection.LineHost(theirs, self.identity, hub.router, hub.hosts, said).serve()
         finally:
             await theirs.aclose()
 

@@ -20,7 +20,7 @@ from typing import NamedTuple, NoReturn
 
 PACKAGES = ("hub", "config", "upstreams", "cache")
 LARGEST = 1 << 20
-LEFT = ("hub.isolated_script", "hub.mcp_hubd_script", "hub.__main__", "upstreams.demo")
+LEFT = ("hub.hubd_script", "hub.mcp_hubd_script", "hub.__main__", "upstreams.demo")
 """Modules that act when they are imported."""
 
 

@@ -18,8 +18,8 @@ from msgspec import Raw
 from config.hub_paths import control_path, lock_path, socket_path
 from hub.control.answers import Cleared, Logs, Reloaded
 from hub.control.server import serve_control
+from hub.daemon.bind_unix import bind_unix, take_lock
 from hub.link.hub_errors import Overloaded, UpstreamUnavailable
-from hub.net.acceptor import bind_unix, take_lock
 from hub.wire.jsonrpc import encode
 from upstreams.journal.journal import Journals
 

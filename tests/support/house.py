@@ -29,6 +29,7 @@ from hub.daemon.api import DaemonApi
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.lines import connection
+from hub.downstream.lines.preamble import Preamble
 from hub.link.call_interface import Identity
 from hub.link.sealing import Sealer
 from hub.projects.workplaces import TrustedProjects
@@ -292,6 +293,12 @@ class JudgedHost:
         return json.loads(data)
 
 
+def preamble_of(workplace: Path | None, *, is_bound: bool, bye: bool = False) -> Preamble:
+    """What the shim of a host says that works there; `is_bound`: since its user has said so."""
+    place = {} if workplace is None else {"project" if is_bound else "cwd": str(workplace)}
+    return Preamble(bye=bye, **place)
+
+
 class LineHost(JudgedHost):
     """A host behind the shim."""
 
@@ -319,9 +326,8 @@ class LineHost(JudgedHost):
                 self.identity,
                 hub.router,
                 hub.hosts,
+                preamble_of(self.workplace, is_bound=self.is_bound),
                 view=hub.router.live.find_view(self.endpoint) or EVERYTHING,
-                workplace=self.workplace,
-                is_bound=self.is_bound,
             )
             await host.serve()
         await self._theirs.aclose()

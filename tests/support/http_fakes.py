@@ -464,7 +464,7 @@ def make_endpoint(router: Scripted, durable: DurableSessions | None = None) -> E
 def make_durable_sessions(
     journal: Path | Memory | None = None,
     wall: Callable[[], float] = lambda: 1e9,
-    publish: Callable[[str, bytes], None] | None = None,
+    publish: Callable[[str, bytes], None] = lambda name, fact: None,
 ) -> DurableSessions:
     """The durable sessions of one run of a hub, with their `journal`; all runs have one key."""
     memory = journal if isinstance(journal, Memory) else Memory(journal)

@@ -19,7 +19,7 @@ Rows = dict[str, dict[str, Any]]
 def status(env: Mapping[str, str]) -> dict[str, Any]:
     """What `hubd status --json` prints, of the hub that runs in this environment."""
     with ControlClient(Path(env["XDG_RUNTIME_DIR"], "hubd", "control.sock")) as hub:
-        found: dict[str, Any] = hub.request_json(STATUS)
+        found: dict[str, Any] = hub.request_both(STATUS)[0]
         return found
 
 

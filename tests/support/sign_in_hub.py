@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from hub.net.acceptor import bind_unix
+from hub.daemon.bind_unix import bind_unix
 
 ISSUER = "https://id.example"
 URL = "http://127.0.0.1:8765/oauth/begin/ticket"

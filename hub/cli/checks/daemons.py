@@ -14,7 +14,8 @@ from config.hosts.removal_choice import SIGN_IN
 from config.loading.check import split_listen
 from config.loading.safe_reading import read_private
 from config.tables import DEFAULT_PROFILE
-from hub.cli.checks.examine import Examined, Finding, join_few
+from hub.cli.checks.examine import Examined
+from hub.cli.checks.findings import Finding, join_few
 from hub.cli.render.costs import over_limit, remedy_of
 from hub.cli.render.words import telling_line
 from hub.cli.setup.probe import PREFIX
@@ -196,8 +197,7 @@ def other_daemons(examined: Examined) -> Iterator[Finding]:
 def _daemons() -> Iterator[tuple[int, str]]:
     """Running hubs of this user: process ids, and the directories of their sockets.
 
-    They are found by sockets and locks, since a hub lets no other process of its user look into it.
-    """
+    They are found by sockets and locks, since a hub lets no other process of its user look into it."""
     with suppress(OSError):
         for directory in sorted({path.rpartition("/")[0] for path in listening_paths()}):
             lock = Path(directory, "hubd.lock")
@@ -215,8 +215,7 @@ def _is_private(directory: str) -> bool:
 def stale_sockets(examined: Examined) -> Iterator[Finding]:
     """Sockets on which neither a hub nor a service manager listens.
 
-    They are looked up in a table, since a connection would have a service manager start the hub.
-    """
+    They are looked up in a table, since a connection would have a service manager start the hub."""
     try:
         if is_alive(f"{directories.runtime_dir()}/hubd.lock"):
             return

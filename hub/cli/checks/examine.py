@@ -1,12 +1,9 @@
-"""`Examined`, the input of all checks, and `Finding`, their result."""
+"""`Examined`, the input of all checks: the state of this machine, and how it is found out."""
 
-import os
-import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from msgspec import Struct, structs
 
@@ -19,8 +16,8 @@ from config.hosts.install import text_at
 from config.loading.assemble import Loaded, load_all
 from config.loading.safe_reading import read_private
 from config.settings import HubConfig, UpstreamConfig
+from hub.cli.checks.findings import Finding, unreadable
 from hub.cli.hosts.who_runs_servers import why_not_served
-from hub.cli.render.words import join_names
 from hub.control.answers import Status
 from hub.control.sign_in_messages import SignInTrial
 
@@ -28,83 +25,6 @@ GUI_PATH: Final = "/usr/bin:/bin:/usr/sbin:/sbin"
 """The PATH of a program that no shell has started."""
 
 MAX_TOKEN_BYTES: Final = 2048
-
-
-MOST_NAMES: Final = 8
-"""Names of servers in a sentence; further ones are counted."""
-
-
-class WriteCommand(Struct, frozen=True):
-    """The one safe fix of a command that the hub does not find: its whole path."""
-
-    servers: tuple[str, ...]
-    command: str
-
-
-class InstallHub(Struct, frozen=True):
-    """The one safe fix of an entry of ours that does not work: to write it anew."""
-
-    host: str
-    by_url: bool = False
-
-
-class Restrict(Struct, frozen=True):
-    """The one safe fix of a file or directory that others may use: to take that from them."""
-
-    path: str
-    mode: int
-
-
-class RecordShell(Struct, frozen=True):
-    """The one safe fix where nothing is recorded of the environment: to record that of this shell."""
-
-
-class KeepVariables(Struct, frozen=True):
-    """The fix of variables that only this shell has: to keep them as secrets, if somebody says yes."""
-
-
-Repair = WriteCommand | InstallHub | Restrict | RecordShell | KeepVariables
-
-
-class Finding(Struct, frozen=True):
-    """One result of a check: one cause, however many servers it concerns.
-
-    `problem`: something does not work; `warning`: it will not always, or costs something.
-    """
-
-    check: str
-    level: Literal["problem", "warning", "note"]
-    what: str
-    why: str
-    fix: str
-    names: tuple[str, ...] = ()
-    """All upstreams that it is about."""
-    repair: Repair | None = None
-    """The part of the fix that `hubd doctor --fix` does; None: there is no one safe answer."""
-
-    def as_object(self) -> dict[str, Any]:
-        """The finding for programs. `server`: the upstream that it is about; "": none, or several."""
-        members = {name: getattr(self, name) for name in ("check", "level", "what", "why", "fix")}
-        return {**members, "server": self.names[0] if len(self.names) == 1 else "", "names": self.names}
-
-
-join_few: Final = partial(join_names, most=MOST_NAMES)
-"""Names in the line of a finding."""
-
-
-def readable_by_others(path: Path, mode: int, holds: str) -> Finding:
-    """A file with a secret that any user of this machine may read."""
-    what = f"others may read {path} (mode {mode:03o}), and it holds {holds}"
-    why = f"any program of any user here can use {'it' if holds == 'a secret' else 'them'}"
-    fix = f"run `chmod 600 {shlex.quote(str(path))}`"
-    return Finding("mode", "warning", what, why, fix, repair=Restrict(str(path), 0o600))
-
-
-def unreadable(path: object, why: str) -> Finding:
-    """A file or directory that hubd needs and cannot use, and what to do if a command run by `sudo` made it."""
-    quoted, uid = shlex.quote(str(path)), os.getuid()
-    fix = f"if it should be yours, run `sudo chown -R {uid} {quoted}`; `sudo hubd` may have made it. Else move it away"
-    return Finding("unreadable", "problem", f"{path} cannot be read", why, fix)
 
 
 class HostFile(Struct, frozen=True):
@@ -170,12 +90,7 @@ class Examined(Struct, frozen=True, kw_only=True):
         return ((name, each) for name, each in self.config.upstreams.items() if not each.disabled)
 
 
-def examine(
-    known: Examined,
-    state: Path,
-    config: Path | None = None,
-    lately: Callable[[UpstreamConfig], bool] = lambda config: False,
-) -> Examined:
+def examine(known: Examined, state: Path, config: Path | None, lately: Callable[[UpstreamConfig], bool]) -> Examined:
     """`known` with the configuration (`config`, or the user's own) and the files of all hosts that are here. `state`:
     the hub's directory of state; `lately`: whether a hub was connected to a server within a day, asked where none runs.
     """

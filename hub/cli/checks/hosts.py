@@ -4,7 +4,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -19,8 +19,9 @@ from config.loading.host_files import command_of
 from config.projects import Trust, find_project
 from config.secrets.private_json import StateUnreadable
 from config.settings import HubConfig
-from hub.cli.checks.examine import GUI_PATH, UNREADABLE, Examined, Finding, HostFile, InstallHub, join_few
-from hub.downstream.access.host_tokens import TOKENS, hash_of
+from hub.cli.checks.examine import GUI_PATH, UNREADABLE, Examined, HostFile
+from hub.cli.checks.findings import Finding, InstallHub, join_few
+from hub.downstream.access.host_tokens import TOKENS, KeptToken, hash_of
 from hub.downstream.access.hub_urls import resource_of, shows_token, ways_in
 from hub.link.call_interface import OWNER
 
@@ -141,10 +142,15 @@ def _has_token(file: HostFile, examined: Examined) -> bool:
     if examined.wanted is not None and examined.wanted in shown:
         return True
     named = {token.token.reveal() for token in examined.config.access.tokens if token.token is not None}
+    made = {kept.hash for kept in _read_tokens()}
+    return any(token in named or hash_of(token) in made for token in shown)
+
+
+def _read_tokens() -> Collection[KeptToken]:
+    """The tokens of `hubd token new`; none, if they cannot be read."""
     with suppress(StateUnreadable):
-        made = {kept.hash for kept in TOKENS.read(Path(directories.state_dir(), "tokens.json")).values()}
-        return any(token in named or hash_of(token) in made for token in shown)
-    return not named.isdisjoint(shown)
+        return TOKENS.read(Path(directories.state_dir(), "tokens.json")).values()
+    return ()
 
 
 def _entry_by_url(file: HostFile, examined: Examined) -> Iterator[Finding]:
@@ -175,10 +181,7 @@ def several_principals(examined: Examined) -> Iterator[Finding]:
 def _others(config: HubConfig) -> list[str]:
     if config.auth == "none":
         return []
-    made = {}
-    with suppress(StateUnreadable):
-        made = TOKENS.read(Path(directories.state_dir(), "tokens.json"))
-    named = [kept.principal for kept in made.values()] + [token.principal for token in config.access.tokens]
+    named = [kept.principal for kept in _read_tokens()] + [token.principal for token in config.access.tokens]
     found = [name for name in named if name not in ("", OWNER)]
     if config.auth == "oauth":
         found += [f"those whom {issuer.issuer} signs in" for issuer in config.access.issuers]

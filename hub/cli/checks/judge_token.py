@@ -20,7 +20,8 @@ from config.loading.assemble import load_all
 from config.loading.check import split_listen
 from config.settings import HubConfig
 from config.tables import AccessIssuer
-from hub.cli.checks.examine import Finding, join_few, own_token
+from hub.cli.checks.examine import own_token
+from hub.cli.checks.findings import Finding, join_few
 from hub.cli.context import UsageError, now
 from hub.downstream.access.claims import Unfit, Verdict, lacking, read_jwt
 from hub.downstream.access.host_tokens import PREFIX
@@ -96,11 +97,9 @@ class Judge:
             return named
         if tokens.problem:
             return _refuse(tokens.problem, "do what it says")
-        return _refuse(
-            "it looks like a token of `hubd token new`, and there is none like it: it was revoked or replaced, has "
-            "ended, or is of another hub",
-            "`hubd token list` shows what there is; `hubd token rotate NAME` replaces one",
-        )
+        why = "it looks like a token of `hubd token new`, and there is none like it: it was revoked or replaced, has"
+        fix = "`hubd token list` shows what there is; `hubd token rotate NAME` replaces one"
+        return _refuse(f"{why} ended, or is of another hub", fix)
 
     # --- tokens of authorization servers ------------------------------------------------------------------------------
 
@@ -151,11 +150,8 @@ class Judge:
         if lacking(required, verdict.scopes):
             missing = [each for each in required if lacking((each,), verdict.scopes)]
             has = join_few([_show(each) for each in sorted(verdict.scopes)]) if verdict.scopes else "none"
-            return _refuse(
-                f"it lacks the scope {join_few(missing)} of required_scopes; it has {has}",
-                f"ask {settings.issuer} for a token with it",
-                status=403,
-            )
+            why = f"it lacks the scope {join_few(missing)} of required_scopes; it has {has}"
+            return _refuse(why, f"ask {settings.issuer} for a token with it", status=403)
         return _let_in(f"{_who(verdict.identity)}, at {place}", f"it counts until {_moment(verdict.until)}")
 
     def _place(self, verdict: Verdict, settings: AccessIssuer) -> str | None:

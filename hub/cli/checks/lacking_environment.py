@@ -12,7 +12,8 @@ from msgspec import Struct
 from config.environment.passing import CERTIFICATES, PROXIES, passing
 from config.errors import EditError
 from config.settings import UpstreamConfig
-from hub.cli.checks.examine import Examined, Finding, KeepVariables, RecordShell, join_few
+from hub.cli.checks.examine import Examined
+from hub.cli.checks.findings import Finding, KeepVariables, RecordShell, join_few
 from hub.cli.configuration.env_capture import environment_file, plan_capture
 from hub.cli.render.words import PART, lacking_variable
 from hub.cli.secret_commands import only_here_of_hub
@@ -27,7 +28,8 @@ NODE: Final = ("npx", "node", "npm", "pnpm", "yarn", "bunx", "bun", "tsx")
 class _Cause(Struct, frozen=True):
     """A cause that servers name in their last words."""
 
-    words: re.Pattern[str]
+    words: str
+    """A pattern; upper and lower case are the same."""
     variables: tuple[str, ...]
     """The variables that may be missing; the first one that this shell has is named, else the first."""
     what: str
@@ -36,51 +38,40 @@ class _Cause(Struct, frozen=True):
 
 
 CERTIFICATE: Final = _Cause(
-    re.compile(
-        r"UnknownIssuer|self[- _]signed[- _]cert|unable to get (local )?issuer cert|UNABLE_TO_(GET_ISSUER|VERIFY_LEAF)"
-        r"|unable to verify the first cert|CERTIFICATE_VERIFY_FAILED|certificate verify failed"
-        r"|signed by unknown authority|SSL certificate problem",
-        re.I,
-    ),
+    r"UnknownIssuer|self[- _]signed[- _]cert|unable to get (local )?issuer cert|UNABLE_TO_(GET_ISSUER|VERIFY_LEAF)"
+    r"|unable to verify the first cert|CERTIFICATE_VERIFY_FAILED|certificate verify failed"
+    r"|signed by unknown authority|SSL certificate problem",
     ("SSL_CERT_FILE",),
     "does not trust a certificate",
 )
 CAUSES: Final = (
     CERTIFICATE,
     _Cause(
-        re.compile(
-            r"Missing X server|(can't|cannot|unable to) open (X )?display|XServer running|\$DISPLAY"
-            r"|no DISPLAY|failed to connect to (the )?wayland",
-            re.I,
-        ),
+        r"Missing X server|(can't|cannot|unable to) open (X )?display|XServer running|\$DISPLAY"
+        r"|no DISPLAY|failed to connect to (the )?wayland",
         ("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY"),
         "finds no display",
     ),
     _Cause(
-        re.compile(
-            r"DBUS_SESSION_BUS_ADDRESS|autolaunch D-Bus|org\.freedesktop\.secrets|No such secret collection", re.I
-        ),
+        r"DBUS_SESSION_BUS_ADDRESS|autolaunch D-Bus|org\.freedesktop\.secrets|No such secret collection",
         ("DBUS_SESSION_BUS_ADDRESS",),
         "finds no session bus, where keyrings are",
     ),
     _Cause(
-        re.compile(r"authentication agent|Permission denied \(publickey", re.I),
+        r"authentication agent|Permission denied \(publickey",
         ("SSH_AUTH_SOCK",),
         "finds no SSH agent",
         only_if_here=True,
     ),
     _Cause(
-        re.compile(r"Cannot connect to the Docker daemon|docker\.sock", re.I),
+        r"Cannot connect to the Docker daemon|docker\.sock",
         ("DOCKER_HOST", "DOCKER_CONTEXT"),
         "finds no Docker",
         only_if_here=True,
     ),
     _Cause(
-        re.compile(
-            r"ENOTFOUND|EAI_AGAIN|ETIMEDOUT|ECONNREFUSED|ENETUNREACH|getaddrinfo|could not resolve|name resolution"
-            r"|dns error|Name or service not known|Network is unreachable|407 Proxy|Proxy Authentication",
-            re.I,
-        ),
+        r"ENOTFOUND|EAI_AGAIN|ETIMEDOUT|ECONNREFUSED|ENETUNREACH|getaddrinfo|could not resolve|name resolution"
+        r"|dns error|Name or service not known|Network is unreachable|407 Proxy|Proxy Authentication",
         ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "HTTP_PROXY", "http_proxy"),
         "reaches nothing on the network",
         only_if_here=True,
@@ -96,7 +87,7 @@ def last_words(examined: Examined) -> Iterator[Finding]:
         if config is None or config.command is None or row.state == "connected" or not row.last_error:
             continue
         for cause in CAUSES:
-            if cause.words.search(row.last_error) and (remedy := _remedy(cause, row, config, examined)):
+            if re.search(cause.words, row.last_error, re.I) and (remedy := _remedy(cause, row, config, examined)):
                 found.setdefault((cause.what, *remedy), []).append(row.name)
                 break
         else:

@@ -23,7 +23,8 @@ from config.loading.safe_reading import Problem, fetch
 from config.references import NUL
 from config.secrets.detection import secrets_in
 from config.settings import HubConfig
-from hub.cli.checks.examine import GUI_PATH, Examined, Finding, Restrict, WriteCommand, join_few, readable_by_others
+from hub.cli.checks.examine import GUI_PATH, Examined
+from hub.cli.checks.findings import Finding, Restrict, WriteCommand, join_few, readable_by_others
 from hub.cli.render.words import group
 
 CONNECT_S: Final = 2.0

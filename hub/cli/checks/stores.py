@@ -17,7 +17,8 @@ from config.errors import ConfigError
 from config.loading.safe_reading import read_plain, read_private
 from config.loading.variables import MAX_FILE_BYTES
 from config.settings import CacheConfig, HubConfig
-from hub.cli.checks.examine import Examined, Finding, readable_by_others, unreadable
+from hub.cli.checks.examine import Examined
+from hub.cli.checks.findings import Finding, readable_by_others, unreadable
 
 TRY_S: Final = 2.0
 MIN_SECRET: Final = 8

@@ -2,6 +2,6 @@
 
 `declare_commands` has the words of `call`, `read`, `prompt` and their like, `requests` carries them out; `connection`
 is the session with the hub, which it starts; `await_server` waits for servers that are not connected yet; `questions`
-asks the person at the terminal what servers ask; `arguments` (pure) makes arguments of words and shows how a tool is
-called, `answers` what came of it.
+asks the person at the terminal what servers ask; `arguments` makes arguments of words, `tool_signature` shows how a
+tool is called, `answers` what came of it (all pure).
 """

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -43,62 +43,47 @@ def anyone(row: "UpstreamRow") -> bool:
 def once_connected(act: Callable[[], Result], concerns: Concerns) -> Result:
     """The value that `act` returns. Where it is refused, and servers that it `concerns` are starting, it is done again
     whenever one of these is connected or has failed, until none is starting or `timeouts.start` is over. What it reads
-    of standard input it has to keep.
-
-    Raises:
-        Refused, UsageError: of the last time.
-        HubNotRunning, ControlFailed, NotUnderstood: as `ControlClient`.
-    """
-    starting = _Starting(concerns)
+    of standard input it has to keep. Raises Refused, UsageError: of the last time; HubNotRunning, ControlFailed,
+    NotUnderstood: as `ControlClient`."""
+    changes = _wait_for_changes(concerns, now_s())
     while True:
         try:
             return act()
         except (CallRefused, UsageError):
-            if not starting.wait_for_one():
+            if not next(changes, False):
                 raise
 
 
-class _Starting:
-    """The servers that a command concerns and that are starting, while it waits for them."""
-
-    def __init__(self, concerns: Concerns) -> None:
-        self._concerns = concerns
-        self._began_at = self._until = now_s()
-        self._names: frozenset[str] | None = None
-        """Those that were starting when it was looked last; None: that was not looked at."""
-        self._is_said = False
-
-    def wait_for_one(self) -> bool:
-        """Wait until one of them is not starting any more; False: none is, or the time is over."""
-        while True:
-            status = ask_hub(STATUS)
-            found = [row for row in status.upstreams if self._concerns(row)]
-            starting = [row for row in found if is_starting(row)]
-            names, before = frozenset(row.name for row in starting), self._names
-            self._names = names
-            if before is None:
-                upstreams = config_of_hub(status).upstreams if names else {}
-                limits = [upstreams[name].timeouts if name in upstreams else Timeouts() for name in names]
-                self._until = self._began_at + max((limit.start for limit in limits), default=0.0)
-                if any(self._is_new(row) for row in found):
-                    return True
-            elif before - names:
-                return True
-            if not names or now_s() > self._until:
-                return False
-            self._say(starting)
-            time.sleep(PAUSE_S)  # noqa: TID251 - nothing here runs under trio
-
-    def _is_new(self, row: "UpstreamRow") -> bool:
-        """True if it may have listed what it offers after the command began, perhaps between its refusal and this look:
-        trying once too often does no harm."""
-        lately_s = now_s() - self._began_at + LISTING_S
-        return row.state == "connected" and not row.settling and (row.since_s or 0.0) <= lately_s
-
-    def _say(self, starting: "Iterable[UpstreamRow]") -> None:
-        if not self._is_said and now_s() - self._began_at > SAY_AFTER_S:
-            self._is_said = True
+def _wait_for_changes(concerns: Concerns, began_at: float) -> Iterator[bool]:
+    """Wait for servers that a command concerns and that are starting: True whenever one of them is not any more, or may
+    have listed what it offers after the command began, perhaps between its refusal and the first look: trying once too
+    often does no harm. The end: none is starting, or the time is over. `began_at`: when the command began."""
+    before: frozenset[str] | None = None
+    until, is_said = began_at, False
+    while True:
+        status = ask_hub(STATUS)
+        found = [row for row in status.upstreams if concerns(row)]
+        starting = [row for row in found if is_starting(row)]
+        names = frozenset(row.name for row in starting)
+        if before is None:
+            upstreams = config_of_hub(status).upstreams if names else {}
+            limits = [upstreams[name].timeouts if name in upstreams else Timeouts() for name in names]
+            until = began_at + max((limit.start for limit in limits), default=0.0)
+            lately_s = now_s() - began_at + LISTING_S
+            connected = [row for row in found if row.state == "connected" and not row.settling]
+            is_due = any((row.since_s or 0.0) <= lately_s for row in connected)
+        else:
+            is_due = bool(before - names)
+        before = names
+        if is_due:
+            yield True
+            continue
+        if not names or now_s() > until:
+            return
+        if not is_said and now_s() - began_at > SAY_AFTER_S:
+            is_said = True
             print(f"{'; '.join(map(doing, starting))} ...", file=sys.stderr, flush=True)
+        time.sleep(PAUSE_S)  # noqa: TID251 - nothing here runs under trio
 
 
 def doing(row: "UpstreamRow") -> str:

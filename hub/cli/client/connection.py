@@ -156,13 +156,10 @@ def session(options: Context, profile: str | None = None) -> Iterator[HubSession
             redraw([])
             progress.show(text)
 
-        def step(text: str) -> None:
-            redraw([text] if text else [])
-
         person = Terminal(
             attended=output.is_attended() and sys.stderr is not None and sys.stderr.isatty(),
             show=(lambda text: None) if output.json else show,
-            live=step,
+            live=lambda text: redraw([text] if text else []),
         )
         with HubSession(stream, person, OWN_LABEL, profile) as hub:
             yield hub

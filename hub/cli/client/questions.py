@@ -31,13 +31,6 @@ class Invalid(ValueError):
     """A text is no answer to a field; says what is expected."""
 
 
-class FormChoice(NamedTuple):
-    """One of the values that a field takes."""
-
-    value: str
-    title: str
-
-
 class Field(NamedTuple):
     """One question of a form."""
 
@@ -46,7 +39,8 @@ class Field(NamedTuple):
     description: str
     kind: str
     """string, number, integer, boolean, or array (many of `choices`)."""
-    choices: Sequence[FormChoice]
+    choices: Sequence[tuple[str, str]]
+    """The values that it takes, each with a title."""
     required: bool
     default: Any
     """None: there is none."""
@@ -81,10 +75,10 @@ class Field(NamedTuple):
 
     def _one(self, text: str) -> str:
         if text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= len(self.choices):
-            return self.choices[int(text) - 1].value
-        for choice in self.choices:
-            if text.casefold() in (choice.value.casefold(), choice.title.casefold()):
-                return choice.value
+            return self.choices[int(text) - 1][0]
+        for value, title in self.choices:
+            if text.casefold() in (value.casefold(), title.casefold()):
+                return value
         raise Invalid(f"expected {self.hint()}")
 
     def _number(self, text: str) -> int | float:
@@ -131,20 +125,13 @@ def _field(name: str, schema: Any, required: bool) -> Field:
     choices = list(_choices(items if isinstance(items, dict) else {}))[: MAX_CHOICES + 1]
     if len(choices) > MAX_CHOICES or (kind == "array" and not choices):
         raise Invalid(f"its question {name} has no choices, or more than {MAX_CHOICES}")
-    title, description = schema.get("title"), schema.get("description")
-    return Field(
-        name,
-        title if isinstance(title, str) and title else name,
-        description if isinstance(description, str) else "",
-        kind,
-        choices,
-        required,
-        schema.get("default"),
-        schema,
-    )
+    title, about = schema.get("title"), schema.get("description")
+    title = title if isinstance(title, str) and title else name
+    about = about if isinstance(about, str) else ""
+    return Field(name, title, about, kind, choices, required, schema.get("default"), schema)
 
 
-def _choices(schema: Mapping[str, Any]) -> Iterator[FormChoice]:
+def _choices(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The values of `enum` (with `enumNames`), or of `oneOf` or `anyOf` with titles."""
     values = schema.get("enum")
     if isinstance(values, list):
@@ -154,7 +141,7 @@ def _choices(schema: Mapping[str, Any]) -> Iterator[FormChoice]:
     else:
         branches = [each for each in schema.get("oneOf") or schema.get("anyOf") or () if isinstance(each, dict)]
         pairs = [(each.get("const"), each.get("title") or each.get("const")) for each in branches]
-    yield from (FormChoice(value, str(title)) for value, title in pairs if isinstance(value, str))
+    yield from ((value, str(title)) for value, title in pairs if isinstance(value, str))
 
 
 ELICIT: Final = "elicitation/create"
@@ -220,8 +207,8 @@ class Terminal(NamedTuple):
         """Ask one question of a form until its answer is valid; nothing at all leaves out what is not required."""
         about = f": {_text(question.description)}" if question.description else ""
         self.show(f"{_text(question.title)}{about}")
-        for number, choice in enumerate(question.choices, 1):
-            self.show(f"  {number} {_text(choice.title)}")
+        for number, (_, title) in enumerate(question.choices, 1):
+            self.show(f"  {number} {_text(title)}")
         notes = [question.hint(), "" if question.required else "Enter leaves it out"]
         if question.default is not None:
             notes[1] = f"Enter takes {_text(json.dumps(question.default, ensure_ascii=False))}"

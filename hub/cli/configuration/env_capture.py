@@ -131,11 +131,7 @@ def environment_file(config: Path) -> Path | None:
 
 def plan_capture(path: Path, environ: Mapping[str, str], config: HubConfig) -> Capture:
     """The change that records `environ` for the servers of `config` in the file `path`. Variables that the user's own
-    lines there set are left to these. Blocks.
-
-    Raises:
-        EditError: the file cannot be read, or would be too large.
-    """
+    lines there set are left to these. Blocks. Raises EditError: the file cannot be read, or would be too large."""
     before = read_file(path, trusted=True)
     data = before or b""
     patterns = [config.defaults.pass_, *(each.pass_ for each in config.upstreams.values() if each.command)]
@@ -250,8 +246,7 @@ def capture_unasked(named: Path | None, more: Mapping[str, UpstreamConfig] | Non
 
 def record_shell(named: Path | None, output: Output) -> None:
     """Record the environment of this shell, for a command that puts the hub in place, unless that would take something
-    away. What it did is said in one line; that it could not is a note. `named`: as of `capture_unasked`.
-    """
+    away. What it did is said in one line; that it could not is a note. `named`: as of `capture_unasked`."""
     try:
         with lock_edits(state_dir()):
             planned, why = capture_unasked(named)

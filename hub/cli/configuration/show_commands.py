@@ -24,7 +24,7 @@ from hub.cli.configuration.save_draft import diagnostic_object
 from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed, as_json
 from hub.cli.doctor import texts_of_unresolved, words_of_hub
 from hub.cli.parser import add, add_config
-from hub.cli.profiles.write_profile import tokens
+from hub.cli.profiles.ways_to_profile import tokens
 
 
 def add_commands(commands: Any) -> None:
@@ -139,11 +139,8 @@ def _validate(options: Context, output: Output) -> None:
     else:
         for problem in problems:
             print(f"hubd: {problem}", file=sys.stderr)
-        for text in (
-            *map(str, warnings),
-            *texts_of_unresolved(unresolved, hub),
-            *(f"the running hub: {text}" for text in words),
-        ):
+        told = [f"the running hub: {text}" for text in words]
+        for text in (*map(str, warnings), *texts_of_unresolved(unresolved, hub), *told):
             output.warn(text)
         if not problems:
             print(f"ok: {len(names)} server{'s' * (len(names) != 1)}")

@@ -73,17 +73,10 @@ def _wait(descriptor: int, output: Output) -> None:
 def _remove_drafts(main: Path | None) -> None:
     """Remove what killed commands have left in the places where files are replaced: it holds secrets of hosts."""
     machine, hosts, imported = facts.Machine.this(), facts.all_hosts(), import_directory(main)
-    files = [
-        main or hub_paths.config_file(),
-        imported.with_name(OWN_VARIABLES),
-        *(imported / f"{host}.toml" for host in hosts),
-    ]
-    files += [
-        hub_paths.had_before_path(),
-        hub_paths.install_records_path(),
-        hub_paths.originals_path(),
-        hub_paths.secrets_path(),
-    ]
+    files = [main or hub_paths.config_file(), imported.with_name(OWN_VARIABLES)]
+    files += [imported / f"{host}.toml" for host in hosts]
+    files += [hub_paths.had_before_path(), hub_paths.install_records_path()]
+    files += [hub_paths.originals_path(), hub_paths.secrets_path()]
     for host in hosts.values():
         files += [place.path for place in (*facts.user_places(host, machine), *facts.every_user_file(host, machine))]
     with lock_edits(hub_paths.state_dir()):

@@ -32,11 +32,8 @@ from hub.control.errors import ControlFailed, HubNotRunning
 
 class ImportedOriginals(Struct):
     """The servers in hosts whose upstreams one import found or made. Without `--disable-originals` it does nothing.
-
-    Raises, when it is made:
-        UsageError: `--force` names a server that is not there.
-        EditError: nobody knows what earlier imports took out.
-    """
+    Raises, when it is made, UsageError: `--force` names a server that is not there; EditError: nobody knows what
+    earlier imports took out."""
 
     options: Context
     result: Import
@@ -179,11 +176,7 @@ def carry_out_writes(writes: Sequence[Write], secrets: Sequence[str], output: Ou
 
 def write_each(writes: Sequence[Write], output: Output) -> list[tuple[Write, Path | None]]:
     """Write each file, or have its host change it, and remember what is taken out of it. A failure of one does not stop
-    the others, and is said. Those that were written with their backups.
-
-    Raises:
-        EditError: nothing can be written.
-    """
+    the others, and is said. Those that were written with their backups. Raises EditError: nothing can be written."""
     done: list[tuple[Write, Path | None]] = []
     if not writes:
         return done
@@ -203,11 +196,8 @@ def write_each(writes: Sequence[Write], output: Output) -> list[tuple[Write, Pat
 @contextmanager
 def _keep_record(remembered: Originals, write: Write) -> Iterator[None]:
     """Remember servers before the block takes them out of a file: what was not taken out is never put back. If it fails
-    they are forgotten, as far as that file still has them.
-
-    Raises:
-        EditError: the command of a host would take out another one than was read.
-    """
+    they are forgotten, as far as that file still has them. Raises EditError: the command of a host would take out
+    another one than was read."""
     if write.command and not _is_same(write):
         key = write.originals[0].key
         raise EditError(f'{write.path}: "{key}" was changed meanwhile, and left as it is; run this again')
@@ -226,11 +216,6 @@ def remember_hosts(result: Import) -> None:
     """Keep what each host had itself, with its own choice of tools. Raises: EditError, if it cannot be written."""
     with lock_edits(state_dir()):
         HadBefore(had_before_path()).add(result.had)
-
-
-def tools_by_server(config: HubConfig) -> dict[str, tuple[str, ...]]:
-    """The setting `tools` of each server that the hub has."""
-    return {name: upstream.tools for name, upstream in config.upstreams.items()}
 
 
 def _diff(write: Write, secrets: Sequence[str]) -> str:

@@ -50,11 +50,8 @@ def choose_named(options: Context, servers: list[Server], skipped: list[Skipped]
 
 def settle_near_duplicates(options: Context, result: Import, config: HubConfig, costs: Mapping[str, str] = {}) -> None:
     """Ask which of the servers that are probably the same are to be kept; where nobody can or wants to be asked all are
-    kept, which is said. `costs`: what each of them offers, as far as that is known.
-
-    Raises:
-        UsageError: there was no answer.
-    """
+    kept, which is said. `costs`: what each of them offers, as far as that is known. Raises UsageError: there was no
+    answer."""
     output = options.output
     groups = near_duplicates(result.all, config.upstreams)
     for group in groups:

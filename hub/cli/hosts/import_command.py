@@ -26,13 +26,7 @@ from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed, 
 from hub.cli.hosts import import_choices
 from hub.cli.hosts.changes import below_home
 from hub.cli.hosts.command_lock import choose_hosts, in_turn, project_of
-from hub.cli.hosts.disable_originals import (
-    ImportedOriginals,
-    carry_out_writes,
-    remember_hosts,
-    show_writes,
-    tools_by_server,
-)
+from hub.cli.hosts.disable_originals import ImportedOriginals, carry_out_writes, remember_hosts, show_writes
 from hub.cli.hosts.who_runs_servers import outcomes_in_hub, read_servers
 from hub.cli.parser import add, add_config, on_main_file
 from hub.cli.secret_commands import keep_in, say_kept, settle_of_import
@@ -57,31 +51,17 @@ def add_commands(commands: Any) -> None:
     """`import`."""
     parser = add(commands, "import", on_main_file(in_turn(_import)), json=_MEMBERS)
     parser.add_value("hosts", "HOST", "such as claude-desktop; all that are found if none", nargs="*")
-    parser.add_value(
-        "--project",
-        "DIR",
-        "the hosts' files of this project, too: its servers go into its own file, DIR/.hubd.toml",
-        type=Path,
-    )
+    text = "the hosts' files of this project, too: its servers go into its own file, DIR/.hubd.toml"
+    parser.add_value("--project", "DIR", text, type=Path)
     parser.add_value("--server", "NAME", "only this server of theirs; may be repeated", action="append", default=[])
     parser.add_flag("--dry-run", "show what would be changed, and change nothing")
-    parser.add_argument(
-        "--secrets",
-        choices=("store", "keep", "reference", "skip"),
-        help="move them to where `hubd secret` keeps them, copy them, refer to variables of the same names, or leave "
-        "out servers that hold any",
-    )
-    parser.add_flag(
-        "--disable-originals",
-        "turn off in the hosts what the hub serves then; taken out, with a backup, where they cannot turn off",
-    )
-    parser.add_value(
-        "--force",
-        "NAME",
-        "with --disable-originals: this server (or '*'), too, even if the hub does not serve it; may be repeated",
-        action="append",
-        default=[],
-    )
+    text = "move them to where `hubd secret` keeps them, copy them, refer to variables of the same names, or leave out "
+    text += "servers that hold any"
+    parser.add_argument("--secrets", choices=("store", "keep", "reference", "skip"), help=text)
+    text = "turn off in the hosts what the hub serves then; taken out, with a backup, where they cannot turn off"
+    parser.add_flag("--disable-originals", text)
+    text = "with --disable-originals: this server (or '*'), too, even if the hub does not serve it; may be repeated"
+    parser.add_value("--force", "NAME", text, action="append", default=[])
     parser.add_flag("--without-hub", "turn them off also in hosts that do not have the hub itself")
     parser.add_flag("--again", "take what `hubd remove` took out of the hub, too")
     add_config(parser)
@@ -103,8 +83,8 @@ def _import(options: Context, output: Output) -> None:
     own_file = below_home(directory.with_name(OWN_VARIABLES), machine.home)
 
     def take(secrets: Secrets) -> Import:
-        taken_names = [*config.upstreams, *names]
-        result = Import(ours | there, taken_names, secrets, dropped, tools_by_server(config), own_file)
+        tools = {name: upstream.tools for name, upstream in config.upstreams.items()}
+        result = Import(ours | there, [*config.upstreams, *names], secrets, dropped, tools, own_file)
         for server in servers:
             result.add(server)
         return result

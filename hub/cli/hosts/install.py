@@ -22,6 +22,7 @@ from hub.cli.hosts.command_lock import choose_hosts, choose_places, in_turn, pro
 from hub.cli.hosts.install_entries import HostEntries, say_permissions
 from hub.cli.parser import Parser, add, add_config, on_main_file
 from hub.cli.render.tables_and_styles import Table
+from hub.cli.render.words import count_of
 from hub.shim.start_daemon import is_alive
 
 _MEMBERS: Final = """\
@@ -151,12 +152,10 @@ def _remind(options: Context) -> None:
             text = text_at(place.path)
             if count := sum(each.is_out(text) for each in of_host(place, originals_of(place))):
                 where = f" --project {shlex.quote(str(place.project))}" if place.project else ""
-                several = count != 1
-                options.output.note(
-                    f"{count} server{'s' * several} that `hubd import --disable-originals` took out of {place.title} "
-                    f"{'are' if several else 'is'} still out; put {'them' if several else 'it'} back with "
-                    f"`hubd uninstall {place.host.id}{where} --restore-originals`"
-                )
+                are, them = ("is", "it") if count == 1 else ("are", "them")
+                text = f"{count_of(count, 'server')} that `hubd import --disable-originals` took out of {place.title}"
+                undo = f"`hubd uninstall {place.host.id}{where} --restore-originals`"
+                options.output.note(f"{text} {are} still out; put {them} back with {undo}")
 
 
 def _list(options: Context) -> None:

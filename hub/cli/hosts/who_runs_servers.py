@@ -43,19 +43,15 @@ def find_unserved(
     servers are waited for.
 
     `main` is the main file that the hub must have; `can_start`: it is the usual one, which a new hub would use.
-    `projects`: servers that are only in the file of a project, which run while a host works there.
-
-    Raises:
-        UsageError: the hub uses another main file.
-        HubNotRunning, ControlFailed, NotUnderstood: as `ControlClient`.
-        ConfigError: the configuration or the directories of the hub cannot be used.
-    """
+    `projects`: servers that are only in the file of a project, which run while a host works there. Raises UsageError:
+    the hub uses another main file; HubNotRunning, ControlFailed, NotUnderstood: as `ControlClient`; ConfigError: the
+    configuration or the directories of the hub cannot be used."""
     if not names and not projects:
         return {}
     if can_start and start_hub():
         output.note("the hub was started, since only a hub that runs can tell which servers work")
     with client() as hub:
-        _refuse_other(hub.request(STATUS), main)
+        refuse_other(hub.request(STATUS), main)
         hub.request(RELOAD)  # it takes up changed files by itself, but somewhat later
         watch(hub, names, output, limit_s=LIMIT_S)
         status = hub.request(STATUS)
@@ -74,7 +70,7 @@ def outcomes_in_hub(names: Sequence[str], output: Output, *, main: Path) -> dict
     """The outcomes of servers in a hub that runs with this main file: each is waited for a while. Empty: none runs."""
     try:
         with client() as hub:
-            _refuse_other(hub.request(STATUS), main)
+            refuse_other(hub.request(STATUS), main)
             hub.request(RELOAD)
             return watch(hub, names, output) if names else {}
     except (HubNotRunning, ControlFailed, UsageError):
@@ -86,14 +82,15 @@ def status_of(main: Path) -> Status:
     ControlFailed, NotUnderstood: as `ControlClient`."""
     with client() as hub:
         status = hub.request(STATUS)
-    _refuse_other(status, main)
+    refuse_other(status, main)
     return status
 
 
-def _refuse_other(status: Status, main: Path) -> None:
+def refuse_other(status: Status, main: Path) -> None:
+    """Return if this is the status of a hub with the main file `main`. Raises UsageError: it uses another one."""
     used = status.config.watched
     if used and str(main) not in used:
-        raise UsageError(f"the hub that runs uses {used[0]}, not {main}")
+        raise UsageError(f"the hub that runs uses {used[0]}, not {main}: stop it first by `hubd stop`")
 
 
 def reasons(names: Collection[str], status: Status) -> dict[str, str]:
@@ -121,9 +118,8 @@ def why_not_served(row: UpstreamRow | None) -> str:
 
 
 def hosts_that_lost(name: str, named: Path | None) -> list[Place]:
-    """The files of hosts that had the server `name` of the hub until it was taken out, if no host starts it now.
-    Nobody is kept from removing a server by what cannot be read here. `named`: the main file, None: the user's own.
-    """
+    """The files of hosts that had the server `name` of the hub until it was taken out, if no host starts it now. Nobody
+    is kept from removing a server by what cannot be read here. `named`: the main file, None: the user's own."""
     machine, lost = Machine.this(), []
     with suppress(ConfigError, EditError):
         config, names = _load_names(named)

@@ -20,16 +20,8 @@ from hub.cli.parser import Parser, add, add_config, on_main_file
 from hub.cli.profiles.evidence import Limits, gather_evidence, had_before, suggest
 from hub.cli.profiles.pick_in_editor import extent
 from hub.cli.profiles.tool_globs import choice_of
-from hub.cli.profiles.write_profile import (
-    HostWays,
-    leave_unchanged,
-    may_change,
-    new_settings,
-    say_arrivals,
-    status_now,
-    ways_in,
-    write,
-)
+from hub.cli.profiles.ways_to_profile import HostWays, say_arrivals, ways_in
+from hub.cli.profiles.write_profile import leave_unchanged, may_change, new_settings, status_now, write
 from hub.cli.render.costs import host_name
 from hub.cli.render.tables_and_styles import Block, Cell, Table, paint
 from hub.cli.render.words import about

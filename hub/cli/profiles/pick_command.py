@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Final
 
-from msgspec import Struct
-
 from config.hub_paths import config_file
 from config.loading.check_profiles import OWN_LABEL, PROFILE_NAME, PROFILE_NAME_RULE
 from config.name_globs import ALL
@@ -15,12 +13,12 @@ from config.tables import DEFAULT_PROFILE
 from hub.cli.configuration.edit_command import copy_to_edit, edit_again, edit_text, editor_command
 from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed, ask_hub
 from hub.cli.profiles.evidence import Evidence, gather_evidence, had_before, suggest
-from hub.cli.profiles.pick_in_editor import LINE_CHARS, Picked, describe, heading, pick_list, read_list, state_of
+from hub.cli.profiles.pick_in_editor import LINE_CHARS, ListToPick, Picked, describe, state_of
 from hub.cli.profiles.pick_on_terminal import Chooser, Row, choose
-from hub.cli.profiles.tool_globs import Away, Choice, can_be_named, choice_of, tools_of_choice
+from hub.cli.profiles.tool_globs import Choice, can_be_named, choice_of, tools_of_choice
 from hub.cli.profiles.write_profile import leave_unchanged, new_settings, write
 from hub.cli.render.words import about
-from hub.control.answers import ToolUse, tokens_together
+from hub.control.answers import tokens_together
 from hub.control.methods import TOOLS
 
 BY_HAND: Final = "or write the profile by hand: `hubd profile suggest HOST` prints one to begin with"
@@ -51,21 +49,10 @@ def pick(options: Context, output: Output) -> None:
     _write(options, evidence, listed, found)
 
 
-class ListToPick(Struct, frozen=True):
-    """All that a list offers to choose."""
-
-    name: str
-    """Of the profile."""
-    hosts: Sequence[str]
-    tools: Sequence[ToolUse]
-    away: Sequence[Away]
-    chosen: set[str]
-    """At first."""
-
-    def texts(self) -> dict[str, str]:
-        """The descriptions of tools."""
-        texts = [(each.get("name"), each.get("description") or each.get("title") or "") for each in ask_hub(TOOLS)]
-        return {str(name): str(text) for name, text in texts}
+def _texts() -> dict[str, str]:
+    """The descriptions of tools."""
+    texts = [(each.get("name"), each.get("description") or each.get("title") or "") for each in ask_hub(TOOLS)]
+    return {str(name): str(text) for name, text in texts}
 
 
 def _has_arrows(output: Output) -> bool:
@@ -76,7 +63,7 @@ def _has_arrows(output: Output) -> bool:
 
 def _with_arrows(listed: ListToPick, output: Output) -> Picked | None:
     """Have the user choose at the terminal; None: everything is to be as it is."""
-    texts = listed.texts()
+    texts = _texts()
     rows = [
         Row(each.name, about(each.tokens), describe(texts.get(each.name, ""), LINE_CHARS))
         for each in listed.tools
@@ -84,18 +71,18 @@ def _with_arrows(listed: ListToPick, output: Output) -> Picked | None:
     ]
     rows += [Row(each.word, "", f"all tools, once it has some: {state_of(each)}") for each in listed.away]
     chooser = Chooser(rows, listed.chosen)
-    if not choose(chooser, lambda: heading(listed.name, listed.hosts, listed.tools, chooser.chosen), output.progress):
+    if not choose(chooser, lambda: listed.heading(chooser.chosen), output.progress):
         return None
-    return read_list("\n".join(each.name for each in rows if each.name in chooser.chosen), listed.tools, listed.away)
+    return listed.read("\n".join(each.name for each in rows if each.name in chooser.chosen))
 
 
 def _in_editor(options: Context, evidence: Evidence, listed: ListToPick, editor: list[str]) -> None:
     """Have the user choose in an editor, and write what was chosen."""
     output = options.output
-    text = pick_list(listed.name, listed.hosts, listed.tools, listed.chosen, listed.away, listed.texts())
+    text = listed.text(_texts())
     main = options.config or config_file()
     with copy_to_edit(text, f"{listed.name}.tools", "pick", output) as copy:
-        while (found := read_list(saved := edit_text(editor, copy, main, output), listed.tools, listed.away)).mistakes:
+        while (found := listed.read(saved := edit_text(editor, copy, main, output))).mistakes:
             for mistake in found.mistakes:
                 print(f"hubd: {mistake}", file=sys.stderr)
             kept = f"{main} was left as it is; your list is in {copy}"
@@ -150,11 +137,7 @@ def _choice(evidence: Evidence, listed: ListToPick, found: Picked) -> tuple[Choi
 
 def _profile(evidence: Evidence, name: str, output: Output) -> tuple[str, Sequence[str]] | None:
     """The profile that is meant by its name or by the label of a host, and the labels of its hosts. None: the name was
-    misspelt, somebody says.
-
-    Raises:
-        UsageError: a profile cannot have this name, or it is probably a misspelt one.
-    """
+    misspelt, somebody says. Raises UsageError: a profile cannot have this name, or it is probably a misspelt one."""
     if (found := evidence.profiles.get(name)) is not None:
         return name, found.hosts
     labels = evidence.labels()

@@ -16,7 +16,7 @@ from config.registry.server_json import one_line
 from config.tables import DEFAULT_PROFILE
 from hub.cli.client.await_server import STATES
 from hub.cli.context import nearest
-from hub.cli.profiles.tool_globs import NOBODY, Away, can_be_named
+from hub.cli.profiles.tool_globs import Away, can_be_named
 from hub.cli.render.words import about
 from hub.control.answers import ToolUse, tokens_together
 from hub.wire.printable import printable
@@ -51,43 +51,68 @@ class Picked(Struct, frozen=True):
     """Lines that name no tool, as sentences."""
 
 
-def heading(name: str, hosts: Sequence[str], tools: Sequence[ToolUse], chosen: Collection[str]) -> str:
-    """The sentence above a list: whose it is, and how many of the tools are chosen."""
-    whose = ", ".join(hosts) or ("all hosts without another one" if name == DEFAULT_PROFILE else "of no host yet")
-    return f"The tools of the profile {name} ({whose}): {extent([e for e in tools if e.name in chosen], tools)}."
+class ListToPick(Struct, frozen=True):
+    """All that a list offers to choose."""
 
+    name: str
+    """Of the profile."""
+    hosts: Sequence[str]
+    tools: Sequence[ToolUse]
+    away: Sequence[Away]
+    chosen: set[str]
+    """At first: the names of tools, and words of what is `away`."""
 
-def pick_list(
-    name: str,
-    hosts: Sequence[str],
-    tools: Sequence[ToolUse],
-    chosen: Collection[str],
-    away: Sequence[Away] = (),
-    texts: Mapping[str, str] = NOBODY,
-) -> str:
-    """The text of the list for the profile `name`. `chosen`: the names of tools, and words of what is `away`; `texts`:
-    descriptions of tools."""
-    lines = [_HELP.format(heading=heading(name, hosts, tools, chosen))]
-    width = max((len(each.name) for each in tools if can_be_named(each.name)), default=0) + 1
-    costs = {each.name: about(each.tokens) for each in tools}
-    right = max(map(len, costs.values()), default=0)
-    for server, group in groupby(tools, lambda each: each.server):
-        found = list(group)
-        lines.append(f"# {server}: {_tools(found)}")
-        for each in found:
-            if not can_be_named(each.name):
-                lines.append(f"# {printable(each.name)[:MAX_SHOWN]!r} {_ODD}")
-                continue
-            mark = "" if each.name in chosen else "#"
-            line = f"{mark + each.name:{width}}  {costs[each.name]:>{right}}"
-            what = describe(texts.get(each.name, ""), max(LEAST_CHARS, LINE_CHARS - len(line) - 2))
-            lines.append(f"{line}  {what}".rstrip())
-        lines.append("")
-    if away:
-        lines.append("# not connected now: a line shows all tools that its server will have, `#` leaves them out")
-        lines += [f"{'' if each.word in chosen else '#'}{each.word}  {state_of(each)}" for each in away]
-        lines.append("")
-    return "\n".join(lines)
+    def heading(self, chosen: Collection[str]) -> str:
+        """The sentence above the list: whose it is, and how many of the tools are chosen."""
+        whose = ", ".join(self.hosts) or (
+            "all hosts without another one" if self.name == DEFAULT_PROFILE else "of no host yet"
+        )
+        taken = extent([each for each in self.tools if each.name in chosen], self.tools)
+        return f"The tools of the profile {self.name} ({whose}): {taken}."
+
+    def text(self, texts: Mapping[str, str]) -> str:
+        """The list for an editor. `texts`: descriptions of tools."""
+        lines = [_HELP.format(heading=self.heading(self.chosen))]
+        width = max((len(each.name) for each in self.tools if can_be_named(each.name)), default=0) + 1
+        costs = {each.name: about(each.tokens) for each in self.tools}
+        right = max(map(len, costs.values()), default=0)
+        for server, group in groupby(self.tools, lambda each: each.server):
+            found = list(group)
+            lines.append(f"# {server}: {_tools(found)}")
+            for each in found:
+                if not can_be_named(each.name):
+                    lines.append(f"# {printable(each.name)[:MAX_SHOWN]!r} {_ODD}")
+                    continue
+                mark = "" if each.name in self.chosen else "#"
+                line = f"{mark + each.name:{width}}  {costs[each.name]:>{right}}"
+                what = describe(texts.get(each.name, ""), max(LEAST_CHARS, LINE_CHARS - len(line) - 2))
+                lines.append(f"{line}  {what}".rstrip())
+            lines.append("")
+        if self.away:
+            lines.append("# not connected now: a line shows all tools that its server will have, `#` leaves them out")
+            lines += [f"{'' if each.word in self.chosen else '#'}{each.word}  {state_of(each)}" for each in self.away]
+            lines.append("")
+        return "\n".join(lines)
+
+    def read(self, text: str) -> Picked:
+        """Read the list that somebody has saved."""
+        known = {each.name for each in self.tools if can_be_named(each.name)} | {each.word for each in self.away}
+        found: set[str] = set()
+        commented: set[str] = set()
+        mistakes: list[str] = []
+        for number, line in enumerate(text.splitlines(), start=1):
+            is_comment = line.lstrip().startswith("#")
+            word = next(iter(line.lstrip().removeprefix("#").split()), "")
+            if word in known:
+                (commented if is_comment else found).add(word)
+            elif word and not is_comment:
+                meant = nearest(word[:256], known) or "each line begins with the name of a tool"
+                mistakes.append(f"line {number}: there is no tool {printable(word[:80])}; {meant}")
+        if len(mistakes) > MAX_MISTAKES:
+            mistakes = [*mistakes[:MAX_MISTAKES], f"{len(mistakes) - MAX_MISTAKES} more lines name no tool"]
+        names = tuple(each.name for each in self.tools if each.name in found)
+        away = tuple(each.word for each in self.away if each.word in found)
+        return Picked(names, away, bool(commented) and not found, tuple(mistakes))
 
 
 def describe(text: str, most: int) -> str:
@@ -108,24 +133,3 @@ def extent(taken: Sequence[ToolUse], tools: Sequence[ToolUse]) -> str:
 
 def _tools(found: Sequence[ToolUse]) -> str:
     return f"{len(found)} {'tool' if len(found) == 1 else 'tools'}, {about(tokens_together(found))} tokens"
-
-
-def read_list(text: str, tools: Sequence[ToolUse], away: Sequence[Away] = ()) -> Picked:
-    """Read the list that somebody has saved."""
-    known = {each.name for each in tools if can_be_named(each.name)} | {each.word for each in away}
-    found: set[str] = set()
-    commented: set[str] = set()
-    mistakes: list[str] = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        is_comment = line.lstrip().startswith("#")
-        word = next(iter(line.lstrip().removeprefix("#").split()), "")
-        if word in known:
-            (commented if is_comment else found).add(word)
-        elif word and not is_comment:
-            meant = nearest(word[:256], known) or "each line begins with the name of a tool"
-            mistakes.append(f"line {number}: there is no tool {printable(word[:80])}; {meant}")
-    if len(mistakes) > MAX_MISTAKES:
-        mistakes = [*mistakes[:MAX_MISTAKES], f"{len(mistakes) - MAX_MISTAKES} more lines name no tool"]
-    names = tuple(each.name for each in tools if each.name in found)
-    all_left_out = bool(commented) and not found
-    return Picked(names, tuple(each.word for each in away if each.word in found), all_left_out, tuple(mistakes))

@@ -18,10 +18,8 @@ from hub.wire.vocabulary import INVALID_PARAMS
 @contextmanager
 def session_as(options: Context, name: str | None) -> "Iterator[HubSession]":
     """A session as a host sees it. `name` is a profile, or the label of a host that has one; None: without a profile.
-
-    Raises:
-        HubNotRunning, ControlFailed, NotUnderstood: as `session`; the text says what `name` is, if it is no profile.
-    """
+    Raises HubNotRunning, ControlFailed, NotUnderstood: as `session`; the text says what `name` is, if it is no
+    profile."""
     with ExitStack() as stack:
         try:
             hub = stack.enter_context(session(options, name))

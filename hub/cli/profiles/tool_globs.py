@@ -85,8 +85,7 @@ def choice_of(
 
     `others`: servers that are shown for what else they have. `kept`: servers among them that are to show their tools,
     too, as soon as they have some, each with the beginning of the names of these; "": they have none in common.
-    `closed`: there are servers that are in neither, and not to be shown.
-    """
+    `closed`: there are servers that are in neither, and not to be shown."""
     named = group((each.server, each.name) for each in tools if can_be_named(each.name))
     taken = {server: found for server, names in named.items() if (found := [each for each in names if each in chosen])}
     unnamed = dict.fromkeys(each.server for each in tools if each.server not in named)

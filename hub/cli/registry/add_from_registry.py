@@ -57,11 +57,8 @@ def answers(
 ) -> Answers:
     """All values: of the command line, those `known` before, of somebody at the terminal, and defaults. Secrets are put
     into `new`, and references to them into the answers; `server` is the name of the upstream. What was `asked_before`
-    and may be left out is not asked again.
-
-    Raises:
-        UsageError: something has to be said, and there is nobody to say it.
-    """
+    and may be left out is not asked again. Raises UsageError: something has to be said, and there is nobody to say
+    it."""
     said = read_inputs(options.input, way)
     values = dict(known)
     asks = options.output.is_attended() and not options.yes

@@ -40,14 +40,11 @@ class Known:
         """One registry. Raises UsageError: there is none; ConfigError: a reference in its settings leads nowhere."""
         if name not in self._registries:
             raise UsageError(f'there is no registry "{name}"; there are: {", ".join(self._registries)}')
-        registry = self._registries[name]
-        url = self._text(f"registries.{name}.url", registry.url)
+        registry, at = self._registries[name], f"registries.{name}"
+        url = self._text(f"{at}.url", registry.url)
         if flaw := flaw_of_registry(url):
-            raise ConfigError(f"registries.{name}.url: {flaw}")
-        headers = {
-            key: self._text(f"registries.{name}.headers.{key}", value.reveal())
-            for key, value in registry.headers.items()
-        }
+            raise ConfigError(f"{at}.url: {flaw}")
+        headers = {key: self._text(f"{at}.headers.{key}", value.reveal()) for key, value in registry.headers.items()}
         return Registry(name, url, headers)
 
     def choose(self, name: str | None) -> Sequence[Registry]:

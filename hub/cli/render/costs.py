@@ -152,12 +152,8 @@ class ListedCosts(Struct, frozen=True):
 
 def costs_of(tools: Iterable[Mapping[str, Any]], instructions: str = "") -> ListedCosts:
     """The cost of these tools, and of the instructions that come with them."""
-    sizes = {
-        str(tool.get("name")): tool_bytes(
-            str(tool.get("name")), {name: Raw(msgspec.json.encode(value)) for name, value in tool.items()}
-        )
-        for tool in tools
-    }
+    raw = {str(tool.get("name")): {key: Raw(msgspec.json.encode(each)) for key, each in tool.items()} for tool in tools}
+    sizes = {name: tool_bytes(name, members) for name, members in raw.items()}
     found = tuple(LargestTool(name, tokens_of(sizes[name])) for name in sorted(sizes, key=lambda name: -sizes[name]))
     return ListedCosts(found, tokens_of(text_bytes(instructions)), cost_of_view(sizes.values(), instructions))
 

@@ -31,8 +31,7 @@ class Table(NamedTuple):
     go, those first in which no row says anything, then the first one first; then all that is left is shortened, the
     widest first. A row never takes two lines, unless there are columns that `wrap`: then nothing is cut or left out,
     these columns become narrower one after the other, and cells go on below. Columns are named by their heads or their
-    numbers.
-    """
+    numbers."""
 
     heads: Sequence[str]
     """(): nothing is shown above the rows."""

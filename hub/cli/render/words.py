@@ -55,6 +55,11 @@ def group(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
     return found
 
 
+def count_of(number: int, noun: str) -> str:
+    """`1 server`, `3 servers`."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def times(number: int) -> str:
     """`once`, `3 times`."""
     return "once" if number == 1 else f"{number} times"

@@ -23,7 +23,7 @@ from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import backup_dir, state_dir
 from config.loading.assemble import load_all
 from config.settings import HubConfig, UpstreamConfig
-from hub.cli.configuration.env_capture import Capture, capture_unasked, write_capture
+from hub.cli.configuration.env_capture import Capture, write_capture
 from hub.cli.context import Context, Output, client, now, own_command
 from hub.cli.hosts.changes import as_object, originals_of, write_plan
 from hub.cli.hosts.disable_originals import remember_hosts, write_each
@@ -71,12 +71,6 @@ class SetupPlan(Struct, frozen=True):
         """The servers that leave the file of a host, or are switched off there."""
         writes = (write for write in self.host_removals.writes if is_same_file(write.path, place.path))
         return of_host(place, [each for write in writes for each in write.originals])
-
-
-def plan_capture(imported: Sequence[Write], machine: Machine) -> tuple[Capture | None, str]:
-    """The record of this shell that serves these servers, too; None, and perhaps the reason, if there is none to make.
-    Raises EditError: hubd.env cannot be read."""
-    return capture_unasked(None, upstreams_in(imported, machine))
 
 
 def upstreams_in(imported: Sequence[Write], machine: Machine) -> dict[str, UpstreamConfig]:
@@ -136,12 +130,8 @@ class CarryOut:
 
     def serve(self, names: Sequence[str], tried: Collection[str]) -> Served:
         """Write the hub's files, start it, and wait for these servers; of each the reason why it is not served, or "".
-        `tried`: those that have worked in this run.
-
-        Raises:
-            KeyboardInterrupt, UsageError, ConfigError, EditError, HubNotRunning, ControlFailed: the end of the `with`
-                block undoes it.
-        """
+        `tried`: those that have worked in this run. Raises KeyboardInterrupt, UsageError, ConfigError, EditError,
+        HubNotRunning, ControlFailed: the end of the `with` block undoes it."""
         if self._plan.start == "running":
             self._undo.add("the running hub", start_hub.reload)  # once the files are as they were
         self._keep_secrets()
@@ -156,12 +146,8 @@ class CarryOut:
         self, result: Import, config: HubConfig, places: Sequence[Place], served: Served
     ) -> tuple[HostRemovals, list[Place]]:
         """Put the hub into hosts, and take out of them what it serves. A failure of one file does not stop the others.
-        What left, and what stays; the files that were changed.
-
-        Raises:
-            KeyboardInterrupt: all of it was done.
-            EditError: no host was changed; the end of the `with` block undoes the rest.
-        """
+        What left, and what stays; the files that were changed. Raises KeyboardInterrupt: all of it was done; EditError:
+        no host was changed; the end of the `with` block undoes the rest."""
         with hold_back():
             remember_hosts(result)
             self._reached_hosts, self.aftermath = True, "everything was written"

@@ -16,28 +16,20 @@ from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import config_file
 from config.loading.gather import OWN_VARIABLES
 from config.secrets.store import SecretStore
+from hub.cli.configuration.env_capture import capture_unasked
 from hub.cli.context import EX_INTERRUPTED, CommandFailed, Context, Output, UsageError
 from hub.cli.hosts.command_lock import choose_hosts, in_turn
-from hub.cli.hosts.disable_originals import tools_by_server
 from hub.cli.hosts.import_choices import say_elsewhere, say_shared, settle_near_duplicates
 from hub.cli.hosts.install_entries import say_permissions
-from hub.cli.hosts.who_runs_servers import reasons
+from hub.cli.hosts.who_runs_servers import reasons, refuse_other
 from hub.cli.parser import add
+from hub.cli.render.words import count_of
 from hub.cli.setup import questions, screens, start_hub
-from hub.cli.setup.carry_out import CarryOut, SetupPlan, plan_capture, plan_installs, upstreams_in
+from hub.cli.setup.carry_out import CarryOut, SetupPlan, plan_installs, upstreams_in
 from hub.cli.setup.interrupts import as_ctrl_c
 from hub.cli.setup.probe import probe
-from hub.cli.setup.start_hub import Way, refuse_other_hub
-from hub.cli.setup.survey import (
-    ServerVerdict,
-    Survey,
-    as_left,
-    keep_what_works,
-    rename,
-    survey_hosts,
-    verdicts,
-    without_refused,
-)
+from hub.cli.setup.start_hub import Way
+from hub.cli.setup.survey import ServerVerdict, Survey, as_left, keep_what_works, rename, survey_hosts, verdicts
 from hub.control.answers import Status
 
 _MEMBERS: Final = """\
@@ -72,8 +64,8 @@ def _setup(options: Context, output: Output) -> None:
             journey = _Journey(options)
             journey.run()
     except KeyboardInterrupt:
-        state = "nothing was changed" if journey is None else journey.state_of_files
-        output.fail(f"interrupted; {state}", EX_INTERRUPTED)
+        work = journey and journey.work
+        output.fail(f"interrupted; {work.aftermath if work else 'nothing was changed'}", EX_INTERRUPTED)
         output.exit_with(EX_INTERRUPTED)
 
 
@@ -93,13 +85,10 @@ class _Journey:
         self._known = import_writing.names_by_identity(self._config, self._directory, self._environ)
         self._ours = frozenset(self._known.values())
         self._removed = import_writing.removals_in(self._directory)
-        self._work: CarryOut | None = None
-        refuse_other_hub(config_file())
-
-    @property
-    def state_of_files(self) -> str:
-        """The state that an interruption leaves, for people."""
-        return "nothing was changed" if self._work is None else self._work.aftermath
+        self.work: CarryOut | None = None
+        """What is being written."""
+        if (status := start_hub.status()) is not None:
+            refuse_other(status, config_file())
 
     def run(self) -> None:
         """The whole journey."""
@@ -115,7 +104,7 @@ class _Journey:
             raise CommandFailed(f"{files}; mend that, then run this again; nothing was changed")
         hosts = choose_hosts(options)
         say_shared((place for host in hosts for place in every_user_file(host, self._machine)), output)
-        survey = without_refused(survey, plan_installs(survey.places, self._options))
+        survey = survey.without_refused(plan_installs(survey.places, self._options))
         result = self._take(survey.servers)
         verdicts = self._settle(self._try(result, survey), result)
         verdicts, new = questions.keep_variables(options, result, verdicts, self._own_variables)
@@ -138,7 +127,8 @@ class _Journey:
 
     def _take(self, servers: list[Server]) -> Import:
         """The import of all these servers, without those that the hub could not use."""
-        result = Import(self._known, self._config.upstreams, "keep", self._removed, tools_by_server(self._config))
+        tools = {name: upstream.tools for name, upstream in self._config.upstreams.items()}
+        result = Import(self._known, self._config.upstreams, "keep", self._removed, tools)
         for server in servers:
             result.add(server)
         import_writing.plan_files(result, self._directory, self._environ)
@@ -147,7 +137,7 @@ class _Journey:
     def _try(self, result: Import, survey: Survey) -> list[ServerVerdict]:
         """Try the servers; the verdict on each. What is left in `result` is what the hub is to have."""
         servers = [(name, server) for name, server in result.taken if not server.off]
-        head = f"Trying {screens.count_of(len(servers), 'server')}. Nothing is changed yet; Ctrl-C leaves all as it is."
+        head = f"Trying {count_of(len(servers), 'server')}. Nothing is changed yet; Ctrl-C leaves all as it is."
         outcomes = probe(servers, self._output, variables=self._variables(result), head=head)
         found = verdicts(result, survey.skipped, self._ours, outcomes)
         self._output.show("", *screens.results(found))
@@ -156,7 +146,8 @@ class _Journey:
 
     def _variables(self, result: Import) -> bytes:
         """The `hubd.env` that there would be, so that servers are tried with what the hub will give them."""
-        capture, _ = plan_capture(import_writing.plan_files(result, self._directory, self._environ), self._machine)
+        imported = import_writing.plan_files(result, self._directory, self._environ)
+        capture, _ = capture_unasked(None, upstreams_in(imported, self._machine))
         if capture is not None:
             return capture.after
         return read_file(self._directory.with_name(OWN_VARIABLES), trusted=True) or b""
@@ -199,7 +190,7 @@ class _Journey:
             result, self._config, self._machine, self._options.records, served=served, without_hub=True
         )
         installs = plan_installs(survey.places, self._options)
-        capture, why = plan_capture(imported, self._machine)
+        capture, why = capture_unasked(None, upstreams_in(imported, self._machine))
         for text in [why] if capture is None else screens.omissions(capture, self._machine.environ.get("PATH", "")):
             if text:
                 self._output.note(text)
@@ -223,7 +214,7 @@ class _Journey:
             output.set(servers=[each.as_object() for each in verdicts])
             for each in stays:
                 output.fail(each.sentence)
-        self._work = work = CarryOut(plan, self._options)
+        self.work = work = CarryOut(plan, self._options)
         names = [name for name, _ in result.all]
         tried = {name for name, _ in result.taken} - self._ours  # only what worked is left of these
         try:

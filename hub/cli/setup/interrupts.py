@@ -69,11 +69,8 @@ def as_ctrl_c() -> Iterator[None]:
 
 @contextmanager
 def hold_back() -> Iterator[None]:
-    """Hold signals that end the command back until the block is done; within `as_ctrl_c` only.
-
-    Raises:
-        KeyboardInterrupt: one came meanwhile; the block, and every block around it, was done all the same.
-    """
+    """Hold signals that end the command back until the block is done; within `as_ctrl_c` only. Raises
+    KeyboardInterrupt: one came meanwhile; the block, and every block around it, was done all the same."""
     handler = signal.getsignal(signal.SIGINT)
     with handler.hold_back() if isinstance(handler, _Interrupts) else nullcontext():
         yield
@@ -95,11 +92,8 @@ class Undo:
     def file(self, path: Path, write: Callable[[], Path | None], *, before: bytes | None, after: bytes) -> Path | None:
         """Write a file by `write`, which returns its backup, and remember to put it back; the backup. `before` is its
         content, None for no file, `after` what is written. Directories that are made for it go, too. A file that holds
-        something else by then is left: that is somebody's work.
-
-        Raises:
-            whatever `write` raises: nothing is remembered.
-        """
+        something else by then is left: that is somebody's work. Raises whatever `write` raises: nothing is
+        remembered."""
         missing = [parent for parent in path.parents if not parent.exists()]
         at, backups = now(), backup_dir()
         backup = write()

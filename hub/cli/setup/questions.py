@@ -26,11 +26,8 @@ def keep_variables(
     options: Context, result: Import, found: list[ServerVerdict], own: Collection[str]
 ) -> tuple[list[ServerVerdict], NewSecrets | None]:
     """Ask which variables that only this shell has are kept; servers that lack one then are left with their hosts. The
-    verdicts, and what is to be kept. `own`: variables that `hubd.env` sets.
-
-    Raises:
-        EditError: the store of secrets cannot be read.
-    """
+    verdicts, and what is to be kept. `own`: variables that `hubd.env` sets. Raises EditError: the store of secrets
+    cannot be read."""
     output = options.output
     wanted = only_here([(name, server.values) for name, server in result.all], own)
     if not wanted:

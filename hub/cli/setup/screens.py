@@ -9,13 +9,13 @@ from config.hosts.facts import Place
 from config.hosts.host_servers import Server
 from config.hosts.import_choice import Import
 from config.hosts.originals import out_again
-from config.hosts.removal_choice import SIGN_IN, HostRemovals, Stays
+from config.hosts.removal_choice import SIGN_IN, HostRemovals, Served, Stays
 from config.hub_paths import backup_dir
 from hub.cli.configuration.env_capture import Capture
 from hub.cli.hosts.changes import below_home, configuration_diff, host_diff, text_diff
 from hub.cli.render.costs import warning_of
 from hub.cli.render.tables_and_styles import Block, Cell, Table, paint
-from hub.cli.render.words import about, group, join_names
+from hub.cli.render.words import about, count_of, group, join_names
 from hub.cli.server_watch import UP
 from hub.cli.setup.carry_out import SetupPlan
 from hub.cli.setup.survey import ServerVerdict, Survey
@@ -26,11 +26,6 @@ UNDO = "hubd uninstall --all --restore-originals"
 MOST_DIRECTORIES = 6
 """Directories of PATH in a sentence; further ones are counted."""
 STYLES = {"works": "good", "in the hub": "good", "sign-in needed": "warning", "does not work": "bad", "left": "dim"}
-
-
-def count_of(number: int, noun: str) -> str:
-    """`1 server`, `3 servers`."""
-    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 # --- what was found ---------------------------------------------------------------------------------------------------
@@ -234,11 +229,7 @@ def _staying(number: int) -> str:
 
 
 def last_lines(
-    plan: SetupPlan,
-    verdicts: Sequence[ServerVerdict],
-    served: Mapping[str, str],
-    left: HostRemovals,
-    changed: Sequence[Place],
+    plan: SetupPlan, verdicts: Sequence[ServerVerdict], served: Served, left: HostRemovals, changed: Sequence[Place]
 ) -> Iterator[Block]:
     """The last lines."""
     works = sum(not why for why in served.values())

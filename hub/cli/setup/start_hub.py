@@ -3,7 +3,6 @@
 import os
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Literal
 
 from msgspec import structs
@@ -112,11 +111,3 @@ def say_start(way: Way, output: Output) -> None:
         output.say("The hub runs as a service of systemd; `hubd service status` shows it.")
     elif way == "background":
         output.say("The hub runs in the background; hosts start it again when they need it.")
-
-
-def refuse_other_hub(main: Path) -> None:
-    """Return unless a hub runs that uses another main file than `main`. Raises: UsageError, if one does."""
-    found = status()
-    used = () if found is None else found.config.watched
-    if used and str(main) not in used:
-        raise UsageError(f"the hub that runs uses {used[0]}, not {main}: stop it first by `hubd stop`")

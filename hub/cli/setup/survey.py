@@ -39,6 +39,15 @@ class Survey(Struct, frozen=True):
         """The names of the hosts, for people."""
         return list(dict.fromkeys(place.title for place in self.places))
 
+    def without_refused(self, installs: Sequence[Plan]) -> "Survey":
+        """The same without the servers of hosts that cannot get the hub: they keep them, and would have them twice."""
+        able = {each.place.host.id for each in installs if each.did != "refused"}
+        why = {each.place.host.id: each.why for each in installs if each.place.host.id not in able}
+        kept = [each for each in self.servers if each.place.host.id not in why]
+        left = [each for each in self.servers if each.place.host.id in why]
+        skipped = [Skipped(each.place, each.key, why[each.place.host.id]) for each in left]
+        return structs.replace(self, servers=kept, skipped=[*self.skipped, *skipped])
+
 
 def survey_hosts(hosts: Sequence[KnownHost], machine: Machine, records: Records) -> Survey:
     """Read the user's files of these hosts."""
@@ -62,16 +71,6 @@ def survey_hosts(hosts: Sequence[KnownHost], machine: Machine, records: Records)
         known = {each.path for each in found.places} | passed_over
         found.places.extend(place for place in user_places(host, machine) if place.path not in known)
     return found
-
-
-def without_refused(survey: Survey, installs: Sequence[Plan]) -> Survey:
-    """The survey without the servers of hosts that cannot get the hub: they keep them, and would have them twice."""
-    able = {each.place.host.id for each in installs if each.did != "refused"}
-    why = {each.place.host.id: each.why for each in installs if each.place.host.id not in able}
-    kept = [each for each in survey.servers if each.place.host.id not in why]
-    left = [each for each in survey.servers if each.place.host.id in why]
-    skipped = [Skipped(each.place, each.key, why[each.place.host.id]) for each in left]
-    return structs.replace(survey, servers=kept, skipped=[*survey.skipped, *skipped])
 
 
 Did = Literal["works", "in the hub", "sign-in needed", "does not work", "left"]

@@ -110,8 +110,7 @@ class Access:
     passes Host and Origin is the hub's owner (`auth = "none"`). `others` judge whoever shows another credential, or
     none; a request with the header field `named_by` is theirs, too, whatever it shows. `public` replies to requests
     that need no credential, or by `ANYBODY` lets them in; it gives None for all others, and is not asked about
-    `MCP_PATH`.
-    """
+    `MCP_PATH`."""
 
     port: int
     hosts: Collection[str] = ()
@@ -136,9 +135,8 @@ class Access:
     def check(self, request: HttpRequest) -> Identity | EarlyReply | Undecided:
         """The identity of the sender, or the refusal: 403 for a wrong Host or Origin, 401 for a missing or wrong token.
 
-        Values are compared whole, with the few that are allowed: nothing is parsed that could be read in two ways.
-        Only the case of Host is ignored (RFC 9110 4.2.3).
-        """
+        Values are compared whole, with the few that are allowed: nothing is parsed that could be read in two ways. Only
+        the case of Host is ignored (RFC 9110 4.2.3)."""
         headers = request.headers
         if headers.get("host", "").lower() not in self._hosts:
             return refusals.FORBIDDEN

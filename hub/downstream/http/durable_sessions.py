@@ -104,8 +104,7 @@ class DurableSessions:
 
     `wall` is the time of day in seconds. Of hubs behind one balancer, `replica` is the name that ids begin with,
     another for each hub, and `publish` tells the others a fact of the journal by its name. `run` must be running;
-    `save` is for the end.
-    """
+    `save` is for the end."""
 
     def __init__(
         self,
@@ -113,7 +112,7 @@ class DurableSessions:
         journal: Memory,
         wall: Callable[[], float],
         replica: str = "",
-        publish: Callable[[str, bytes], None] | None = None,
+        publish: Callable[[str, bytes], None] = lambda name, fact: None,
     ) -> None:
         self.run_id = secrets.token_hex(4)
         self._publish = publish
@@ -152,9 +151,8 @@ class DurableSessions:
             return None
         replica, _, signed = id.rpartition("~")
         try:
-            found = msgspec.json.decode(
-                self._signer.open(_PURPOSE, signed, _bind(identity, view, replica)), type=Handshake
-            )
+            opened = self._signer.open(_PURPOSE, signed, _bind(identity, view, replica))
+            found = msgspec.json.decode(opened, type=Handshake)
         except (InvalidSeal, msgspec.DecodeError):
             return None
         if found.version not in LEGACY_VERSIONS or self._journal.get("over", found.name) is not None:
@@ -166,17 +164,10 @@ class DurableSessions:
         return abs(self._wall() - found.minted) < LIFE_S and found.minted > self._floor()
 
     def find(
-        self,
-        id: str,
-        identity: Identity,
-        view: View,
-        *,
-        shown: View | None = None,
-        claimed: bool = False,
-        kept: bytes | None = None,
+        self, id: str, identity: Identity, view: View, shown: View, *, claimed: bool = False, kept: bytes | None = None
     ) -> Past | None:
         """Find a session of another run that can be revived; None: there is none. `shown`: what its host is shown at
-        the endpoint of `view`, if something else.
+        the endpoint of `view`.
 
         `claimed`: this hub has taken the session over, wherever it began; `kept` is what its last hub published of it.
         """
@@ -184,7 +175,7 @@ class DurableSessions:
         if found is None or not self.is_youthful(found) or (found.run == self.run_id and not claimed):
             return None
         known = _decode(kept) or self._find(found.name) or KeptFacts(found.minted, found.run)
-        key = (shown or view).key if known.view is None else known.view
+        key = shown.key if known.view is None else known.view
         return Past(id, found, known, self._lists(known.run).get(key, {}))
 
     def _floor(self) -> int:
@@ -212,11 +203,7 @@ class DurableSessions:
         told = msgspec.json.encode(kept)
         if len(told) > MAX_FACT_BYTES:
             told = msgspec.json.encode(structs.replace(kept, uris=[]))
-        self._publish_fact(f"kept/{name}", told)
-
-    def _publish_fact(self, name: str, fact: bytes) -> None:
-        if self._publish is not None:
-            self._publish(name, fact)
+        self._publish(f"kept/{name}", told)
 
     def _drop(self, name: str) -> None:
         kept = self._find(name)
@@ -227,7 +214,7 @@ class DurableSessions:
         """Note that a session is over for good."""
         if name := past.handshake.name:
             self.end_elsewhere(name, past.handshake.minted)
-            self._publish_fact(f"over/{name}", b"1")
+            self._publish(f"over/{name}", b"1")
 
     def end_elsewhere(self, name: str, minted: int) -> None:
         """Remember that another hub has ended a session, in case all who know it are gone one day."""
@@ -244,7 +231,7 @@ class DurableSessions:
             if (kept := self._find(name)) is not None and kept.run == self.run_id:
                 self._publish_kept(name, kept)
         for name in self._journal.keys("over"):  # last: if there are too many notes, the first ones are dropped
-            self._publish_fact(f"over/{name}", b"1")
+            self._publish(f"over/{name}", b"1")
 
     def _forget_end(self, name: str) -> None:
         """Forget that a session is over; none that began before it is revived from now on, whatever the clock says."""

@@ -38,7 +38,8 @@ from hub.downstream.http.request import (
     nothing_here,
     refuse,
 )
-from hub.downstream.http.session import HttpSession, HttpSessions
+from hub.downstream.http.session import HttpSession
+from hub.downstream.http.sessions import HttpSessions
 from hub.downstream.http.slow_answers import SlowAnswers
 from hub.downstream.quick_request import QuickRequest
 from hub.downstream.request_pipeline import answer, read_batch, refusal_of, run_batch, wants_answer
@@ -49,15 +50,7 @@ from hub.net.http_server import HttpRequest, HttpResponse
 from hub.net.request_and_response import EarlyReply
 from hub.routing.router import Router
 from hub.wire.declarations import program_name
-from hub.wire.jsonrpc import (
-    Message,
-    Notification,
-    RemoteProtocolError,
-    Request,
-    encode_response,
-    is_batch,
-    response_pieces,
-)
+from hub.wire.jsonrpc import Message, Notification, RemoteProtocolError, Request, is_batch, response_pieces
 from hub.wire.mcp import INITIALIZE, INVALID_PARAMS, LEGACY_VERSIONS, LISTEN, MODERN_VERSIONS, PING, VERSION_KEY
 from hub.wire.request_meta import Metadata, progress_token
 
@@ -95,8 +88,7 @@ class Endpoint:
     async def run(self) -> None:
         """Upkeep until cancelled: open the streams of slow answers, look after sessions, keep what outlives the hub.
 
-        Cancellation: what is unsaved is saved; blocks briefly.
-        """
+        Cancellation: what is unsaved is saved; blocks briefly."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.sessions.run)
@@ -114,8 +106,7 @@ class Endpoint:
         """Answer one HTTP request, or begin to; what has to be waited for then is returned. `answer` answers what was
         read, in place of the method of this name.
 
-        Cancellation: cancels what it asked for.
-        """
+        Cancellation: cancels what it asked for."""
         identity, answer = request.identity, answer or self.answer
         if identity is None or len(request.body) > LARGE_BYTES:
             return _unless_refused(self._handle(request, response, answer), response)
@@ -146,9 +137,7 @@ class Endpoint:
         view = EVERYTHING if path == "/mcp" else None
         if path.startswith("/mcp/"):
             view = self._router.live.find_view(path.removeprefix("/mcp/"))
-        if view is None or (
-            identity.profile and not opens(identity, view)
-        ):  # with the same words, or a token tells which profiles there are
+        if view is None or not opens(identity, view):  # in the same words, or a token tells which profiles there are
             response.reply(404, nothing_here(identity.profile, is_own=request.path == f"/mcp/~{identity.profile}"))
             return None
         if identity.host not in self.hosts.known_labels:
@@ -256,7 +245,7 @@ class Endpoint:
                 reply = await answer(host, self._router, request, exchange, scope)
         finally:
             inbound.response.when_gone(None)
-            self.slow.remove(reply_to)
+            self.slow.soon.pop(reply_to, None)
         reply_to.finish(request.id, reply)
 
     # --- legacy -------------------------------------------------------------------------------------------------------
@@ -271,7 +260,7 @@ class Endpoint:
         except RemoteProtocolError as error:
             raise RequestRefused(400, error.failure, id=request.id) from None
         self.sessions.add(session)
-        inbound.response.reply(200, encode_response(request.id, result), ((SESSION_HEADER, session.id),))
+        inbound.response.reply(200, response_pieces(request.id, result), ((SESSION_HEADER, session.id),))
 
     def _session(self, inbound: Inbound, message: Message | None = None) -> HttpSession:
         """Find the legacy session of a request. Raises Refused: 400, 404 or 405."""
@@ -283,9 +272,8 @@ class Endpoint:
             if request.method != "POST":
                 raise not_allowed()
             if version in MODERN_VERSIONS:
-                raise refuse(
-                    400, f"A request of {version} says so in params._meta, as {VERSION_KEY}", id=id, code=INVALID_PARAMS
-                )
+                text = f"A request of {version} says so in params._meta, as {VERSION_KEY}"
+                raise refuse(400, text, id=id, code=INVALID_PARAMS)
             raise refuse(400, NEITHER, id=id)
         session = self.sessions.find(session_id, inbound.identity, inbound.view)
         if session is None:
@@ -341,7 +329,7 @@ class Endpoint:
         try:
             reply = await answer(session, self._router, request, exchange, scope)
         finally:
-            self.slow.remove(reply_to)
+            self.slow.soon.pop(reply_to, None)
         reply_to.finish(None if reply is None else response_pieces(request.id, reply))
 
     async def _batch(self, inbound: Inbound) -> None:
@@ -361,7 +349,7 @@ class Endpoint:
         try:
             await run_batch(session, self._router, messages, notify=reply_to.send, asked=reply_to, reply=reply_to.add)
         finally:
-            self.slow.remove(reply_to)
+            self.slow.soon.pop(reply_to, None)
         if wants_answer(messages):
             reply_to.end()
         else:

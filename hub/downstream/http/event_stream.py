@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 import trio
+from msgspec import Struct
 
 from hub.link.memory_budget import Account
 from hub.net.http_server import HttpResponse
@@ -34,42 +35,24 @@ CONGESTED_STREAM_BYTES: Final = 512 << 10
 """Unread bytes beyond which messages that may be dropped are dropped."""
 
 
-class EventStream:
-    """One stream, attached to the connection of a POST or GET, or detached.
+class EventStream(Struct, eq=False):
+    """One stream, attached to the connection of a POST or GET, or detached."""
 
-    `primed`: the first event only gives an id, and how soon to come back; for sessions of 2025-11-25, since
-    hosts of older ones try to parse it.
-    """
-
-    __slots__ = (
-        "_account",
-        "_events",
-        "_held",
-        "_on_left",
-        "_primed",
-        "_response",
-        "_retry_ms",
-        "_vital_bytes",
-        "bytes_kept",
-        "done",
-        "name",
-        "number",
-    )
-
-    def __init__(self, name: str, *, primed: bool, retry_ms: int = RETRY_MS, account: Account | None = None) -> None:
-        self._account = account
-        self._held = 0
-        """Bytes counted for the account."""
-        self.name = name
-        self.number = 0
-        self.done = False
-        self.bytes_kept = 0
-        self._events: list[tuple[int, bytes, bool]] = []
-        self._vital_bytes = 0
-        self._primed = primed
-        self._retry_ms = retry_ms
-        self._response: HttpResponse | None = None
-        self._on_left: Callable[[], None] | None = None
+    name: str
+    primed: bool
+    """The first event only gives an id, and how soon to come back; for sessions of 2025-11-25, since hosts of older
+    ones try to parse it."""
+    retry_ms: int = RETRY_MS
+    account: Account | None = None
+    number: int = 0
+    done: bool = False
+    bytes_kept: int = 0
+    _held: int = 0
+    """Bytes counted for the account."""
+    _events: list[tuple[int, bytes, bool]] = []
+    _vital_bytes: int = 0
+    _response: HttpResponse | None = None
+    _on_left: Callable[[], None] | None = None
 
     @property
     def attached(self) -> bool:
@@ -87,8 +70,7 @@ class EventStream:
         """Carry on over `response`: with the events after number `after` if the host has been here before.
 
         `on_left` is called once, when this response carries the stream no longer. A connection that carried it before
-        is ended: an event goes to one connection only.
-        """
+        is ended: an event goes to one connection only."""
         self.detach()
         response.open_stream()
         if response.gone:
@@ -98,8 +80,8 @@ class EventStream:
         self._response, self._on_left = response, on_left
         response.when_gone(self._forget_connection)
         missed = [event for number, event, _ in self._events if after is None or number > after]
-        if after is None and self._primed:
-            missed.insert(0, encode_event(b"", id=f"{self.name}-0", retry_ms=self._retry_ms))
+        if after is None and self.primed:
+            missed.insert(0, encode_event(b"", id=f"{self.name}-0", retry_ms=self.retry_ms))
         if missed:
             response.write(b"".join(missed))
         if self.done:
@@ -125,8 +107,8 @@ class EventStream:
             self._forget_oldest(vital=True)
         while len(self._events) > RING_EVENTS:
             self._forget_oldest(vital=all(vital for _, _, vital in self._events))
-        if self._account is not None and abs(self.bytes_kept - self._held) > SLACK_BYTES:
-            self._count(self._account)
+        if self.account is not None and abs(self.bytes_kept - self._held) > SLACK_BYTES:
+            self._count(self.account)
 
     def _count(self, account: Account) -> None:
         """Count the kept bytes for the account; if it has no room, keep less."""
@@ -141,8 +123,8 @@ class EventStream:
         """Forget all events."""
         self._events.clear()
         self.bytes_kept = self._vital_bytes = 0
-        if self._account is not None:
-            self._count(self._account)
+        if self.account is not None:
+            self._count(self.account)
 
     def _forget_oldest(self, *, vital: bool) -> None:
         """Forget the oldest event that is `vital`, or that is not."""

@@ -112,8 +112,7 @@ def status_of(reply: Reply) -> int:
 class LegacyAnswer:
     """The answer to a request of a legacy session. If the host leaves before it had an event, it cannot come back.
 
-    Satisfies `hub.calls.host_exchange.AskableHost`: the host is asked on the stream of the answer.
-    """
+    Satisfies `hub.calls.host_exchange.AskableHost`: the host is asked on the stream of the answer."""
 
     __slots__ = ("_accept", "_response", "_slow", "_stream", "session")
 
@@ -137,8 +136,7 @@ class LegacyAnswer:
     async def ask(self, question: Question, send: Send) -> Reply:
         """Ask the host of the session, if there is or can be a stream to ask it on.
 
-        Cancellation: withdraws the question.
-        """
+        Cancellation: withdraws the question."""
         if self._stream is None and (self._response.gone or not self._accept.events):
             return Failure(METHOD_NOT_FOUND, f"The host of this call cannot be asked; {question.method} needs a stream")
         return await self.session.ask(question, send)

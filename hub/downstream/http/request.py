@@ -71,11 +71,7 @@ class RequestRefused(Exception):
 
 
 def check_arguments(request: Request, headers: dict[str, str], router: Router, view: View) -> None:
-    """Check that headers that repeat arguments of a tool match the arguments.
-
-    Raises:
-        Refused: they differ.
-    """
+    """Check that headers that repeat arguments of a tool match the arguments. Raises Refused: they differ."""
     if request.method != mcp.TOOLS_CALL:
         return
     wanted = router.mirrors(jsonrpc.peek_str(request.params.get("name")) or "", view)
@@ -83,9 +79,8 @@ def check_arguments(request: Request, headers: dict[str, str], router: Router, v
         if wanted:
             check_mirrors(wanted, headers, request.params.get("arguments", EMPTY))
     except InvalidHeader as error:
-        raise refuse(
-            400, f"{error}; repeat the arguments as the tool's schema says", id=request.id, code=mcp.HEADER_MISMATCH
-        ) from None
+        text = f"{error}; repeat the arguments as the tool's schema says"
+        raise refuse(400, text, id=request.id, code=mcp.HEADER_MISMATCH) from None
 
 
 def is_modern_notification(message: Message, headers: dict[str, str]) -> bool:
@@ -100,11 +95,8 @@ def is_modern_notification(message: Message, headers: dict[str, str]) -> bool:
 def admit(
     host: HttpSession | StatelessHost, router: Router, request: Request, exchange: HostExchange, finish: Finish | None
 ) -> Reply | QuickRequest | trio.CancelScope:
-    """`take_on` for a request that came by HTTP.
-
-    Raises:
-        Refused: its id is in use (400), or too many are running (429).
-    """
+    """`take_on` for a request that came by HTTP. Raises Refused: its id is in use (400), or too many are running
+    (429)."""
     try:
         return take_on(host, router, request, exchange, finish)
     except RemoteProtocolError as error:
@@ -125,10 +117,8 @@ def no_session() -> RequestRefused:
 
 def not_allowed() -> RequestRefused:
     """To raise: nothing is served by this method (405)."""
-    failure = Failure(
-        mcp.INVALID_REQUEST, "This method is not possible here; POST messages, GET and DELETE need a session"
-    )
-    return RequestRefused(405, failure, headers=ALLOW)
+    text = "This method is not possible here; POST messages, GET and DELETE need a session"
+    return RequestRefused(405, Failure(mcp.INVALID_REQUEST, text), headers=ALLOW)
 
 
 NEITHER: Final = (
@@ -172,8 +162,7 @@ class Post(Struct, frozen=True):
 class Posts:
     """Reads POSTs by `read_post`, and caches small `resources/read` requests apart from their ids.
 
-    The cache key is the body without the digits of the id.
-    """
+    The cache key is the body without the digits of the id."""
 
     LIMIT: Final = 1024
     LARGEST: Final = 1 << 10
@@ -200,12 +189,8 @@ class Posts:
 
 
 def read_post(headers: Mapping[str, str], body: bytes) -> Post:
-    """Decode a POST, and read the metadata of a modern request.
-
-    Raises:
-        Refused: 406, 415; or 400, a modern request that contradicts itself or its head.
-        RemoteProtocolError: the body is not one message.
-    """
+    """Decode a POST, and read the metadata of a modern request. Raises Refused: 406, 415; or 400, a modern request that
+    contradicts itself or its head; RemoteProtocolError: the body is not one message."""
     if not is_json(headers.get("content-type")):
         raise refuse(415, "The Content-Type of a message is application/json")
     accept = read_accept(headers.get("accept"))

@@ -20,7 +20,7 @@ class SlowAnswers:
 
     def __init__(self) -> None:
         self.soon: dict[PendingAnswer, float] = {}
-        """Pending answers and when each one turns into an SSE stream, soonest first."""
+        """Pending answers and when each one turns into an SSE stream, soonest first. Who completes one takes it out."""
         self._asleep: trio.Event | None = None
         """Set by the next answer to wait for, while none is pending."""
 
@@ -35,10 +35,6 @@ class SlowAnswers:
             self.soon[pending] = since + SSE_AFTER_S
         if self._asleep is not None:
             self._asleep.set()
-
-    def remove(self, pending: PendingAnswer) -> None:
-        """An answer is complete; harmless if it was not added."""
-        self.soon.pop(pending, None)
 
     async def run(self) -> None:
         """Open the stream of each pending answer when its time has come, to `TICK_S`: few of them are slow."""

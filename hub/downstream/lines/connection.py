@@ -7,7 +7,6 @@ only for a host that floods the hub, or that sends requests while it reads no an
 
 import logging
 import select
-from pathlib import Path
 from typing import Final
 
 import trio
@@ -16,6 +15,7 @@ from trio.lowlevel import checkpoint
 from hub.calls.host_exchange import HostExchange, keep_untold
 from hub.catalog.view_name import EVERYTHING, View
 from hub.downstream.hosts import Host, Hosts
+from hub.downstream.lines.preamble import NOBODY, VERSION, Preamble
 from hub.downstream.quick_request import QuickRequest
 from hub.downstream.request_pipeline import answer, read_batch, refusal_of, run_batch, take_on, wants_answer
 from hub.link.call_interface import Caller, Identity
@@ -27,24 +27,12 @@ from hub.link.rate_limits import SHORT_TURN
 from hub.link.sync_primitives import loop_turns
 from hub.routing.router import Router
 from hub.wire import jsonrpc, mcp
-from hub.wire.jsonrpc import (
-    Failure,
-    Notification,
-    RemoteProtocolError,
-    Reply,
-    Request,
-    RequestId,
-    Response,
-    Result,
-    decode,
-)
+from hub.wire.jsonrpc import Failure, Notification, RemoteProtocolError, Reply, Request, RequestId, Response, Result
 from hub.wire.request_meta import progress_token, read_metadata
 from hub.wire.salvage_ids import id_at_edges
 
 log = logging.getLogger("hubd.host")
 
-VERSION: Final = 1
-"""Of the lines between shims and the hub, see `hub.downstream.lines.server`."""
 MAX_MESSAGE_BYTES: Final = 16 << 20
 """The same limit as over HTTP."""
 EOF_GRACE_S: Final = 5.0
@@ -86,21 +74,15 @@ class LineHost(Host):
         identity: Identity,
         router: Router,
         hosts: Hosts,
+        said: Preamble = NOBODY,
         *,
         view: View = EVERYTHING,
         transport: str = "unix",
         received: bytes = b"",
-        workplace: Path | None = None,
-        is_bound: bool = False,
-        goodbyes: bool = False,
-        digests: bool = False,
     ) -> None:
-        """The stream stays the caller's; `received` was read off it already.
-
-        `workplace` is the directory the host works in, if it is known; `is_bound`: the user says so. `goodbyes`: the
-        host understands them (`hub.downstream.lines.server`). `digests`: it wants those of its lists.
-        """
-        super().__init__(f"{transport}-{next(self._numbers)}", identity, view, hosts, workplace, is_bound=is_bound)
+        """The stream stays the caller's; `said` and `received` were read off it already."""
+        id, is_bound = f"{transport}-{next(self._numbers)}", bool(said.project)
+        super().__init__(id, identity, view, hosts, said.workplace, is_bound=is_bound)
         self.transport = transport
         self._router = router
         self._received = received
@@ -114,8 +96,8 @@ class LineHost(Host):
         self._outbox: Outbox
         self._channel: LineChannel
         self._untold: dict[str, bytes] = {}
-        self._owes_digests, self._says_digests = digests, False
-        self.parted = trio.Event() if goodbyes else None
+        self._owes_digests, self._says_digests = said.lists, False
+        self.parted = trio.Event() if said.bye else None
         """Set once the host, told goodbye, sends no more requests; None: the host does not understand goodbyes."""
 
     async def serve(self) -> None:
@@ -124,8 +106,7 @@ class LineHost(Host):
         A host that ends its input but still reads, as `printf ... | hubd serve --stdio` does, gets the answers it is
         waiting for, within `EOF_GRACE_S`.
 
-        Cancellation: cancels the host's requests; upstreams are told.
-        """
+        Cancellation: cancels the host's requests; upstreams are told."""
         async with trio.open_nursery() as self._nursery:
             cancel = self._nursery.cancel_scope.cancel
             account = self._account = self.hosts.budget.account(self.identity.principal, give_up=cancel)
@@ -277,7 +258,7 @@ class LineHost(Host):
         """True if it is a request for something: of those a host may have as many as it gets answered. None: it is an
         array, and nothing of it was taken."""
         try:
-            message = decode(line)
+            message = jsonrpc.decode(line)
         except RemoteProtocolError as error:
             if jsonrpc.is_batch(line):
                 return None

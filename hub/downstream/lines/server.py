@@ -1,4 +1,4 @@
-"""The unix socket for hosts: accepts connections and reads preambles; `connection` serves each host.
+"""The unix socket for hosts: accepts connections; `preamble` reads who connects, `connection` serves each host.
 
 The counterpart of `hub.net.http_server` for shims. `hubd connect` and the hub say to each other, in lines that cannot
 be mistaken for JSON-RPC:
@@ -19,18 +19,16 @@ import logging
 import os
 from collections import Counter
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
-import msgspec
 import trio
-from msgspec import Struct
 
 from config.loading.check_profiles import OWN_LABEL
 from hub.catalog.profiles.view_of_host import find_profile
 from hub.catalog.view_name import EVERYTHING, PROFILE_MARK, View
 from hub.downstream.hosts import Hosts
-from hub.downstream.lines.connection import FLUSH_S, VERSION, LineHost
+from hub.downstream.lines.connection import FLUSH_S, LineHost
+from hub.downstream.lines.preamble import Preamble, read_preamble
 from hub.link.call_interface import OWNER, Identity
 from hub.linux.processes import Process, find_process
 from hub.linux.socket_peers import peer_pid, peer_uid
@@ -38,7 +36,6 @@ from hub.net.acceptor import Acceptor, share_of_descriptors
 from hub.routing.router import Router
 from hub.wire.jsonrpc import Failure, encode_response
 from hub.wire.mcp import INVALID_PARAMS
-from hub.wire.vocabulary import SHIM_LINE
 
 log = logging.getLogger("hubd.lines")
 
@@ -49,78 +46,6 @@ MAX_CONNECTIONS: Final = 256
 """At most a quarter of the descriptors."""
 COMMAND_LINE: Final = OWN_LABEL
 """The host of commands such as `hubd call`."""
-
-
-MAX_BYTES: Final = 4096
-
-
-class Preamble(Struct, frozen=True, kw_only=True):
-    """The host that connects. Labels, not credentials: any program of this user may claim any of them."""
-
-    hubd: int = VERSION
-    host: str = ""
-    profile: str | None = None
-    upstream: str | None = None
-    bye: bool = False
-    """True if the host understands a goodbye."""
-    lists: bool = False
-    """True if the host wants digests of lists."""
-    cwd: str | None = None
-    """Directory in which the host started the shim."""
-    project: str | None = None
-    """Directory that the host works in, if it is another."""
-
-    @property
-    def workplace(self) -> Path | None:
-        """The directory that the host works in, as its shim knows it."""
-        named = self.project or self.cwd
-        return Path(named) if named else None
-
-
-_decode = msgspec.json.Decoder(Preamble).decode
-
-
-def parse_preamble(line: bytes) -> Preamble | None:
-    """Decode the preamble in `line`; None: it is something else.
-
-    Raises:
-        ValueError: it is one, but damaged or of another version.
-    """
-    if not line.startswith(SHIM_LINE):
-        return None
-    try:
-        preamble = _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"its first line cannot be read: {error}") from None
-    if preamble.hubd != VERSION:
-        said = f"it speaks version {preamble.hubd} of the first line"
-        raise ValueError(f"{said}, this hub speaks {VERSION}; restart both")
-    return preamble
-
-
-async def read_preamble(stream: trio.abc.ReceiveStream) -> tuple[Preamble, bytes]:
-    """The preamble of a new connection, or an empty one, and what was received beyond it.
-
-    Raises:
-        ValueError: as `parse_preamble`, or the line does not end within `MAX_BYTES`, or the stream ended within it.
-        trio.BrokenResourceError: the peer is gone.
-    Cancellation: what was received is lost.
-    """
-    received = bytearray()
-    while True:
-        if not SHIM_LINE.startswith(received[: len(SHIM_LINE)]):
-            return Preamble(), bytes(received)
-        line, newline, rest = received.partition(b"\n")
-        if newline:
-            return parse_preamble(bytes(line)) or Preamble(), bytes(rest)
-        if len(received) > MAX_BYTES:
-            raise ValueError(f"its first line is longer than {MAX_BYTES} bytes")
-        data = await stream.receive_some(MAX_BYTES)
-        if not data:
-            if received:
-                raise ValueError("it ended within its first line")
-            return Preamble(), b""
-        received += data
 
 
 class LineServer:
@@ -161,8 +86,7 @@ class LineServer:
         """Return when no call of a host is running, none is on its way from a host that was told goodbye, and their
         answers have left.
 
-        Cancellation: what still runs is cut off.
-        """
+        Cancellation: what still runs is cut off."""
         self.goodbye()
         with trio.move_on_after(PARTING_S):
             for host in self._lines():
@@ -199,18 +123,7 @@ class LineServer:
                 await stream.send_all(encode_response(None, Failure(INVALID_PARAMS, view)) + b"\n")
             return
         identity = Identity(OWNER, preamble.host or "stdio")
-        host = LineHost(
-            stream,
-            identity,
-            self._router,
-            self._hosts,
-            view=view,
-            received=rest,
-            goodbyes=preamble.bye,
-            digests=preamble.lists,
-            workplace=preamble.workplace,
-            is_bound=bool(preamble.project),
-        )
+        host = LineHost(stream, identity, self._router, self._hosts, preamble, view=view, received=rest)
         shim = None if preamble.host == COMMAND_LINE else find_process(peer_pid(stream.socket))
         attached = Counter([] if shim is None else [shim])
         self._shims += attached

@@ -23,7 +23,8 @@ from config.hosts.hub_entries import KEY, http_entry, stdio_entry
 from config.projects import Trust, load_project
 from config.settings import HubConfig
 from hub.cli.checks import daemons, hosts, servers, stores
-from hub.cli.checks.examine import Examined, Finding, Restrict, examine
+from hub.cli.checks.examine import Examined, examine
+from hub.cli.checks.findings import Finding, Restrict
 from hub.cli.doctor import CHECKS, findings, findings_blocks, repair
 from hub.cli.render.terminal import Screen
 from hub.control.answers import Status
@@ -84,7 +85,7 @@ class Case:
             status_at=self.status_at,
             trials=lambda: self.trials,
         )
-        return examine(known, self.home)
+        return examine(known, self.home, None, lambda upstream: False)
 
     def status_at(self, path: Path) -> Status | None:
         """What a hub says, if it has not ended meanwhile: the machine may have hubs that are none of this test's."""

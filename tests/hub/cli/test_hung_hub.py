@@ -12,7 +12,7 @@ import pytest
 from hub.cli.background import force_stop
 from hub.cli.context import Output, UsageError
 from hub.control.errors import HubNotRunning
-from hub.net.acceptor import bind_unix, take_lock
+from hub.daemon.bind_unix import bind_unix, take_lock
 from tests.support.attached import ASK, DEMO, children, ended, hubd, ready, upstream
 from tests.support.processes import HUBD, running, running_hub
 

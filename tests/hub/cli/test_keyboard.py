@@ -14,7 +14,7 @@ from hub.cli.client.questions import Terminal
 from hub.cli.keyboard import keys, read_line
 from hub.control.client import ControlClient
 from hub.control.interruptible_wait import readable
-from hub.net.acceptor import bind_unix
+from hub.daemon.bind_unix import bind_unix
 
 TICK = threading.Event()
 

@@ -306,7 +306,6 @@ def test_without_a_hub_the_file_is_written_and_that_is_said(tmp_path):
 )
 def test_what_is_said_of_each_state(found, sentence):
     assert str(found) == sentence
-    assert found.has_failed == (found.state not in ("connected", "idle", "disabled"))
 
 
 @pytest.mark.covers("FH-6")

@@ -19,7 +19,7 @@ from hub.control.answers import Status
 from hub.control.client import PIECE_BYTES, ControlClient
 from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
 from hub.control.methods import CACHE, CACHE_CLEAR, LOGS, RELOAD, RESTART, STATUS, TOOLS, Method, Nothing, read
-from hub.net.acceptor import bind_unix
+from hub.daemon.bind_unix import bind_unix
 from hub.shim import start_daemon
 
 NONSENSE = {

@@ -14,7 +14,7 @@ from hub.control.client import ControlClient
 from hub.control.errors import ControlFailed, HubNotRunning
 from hub.control.methods import CACHE, CACHE_CLEAR, LOGS, RELOAD, RESTART, STATUS, TOOLS, Nothing
 from hub.control.server import serve_control
-from hub.net.acceptor import bind_unix
+from hub.daemon.bind_unix import bind_unix
 from tests.support import echo_daemon
 from tests.support.echo_daemon import Api
 
@@ -38,7 +38,7 @@ def restart(client: ControlClient, name: str):
 
 
 def records(client: ControlClient, lines: int):
-    return client.request_json(LOGS, name="demo", lines=lines)["records"]
+    return client.request_both(LOGS, name="demo", lines=lines)[0]["records"]
 
 
 async def in_thread(path: Path, function):
@@ -79,7 +79,7 @@ async def test_names_of_files_need_not_be_utf_8(tmp_path):
 
         api.status = api.reload = status
         for method in (STATUS, RELOAD):
-            assert (await in_thread(tmp_path / "c", lambda client, method=method: client.request_json(method)))[
+            assert (await in_thread(tmp_path / "c", lambda client, method=method: client.request_both(method)[0]))[
                 "config"
             ] == {"files": ["/caf\\udce9/hubd.toml"], "caf\\udce9": 1}
 

@@ -48,7 +48,7 @@ async def start(nursery, monkeypatch, tmp_path):
     async def start(config):
         hub = Hub(config, Memory(None), Sealer(b"k" * 32))
         durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9, "")
-        listener = HttpListener(hub, config, Bound(listen_tcp("127.0.0.1:0")), durable)
+        listener = HttpListener(hub, Bound(listen_tcp("127.0.0.1:0")), durable)
         await nursery.start(listener.run)
         return listener
 

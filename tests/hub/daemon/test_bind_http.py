@@ -97,7 +97,7 @@ async def test_hosts_are_served_at_both(nursery, usual):
     config = HubConfig(listen=usual.address)
     also = listen_tcp("127.0.0.1:0")
     durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9)
-    listener = HttpListener(Hub(config, Memory(None), Sealer(b"k" * 32)), config, Bound(usual.taken(), also), durable)
+    listener = HttpListener(Hub(config, Memory(None), Sealer(b"k" * 32)), Bound(usual.taken(), also), durable)
     await nursery.start(listener.run)
     assert (listener.displaced, listener.status().also) == (None, f"http://127.0.0.1:{also.getsockname()[1]}/mcp")
     for port in (usual.port, also.getsockname()[1]):

@@ -43,12 +43,12 @@ def controls(hub):
 def reload(hub):
     """Have the files read; what came of it. When this returns they are in effect, whoever noticed them first."""
     with controls(hub) as client:
-        return client.request_json(RELOAD)
+        return client.request_both(RELOAD)[0]
 
 
 def status(hub):
     with controls(hub) as client:
-        return client.request_json(STATUS)
+        return client.request_both(STATUS)[0]
 
 
 def pids(hub):

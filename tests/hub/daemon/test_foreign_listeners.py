@@ -110,7 +110,7 @@ async def test_nobody_is_let_in_until_the_hub_has_an_address_of_its_own(nursery)
     config = HubConfig(listen=DEFAULT_LISTEN)
     hub = Hub(config, Memory(None), Sealer(b"k" * 32))
     durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9)
-    listener = HttpListener(hub, config, Bound(listen_tcp("127.0.0.1:0"), squatted=True), durable)
+    listener = HttpListener(hub, Bound(listen_tcp("127.0.0.1:0"), squatted=True), durable)
     await nursery.start(listener.run)
     token = read_or_make_token(token_path())
     assert await status_of(listener, token) == 401

@@ -58,7 +58,7 @@ def a_listener(config, directory=None, tcp=None):
     if directory is not None:
         me = Registration(durable.run_id, config.replica.name or durable.run_id, "")
         fleet = Fleet(Membership(me, directory, durable.was_mine), PublishedFacts(directory))
-    return HttpListener(hub, config, Bound(tcp or listen_tcp("127.0.0.1:0")), durable, fleet=fleet)
+    return HttpListener(hub, Bound(tcp or listen_tcp("127.0.0.1:0")), durable, fleet=fleet)
 
 
 async def status_of(listener, host, token=TOKEN):

@@ -101,7 +101,7 @@ async def listener(nursery, monkeypatch, tmp_path):
     config = HubConfig(token=Secret(TOKEN))
     hub = Hub(config, Memory(None), Sealer(b"k" * 32))
     durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9, "")
-    listener = HttpListener(hub, config, Bound(listen_tcp("127.0.0.1:0")), durable)
+    listener = HttpListener(hub, Bound(listen_tcp("127.0.0.1:0")), durable)
     await nursery.start(listener.run)
     yield listener
     nursery.cancel_scope.cancel()
@@ -150,7 +150,7 @@ async def signing_in(nursery, monkeypatch, tmp_path):
     config = HubConfig(token=Secret(TOKEN))
     durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9, "")
     hub = Hub(config, Memory(None), Sealer(b"k" * 32))
-    listener = HttpListener(hub, config, Bound(listen_tcp("127.0.0.1:0")), durable)
+    listener = HttpListener(hub, Bound(listen_tcp("127.0.0.1:0")), durable)
     await nursery.start(listener.run, sign_in)
     yield listener
     nursery.cancel_scope.cancel()
@@ -237,7 +237,7 @@ async def test_a_page_is_one_row_that_says_who_may_open_it(nursery, monkeypatch,
     config = HubConfig(token=Secret(TOKEN), access=access, profiles={"coding": Profile()})
     hub = Hub(config, Memory(None), Sealer(b"k" * 32))
     durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9, "")
-    listener = HttpListener(hub, config, Bound(listen_tcp("127.0.0.1:0")), durable)
+    listener = HttpListener(hub, Bound(listen_tcp("127.0.0.1:0")), durable)
     show = partial(count_servers, DaemonApi(hub, listener))
     listener.pages["GET", "/metrics"] = TokenPage(show)
     listener.pages["GET", "/count"] = TokenPage(show, is_owners=False)

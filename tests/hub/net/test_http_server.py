@@ -1041,7 +1041,9 @@ async def test_a_request_that_waited_for_its_turn_for_too_long_is_not_carried_ou
         handled.append(request)
         response.reply(200)
 
-    async with serving(handle, lambda request: request.make_public(), limits=HttpLimits(linger_s=120.0)) as served:
+    async with serving(
+        handle, lambda request: setattr(request, "is_public", True), limits=HttpLimits(linger_s=120.0)
+    ) as served:
         with strangers(served, get(), AT_ONCE + 1) as crowd:
             await trio.sleep(100)
             received = b"".join(each.recv(1 << 16) for each in crowd)

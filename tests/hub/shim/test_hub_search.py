@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from hub.net.acceptor import bind_unix
+from hub.daemon.bind_unix import bind_unix
 from hub.shim import hub_search
 from hub.shim.hub_search import AGAIN_S, ANSWER_S, MAX_SAID, NEVER, QUIET_S, HangWatch
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from config.hub_paths import lock_path, socket_path
-from hub.net.acceptor import bind_unix, take_lock
+from hub.daemon.bind_unix import bind_unix, take_lock
 from hub.shim import start_daemon
 from hub.shim.main import preamble, run
 from tests.support import echo_daemon, processes

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.cli.profiles.pick_in_editor import Picked, pick_list, read_list
-from hub.cli.profiles.tool_globs import Away
+from hub.cli.profiles.pick_in_editor import ListToPick, Picked
+from hub.cli.profiles.tool_globs import NOBODY, Away
 from hub.control.answers import ToolUse
 
 pytestmark = pytest.mark.covers("EP-10")
@@ -15,6 +15,16 @@ TOOLS = [
     ToolUse(name="files__write_file", server="files", tokens=90),
     ToolUse(name="time__now", server="time", tokens=1100),
 ]
+
+
+def pick_list(name, hosts, tools, chosen, away=(), texts=NOBODY):
+    return ListToPick(name, hosts, tools, away, chosen).text(texts)
+
+
+def read_list(text, tools, away=()):
+    return ListToPick("coding", [], tools, away, set()).read(text)
+
+
 LIST = pick_list("coding", ["cursor"], TOOLS, {"files__read", "time__now"})
 
 

@@ -14,9 +14,10 @@ from config.tables import Profile
 from hub.catalog.profiles.view_of_host import ProfileChoice
 from hub.catalog.view_name import EVERYTHING
 from hub.downstream.http import durable_sessions as module
-from hub.downstream.http import journal_clock, session
+from hub.downstream.http import journal_clock, sessions
 from hub.downstream.http.durable_sessions import LIFE_S, MAX_ID, MAX_URIS, DurableSessions, KeptFacts
-from hub.downstream.http.session import IDLE_UPKEEP_S, MAX_SESSIONS_OF_PRINCIPAL, RESUBSCRIBE_S, SESSION_IDLE_S
+from hub.downstream.http.session import RESUBSCRIBE_S
+from hub.downstream.http.sessions import IDLE_UPKEEP_S, MAX_SESSIONS_OF_PRINCIPAL, SESSION_IDLE_S
 from hub.link.call_interface import Identity
 from hub.link.sealing import Signer
 from hub.wire.jsonrpc import raw
@@ -239,7 +240,7 @@ def soon(monkeypatch):
     """Hubs forget after this time, for a day has very many moments."""
     monkeypatch.setattr(module, "FORGET_S", SOON_S)
     monkeypatch.setattr(journal_clock, "NOTE_S", 20.0)
-    monkeypatch.setattr(session, "IDLE_UPKEEP_S", 10.0)
+    monkeypatch.setattr(sessions, "IDLE_UPKEEP_S", 10.0)
 
 
 def test_hubs_run_longer_than_sessions_live_until_they_forget():
@@ -335,7 +336,10 @@ async def test_names_of_hosts_are_kept_short(autojump_clock, hubs):
     info = {"name": "n" * 5000, "version": "1", "icons": [{"src": "data:" + "x" * 5000}]}
     past = hubs.durable.mint(host.identity, EVERYTHING, L4, {}, raw(info))
     await hubs.start()
-    assert hubs.durable.find(past.id, host.identity, EVERYTHING).handshake.info == {"name": "n" * 100, "version": "1"}
+    assert hubs.durable.find(past.id, host.identity, EVERYTHING, EVERYTHING).handshake.info == {
+        "name": "n" * 100,
+        "version": "1",
+    }
 
 
 # --- streams ----------------------------------------------------------------------------------------------------------
@@ -473,14 +477,14 @@ async def test_only_lists_that_changed_meanwhile_are_told(autojump_clock, hubs):
 @pytest.mark.covers("EP-8", "N-8")
 async def test_hosts_of_a_profile_are_told_of_its_lists_and_no_others(autojump_clock, hubs):
     profiles = ProfileChoice({"coding": Profile(hosts=("cursor",))})
-    hubs.endpoint.hosts.choose_by(profiles)
+    hubs.endpoint.hosts.profiles = profiles
     cursor, other = await hubs.host(identity=Identity("alice", "cursor")), await hubs.host()
     await trio.sleep(1)
     router = Scripted()
     known = router.digests
     router.digests = lambda view: {**known(view), "tools": "other"} if view.profile else known(view)
     await hubs.start(router)
-    hubs.endpoint.hosts.choose_by(profiles)
+    hubs.endpoint.hosts.profiles = profiles
     for each, told in ((cursor, [TOOLS_CHANGED]), (other, [])):
         stream = await hubs.listen(hubs.again(each))
         assert [message["method"] for message in stream.messages] == told
@@ -604,7 +608,7 @@ def test_of_very_many_subscriptions_some_are_kept():
     durable, identity = make_durable_sessions(), Identity("me", "desk")
     past = durable.mint(identity, EVERYTHING, L4, {}, raw({}))
     durable.keep(past, kept_of(past, None, [f"a://{number}" for number in range(MAX_URIS + 10)]))
-    found = durable.find(past.id, identity, EVERYTHING, claimed=True)
+    found = durable.find(past.id, identity, EVERYTHING, EVERYTHING, claimed=True)
     assert len(found.kept.uris) == MAX_URIS
 
 

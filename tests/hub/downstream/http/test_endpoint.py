@@ -10,7 +10,7 @@ from hub.downstream.admission import PRINCIPAL_IN_FLIGHT
 from hub.downstream.hosts import SESSION_IN_FLIGHT
 from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.http.reply import is_json, read_accept
-from hub.downstream.http.session import MAX_SESSIONS_OF_PRINCIPAL, SESSION_IDLE_S
+from hub.downstream.http.sessions import MAX_SESSIONS_OF_PRINCIPAL, SESSION_IDLE_S
 from hub.link.call_interface import Identity
 from hub.wire.jsonrpc import Result, encode, raw
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L1, L2, L3, L4, LOG_LEVEL_KEY, MODERN, VERSION_KEY, Kind

@@ -27,7 +27,7 @@ class Shop:
         self.allowed = allowed
         self.ready = trio.Event()
         self.ready.set()
-        endpoint.hosts.follow(self)
+        endpoint.hosts.workplaces = self
 
     async def arrived(self, host, *, is_back=False):
         if not is_back:
@@ -209,7 +209,7 @@ def test_other_hubs_are_not_told_the_directories_of_this_machine():
     past = durable.mint(ME, EVERYTHING, L4, {}, raw({}))
     durable.keep(past, facts(past, "error", [], str(SHOP)))
     assert str(SHOP).encode() not in published[0]
-    assert durable.find(past.id, ME, EVERYTHING, claimed=True).kept == facts(past, "error", [], str(SHOP))
+    assert durable.find(past.id, ME, EVERYTHING, EVERYTHING, claimed=True).kept == facts(past, "error", [], str(SHOP))
 
 
 def test_directories_count_as_subscriptions_do():

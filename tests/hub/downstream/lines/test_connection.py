@@ -782,7 +782,7 @@ async def test_a_host_that_floods_is_read_in_turns_and_no_faster_than_it_should(
         await host.initialize()
         began = trio.current_time()
         with counting() as steps:
-            steps.count(monkeypatch, downstream, "decode")
+            steps.count(monkeypatch, downstream.jsonrpc, "decode")
             last = b'{"jsonrpc":"2.0","id":"last","method":"ping"}\n'
             nursery.start_soon(host.stream.send_all, (line + b"\n") * 3_000 + last)
             while b'"id":"last"' not in await host.line():

@@ -11,6 +11,7 @@ import trio.testing
 from hub.catalog.view_name import EVERYTHING, project_view
 from hub.downstream.hosts import Hosts
 from hub.downstream.lines.connection import PLACED_S
+from hub.downstream.lines.preamble import Preamble
 from hub.wire.mcp import Kind
 from tests.hub.downstream.lines.test_connection import connected, modern
 from tests.support.http_fakes import Scripted
@@ -60,8 +61,8 @@ class Places:
 async def shim(router, places=None):
     hosts = Hosts()
     if places is not None:
-        hosts.follow(places)
-    async with connected(router, hosts, digests=True) as host:
+        hosts.workplaces = places
+    async with connected(router, hosts, said=Preamble(lists=True)) as host:
         assert await said(host) == "a promise"
         yield host
 

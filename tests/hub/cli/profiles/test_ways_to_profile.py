@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from config.hosts.facts import all_hosts
 from config.tables import AccessToken
-from hub.cli.profiles.write_profile import MAX_SAID, HostWays, WrittenEntry, arrivals, entry_of
+from hub.cli.profiles.ways_to_profile import MAX_SAID, HostWays, WrittenEntry, arrivals, entry_of
 from hub.control.answers import HostRow, Status
 
 pytestmark = pytest.mark.covers("EP-10")
@@ -20,7 +19,7 @@ def host(label="", profile=None, name="x", endpoint="/mcp"):
 
 def said(label, *hosts, entries=(), tokens=(), changed=True):
     ways = HostWays({label: tuple(entries)}, tuple(tokens))
-    return arrivals("mine", [label], Status(hosts=hosts), ways, all_hosts(), changed=changed)
+    return arrivals("mine", [label], Status(hosts=hosts), ways, changed=changed)
 
 
 def test_a_host_that_is_shown_it_needs_nothing():
@@ -32,7 +31,7 @@ def test_a_host_that_never_asks_again_is_restarted_after_a_change():
     assert said("codex", host("codex", "mine")) == ["restart Codex: it asks for its tools only when it starts"]
     assert said("codex", host("codex", "mine"), changed=False) == []
     status = Status(hosts=(host("codex", "default"), host("codex", "default"), host("cursor", "default")))
-    (found,) = arrivals("default", [], status, HostWays(), all_hosts())
+    (found,) = arrivals("default", [], status, HostWays())
     assert found.startswith("restart Codex")
 
 
@@ -95,15 +94,15 @@ def test_tokens_come_before_labels():
 
 
 def test_a_profile_without_labels():
-    (found,) = arrivals("mine", [], Status(hosts=(host("cursor"), host("hubd"))), HostWays(), all_hosts())
+    (found,) = arrivals("mine", [], Status(hosts=(host("cursor"), host("hubd"))), HostWays())
     assert "no host is shown it yet: list labels of hosts, such as cursor as `hosts`" in found
-    (found,) = arrivals("mine", [], Status(hosts=(host("cursor", "mine"),)), HostWays(), all_hosts())
+    (found,) = arrivals("mine", [], Status(hosts=(host("cursor", "mine"),)), HostWays())
     assert "it is shown to the attached host whose entry or token names it" in found
-    assert arrivals("default", [], Status(), HostWays(), all_hosts()) == []
+    assert arrivals("default", [], Status(), HostWays()) == []
 
 
 def test_of_many_hosts_some_are_told():
-    found = arrivals("mine", [f"h{number}" for number in range(900)], Status(), HostWays(), all_hosts())
+    found = arrivals("mine", [f"h{number}" for number in range(900)], Status(), HostWays())
     assert len(found) == MAX_SAID + 1
     assert found[-1].startswith("and 894 more hosts")
 

@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from hub.downstream.lines.server import MAX_BYTES, Preamble, parse_preamble, read_preamble
+from hub.downstream.lines.preamble import MAX_BYTES, Preamble, parse_preamble, read_preamble
 from hub.shim.main import preamble as written
 
 
