@@ -168,7 +168,7 @@ class Trust:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
 
     def load_allowed(self, root: Path, environ: Environ, base: HubConfig) -> tuple[Project, list[Source]] | None:
         """The project of `root` and what its files say, if the user allowed exactly that; None: it is another content,
@@ -208,8 +208,8 @@ class Trust:
         return True
 
     def _read(self) -> dict[str, str]:
-        file = read_state(self._path, MAX_OWN_BYTES, _File, "no project is allowed", raised=LACKING)
+        file = read_state(self.path, MAX_OWN_BYTES, _File, "no project is allowed", raised=LACKING)
         return file.projects if file is not None and file.format == FORMAT else {}
 
     def _write(self, projects: dict[str, str]) -> None:
-        replace_private(self._path, msgspec.json.encode(_File(FORMAT, projects)))
+        replace_private(self.path, msgspec.json.encode(_File(FORMAT, projects)))

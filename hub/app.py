@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -63,12 +62,11 @@ OPEN_DOOR: Final = "HTTP needs no token (auth = none): every program on this mac
 class Hub:
     """All parts of one hub. `run` keeps them going; `router`, `hosts` and `supervisor` are its faces.
 
-    `reader` finds the projects that hosts work in, None: there are none; `allowances` is the file that says which of
-    them the user allows. `run`, the argument, names this run of it, if there are other hubs beside it; `is_elsewhere`
-    tells whether a run is that of another one, and alive. `credentials` are those of sign-ins at upstreams. `environ`
-    are the variables of which servers get their part, and programs that print a value all. `used` is where calls of
-    tools are counted; None: in this run only. `secrets` are kept up to date with what any upstream may be sent.
-    `left_out`: upstreams beside those of `config` that cannot be started yet."""
+    `reader` finds the projects that hosts work in, None: there are none. `run`, the argument, names this run of it, if
+    there are other hubs beside it; `is_elsewhere` tells whether a run is that of another one, and alive. `credentials`
+    are those of sign-ins at upstreams. `environ` are the variables of which servers get their part, and programs that
+    print a value all. `used` is where calls of tools are counted; None: in this run only. `secrets` are kept up to date
+    with what any upstream may be sent. `left_out`: upstreams beside those of `config` that cannot be started yet."""
 
     def __init__(
         self,
@@ -79,7 +77,6 @@ class Hub:
         run_session: RunSession | None = None,
         last_known: LastKnown | None = None,
         reader: TrustedProjects | None = None,
-        allowances: Path | None = None,
         run: str = "",
         is_elsewhere: Callable[[str], bool] = lambda run: False,
         boot: BootClock = NO_BOOT_CLOCK,
@@ -138,7 +135,7 @@ class Hub:
         self.searches = SearchDecisions(modes, self.live, self.hosts, self.views, memory)
         self.projects: Projects | None = None
         if reader is not None:
-            self.projects = Projects(self.servers, self.supervisor, *shown, reader, allowances)
+            self.projects = Projects(self.servers, self.supervisor, *shown, reader)
             self.hosts.follow(self.projects)
         self.started_at = 0.0
 

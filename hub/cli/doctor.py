@@ -18,16 +18,7 @@ from config.files import lock_edits
 from config.hub_paths import state_dir
 from config.saved_state import Memory
 from hub.cli.checks import daemons, examine, hosts, lacking_environment, servers, stores
-from hub.cli.checks.findings import (
-    Finding,
-    InstallHub,
-    KeepVariables,
-    RecordShell,
-    Restrict,
-    WriteCommand,
-    join_few,
-    unreadable,
-)
+from hub.cli.checks.findings import Finding, KeepVariables, Restrict, RunHubd, WriteCommand, join_few, unreadable
 from hub.cli.checks.judge_token import findings_on
 from hub.cli.configuration.save_draft import reload_hub, save
 from hub.cli.context import EX_FAILED, Context, Output, UsageError, ask_hub, now, own_command
@@ -172,12 +163,11 @@ def repair(found: Sequence[Finding], options: Context) -> bool:
     for each in dict.fromkeys(repairs):
         if isinstance(each, Restrict):
             _restrict(each, output)
-        elif isinstance(each, InstallHub):
-            _run(["install", "--yes", *(["--http"] if each.by_url else []), each.host], output)
+        elif isinstance(each, RunHubd):
+            config = ("--config", str(options.config)) if each.on_config and options.config else ()
+            _run((*each.words, *config), output)
         elif isinstance(each, KeepVariables):
             keep_of_hub(options.config, output)
-        elif isinstance(each, RecordShell):
-            _run(["env", "capture", *(["--config", str(options.config)] if options.config else [])], output)
     return bool(repairs)
 
 

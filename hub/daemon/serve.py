@@ -16,19 +16,10 @@ from functools import partial
 import trio
 from msgspec import structs
 
+from config import hub_paths
 from config.diff import Difference
 from config.environment.hubd_env import CurrentEnvironment, for_this_process
 from config.errors import ConfigError
-from config.hub_paths import (
-    catalogue_dir,
-    control_path,
-    key_path,
-    lock_path,
-    socket_path,
-    state_path,
-    trust_path,
-    usage_path,
-)
 from config.loading.assemble import Loaded
 from config.projects import Trust
 from config.saved_state import Memory
@@ -124,10 +115,11 @@ async def serve_daemon(
     service manager that does not fit."""
     config = loaded.config
     handed = systemd.Handover(systemd.listeners())
-    with take_lock(lock_path()), receive(signal.SIGHUP, signal.SIGUSR1) as signals:
-        tcp, given, given_control = handed.tcp(), handed.unix(socket_path()), handed.unix(control_path())
+    with take_lock(hub_paths.lock_path()), receive(signal.SIGHUP, signal.SIGUSR1) as signals:
+        socket_path, control_path = hub_paths.socket_path(), hub_paths.control_path()
+        tcp, given, given_control = handed.tcp(), handed.unix(socket_path), handed.unix(control_path)
         handed.refuse()
-        memory = Memory(state_path())
+        memory = Memory(hub_paths.state_path())
         if tcp is not None:
             prepare_start.check(
                 structs.replace(config, listen=spell(*tcp.getsockname()[:2]))
@@ -136,38 +128,36 @@ async def serve_daemon(
         await prepare_start.kill_orphans()
         await prepare_start.remove_drafts()
         async with (  # who waits for the socket of hosts may then use the other one at once: so it is there first
-            unix_listener(control_path(), given_control) as control,
-            unix_listener(socket_path(), given) as lines,
+            unix_listener(control_path, given_control) as control,
+            unix_listener(socket_path, given) as lines,
         ):
-            keys = prepare_start.keys_for(config, key_path())
+            keys = prepare_start.keys_for(config, hub_paths.key_path())
             store = prepare_start.store_for(loaded, keys)
             durable, fleet = prepare_start.sessions_for(config, keys, store)
             environment = CurrentEnvironment(loaded.environ)
             boot = boot_clock()
-            sign_ins = SignInParts(state_path().parent, keys, environment, boot.now)
+            sign_ins = SignInParts(hub_paths.state_path().parent, keys, environment, boot.now)
             hub = Hub(
                 config,
                 memory,
                 Sealer(keys),
-                last_known=LastKnown(catalogue_dir(), wall=WALL),
-                reader=TrustedProjects(Trust(trust_path()), environment),
-                allowances=trust_path(),
+                last_known=LastKnown(hub_paths.catalogue_dir(), wall=WALL),
+                reader=TrustedProjects(Trust(hub_paths.trust_path()), environment),
                 run="" if fleet is None else durable.run_id,
                 is_elsewhere=(lambda run: False) if fleet is None else fleet.membership.is_elsewhere,
                 boot=boot,
                 shared=store,
                 credentials=sign_ins,
                 environ=environment,
-                used=Memory(usage_path()),
+                used=Memory(hub_paths.usage_path()),
                 secrets=secrets,
                 left_out=loaded.left_out,
             )
             listener = HttpListener(hub, bound, durable, fleet, lambda: sign_ins.fetch)
             sign_ins.serves(hub, listener)
             daemon = Daemon(hub, listener, loaded, read, store, environment, own_log, sign_ins, shown)
-            own = [lock_path()]
-            own += [path for path, it in ((socket_path(), given), (control_path(), given_control)) if it is None]
-            await daemon.run(signals, lines, control, own)
+            own = [path for path, it in ((socket_path, given), (control_path, given_control)) if it is None]
+            await daemon.run(signals, lines, control, [hub_paths.lock_path(), *own])
     log.info("stopped")
 
 
@@ -193,9 +183,9 @@ async def serve_stdio(
     environment = CurrentEnvironment(loaded.environ)
     hub = Hub(
         loaded.config,
-        Memory(state_path()),
+        Memory(hub_paths.state_path()),
         Sealer(keys),
-        last_known=LastKnown(catalogue_dir(), wall=WALL),
+        last_known=LastKnown(hub_paths.catalogue_dir(), wall=WALL),
         boot=boot_clock(),
         shared=store,
         environ=environment,

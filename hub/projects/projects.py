@@ -18,7 +18,6 @@ together here.
 import logging
 from dataclasses import InitVar, dataclass
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import trio
@@ -75,15 +74,13 @@ class Projects:
     _lists: ListUpdates
     _subscriptions: Subscriptions
     read: InitVar[TrustedProjects]
-    watched: InitVar[Path | None] = None
-    """The file of the projects that the user allows."""
 
-    def __post_init__(self, read: TrustedProjects, watched: Path | None) -> None:
+    def __post_init__(self, read: TrustedProjects) -> None:
         self.shown: dict[View, _RunningProject] = {}
         self.changed = DirtyFlag()
         """Files of projects, the user's trust or the user's servers may have changed."""
         self._trust = read.trust
-        self._readings = FolderReadings(read, self.changed.set, watched)
+        self._readings = FolderReadings(read, self.changed.set)
         self._hosts: set[Host] = set()
         """Hosts with a known workplace."""
         self._roots = Roots(partial(trio.to_thread.run_sync, read.trust.allows_any), self._place)

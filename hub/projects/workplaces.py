@@ -55,6 +55,8 @@ class TrustedProjects:
     def __init__(self, trust: Trust, environ: Mapping[str, str], home: Path | None = None) -> None:
         """`environ`: what references of projects may name."""
         self.trust = trust
+        self.watched = [trust.path]
+        """The file that says which projects the user allows."""
         self._environ = environ
         self._home = home or Path(os.path.expanduser("~"))
 
@@ -92,11 +94,9 @@ def is_name(directory: Path) -> bool:
 
 class FolderReadings:
     """The last reading of each folder, made in threads. `run` calls `changed` when one may be different by now, as when
-    a folder that hung answers again.
+    a folder that hung answers again."""
 
-    `allowances`: the file of the projects that the user allows."""
-
-    def __init__(self, reader: TrustedProjects, changed: Callable[[], None], allowances: Path | None) -> None:
+    def __init__(self, reader: TrustedProjects, changed: Callable[[], None]) -> None:
         self._reader = reader
         self._changed = changed
         self._limiter = trio.CapacityLimiter(LOOKS_AT_ONCE)
@@ -105,7 +105,6 @@ class FolderReadings:
         self._found: dict[Path, FoundProject | None] = {}
         self._root_of: dict[Path, Path] = {}
         """The root of the project of a folder, also when that has no files for a while."""
-        self._allowances = () if allowances is None else (allowances,)
         self._watcher = Watcher(changed)
         self.run = self._watcher.run
         """Watches the files of `watch`, for ever."""
@@ -177,7 +176,7 @@ class FolderReadings:
         there = {*places, *self._root_of.values()} - self._looking
         files = [file for project in projects for file in project.files]
         files += [place / name for place in sorted(there) for name in PROJECT_FILES]
-        self._watcher.watch(dict.fromkeys((*files, *self._allowances)), ())
+        self._watcher.watch(dict.fromkeys((*files, *self._reader.watched)), ())
 
 
 ROOTS_ANSWER_S: Final = 30.0

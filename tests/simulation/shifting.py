@@ -147,6 +147,7 @@ class Atlas(TrustedProjects):
 
     def __init__(self) -> None:
         self.trust: Any = self
+        self.watched = []
         self.roots: dict[Path, Path] = {}
         """The projects by folder."""
         self.projects: dict[Path, Project] = {}

@@ -635,7 +635,6 @@ async def a_house(
     last_known: LastKnown | None = None,
     durable: DurableSessions | None = None,
     reader: TrustedProjects | None = None,
-    allowances: Path | None = None,
     shared: RedisStore | None = None,
     guide: SignInGuide | None = None,
     **config: Any,
@@ -654,7 +653,6 @@ async def a_house(
         run_session=opens,
         last_known=last_known,
         reader=reader,
-        allowances=allowances,
         shared=shared,
         used=used,
     )

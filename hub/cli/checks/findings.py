@@ -21,11 +21,13 @@ class WriteCommand(Struct, frozen=True):
     command: str
 
 
-class InstallHub(Struct, frozen=True):
-    """The one safe fix of an entry of ours that does not work: to write it anew."""
+class RunHubd(Struct, frozen=True):
+    """The one safe fix of an entry of ours that does not work, or where nothing is recorded of the environment: another
+    command of hubd, which writes that anew."""
 
-    host: str
-    by_url: bool = False
+    words: tuple[str, ...]
+    on_config: bool = False
+    """With the main file that is looked at."""
 
 
 class Restrict(Struct, frozen=True):
@@ -35,15 +37,11 @@ class Restrict(Struct, frozen=True):
     mode: int
 
 
-class RecordShell(Struct, frozen=True):
-    """The one safe fix where nothing is recorded of the environment: to record that of this shell."""
-
-
 class KeepVariables(Struct, frozen=True):
     """The fix of variables that only this shell has: to keep them as secrets, if somebody says yes."""
 
 
-Repair = WriteCommand | InstallHub | Restrict | RecordShell | KeepVariables
+Repair = WriteCommand | RunHubd | Restrict | KeepVariables
 
 
 class Finding(Struct, frozen=True):

@@ -20,7 +20,7 @@ from config.projects import Trust, find_project
 from config.secrets.private_json import StateUnreadable
 from config.settings import HubConfig
 from hub.cli.checks.examine import GUI_PATH, UNREADABLE, Examined, HostFile
-from hub.cli.checks.findings import Finding, InstallHub, join_few
+from hub.cli.checks.findings import Finding, RunHubd, join_few
 from hub.downstream.access.host_tokens import TOKENS, KeptToken, hash_of
 from hub.downstream.access.hub_urls import resource_of, shows_token, ways_in
 from hub.link.call_interface import OWNER
@@ -108,6 +108,10 @@ def entries(examined: Examined) -> Iterator[Finding]:
         yield Finding("entry", "warning", what, why, f"run `hubd install {' '.join(dict.fromkeys(without.values()))}`")
 
 
+def _install(file: HostFile, *how: str) -> RunHubd:
+    return RunHubd(("install", "--yes", *how, file.place.host.id))
+
+
 def _entry_by_command(file: HostFile, examined: Examined) -> Iterator[Finding]:
     title, fix = file.place.title, f"run `hubd install {file.place.host.id}`"
     command = command_of(file.entry)[0]
@@ -115,10 +119,10 @@ def _entry_by_command(file: HostFile, examined: Examined) -> Iterator[Finding]:
         if shutil.which(command, path=GUI_PATH) is None:
             what = f"{title}: its entry starts `{command}` without a path"
             why = f"a host that no shell has started looks in {GUI_PATH} only"
-            yield Finding("entry", "warning", what, why, fix, repair=InstallHub(file.place.host.id))
+            yield Finding("entry", "warning", what, why, fix, repair=_install(file))
     elif not os.access(command, os.X_OK):
         what = f"{title}: its entry starts {command}, which does not exist"
-        repair = InstallHub(file.place.host.id)
+        repair = _install(file)
         yield Finding("entry", "problem", what, "the host reaches no server of the hub", fix, repair=repair)
     theirs, machine = variables_of(file.place.host, file.entry), examined.machine
     ours = variables_to_carry(machine.environ, machine.home)
@@ -155,7 +159,7 @@ def _read_tokens() -> Collection[KeptToken]:
 
 def _entry_by_url(file: HostFile, examined: Examined) -> Iterator[Finding]:
     url, title, config = url_of(file.entry) or "", file.place.title, examined.config
-    fix, repair = f"run `hubd install --http {file.place.host.id}`", InstallHub(file.place.host.id, by_url=True)
+    fix, repair = f"run `hubd install --http {file.place.host.id}`", _install(file, "--http")
     host, port = split_listen(config.listen)
     proxied = ways_in(config, host, port).proxied
     door = next((way for way in proxied if url == way or url.startswith(f"{way}/")), None)

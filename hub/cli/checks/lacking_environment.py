@@ -13,7 +13,7 @@ from config.environment.passing import CERTIFICATES, PROXIES, passing
 from config.errors import EditError
 from config.settings import UpstreamConfig
 from hub.cli.checks.examine import Examined
-from hub.cli.checks.findings import Finding, KeepVariables, RecordShell, join_few
+from hub.cli.checks.findings import Finding, KeepVariables, RunHubd, join_few
 from hub.cli.configuration.env_capture import environment_file, plan_capture
 from hub.cli.render.words import PART, lacking_variable
 from hub.cli.secret_commands import only_here_of_hub
@@ -196,7 +196,7 @@ def this_shell(examined: Examined) -> Iterator[Finding]:
         if matters and any(each.command for _, each in examined.upstreams()):
             what = f"{join_few(matters)} of this shell {'are' if len(matters) > 1 else 'is'} recorded nowhere"
             why = "a hub that a host starts has not got it, and servers may reach nothing"
-            yield Finding("environment", "note", what, why, CAPTURE, repair=RecordShell())
+            yield Finding("environment", "note", what, why, CAPTURE, repair=RunHubd(("env", "capture"), on_config=True))
         return
     missing = _directories(planned.values) - _directories(given)
     if not differing and not missing:

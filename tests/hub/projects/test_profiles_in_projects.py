@@ -37,7 +37,7 @@ def a_house_with(shop, **profiles):
         f"db{project_view(shop).name}": FakeUpstream(tools=["query", "drop"]),
     }
     reader = TrustedProjects(trust, os.environ, shop.parent)
-    return a_house(fakes, reader=reader, allowances=shop.parent / "trust.json", profiles=profiles)
+    return a_house(fakes, reader=reader, profiles=profiles)
 
 
 @pytest.mark.covers("EP-3")

@@ -33,7 +33,6 @@ class Shop:
         self.root = directory / "shop"
         (self.root / "src").mkdir(parents=True)
         self.trust = Trust(directory / "trust.json")
-        self.trust_file = directory / "trust.json"
         self.home = directory
         self.scope = project_view(self.root).name
 
@@ -50,7 +49,7 @@ class Shop:
     @property
     def projects(self) -> dict[str, Any]:
         """Arguments of `a_house`."""
-        return {"reader": TrustedProjects(self.trust, os.environ, self.home), "allowances": self.trust_file}
+        return {"reader": TrustedProjects(self.trust, os.environ, self.home)}
 
     def fakes(self, *names: str, **common: FakeUpstream) -> dict[str, FakeUpstream]:
         return {**common, **{f"{name}{self.scope}": FakeUpstream(tools=[name]) for name in names}}
@@ -460,7 +459,7 @@ async def test_a_host_that_leaves_while_it_is_asked_keeps_nothing_running(shop: 
     shop.write(DB)
     read = Hanging(shop.root / "src", shop.trust, os.environ, shop.home)
     try:
-        async with a_house(shop.fakes("db"), reader=read, allowances=shop.trust_file) as house:
+        async with a_house(shop.fakes("db"), reader=read) as house:
             others = []
 
             async def come() -> None:
@@ -548,7 +547,7 @@ async def test_a_file_system_that_hangs_holds_up_nobody_else(shop: Shop, monkeyp
     hung = shop.root / "src"
     read = Hanging(hung, shop.trust, os.environ, shop.home)
     try:
-        async with a_house(shop.fakes("db"), reader=read, allowances=shop.trust_file) as house:
+        async with a_house(shop.fakes("db"), reader=read) as house:
             first, second = [await house.host("lines", L4, workplace=hung) for _ in range(2)]
             assert await first.names() == []
             assert await (await house.host("lines", L4, workplace=shop.root)).names() == ["db__db"]
