@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from hub.downstream.access.refusals import ANYBODY
 from hub.downstream.access.resource_metadata import MCP_PATH, ResourceMetadata
-from hub.downstream.http.request import NOTHING_HERE
+from hub.downstream.http.refusals import NOTHING_HERE
 from hub.link.call_interface import OWNER, Identity
 from hub.net.http_server import EarlyReply, Handler, HttpRequest, HttpResponse
 

@@ -17,7 +17,8 @@ from hub.bridge.request_state import RequestStates
 from hub.bridge.tasks.polled_tasks import TaskHandles
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
-from hub.downstream.http.request import RETRY_AFTER, Inbound, RequestRefused, is_modern_notification, no_session, refuse
+from hub.downstream.http.refusals import RETRY_AFTER, RequestRefused, no_session, refuse
+from hub.downstream.http.request import Inbound, is_modern_notification
 from hub.fleet.membership import TRIES, Membership, Registration
 from hub.fleet.ownership import Elsewhere, Ownership, PublishedFacts, SessionOver, runs_of
 from hub.fleet.proxy import FORWARDED, Forwarder, HubGone, Misdirected

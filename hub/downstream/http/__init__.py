@@ -1,6 +1,6 @@
 """Streamable HTTP for hosts of both eras, on one path.
 
-`endpoint` sorts requests and answers them. A request: `request` (what it says, why it is turned away); who
+`endpoint` sorts requests and answers them. A request: `request` (what it says), `refusals` (why it is turned away); who
 may come in is decided before (`hub.downstream.access`). An answer: `reply`, `event_stream`, `slow_answers` (those that
 become streams). Legacy sessions: `session`, `sessions` (all of an endpoint), `durable_sessions` (how they outlive the
 daemon), `journal_clock` (how long ago a kept session ended). What always holds: a session id is bound to the principal,

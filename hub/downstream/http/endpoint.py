@@ -23,21 +23,17 @@ from hub.downstream.access.refusals import FORBIDDEN
 from hub.downstream.admission import StatelessHost
 from hub.downstream.hosts import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
-from hub.downstream.http.reply import Accepted, BatchAnswer, LegacyAnswer, ModernAnswer, read_accept
-from hub.downstream.http.request import (
+from hub.downstream.http.refusals import (
     NEITHER,
     RETRY_AFTER,
-    Inbound,
-    Posts,
     RequestRefused,
-    admit,
-    check_arguments,
-    is_modern_notification,
     no_session,
     not_allowed,
     nothing_here,
     refuse,
 )
+from hub.downstream.http.reply import Accepted, BatchAnswer, LegacyAnswer, ModernAnswer, read_accept
+from hub.downstream.http.request import Inbound, Posts, admit, check_arguments, is_modern_notification
 from hub.downstream.http.session import HttpSession
 from hub.downstream.http.sessions import HttpSessions
 from hub.downstream.http.slow_answers import SlowAnswers

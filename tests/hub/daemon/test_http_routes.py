@@ -17,7 +17,7 @@ from hub.daemon.bind_http import Bound, listen_tcp
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.http_routes import WELCOME, TokenPage, route
 from hub.downstream.http.durable_sessions import DurableSessions
-from hub.downstream.http.request import NOTHING_HERE
+from hub.downstream.http.refusals import NOTHING_HERE
 from hub.link.call_interface import OWNER, Identity
 from hub.link.sealing import Sealer, Signer
 from hub.net.http_server import HttpRequest

@@ -8,7 +8,7 @@ import random
 import msgspec
 import pytest
 
-from hub.downstream.http.request import NOTHING_HERE
+from hub.downstream.http.refusals import NOTHING_HERE
 from hub.net.http_server import HttpRequest
 from hub.wire.mcp import L2, L4, MODERN
 from tests.hub.downstream.lines.test_fuzz_lines import COUNT, SEED, mutated, sound

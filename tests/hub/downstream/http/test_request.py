@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.downstream.http.request import FIELDS, Posts, RequestRefused, read_post
+from hub.downstream.http.refusals import RequestRefused
+from hub.downstream.http.request import FIELDS, Posts, read_post
 from hub.wire.jsonrpc import RemoteProtocolError, encode
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, L4, MODERN, VERSION_KEY
 
