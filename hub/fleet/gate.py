@@ -17,7 +17,7 @@ from hub.bridge.request_state import RequestStates
 from hub.bridge.tasks.polled_tasks import TaskHandles
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
-from hub.downstream.http.refusals import RETRY_AFTER, RequestRefused, no_session, refuse
+from hub.downstream.http.refusals import RETRY_AFTER, Refused, no_session, refuse
 from hub.downstream.http.request import Inbound, is_modern_notification
 from hub.fleet.membership import TRIES, Membership, Registration
 from hub.fleet.ownership import Elsewhere, Ownership, PublishedFacts, SessionOver, runs_of
@@ -130,7 +130,7 @@ class FleetGate:
 
     async def _forward(self, away: Elsewhere, request: HttpRequest, response: HttpResponse) -> bool:
         """Forward the request; False: this hub must answer, and has claimed the session, if there is one.
-        RequestRefused: no hub can answer, now or at all. Cancellation: as `Forwarder.send`."""
+        Refused: no hub can answer, now or at all. Cancellation: as `Forwarder.send`."""
         await self.membership.ready()
         broken: list[str] = []
         dead: set[str] = set()
@@ -159,7 +159,7 @@ class FleetGate:
 
     async def _find_owner(self, away: Elsewhere, request: HttpRequest, dead: Collection[str]) -> Registration | None:
         """Find the owner, and check that the request can be sent there; None: this hub, or no hub.
-        RequestRefused: the session has ended, or the hub cannot be found or reached from here."""
+        Refused: the session has ended, or the hub cannot be found or reached from here."""
         try:
             peer = await self.ownership.find_owner(away, dead)
         except SessionOver:
@@ -182,9 +182,9 @@ class FleetGate:
             return True
 
 
-def _later(text: str) -> RequestRefused:
+def _later(text: str) -> Refused:
     failure = Failure(INTERNAL_ERROR, text, raw({"hub": "replicas", "executed": "no", "retryable": True}))
-    return RequestRefused(503, failure, headers=RETRY_AFTER)
+    return Refused(503, failure, headers=RETRY_AFTER)
 
 
 def _fail(request: HttpRequest) -> bytes | None:

@@ -23,15 +23,7 @@ from hub.downstream.access.refusals import FORBIDDEN
 from hub.downstream.admission import StatelessHost
 from hub.downstream.hosts import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
-from hub.downstream.http.refusals import (
-    NEITHER,
-    RETRY_AFTER,
-    RequestRefused,
-    no_session,
-    not_allowed,
-    nothing_here,
-    refuse,
-)
+from hub.downstream.http.refusals import NEITHER, RETRY_AFTER, Refused, no_session, not_allowed, nothing_here, refuse
 from hub.downstream.http.reply import Accepted, BatchAnswer, LegacyAnswer, ModernAnswer, read_accept
 from hub.downstream.http.request import Inbound, Posts, admit, check_arguments, is_modern_notification
 from hub.downstream.http.session import HttpSession
@@ -109,7 +101,7 @@ class Endpoint:
         try:
             inbound = self._read(request, response, identity)
             rest = None if inbound is None else answer(inbound)
-        except RequestRefused as refused:
+        except Refused as refused:
             refused.reply(response)
             return None
         return None if rest is None else _unless_refused(rest, response)
@@ -125,7 +117,7 @@ class Endpoint:
             await rest
 
     def _read(self, request: HttpRequest, response: HttpResponse, identity: Identity | EarlyReply) -> Inbound | None:
-        """Read a request; None: it has been answered with a refusal. Raises RequestRefused: it is malformed."""
+        """Read a request; None: it has been answered with a refusal. Raises Refused: it is malformed."""
         if isinstance(identity, EarlyReply):
             response.reply(identity.status, identity.body, identity.headers)
             return None
@@ -147,7 +139,7 @@ class Endpoint:
         except RemoteProtocolError as error:
             if is_batch(request.body):
                 return Inbound(request, response, identity, view)
-            raise RequestRefused(400, error.failure, id=error.id) from None
+            raise Refused(400, error.failure, id=error.id) from None
 
     def _view_of(self, inbound: Inbound) -> View:
         """The view that the host of a request of no session is shown now: that of its profile, if it has one."""
@@ -250,11 +242,11 @@ class Endpoint:
         session = self.sessions.mint(inbound.identity, inbound.view)
         if session is None:
             failure = refusal_of(Overloaded("There are too many sessions; end one with DELETE, or try again later"))
-            raise RequestRefused(503, failure, id=request.id, headers=RETRY_AFTER)
+            raise Refused(503, failure, id=request.id, headers=RETRY_AFTER)
         try:
             result = session.initialize(self._router, request.params)
         except RemoteProtocolError as error:
-            raise RequestRefused(400, error.failure, id=request.id) from None
+            raise Refused(400, error.failure, id=request.id) from None
         self.sessions.add(session)
         inbound.response.reply(200, response_pieces(request.id, result), ((SESSION_HEADER, session.id),))
 
@@ -336,7 +328,7 @@ class Endpoint:
         try:
             messages = await read_batch(request.body, session.version, session.pace)
         except RemoteProtocolError as error:
-            raise RequestRefused(400, error.failure) from None
+            raise Refused(400, error.failure) from None
         if session.returning is not None:
             await self._returned(session)
         session.seen = trio.current_time()
@@ -377,7 +369,7 @@ class Endpoint:
 async def _unless_refused(rest: Awaitable[None], response: HttpResponse) -> None:
     try:
         await rest
-    except RequestRefused as refused:
+    except Refused as refused:
         refused.reply(response)
 
 

@@ -32,7 +32,7 @@ def nothing_here(profile: str, *, is_own: bool = False) -> bytes:
     return jsonrpc.encode({"error": why, "error_description": f"{why}. {what}."})
 
 
-class RequestRefused(Exception):
+class Refused(Exception):
     """A request that is answered with an HTTP error and a JSON-RPC one."""
 
     def __init__(
@@ -49,20 +49,20 @@ class RequestRefused(Exception):
         response.reply(self.status, jsonrpc.encode_response(self.id, self.failure), self.headers)
 
 
-def refuse(status: int, text: str, *, id: RequestId | None = None, code: int = mcp.INVALID_REQUEST) -> RequestRefused:
+def refuse(status: int, text: str, *, id: RequestId | None = None, code: int = mcp.INVALID_REQUEST) -> Refused:
     """To raise: an answer of this HTTP status, with a JSON-RPC error that says `text`."""
-    return RequestRefused(status, Failure(code, text), id=id)
+    return Refused(status, Failure(code, text), id=id)
 
 
-def no_session() -> RequestRefused:
+def no_session() -> Refused:
     """To raise: the session that a request names is not there, so the host begins anew (404)."""
     return refuse(404, "There is no such session; start one with initialize")
 
 
-def not_allowed() -> RequestRefused:
+def not_allowed() -> Refused:
     """To raise: nothing is served by this method (405)."""
     text = "This method is not possible here; POST messages, GET and DELETE need a session"
-    return RequestRefused(405, Failure(mcp.INVALID_REQUEST, text), headers=ALLOW)
+    return Refused(405, Failure(mcp.INVALID_REQUEST, text), headers=ALLOW)
 
 
 NEITHER: Final = (

@@ -14,7 +14,7 @@ from msgspec import Struct
 from hub.calls.host_exchange import HostExchange
 from hub.catalog.view_name import View
 from hub.downstream.admission import StatelessHost
-from hub.downstream.http.refusals import RETRY_AFTER, RequestRefused, refuse
+from hub.downstream.http.refusals import RETRY_AFTER, Refused, refuse
 from hub.downstream.http.reply import Accepted, is_json, read_accept
 from hub.downstream.http.session import HttpSession
 from hub.downstream.quick_request import Finish, QuickRequest
@@ -59,9 +59,9 @@ def admit(
     try:
         return take_on(host, router, request, exchange, finish)
     except RemoteProtocolError as error:
-        raise RequestRefused(400, error.failure, id=request.id) from None
+        raise Refused(400, error.failure, id=request.id) from None
     except Overloaded as error:
-        raise RequestRefused(429, refusal_of(error), id=request.id, headers=RETRY_AFTER) from None
+        raise Refused(429, refusal_of(error), id=request.id, headers=RETRY_AFTER) from None
 
 
 FIELDS: Final = ("content-type", "accept", "mcp-protocol-version", "mcp-method", "mcp-name")
@@ -148,5 +148,5 @@ def _metadata_of(request: Request, headers: Mapping[str, str]) -> Metadata | Non
         if metadata is not None:
             check_headers(headers, request.method, request.params, metadata.version)
     except RequestRefusal as refusal:
-        raise RequestRefused(refusal.status, refusal.failure, id=request.id) from None
+        raise Refused(refusal.status, refusal.failure, id=request.id) from None
     return metadata

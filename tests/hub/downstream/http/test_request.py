@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.downstream.http.refusals import RequestRefused
+from hub.downstream.http.refusals import Refused
 from hub.downstream.http.request import FIELDS, Posts, read_post
 from hub.wire.jsonrpc import RemoteProtocolError, encode
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, L4, MODERN, VERSION_KEY
@@ -34,7 +34,7 @@ def last(id: object, params: object = PARAMS, method: str = "resources/read") ->
 def outcome(read, headers: Mapping[str, str], body: bytes) -> object:
     try:
         return read(headers, body)
-    except RequestRefused as error:
+    except Refused as error:
         return error.status, error.failure, error.id
     except RemoteProtocolError as error:
         return error.failure, error.id
@@ -57,7 +57,7 @@ def test_nothing_else_is_remembered(spelled):
     others = {**HEADERS, "mcp-method": "tools/call", "mcp-name": "t"}
     posts.read(others, spelled(1, {"name": "t", "_meta": META}, "tools/call"))
     posts.read(HEADERS, spelled(1, {**PARAMS, "more": "x" * Posts.LARGEST}))
-    with pytest.raises(RequestRefused):
+    with pytest.raises(Refused):
         posts.read({**HEADERS, "mcp-name": "note:b"}, spelled(1))
     with pytest.raises(RemoteProtocolError):
         posts.read(HEADERS, spelled(1)[:-1] + b',"id":2}')
