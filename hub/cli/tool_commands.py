@@ -42,7 +42,8 @@ def _tools(options: Context, output: Output) -> None:
     if options.unused:
         return _list_unused(options)
     if options.cost and options.name is None and options.profile is None:
-        return _costs(options)
+        status, uses = status_and_uses(options)
+        return output.answer(costs_json(status, uses), lambda: costs(status, uses))
 
     with session_as(options, options.profile) as hub:
         found, instructions = hub.items("tools/list", "tools"), hub.instructions
@@ -98,11 +99,6 @@ def _refuse_together(options: Context) -> None:
         raise UsageError("--empty and --edit go with --pick PROFILE", options.parser.format_usage())
     if options.unused and options.profile is not None:
         raise UsageError("--unused is told of all hosts together: leave --profile out", options.parser.format_usage())
-
-
-def _costs(options: Context) -> None:
-    status, uses = status_and_uses(options)
-    options.output.answer(costs_json(status, uses), lambda: costs(status, uses))
 
 
 def _list_unused(options: Context) -> None:

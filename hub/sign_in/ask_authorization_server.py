@@ -1,7 +1,6 @@
 """The authorization servers, as `upstreams.oauth` asks them, and everything else around the flow of a sign-in."""
 
 from collections.abc import Awaitable, Callable, Collection
-from typing import Any
 
 import trio
 from msgspec import Struct
@@ -13,7 +12,6 @@ from hub.sign_in.connection_owner import ConnectionOwners
 from hub.sign_in.pending_sign_ins import SignInRecord
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.oauth.accounts import Accounts
-from upstreams.oauth.client_metadata import client_document
 from upstreams.oauth.client_search import ClientSearch, ClientWish
 from upstreams.oauth.discovery.discover import discover, discover_issuer
 from upstreams.oauth.model import Challenge, Discovery, Grant, GrantKey, OAuthAccount, OAuthClient
@@ -58,10 +56,6 @@ class AuthorizationServers(Struct, frozen=True):
         resource = record.discovery.resource.resource or account.url
         key, now = GrantKey(server.issuer, resource, account.upstream, account.principal), self.wall()
         return first_grant(answer, key, account.url, server, client, record.scope, now, sends_resource=sent is not None)
-
-    def document(self, base_url: str) -> dict[str, Any]:
-        """The client metadata document of a hub at this origin."""
-        return client_document(base_url, self.config())
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):

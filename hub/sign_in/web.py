@@ -28,6 +28,7 @@ from hub.sign_in.pages import CODE, HEADERS, HTML, begin_page, code_page, page
 from hub.sign_in.pending_sign_ins import MAX_TRIES, Invitation, SignInRecord, Ticket
 from hub.sign_in.return_address import PROXIED
 from hub.sign_in.sign_ins import SignIns
+from upstreams.oauth.client_metadata import client_document
 from upstreams.oauth.model import IDENTITY_PROVIDER, OAuthProblem, OAuthUnavailable
 
 BEGIN: Final = "/oauth/begin/"
@@ -188,7 +189,7 @@ class Browsers:
         if (base := self._sign_ins.addresses.proxy_origin()) is None:
             _tell(response, 404, "Nothing here", "This hub publishes no document about itself.")
             return
-        body = msgspec.json.encode(self._around.servers.document(base))
+        body = msgspec.json.encode(client_document(base, self._around.config().oauth))
         response.reply(200, body, (("Cache-Control", "max-age=300"), ("X-Content-Type-Options", "nosniff")))
 
 

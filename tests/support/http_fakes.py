@@ -468,4 +468,4 @@ def make_durable_sessions(
 ) -> DurableSessions:
     """The durable sessions of one run of a hub, with their `journal`; all runs have one key."""
     memory = journal if isinstance(journal, Memory) else Memory(journal)
-    return DurableSessions(Signer(b"k" * 32), memory, wall, publish=publish)
+    return DurableSessions(Signer(b"k" * 32), memory, wall, "", publish)

@@ -64,18 +64,13 @@ def _show_found(
     if not rows:
         output.say(f'nothing is called "{text}"; registries look at names, so try a part of one')
         return
-    cells = [
-        {
-            "NAME": each.server.name,
-            "VERSION": each.server.version,
-            "RUNS AS": ", ".join(kinds_of(each.server)),
-            **({"REGISTRY": registry.name} if several else {}),
-            "DESCRIPTION": _description(each),
-        }
-        for registry, each in rows
-    ]
-    rows_of_cells = [list(row.values()) for row in cells]
-    output.show(Table(list(cells[0]), rows_of_cells, shorten=("DESCRIPTION",), drop=("RUNS AS",)))
+    whose = ["REGISTRY"] if several else []
+    cells = []
+    for registry, each in rows:
+        kinds, registries = ", ".join(kinds_of(each.server)), [registry.name for _ in whose]
+        cells.append([each.server.name, each.server.version, kinds, *registries, _description(each)])
+    heads = ["NAME", "VERSION", "RUNS AS", *whose, "DESCRIPTION"]
+    output.show(Table(heads, cells, shorten=("DESCRIPTION",), drop=("RUNS AS",)))
     count = "1 server" if len(rows) == 1 else f"{len(rows)} servers"
     rest = "; there are more, so add a word" if more else ""
     output.say(f'{count} for "{text}" (registries look at names){rest}. `hubd add NAME` adds one.')

@@ -9,12 +9,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 STYLES: Final[Mapping[str, str]] = {
-    "good": "green",
-    "bad": "red",
-    "warning": "yellow",
-    "dim": "dim",
-    "bold": "bold",
-    "name": "cyan",
+    **{"good": "green", "bad": "red", "warning": "yellow", "dim": "dim", "bold": "bold", "name": "cyan"}
 }
 """The meanings of texts, and how each is drawn. Colour is never the only sign of anything."""
 SHORT_CELLS: Final = 12

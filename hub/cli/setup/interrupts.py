@@ -82,9 +82,6 @@ class Undo:
     def __init__(self) -> None:
         self._steps: list[tuple[str, Callable[[], object]]] = []
 
-    def __repr__(self) -> str:
-        return f"<Undo of {', '.join(what for what, _ in self._steps) or 'nothing'}>"
-
     def add(self, what: str, step: Callable[[], object]) -> None:
         """Remember how to undo `what`."""
         self._steps.append((what, step))

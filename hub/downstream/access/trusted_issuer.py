@@ -10,6 +10,7 @@ import logging
 import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
@@ -163,23 +164,21 @@ def is_signed(token: Jwt, key: SigningKey) -> bool:
         return False
 
 
+@dataclass(eq=False, repr=False)
 class Issuer:
-    """One configured issuer. `on_keys` is called with the keys that count once others do; `wall`: the time of day."""
+    """One configured issuer. `_on_keys` is called with the keys that count once others do; `_wall`: the time of day."""
 
-    def __init__(
-        self, settings: AccessIssuer, fetch: "Fetcher", wall: Callable[[], float], on_keys: Callable[[], None]
-    ) -> None:
-        self.settings = settings
-        self.keys: tuple[SigningKey, ...] = ()
-        self._fetch = fetch
-        self._wall = wall
-        self._on_keys = on_keys
-        self._metadata: dict[str, Any] | None = None
-        self._good_at = -inf
-        self._tried_at = -inf
-        self._reading: trio.Event | None = None
-        self.problem = ""
-        """The reason why its keys could not be read the last time; "" if they could."""
+    settings: AccessIssuer
+    _fetch: "Fetcher"
+    _wall: Callable[[], float]
+    _on_keys: Callable[[], None]
+    keys: tuple[SigningKey, ...] = ()
+    _metadata: dict[str, Any] | None = None
+    _good_at: float = -inf
+    _tried_at: float = -inf
+    _reading: trio.Event | None = None
+    problem: str = ""
+    """The reason why its keys could not be read the last time; "" if they could."""
 
     @property
     def has_keys(self) -> bool:

@@ -16,6 +16,7 @@ since it was written (`hub.downstream.http.journal_clock`).
 import logging
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -99,6 +100,7 @@ class Past(Struct, frozen=True):
     """Digests of the lists that the host may have seen; empty: unknown."""
 
 
+@dataclass(eq=False, repr=False)
 class DurableSessions:
     """Makes session ids, and reads those of earlier runs.
 
@@ -106,24 +108,18 @@ class DurableSessions:
     another for each hub, and `publish` tells the others a fact of the journal by its name. `run` must be running;
     `save` is for the end."""
 
-    def __init__(
-        self,
-        signer: Signer,
-        journal: Memory,
-        wall: Callable[[], float],
-        replica: str = "",
-        publish: Callable[[str, bytes], None] = lambda name, fact: None,
-    ) -> None:
+    _signer: Signer
+    _journal: Memory
+    _wall: Callable[[], float]
+    _replica: str = ""
+    _publish: Callable[[str, bytes], None] = lambda name, fact: None
+
+    def __post_init__(self) -> None:
         self.run_id = secrets.token_hex(4)
-        self._publish = publish
-        self._replica = replica
-        self._signer = signer
-        self._journal = journal
-        self._wall = wall
-        self._clock = JournalClock(journal)
+        self._clock = JournalClock(self._journal)
         self.kept_chars = 0
         """Characters of all URIs and workplaces in the journal."""
-        for name in journal.keys("kept"):
+        for name in self._journal.keys("kept"):
             self.kept_chars += kept.chars if (kept := self._find(name)) else 0
         self._save_barrier = SaveBarrier()
 

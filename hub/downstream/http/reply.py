@@ -53,15 +53,12 @@ def is_json(content_type: str | None) -> bool:
     return name.strip() == "application/json" and charsets <= {"charset=utf-8", ""}
 
 
-class ModernAnswer:
+class ModernAnswer(Struct, eq=False):
     """The answer to a modern request. `open` opens its stream now; like `send`, it never blocks and never raises."""
 
-    __slots__ = ("_accept", "_response", "_slow")
-
-    def __init__(self, response: HttpResponse, accept: Accepted, slow: SlowAnswers) -> None:
-        self._response = response
-        self._accept = accept
-        self._slow = slow
+    _response: HttpResponse
+    _accept: Accepted
+    _slow: SlowAnswers
 
     def open(self) -> None:
         if self._accept.events and not self._response.started:
@@ -109,20 +106,17 @@ def status_of(reply: Reply) -> int:
     return 400 if reply.code in MODERN_ERRORS else 200
 
 
-class LegacyAnswer:
+class LegacyAnswer(Struct, eq=False):
     """The answer to a request of a legacy session. If the host leaves before it had an event, it cannot come back.
 
     Satisfies `hub.calls.host_exchange.AskableHost`: the host is asked on the stream of the answer."""
 
-    __slots__ = ("_accept", "_response", "_slow", "_stream", "session")
-
-    def __init__(self, session: HttpSession, response: HttpResponse, accept: Accepted, slow: SlowAnswers) -> None:
-        self.session = session
-        """The session, which outlives the request."""
-        self._response = response
-        self._accept = accept
-        self._slow = slow
-        self._stream: EventStream | None = None
+    session: HttpSession
+    """The session, which outlives the request."""
+    _response: HttpResponse
+    _accept: Accepted
+    _slow: SlowAnswers
+    _stream: EventStream | None = None
 
     def open(self) -> None:
         if self._stream is None and self._accept.events and not self._response.gone:
@@ -169,14 +163,10 @@ class LegacyAnswer:
             self._response.end()
 
 
-class BatchAnswer(LegacyAnswer):
+class BatchAnswer(LegacyAnswer, eq=False):
     """The answer to a batch: one array, or, once there is a stream, an event for each response."""
 
-    __slots__ = ("_replies",)
-
-    def __init__(self, session: HttpSession, response: HttpResponse, accept: Accepted, slow: SlowAnswers) -> None:
-        super().__init__(session, response, accept, slow)
-        self._replies: list[bytes] = []
+    _replies: list[bytes] = []
 
     def open(self) -> None:
         super().open()
