@@ -1,13 +1,14 @@
 """Budgets of a plain call: Python function calls, system calls, and no garbage that only the collector could free.
 
-Counts do not depend on the speed or load of the machine. When the code gets better, lower the budget.
+Counts hardly depend on the speed or load of the machine: where a call takes longer, more of what runs by the clock
+comes by. When the code gets better, lower the budget.
 """
 
 import pytest
 
 from tests.guard.count_calls import MODES, count
 
-TOLERANCE = 1.05
+TOLERANCE = 1.08
 BUDGETS = {
     "HTTP legacy, 1 at a time": (194, 9.1),
     "HTTP legacy, 64 at a time": (112, 2.2),
