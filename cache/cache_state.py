@@ -14,7 +14,8 @@ from cache.auto_subscribe import AutoSubscriptions
 from cache.entry import EVERYONE, CacheKey, DropCause, Entry
 from cache.flight import Flight
 from cache.interfaces import ReadablePooledSession, ReadableUpstream, ReadTicket
-from cache.memory import MemoryStore, ResourceIndex, is_trackable
+from cache.memory import MemoryStore
+from cache.resource_index import ResourceIndex, is_trackable
 from cache.statistics import CacheCounters, CacheStatistics, UpstreamCacheStatistics
 from config.settings import CacheConfig
 
@@ -101,13 +102,6 @@ class CacheState:
         own = upstream.snapshot.local or upstream.config.command is not None
         return self.shared is not None and key.tenant is None and not own
 
-    async def look_up(self, flight: Flight) -> Entry | None:
-        """Look up the flight's resource in the store, and give the flight a ticket. Raises nothing."""
-        assert self.shared is not None, "it was asked whether there is one"
-        key = flight.key
-        entry, flight.ticket = await self.shared.look_up(key.source, key.uri, key.owner, key.abilities)
-        return entry
-
     async def share(self, ticket: ReadTicket, key: CacheKey, entry: Entry) -> None:
         """Put an entry into the store. Raises nothing."""
         if self.shared is not None:
@@ -137,34 +131,32 @@ class CacheState:
         if self.shared is not None:
             self.shared.invalidate(source, uri if uri is not None and is_trackable(uri) else None)
 
-    def clear(self, name: str | None) -> int:
-        """Drop all entries, by command; how many there were."""
+    def drop_all(self, name: str | None, cause: DropCause) -> int:
+        """Drop all entries of one upstream, or of all; how many there were. A command drops them for all hubs."""
+        count = 0
         for known, (_, source) in self._sources.items():
             if name in (None, known):
-                self.invalidate_shared(source, None)
-        return self.drop_all(name, DropCause.CLEARED)
-
-    def drop_all(self, name: str | None, cause: DropCause) -> int:
-        """Drop all entries of one upstream, or of all; how many there were."""
-        names = [name] if name is not None else [*self._sources]
-        for each in names:
-            self.disturb(self.flights.of(each))
-        keys = self.memory.index.of(name) if name is not None else [cached.key for cached in self.memory.all()]
-        return self.drop(keys, cause)
+                if cause is DropCause.CLEARED:
+                    self.invalidate_shared(source, None)
+                count += self.drop_changed(known, None, cause)
+        return count
 
     def on_stale(self, source: str, uri: str | None) -> None:
         """Another hub reports a change of `uri`, None: of anything in `source`."""
         for name, (_, known) in self._sources.items():
             if known == source:
-                found = self.memory.index.of(name) if uri is None else self.memory.index.items_below(name, uri)
-                self.drop(found, DropCause.ELSEWHERE)
-                self.disturb(self.flights.of(name) if uri is None else self.flights.items_below(name, uri))
+                self.drop_changed(name, uri, DropCause.ELSEWHERE)
 
     def on_gap(self) -> None:
         """Reports of other hubs may have been missed: drop shareable entries that this hub does not observe itself."""
         doubtful = [each.key for each in self.memory.all() if each.shareable and not each.entry.observed]
         self.drop(doubtful, DropCause.STORE_LOST)
         self.disturb([flight for flight in self._running if self.is_shareable(flight.upstream, flight.key)])
+
+    def drop_changed(self, name: str, uri: str | None, cause: DropCause) -> int:
+        """Drop what a change of `uri` affects, None: everything of the upstream; how many entries there were."""
+        self.disturb(self.flights.items_below(name, uri))
+        return self.drop(self.memory.index.items_below(name, uri), cause)
 
     def drop(self, keys: list[CacheKey], cause: DropCause) -> int:
         count = sum(map(self.memory.discard, keys))

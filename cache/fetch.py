@@ -128,9 +128,12 @@ class Fetches:
         return None if entry.observed and not pooled.subscriptions.is_observed(key.uri) else entry
 
     async def _ask_store(self, flight: Flight) -> Entry | None:
-        """The entry in the shared store; a fault there is logged and counts as no entry."""
+        """The entry in the shared store, with a ticket for the flight; None also after a fault, which is logged."""
+        key, store = flight.key, self._state.shared
+        assert store is not None, "it was asked whether there is one"
         try:
-            return await self._state.look_up(flight)
+            entry, flight.ticket = await store.look_up(key.source, key.uri, key.owner, key.abilities)
+            return entry
         except Exception as error:  # noqa: BLE001  # a fault is logged, and the work goes on
             self._faults.log_once(error)
             return None

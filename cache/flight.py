@@ -20,6 +20,7 @@ from cache.interfaces import ReadablePooledSession, ReadableUpstream, ReadTicket
 from hub.link.call_interface import Call, Caller, Exchange, Operation
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.peer import UPSTREAM_CANCEL_S, last_words
+from hub.link.sync_primitives import Promise
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.questions.question import Question
@@ -27,21 +28,6 @@ from hub.wire.questions.question import Question
 
 class Released(Exception):
     """The reply belongs to another host alone."""
-
-
-@dataclass(eq=False, repr=False, slots=True)
-class Waiter:
-    """One waiting host."""
-
-    exchange: Exchange
-    woken: trio.Event = field(default_factory=trio.Event)
-    outcome: Reply | Exception | None = None
-
-    def wake(self, outcome: Reply | Exception) -> None:
-        """End the wait with this outcome, unless it has ended."""
-        if self.outcome is None:
-            self.outcome = outcome
-            self.woken.set()
 
 
 @dataclass(eq=False, repr=False)
@@ -70,8 +56,10 @@ class Flight:
     """The scope of its task."""
     over: trio.Event = field(default_factory=trio.Event)
     """Set when its task is over."""
-    _leader: Waiter | None = None
-    _waiters: dict[Waiter, None] = field(default_factory=dict)
+    _leader: Exchange | None = None
+    """The exchange of the host that began it."""
+    _waiters: dict[Promise[Reply | Exception], Exchange] = field(default_factory=dict)
+    """The exchanges of waiting hosts, by the outcome that each waits for."""
 
     # --- the hosts' end -----------------------------------------------------------------------------------------------
 
@@ -80,37 +68,36 @@ class Flight:
         Raises: Released, if this host must read for itself; else whatever the read raised.
         Cancellation: other hosts go on waiting. Without others, the upstream is told, and that is waited for.
         """
-        waiter = Waiter(exchange)
         if self._leader is None:
-            self._leader = waiter
-        self._waiters[waiter] = None
+            self._leader = exchange
+        promise = Promise[Reply | Exception]()
+        self._waiters[promise] = exchange
         try:
-            await waiter.woken.wait()
+            outcome = await promise.wait()
         except trio.Cancelled:
-            self._waiters.pop(waiter, None)
+            self._waiters.pop(promise, None)
             if not self._waiters:
                 self.scope.cancel()
                 with last_words(UPSTREAM_CANCEL_S):
                     await self.over.wait()
             raise
-        assert waiter.outcome is not None, "a host is woken with an outcome only"
-        if isinstance(waiter.outcome, Exception):
-            raise copy.copy(waiter.outcome)  # one exception raised in many tasks would collect all their tracebacks
-        return waiter.outcome
+        if isinstance(outcome, Exception):
+            raise copy.copy(outcome)  # one exception raised in many tasks would collect all their tracebacks
+        return outcome
 
     def land(self, outcome: Reply | Exception) -> None:
         """Give the outcome to all waiting hosts."""
-        for waiter in self._waiters:
-            waiter.wake(outcome)
+        for promise in self._waiters:
+            promise.fulfil(outcome)
         self._waiters.clear()
 
     def make_private(self) -> bool:
         """Make the read private to the first host, and release all others; whether the first host still waits."""
         self.is_private = True
-        followers = [waiter for waiter in self._waiters if waiter is not self._leader]
-        for waiter in followers:
-            del self._waiters[waiter]
-            waiter.wake(Released())
+        followers = [promise for promise, exchange in self._waiters.items() if exchange is not self._leader]
+        for promise in followers:
+            del self._waiters[promise]
+            promise.fulfil(Released())
         if not self._waiters:
             self.scope.cancel()
         return bool(self._waiters)
@@ -125,17 +112,17 @@ class Flight:
 
     @property
     def wants_progress(self) -> bool:
-        return any(waiter.exchange.wants_progress for waiter in self._waiters)
+        return any(exchange.wants_progress for exchange in self._waiters.values())
 
     def progress(self, params: dict[str, Raw]) -> None:
         """See `Exchange.progress`: reported to all waiting hosts."""
-        for waiter in list(self._waiters):
-            waiter.exchange.progress(params)
+        for exchange in list(self._waiters.values()):
+            exchange.progress(params)
 
     def log(self, params: dict[str, Raw]) -> None:
         """See `Exchange.log`: told the first host, since it may be about another call of that host."""
-        if self._leader in self._waiters:
-            self._leader.exchange.log(params)
+        if self._leader is not None and self._leader in self._waiters.values():
+            self._leader.log(params)
 
     async def ask(self, question: Question) -> Reply:
         """See `Exchange.ask`: the first host is asked, after the read as well: a session that it was opened for is that
@@ -143,4 +130,4 @@ class Flight:
         if self._leader is None or not (self.over.is_set() or self.make_private()):
             text = f"The host that began this read does not wait for it any more ({question.method})"
             return Failure(INVALID_PARAMS, text)
-        return await self._leader.exchange.ask(question)
+        return await self._leader.ask(question)

@@ -2,21 +2,18 @@
 
 Every operation takes constant time. An expired entry leaves when it is looked up, or as the least recently used. Forms
 in which an entry was shown to hosts are kept with it, and count.
-
-The index of entries by resource tells which of them a change affects, in the resource, its parts and its parents. The
-time to find them depends on the depth of the URI and on the number found, not on the number of entries.
 """
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from cachetools import LRUCache
 from msgspec import structs
 
 from cache.entry import CacheKey, Entry
-from hub.link.call_interface import Tenant
-from hub.wire.uri_parents import MAX_DEPTH, level_count, normalize, parents
+from cache.resource_index import ResourceIndex
+from hub.wire.uri_parents import level_count
 
 OVERHEAD: Final = 1_200
 """Bytes that an entry takes in addition to value and key: objects and tables."""
@@ -85,7 +82,7 @@ class MemoryStore:
         return None
 
     def put(self, key: CacheKey, entry: Entry, *, shareable: bool = False) -> bool:
-        """Keep `entry`; False: it does not fit. The URI must be one that `cache.memory.is_trackable`."""
+        """Keep `entry`; False: it does not fit. The URI must be one that `cache.resource_index.is_trackable`."""
         return self._put(CachedEntry(key, entry, self._clock(), size_of(key, entry), shareable))
 
     def _put(self, cached: CachedEntry) -> bool:
@@ -156,72 +153,3 @@ def size_of(key: CacheKey, entry: Entry) -> int:
     """The estimated size of an entry in bytes."""
     texts = len(key.uri) + len(key.upstream) + len(key.source) + len(key.owner) + len(key.abilities)
     return entry.size + texts + OVERHEAD + PER_LEVEL * level_count(key.uri)
-
-
-Item = TypeVar("Item", bound=Hashable)
-
-
-def is_trackable(uri: str) -> bool:
-    """True if all parents of `uri` are known, so that no change that affects it can be missed."""
-    return _plain(uri) is not None
-
-
-def _plain(uri: str) -> str | None:
-    """The normalized URI; None: one whose parents are not all known."""
-    plain = normalize(uri)
-    return None if plain is None or level_count(plain) > MAX_DEPTH else plain
-
-
-def _groups(upstream: str, uri: str, tenant: Tenant | None) -> Iterator[int]:
-    """The groups that an item belongs to, as hashes: texts would be long, and a collision affects only an item too
-    many."""
-    plain = _plain(uri) or ""
-    yield hash((upstream,))
-    yield hash((upstream, "own", plain))
-    yield from (hash((upstream, "part", whole)) for whole in parents(plain))
-    if tenant is not None:
-        yield hash((upstream, "tenant", tenant))
-
-
-class ResourceIndex(Generic[Item]):
-    """Items by upstream, URI and tenant; each is added once. A URI stands for all its spellings. Dicts serve as
-    sets that keep their order."""
-
-    def __init__(self) -> None:
-        self._groups: dict[int, dict[Item, None]] = {}
-
-    def add(self, upstream: str, uri: str, tenant: Tenant | None, item: Item) -> None:
-        """Add `item`. `uri` must be one that `is_trackable`."""
-        for group in _groups(upstream, uri, tenant):
-            self._groups.setdefault(group, {})[item] = None
-
-    def discard(self, upstream: str, uri: str, tenant: Tenant | None, item: Item) -> None:
-        """Remove `item`, if present."""
-        for group in _groups(upstream, uri, tenant):
-            if (found := self._groups.get(group)) is not None:
-                found.pop(item, None)
-                if not found:
-                    del self._groups[group]
-
-    def _of(self, *group: Hashable) -> dict[Item, None]:
-        return self._groups.get(hash(group), {})
-
-    def of(self, upstream: str) -> list[Item]:
-        return list(self._groups.get(hash((upstream,)), ()))  # without a call, since each call of a tool asks
-
-    def of_tenant(self, upstream: str, tenant: Tenant) -> list[Item]:
-        """All items of one host."""
-        return list(self._of(upstream, "tenant", tenant))
-
-    def of_resource(self, upstream: str, uri: str) -> list[Item]:
-        """Items of exactly this resource."""
-        return list(self._of(upstream, "own", _plain(uri) or ""))
-
-    def items_below(self, upstream: str, uri: str) -> list[Item]:
-        """Items that a change of `uri` affects; all of the upstream, if the parents of `uri` are unknown."""
-        if (plain := _plain(uri)) is None:
-            return self.of(upstream)
-        found = self._of(upstream, "own", plain) | self._of(upstream, "part", plain)
-        for whole in parents(plain):
-            found |= self._of(upstream, "own", whole)
-        return list(found)

@@ -21,7 +21,8 @@ from cache.entry import CacheKey, DropCause, abilities_of, fresh_result, is_plai
 from cache.fetch import Fetches
 from cache.flight import Flight, Released
 from cache.interfaces import ReadablePooledSession, ReadableUpstream
-from cache.memory import CachedEntry, is_trackable
+from cache.memory import CachedEntry
+from cache.resource_index import is_trackable
 from config.diff import source_of
 from config.settings import CacheConfig, UpstreamConfig
 from hub.link.call_interface import Call, Caller, Exchange, Operation, Tenant
@@ -48,11 +49,9 @@ class CacheListener:
 
     def resource_changed(self, uri: str) -> None:
         """Drop `uri`, its parts, and the resources that it is a part of."""
-        state, name = self._state, self._name
-        state.auto_subscriptions.note_change(name, uri)
-        state.drop(state.memory.index.items_below(name, uri), DropCause.UPDATED)
-        state.disturb(state.flights.items_below(name, uri))
-        state.invalidate_shared(self.source, uri)
+        self._state.auto_subscriptions.note_change(self._name, uri)
+        self._state.drop_changed(self._name, uri, DropCause.UPDATED)
+        self._state.invalidate_shared(self.source, uri)
 
     def resources_relisted(self) -> None:
         self._state.drop_all(self._name, DropCause.LISTS)
@@ -93,7 +92,7 @@ class ResourceCache:
         self.reconfigure = self._state.reconfigure
         self.statistics = self._state.statistics
         self.forget_upstream = self._state.forget_upstream
-        self.note_call = self._state.note_call
+        self.note_call, self.invalidate = self._state.note_call, self._state.drop_all
         self.on_stale, self.on_gap = self._state.on_stale, self._state.on_gap
         self.keep_form, self.drop_forms = self._state.memory.keep_form, self._state.memory.drop_forms
 
@@ -184,7 +183,3 @@ class ResourceCache:
         """Read from `upstream` from now on. Entries of an earlier upstream of its name are dropped."""
         self.invalidate(upstream.name, DropCause.CONFIG)
         self._state.register(upstream, source_of(upstream.config))
-
-    def invalidate(self, name: str | None, cause: DropCause) -> int:
-        """Drop all entries, of one upstream or of all; how many there were."""
-        return self._state.clear(name) if cause is DropCause.CLEARED else self._state.drop_all(name, cause)

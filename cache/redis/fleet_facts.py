@@ -1,12 +1,12 @@
 """Facts that hubs share in the store: small ones under names, such as where a hub runs and who has a session."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import trio
 
 from cache.interfaces import MAX_FACT_BYTES, StoreUnreachable
-from cache.redis.layout import OVERHEAD_BYTES, SWAP, CommandRefused, read_command, time_of
+from cache.redis.layout import OVERHEAD_BYTES, READ, SWAP, CommandRefused, time_of
 from cache.redis.store_link import StoreLink
 
 FACT_S: Final = 0.5
@@ -37,9 +37,8 @@ class SharedFacts:
     writes, for hubs that know only that key.
     """
 
-    def __init__(self, member: StoreLink, clock: Callable[[], float]) -> None:
-        self._link = member
-        self._clock = clock
+    def __init__(self, link: StoreLink) -> None:
+        self._link = link
 
     async def get(self, name: str) -> bytes | None:
         found = await self._find(name)
@@ -52,7 +51,7 @@ class SharedFacts:
         (now,) = await self._execute([b"TIME"])
         sealed = self._seal(key, value, time_of(now) + int(ttl_s * 1e6))
         await self._execute([b"SET", key, sealed, b"PX", max(1, int(ttl_s * 1000))])
-        self._link.health.on_written(self._clock())
+        self._link.health.on_written(self._link.clock())
 
     async def swap(self, name: str, old: bytes | None, new: bytes, ttl_s: float) -> bool:
         found = await self._find(name)
@@ -77,7 +76,7 @@ class SharedFacts:
         """Raises: StoreUnreachable."""
         keys = [layout.fact(name) for layout in self._link.layouts]
         limit = MAX_FACT_BYTES + _UNTIL_BYTES + OVERHEAD_BYTES
-        now, *answers = await self._execute([b"TIME"], *(read_command(key, limit) for key in keys))
+        now, *answers = await self._execute([b"TIME"], *([b"EVAL", READ, 1, key, limit] for key in keys))
         newest, value, is_mine, is_foreign = 0, None, False, False
         for layout, key, sealed in zip(self._link.layouts, keys, answers, strict=True):
             if sealed is None:
@@ -100,6 +99,6 @@ class SharedFacts:
             try:
                 return await connection.execute_each(commands)
             except CommandRefused as error:
-                self._link.health.on_refused(error.code, error.text, self._clock())
+                self._link.health.on_refused(error.code, error.text, self._link.clock())
                 raise
         raise StoreUnreachable(f"the shared store at {self._link.health.place} did not answer within {FACT_S:g} s")

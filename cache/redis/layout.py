@@ -126,10 +126,6 @@ class CommandRefused(StoreUnreachable):
         self.text = text
 
 
-def invalidate_command(hash: str, fields: Iterable[str], channel: str, message: bytes) -> list[bytes | str | int]:
-    return [b"EVAL", INVALIDATE, 1, hash, channel, message, *fields]
-
-
 def time_of(answer: object) -> int:
     """The server's time from an answer to `TIME`, in microseconds. Raises: StoreUnreachable."""
     with suppress(TypeError, ValueError, OverflowError):
@@ -146,10 +142,6 @@ def look_up_command(
 ) -> list[bytes | str | int]:
     """The command for `LOOK_UP`; `names` are two, and `token` is random."""
     return [b"EVAL", LOOK_UP, 1, hash, token, max_bytes, HASH_TTL_S, MAX_FIELDS, *names, *fields]
-
-
-def read_command(key: str, max_bytes: int) -> list[bytes | str | int]:
-    return [b"EVAL", READ, 1, key, max_bytes]
 
 
 class ValueSealer:
@@ -224,7 +216,7 @@ class Layout:
 
     def fields_to_delete(self, uris: Iterable[str]) -> dict[str, None]:
         """The fields to delete when these URIs changed, each once: their own, and those of all parents, which must be
-        known (`cache.memory.is_trackable`)."""
+        known (`cache.resource_index.is_trackable`)."""
         found: dict[str, None] = {}
         for plain in (normalize(uri) or uri for uri in uris):
             own, above = self.sealer.digest(plain), map(self.sealer.digest, parents(plain))

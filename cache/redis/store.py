@@ -5,7 +5,6 @@
 
 import secrets
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from math import inf
 from typing import Any, Final
 
@@ -46,15 +45,6 @@ class _Head(Struct, frozen=True, array_like=True):
     late."""
 
 
-@dataclass(eq=False, repr=False, slots=True)
-class _Look:
-    """A look-up under way."""
-
-    source: str
-    spoiled: bool = False
-    """True if its source was invalidated meanwhile, so that it may find a stale entry."""
-
-
 class RedisStore:
     """The store that hubs share, with a `Directory` beside it; the listener of its `StoreLink`. `source`, `uri`,
     `owner` and `abilities` are those of a `CacheKey`."""
@@ -80,8 +70,9 @@ class RedisStore:
         self._link = StoreLink(address, self._sealer, clock, self, [ValueSealer(other) for other in others])
         self._listener: StoreListener
         self._health = self._link.health
-        self._looks: set[_Look] = set()
-        self.directory = SharedFacts(self._link, clock)
+        self._looks: dict[object, str] = {}
+        """The sources of look-ups under way; of what was invalidated meanwhile none is left, since it may be stale."""
+        self.directory = SharedFacts(self._link)
 
     @property
     def is_coherent(self) -> bool:
@@ -119,15 +110,15 @@ class RedisStore:
         names = [*(layout.entry(source, uri, each, abilities) for each in owners), ""][:2]
         limit = self.max_bytes + OVERHEAD_BYTES + HEAD_BYTES
         command = look_up_command(layout.tokens(source), fields, names, secrets.token_urlsafe(9), limit)
-        look = _Look(source)
-        self._looks.add(look)
+        look = object()
+        self._looks[look] = source
         try:
             found = await self._execute(command, self._budget_s - (self._clock() - began))
         except StoreUnreachable:
             return None, None
         finally:
-            self._looks.discard(look)
-        if look.spoiled:
+            is_spoiled = self._looks.pop(look, None) is None
+        if is_spoiled:
             return None, None
         try:
             stamp, seconds, microseconds, *values = found
@@ -214,8 +205,7 @@ class RedisStore:
 
     def _spoil(self, source: str | None) -> None:
         """Spoil all look-ups for `source`, None: for any."""
-        for look in self._looks:
-            look.spoiled = look.spoiled or source in (None, look.source)
+        self._looks = {look: each for look, each in self._looks.items() if source not in (None, each)}
 
     def on_stale(self, source: str, uri: str | None) -> None:
         self._spoil(source)

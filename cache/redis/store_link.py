@@ -7,9 +7,7 @@ Nothing is repaired in place: any failure, even an unexpected exception, ends th
 from nothing.
 """
 
-import importlib
 import logging
-import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,10 +18,12 @@ import trio
 from cache.interfaces import StoreListener, StoreUnreachable
 from cache.redis.bus import BEAT_S, Bus, PendingWrites
 from cache.redis.health import StoreHealth
-from cache.redis.layout import MAX_DELETED, CommandRefused, Layout, ValueSealer, invalidate_command, look_up_command
+from cache.redis.layout import INVALIDATE, MAX_DELETED, CommandRefused, Layout, ValueSealer, look_up_command
 from cache.redis.url import StoreAddress
 from hub.link.backoff import ExponentialBackoff, jitter
 from hub.link.fault_isolation import FaultLog
+from hub.link.module_loading import load
+from hub.link.sync_primitives import Bell, DirtyFlag
 
 if TYPE_CHECKING:
     from cache.redis.connection_pair import ConnectionPair
@@ -52,8 +52,8 @@ class StoreLink:
     """The usable connections; None: there are none."""
     pending: PendingWrites = field(default_factory=PendingWrites)
     _is_coherent: bool = False
-    _wakeup: trio.Event = field(default_factory=trio.Event)
-    _written: trio.Event = field(default_factory=trio.Event)
+    _wakeup: DirtyFlag = field(default_factory=DirtyFlag)
+    _written: Bell = field(default_factory=Bell)
 
     def __post_init__(self) -> None:
         self.health = StoreHealth(str(self.address), self.clock())
@@ -89,7 +89,10 @@ class StoreLink:
             pauses.opened(self.clock())
             reason = ""
             try:
-                reason = await self._use_link()
+                await load("cache.redis.connection_pair")  # 0.2 s that nobody waits for
+                from cache.redis.connection_pair import ConnectionPair
+
+                reason = await ConnectionPair(self.address).run(self._serve)
             except* Exception as errors:  # noqa: BLE001  # a fault is logged, and the work goes on
                 reason = self.faults.log_once(errors)
             finally:
@@ -100,21 +103,12 @@ class StoreLink:
             self.health.on_lost(reason, self.clock())
             await self.pause(pauses.next_s(self.clock()))
 
-    async def _use_link(self) -> str:
-        """Connect, and use the connections until they end; returns why."""
-        if (connection := sys.modules.get("cache.redis.connection_pair")) is None:
-            # 0.2 s that nobody waits for
-            connection = await trio.to_thread.run_sync(importlib.import_module, "cache.redis.connection_pair")
-        made: ConnectionPair = connection.ConnectionPair(self.address)
-        return await made.run(self._serve)
-
     async def pause(self, seconds: float) -> None:
         """Wait before the next attempt; for less time if invalidations are pending."""
         began = self.clock()
         with trio.move_on_after(seconds):
             while not self.pending:
-                await self._wakeup.wait()
-                self._wakeup = trio.Event()
+                await self._wakeup.take()
             await trio.sleep(max(0.0, began + HURRY_S - self.clock()))
 
     async def _serve(self, connection: "ConnectionPair") -> None:
@@ -179,16 +173,14 @@ class StoreLink:
 
     async def _write(self, connection: "ConnectionPair") -> None:
         while True:
-            await self._wakeup.wait()
-            self._wakeup = trio.Event()
+            await self._wakeup.take()
             while batch := self.pending.take_batch():
                 try:
                     await self._write_batch(connection, batch)
                 except StoreUnreachable as error:
                     return connection.fail(str(error))
                 self.pending.mark_written()
-                self._written.set()
-                self._written = trio.Event()
+                self._written.ring()
                 self._check_coherence(connection)
 
     async def _write_batch(self, connection: "ConnectionPair", taken: dict[str, set[str] | None]) -> None:
@@ -201,7 +193,7 @@ class StoreLink:
             word = self.bus.message(source, None if uris is None else tuple(sorted(uris)))
             for layout, fields in zip(self.layouts, all_fields, strict=True):
                 said = layout.sealer.seal(layout.channel, word)
-                commands.append(invalidate_command(layout.tokens(source), fields, layout.channel, said))
+                commands.append([b"EVAL", INVALIDATE, 1, layout.tokens(source), layout.channel, said, *fields])
         try:
             await connection.execute_each(commands)
         except CommandRefused as error:

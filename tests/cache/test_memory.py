@@ -6,7 +6,7 @@ import pytest
 from msgspec import Raw
 
 from cache.entry import EVERYONE, CacheKey, Entry
-from cache.memory import FORM_OVERHEAD, OVERHEAD, MemoryStore, ResourceIndex, is_trackable, size_of
+from cache.memory import FORM_OVERHEAD, OVERHEAD, MemoryStore, size_of
 from hub.link.call_interface import Identity, Tenant
 from hub.wire.mcp import L4, MODERN
 
@@ -170,8 +170,6 @@ def test_a_change_concerns_the_wholes_and_the_parts(store, changed, gone):
 def test_a_change_too_deep_to_follow_concerns_everything(store):
     store.put(subject(), entry())
     deep = "a:" + "/b" * 65
-    assert not is_trackable(deep)
-    assert not is_trackable("a:" + "b" * 2048)
     assert store.index.items_below("files", deep) == [subject()]
 
 
@@ -180,16 +178,3 @@ def test_hosts_are_told_apart(store):
     store.put(subject(tenant=DESK), entry())
     assert store.index.of_tenant("files", DESK) == [subject(tenant=DESK)]
     assert len(store.index.of_resource("files", "note://a")) == 2
-
-
-def test_an_empty_index_holds_nothing():
-    index: ResourceIndex[int] = ResourceIndex()
-    index.add("files", "note://a/b", DESK, 1)
-    index.add("files", "note://a", None, 2)
-    index.discard("files", "note://a/b", DESK, 1)
-    index.discard("files", "note://a/b", DESK, 1)
-    fresh: ResourceIndex[int] = ResourceIndex()
-    fresh.add("files", "note://a", None, 2)
-    assert vars(index) == vars(fresh)
-    index.discard("files", "note://a", None, 2)
-    assert vars(index) == vars(ResourceIndex())

@@ -5,7 +5,7 @@ import json
 import pytest
 import trio
 
-from cache.memory import is_trackable
+from cache.resource_index import is_trackable
 from hub.wire.uri_parents import normalize
 from tests.support.cache_upstream import Host, Served, read_of, reads_of
 

@@ -8,7 +8,7 @@ import trio
 
 from cache.entry import EVERYONE, Entry
 from cache.interfaces import ReadTicket, StoreListener
-from cache.memory import is_trackable
+from cache.resource_index import is_trackable
 from hub.wire.uri_parents import parents
 
 
