@@ -3,7 +3,7 @@
 Read `settings` first, which declares every setting (of `setting` parts, with the `tables` of sign-ins, access and
 profiles). `loading` makes one `HubConfig` of all files, with `errors`, `names` and `name_globs` (names that a
 setting chooses); `registry` makes entries of what registries say. `environment` decides which variables servers get.
-`watching` notices changes, `diff` says what a change means, and which upstreams are the same server.
+`file_watcher` notices changes, `diff` says what a change means, and which upstreams are the same server.
 `show` shows settings. `projects` deals with files of projects and which of them the user allows,
 `editing` with ours, `hosts` with those of hosts. `secrets` keeps and detects secrets, `references` says how texts name
 them and puts their values in place. Below: `directories`, `hub_paths`, `files` (replaces a file, with a backup),

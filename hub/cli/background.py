@@ -19,7 +19,7 @@ from hub.control.client import LOCK, PROBE_S, QUIET_S, pid_in_lock, refuse_hung
 from hub.control.errors import HubHangs, HubNotRunning
 from hub.control.interruptible_wait import readable
 from hub.linux.orphans import kill_orphans
-from hub.linux.processes import hold, read_stat, signal_process
+from hub.linux.processes import hold, read_stat
 from hub.linux.socket_peers import peer_pid
 from hub.shim.start_daemon import DaemonStart, Unavailable, connect, is_alive
 
@@ -92,8 +92,8 @@ def force_stop(control: Path, output: Output) -> None:
     with _process(control) as (pid, process):
         for number, patience_s in SIGNALS:
             try:
-                signal_process(process, number)
-                signal_process(process, signal.SIGCONT)  # one that is stopped hears nothing else but KILL
+                signal.pidfd_send_signal(process, number)
+                signal.pidfd_send_signal(process, signal.SIGCONT)  # one that is stopped hears nothing else but KILL
             except ProcessLookupError:
                 break
             except OSError as error:

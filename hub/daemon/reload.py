@@ -25,9 +25,9 @@ import trio
 from config.diff import Difference, difference
 from config.environment.hubd_env import CurrentEnvironment
 from config.errors import ConfigError, Diagnostic
+from config.file_watcher import Watcher
 from config.loading.assemble import Loaded
 from config.loading.gather import OWN_VARIABLES
-from config.watching import Watcher
 from hub.control.answers import ConfigStatus, Reloaded
 from hub.link.fault_isolation import keep_going
 from hub.link.sync_primitives import DirtyFlag, Promise

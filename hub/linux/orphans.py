@@ -28,7 +28,7 @@ import trio
 
 from hub.linux.machine_identity import read_boot_id
 from hub.linux.process_setup import prctl
-from hub.linux.processes import open_pidfd, pids, read_stat, signal_process
+from hub.linux.processes import open_pidfd, pids, read_stat
 
 log = logging.getLogger(__name__)
 
@@ -172,16 +172,13 @@ def _find_marked() -> list[tuple[int, str]]:
 
 def _mark(pid: int) -> str:
     """The mark in the environment of a process; "" if it has none, has ended or is another user's."""
-    prefix = f"{MARKER}=".encode()
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:  # empty for zombies
             environ = file.read()
     except OSError:
         return ""
-    at = 0 if environ.startswith(prefix) else environ.find(b"\0" + prefix) + 1
-    if not at and not environ.startswith(prefix):
-        return ""
-    return environ[at + len(prefix) :].partition(b"\0")[0].decode(errors="replace")
+    _, _, rest = (b"\0" + environ).partition(f"\0{MARKER}=".encode())
+    return rest.partition(b"\0")[0].decode(errors="replace")
 
 
 def _kill(pid: int, mark: str) -> int | None:
@@ -190,7 +187,7 @@ def _kill(pid: int, mark: str) -> int | None:
         return None
     try:
         if _mark(pid) == mark:
-            signal_process(pidfd, signal.SIGKILL)
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             return pidfd
     except OSError as error:  # it has ended, or has become another user
         if isinstance(error, PermissionError):

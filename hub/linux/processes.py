@@ -7,7 +7,6 @@ Linux keeps the uid of every TCP socket in `/proc/net/tcp` and `/proc/net/tcp6`,
 
 import fcntl
 import os
-import signal
 import socket
 import struct
 import subprocess
@@ -116,12 +115,6 @@ def hold(pid: int) -> Iterator[int | None]:
     finally:
         if process is not None:
             os.close(process)
-
-
-def signal_process(pidfd: int, number: int) -> None:
-    """Send a signal to the process of this descriptor, and to no other that has its number by now. Raises OSError: it
-    has ended, or is another user's."""
-    signal.pidfd_send_signal(pidfd, number)
 
 
 def take_descriptors(popen: subprocess.Popen[bytes]) -> tuple[int, list[int]]:

@@ -6,16 +6,17 @@ hosts are busy, the sockets of one party, which is a host or an upstream, have a
 """
 
 import logging
+import select
 from collections.abc import Callable
 from typing import Final
 
 import trio
 from trio.lowlevel import checkpoint, wait_readable
 
-from hub.linux.kernel_events import ONLY_BYTES, SocketEvents
-
 log = logging.getLogger(__name__)
 
+_HANGUPS: Final = select.EPOLLRDHUP | select.EPOLLET
+_BYTES: Final = _HANGUPS | select.EPOLLIN
 TURN: Final = 64
 """Events that are told in one step of the loop; all other tasks have their turn then."""
 
@@ -30,7 +31,7 @@ class SocketWatch:
     """The sockets of one event loop. `run` must be running."""
 
     def __init__(self) -> None:
-        self._events = SocketEvents()
+        self._epoll = select.epoll()
         self._owners: dict[int, OnEvent] = {}
         self.parties: dict[int, object] = {}
         """The host or upstream of each socket, if known."""
@@ -42,19 +43,19 @@ class SocketWatch:
     def add(self, descriptor: int, on_event: OnEvent) -> None:
         """Tell `on_event` of hang-ups and of bytes, until `remove`. A descriptor that is watched gets another owner."""
         if descriptor not in self._owners:
-            self._events.add(descriptor)
+            self._epoll.register(descriptor, _BYTES)
         self._owners[descriptor] = on_event
 
     def remove(self, descriptor: int) -> None:
         """Watch it no more: to be called before it is closed. Harmless when called again."""
         if self._owners.pop(descriptor, None) is not None:
-            self._events.remove(descriptor)
+            self._epoll.unregister(descriptor)
             self.parties.pop(descriptor, None)
             self._waiting.pop(descriptor, None)
 
     def heed(self, descriptor: int, *, bytes: bool) -> None:
         """Tell of bytes, or only of hang-ups, from now on; what is there already is told anew."""
-        self._events.watch(descriptor, bytes=bytes)
+        self._epoll.modify(descriptor, _BYTES if bytes else _HANGUPS)
 
     def divide(self, share: int) -> None:
         """Tell of so many events of one party in one step from now on."""
@@ -68,9 +69,9 @@ class SocketWatch:
                 if waiting:
                     await checkpoint()
                 else:
-                    await wait_readable(self._events.fileno())
-                for descriptor, event in self._events.poll(0, TURN):
-                    waiting[descriptor] = event != ONLY_BYTES or waiting.get(descriptor, False)
+                    await wait_readable(self._epoll.fileno())
+                for descriptor, event in self._epoll.poll(0, TURN):
+                    waiting[descriptor] = event != select.EPOLLIN or waiting.get(descriptor, False)
                 told: dict[object, int] = {}
                 for descriptor in list(waiting)[:TURN]:
                     if descriptor not in waiting:  # it was removed a moment ago
@@ -88,7 +89,7 @@ class SocketWatch:
                         log.exception("an event of a socket could not be taken")
         finally:
             self._owners.clear()
-            self._events.close()
+            self._epoll.close()
 
 
 _WATCH: Final = trio.lowlevel.RunVar[SocketWatch]("socket watch")

@@ -22,9 +22,9 @@ import trio
 from msgspec import Struct
 
 from config.errors import ConfigError
+from config.file_watcher import Watcher
 from config.projects import PROJECT_FILES, Project, Trust, find_project
 from config.settings import HubConfig
-from config.watching import Watcher
 from hub.catalog.view_name import EVERYTHING
 from hub.downstream.hosts import Host
 from hub.wire.jsonrpc import Result, peek_array, peek_object, peek_str

@@ -180,7 +180,7 @@ class Atlas(TrustedProjects):
 
 
 class NoWatcher:
-    """Replaces `config.watching.Watcher`, since there are no files."""
+    """Replaces `config.file_watcher.Watcher`, since there are no files."""
 
     def __init__(self, changed: Any) -> None:
         pass

@@ -173,7 +173,7 @@ WITHOUT_INOTIFY = ["unshare", "-Ur", "sh", "-c", 'echo 0 > /proc/sys/user/max_in
 @pytest.mark.covers("F-D-07", "F-D-13")
 def test_a_user_without_inotify_instances_has_a_hub(tmp_path):
     if subprocess.run([*WITHOUT_INOTIFY, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("no user namespaces here; tests/config/test_watching.py injects the error")
+        pytest.skip("no user namespaces here; tests/config/test_file_watcher.py injects the error")
     (config := tmp_path / "hubd.toml").write_text(DEMO)
     env = own_directories(tmp_path)
     argv = [*WITHOUT_INOTIFY, HUBD, "serve", "--listen", "127.0.0.1:0", "--config", config]

@@ -1,8 +1,7 @@
-"""Events of the kernel, as descriptors to wait for: changes of files (inotify(7)), bytes and hang-ups (epoll(7))."""
+"""Changes in directories, as the kernel tells of them: inotify(7)."""
 
 import ctypes
 import os
-import select
 import sys
 from collections.abc import Iterable
 from functools import cache
@@ -13,14 +12,11 @@ from trio.lowlevel import notify_closing, wait_readable
 EVENTS: Final = 0xFC6
 """IN_MODIFY, IN_ATTRIB, IN_MOVED_FROM, IN_MOVED_TO, IN_CREATE, IN_DELETE, IN_DELETE_SELF, IN_MOVE_SELF (inotify(7))."""
 READ_BYTES: Final = 1 << 16
-ONLY_BYTES: Final = select.EPOLLIN
-_HANGUPS: Final = select.EPOLLRDHUP | select.EPOLLET
-_BYTES: Final = _HANGUPS | ONLY_BYTES
 
 
 class Inotify:
     """Watches directories, not those below them, until `close`. To be made in a thread: file systems may hang.
-    `config.watching` waits with it while files are quiet: the library that watches them otherwise wakes for every look.
+    `config.file_watcher` waits with it while files are quiet: the library that watches them wakes for every look.
 
     Raises:
         OSError: nothing can be watched: the kernel has no inotify, or the user's instances or watches are used up.
@@ -63,22 +59,3 @@ def _library() -> Any:
     if not hasattr(library, "inotify_init1"):
         raise OSError(f"{sys.platform} has no inotify")
     return library
-
-
-class SocketEvents:
-    """Sockets that are watched: hang-ups of all, incoming bytes of some. Each event is reported once."""
-
-    def __init__(self) -> None:
-        self._epoll = select.epoll()
-        self.fileno, self.remove, self.close = self._epoll.fileno, self._epoll.unregister, self._epoll.close
-        self.poll = self._epoll.poll
-        """The sockets with events, each with what has happened: `ONLY_BYTES`, or it was hung up. The arguments are how
-        long to wait, and how many to tell at most."""
-
-    def add(self, descriptor: int) -> None:
-        """Watch a socket for hang-ups and bytes."""
-        self._epoll.register(descriptor, _BYTES)
-
-    def watch(self, descriptor: int, *, bytes: bool) -> None:
-        """Watch a socket that was added for this from now on; what is there already is reported anew."""
-        self._epoll.modify(descriptor, _BYTES if bytes else _HANGUPS)

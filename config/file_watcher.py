@@ -25,7 +25,7 @@ import trio
 
 from config.loading.document import SUFFIXES
 from config.loading.safe_reading import limit_of, read_plain
-from hub.linux.kernel_events import Inotify
+from hub.linux.inotify import Inotify
 
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify

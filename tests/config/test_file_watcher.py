@@ -9,9 +9,9 @@ import trio
 from watchfiles import _rust_notify
 from watchfiles._rust_notify import WatchfilesRustInternalError
 
+from config.file_watcher import POLL_S, STEP_MS, Watcher, inspect
 from config.loading.safe_reading import MAX_PROJECT_BYTES
-from config.watching import POLL_S, STEP_MS, Watcher, inspect
-from hub.linux import kernel_events
+from hub.linux import inotify
 
 
 def test_links_in_a_circle_are_no_trap(tmp_path):
@@ -118,9 +118,9 @@ WAYS = [write_in_place, rename_over, save_as_vim_does, delete, make_unreadable, 
 @pytest.fixture(params=["the library watches", "the kernel is waited for", "the kernel has nothing for it"])
 def watched_by(request, monkeypatch):
     if request.param != "the library watches":
-        monkeypatch.setattr("config.watching.QUIET_S", -1.0)
+        monkeypatch.setattr("config.file_watcher.QUIET_S", -1.0)
     if request.param == "the kernel has nothing for it":
-        monkeypatch.setattr(kernel_events, "_library", no_library)
+        monkeypatch.setattr(inotify, "_library", no_library)
 
 
 def no_library():
@@ -336,7 +336,7 @@ async def test_it_is_cancelled_fast(place):
 
 async def test_without_notifications_files_are_looked_at(place, monkeypatch):
     monkeypatch.setattr("watchfiles._rust_notify.RustNotify", refuse)
-    monkeypatch.setattr("config.watching.POLL_ALONE_S", 0.1)
+    monkeypatch.setattr("config.file_watcher.POLL_ALONE_S", 0.1)
     async with watching(place / "hubd.toml") as eye:
         (place / "hubd.toml").write_text("two")
         await eye.sees()
@@ -366,7 +366,7 @@ class Refusing:
 async def test_without_inotify_it_is_looked_at_often(place, monkeypatch, caplog, refuses):
     monkeypatch.setattr(_rust_notify, "RustNotify", Refusing)
     monkeypatch.setattr(Refusing, "refuses", refuses)
-    monkeypatch.setattr("config.watching.POLL_ALONE_S", 0.05)
+    monkeypatch.setattr("config.file_watcher.POLL_ALONE_S", 0.05)
     async with watching(place / "hubd.toml") as eye:
         (place / "hubd.toml").write_text("two")
         await eye.sees()
@@ -380,7 +380,7 @@ async def test_it_is_watched_again_when_that_is_possible(place, monkeypatch, cap
     caplog.set_level("INFO")
     real = _rust_notify.RustNotify
     monkeypatch.setattr(_rust_notify, "RustNotify", Refusing)
-    monkeypatch.setattr("config.watching.POLL_ALONE_S", 0.01)
+    monkeypatch.setattr("config.file_watcher.POLL_ALONE_S", 0.01)
     async with watching(place / "hubd.toml") as eye:
         monkeypatch.setattr(_rust_notify, "RustNotify", real)
         with trio.fail_after(PATIENCE_S):
