@@ -13,6 +13,7 @@ An id is in the table just as long as its question is open, so late, second and 
 answer cannot be refused: after a malformed one the hub asks a person once more; then the question counts as declined.
 """
 
+from collections import defaultdict
 from collections.abc import Callable
 from itertools import count
 from typing import Final
@@ -22,18 +23,11 @@ from msgspec import Raw, Struct, field
 
 from hub.calls.host_exchange import Send
 from hub.link.call_interface import Caller
-from hub.link.rate_limits import TokenBucket
+from hub.link.rate_limits import QuestionQuota
 from hub.link.sync_primitives import Promise
 from hub.wire import jsonrpc, mcp
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, RequestId, Response, Result, detach, peek_object, raw
-from hub.wire.questions.question import (
-    QUESTIONS_PER_MINUTE,
-    Question,
-    QuestionRefusal,
-    check_capabilities,
-    reply_without_answer,
-    too_many_questions,
-)
+from hub.wire.questions.question import Question, QuestionRefusal, check_capabilities, reply_without_answer
 from hub.wire.questions.translate import answer_for_upstream, question_for_host
 from hub.wire.request_meta import read_number
 
@@ -70,7 +64,7 @@ class HostQuestions:
         self._name = name
         self._numbers = count(1)
         self._open: dict[RequestId, _Open] = {}
-        self._quotas: dict[str, TokenBucket] = {}
+        self._quotas: defaultdict[str, QuestionQuota] = defaultdict(QuestionQuota)
         """Allowance of questions, by upstream."""
         self._roots = _Roots()
         self._left = False
@@ -201,11 +195,7 @@ class HostQuestions:
             raise QuestionRefusal(f"{MAX_OPEN} questions wait for this host already")
         if sum(each.size for each in self._open.values()) + size > MAX_OPEN_BYTES:
             raise QuestionRefusal("The questions that wait for this host are too large")
-        quota = self._quotas.get(upstream)
-        if quota is None:
-            quota = self._quotas[upstream] = TokenBucket(QUESTIONS_PER_MINUTE, QUESTIONS_PER_MINUTE / 60)
-        if not quota.take(trio.current_time()):
-            raise too_many_questions(upstream)
+        self._quotas[upstream].admit(upstream)
 
 
 class _Roots(Struct, eq=False):

@@ -9,6 +9,8 @@ from typing import Final
 
 import trio
 
+from hub.wire.questions.question import QuestionRefusal
+
 ROUNDING: Final = 1e-9
 """Tolerance for rounding errors of fractions of seconds."""
 
@@ -31,6 +33,22 @@ class TokenBucket:
             return False
         self._left -= amount
         return True
+
+
+QUESTIONS_PER_MINUTE: Final = 60.0
+"""Questions that one upstream may ask a minute; as many at once after a pause."""
+
+
+class QuestionQuota(TokenBucket):
+    """The questions that one upstream may ask of one host or in one session."""
+
+    def __init__(self) -> None:
+        super().__init__(QUESTIONS_PER_MINUTE, QUESTIONS_PER_MINUTE / 60)
+
+    def admit(self, upstream: str) -> None:
+        """Admit a question of `upstream`. Raises QuestionRefusal: there were too many."""
+        if not self.take(trio.current_time()):
+            raise QuestionRefusal(f"{upstream} asks more than {QUESTIONS_PER_MINUTE:.0f} questions a minute")
 
 
 MESSAGES_PER_S: Final = 1_000

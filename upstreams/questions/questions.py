@@ -22,21 +22,14 @@ import trio
 from msgspec import Raw, structs
 
 from hub.link.call_interface import NOTHING, Exchange, Program
-from hub.link.rate_limits import TokenBucket
+from hub.link.rate_limits import QuestionQuota
 from hub.link.sync_primitives import Bell
 from hub.wire import mcp
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
-from hub.wire.questions.question import (
-    QUESTIONS_PER_MINUTE,
-    Question,
-    QuestionRefusal,
-    check_capabilities,
-    missing_capabilities,
-    too_many_questions,
-)
+from hub.wire.questions.question import Question, QuestionRefusal, check_capabilities, missing_capabilities
 from hub.wire.request_meta import read_number, slightly_above
 from upstreams.questions.attribution import SUSPECT_S, RecentCalls, may_ask, owner
-from upstreams.questions.running import Running
+from upstreams.questions.call_deadlines import Running
 from upstreams.session import SessionEvents, SessionTerms
 
 MAX_OPEN: Final = 32
@@ -96,7 +89,7 @@ class Questions:
     """Rung whenever a question is settled."""
 
     def __post_init__(self) -> None:
-        self._quota = TokenBucket(QUESTIONS_PER_MINUTE, QUESTIONS_PER_MINUTE / 60)
+        self._quota = QuestionQuota()
 
     @property
     def waits(self) -> bool:
@@ -228,8 +221,7 @@ class Questions:
         """
         if len(self._open) >= MAX_OPEN or (running and running.questions and len(running.questions) >= MAX_OPEN_EACH):
             raise QuestionRefusal("Too many questions wait for an answer already")
-        if not self._quota.take(trio.current_time()):
-            raise too_many_questions(self.name)
+        self._quota.admit(self.name)
 
     # --- answering ----------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from hub.wire import mcp
 from hub.wire.declarations import ServerFacts
 from hub.wire.jsonrpc import Notification, RemoteProtocolError, Reply, peek_object
 from upstreams.questions.attribution import host_of, task_begun, task_finished
-from upstreams.questions.running import Running, deadline_watch
+from upstreams.questions.call_deadlines import Running, deadline_watch
 from upstreams.session import COMMON, CallTimeouts, SessionEvents, SessionTerms, announce, stamp_call, stamp_own
 from upstreams.transports.session_base import SessionFrame
 
@@ -63,10 +63,6 @@ class _PeerCall(Running):
             self.session.on_task_reply(self, answer)
         self.session.on_over(self)
         self.end(answer)
-
-    def put_off(self, deadline: float) -> None:
-        self.deadline = deadline
-        self.session.watch.look_at(deadline)
 
     def on_cancel(self) -> None:
         self.session.peer.withdraw(self.id)
@@ -188,7 +184,7 @@ class PeerSession(SessionFrame):
 
     def on_over(self, call: _PeerCall) -> None:
         """`call` is over; the upstream may go on with it, and speak of it."""
-        self._leave(call)
+        self.leave(call)
         self.watch.remove(call)
         if not self.terms.exclusive:
             self._questions.recent_calls.ended(call.exchange.caller.program, self.clock.current_time())

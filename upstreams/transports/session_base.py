@@ -14,8 +14,8 @@ from hub.link.call_interface import Exchange
 from hub.wire.declarations import ServerFacts
 from hub.wire.mcp import TASKS_RESULT, Era
 from upstreams.questions.attribution import TaskTokens
+from upstreams.questions.call_deadlines import Running
 from upstreams.questions.questions import Questions
-from upstreams.questions.running import Running
 from upstreams.session import DeclaredCapabilities, SessionEvents, SessionTerms, prefix_log, split_progress
 
 PING_ANSWER_S: Final = 15.0
@@ -57,7 +57,7 @@ class SessionFrame:
     # --- calls --------------------------------------------------------------------------------------------------------
 
     def _enter(self, running: Running) -> None:
-        """Enter a call that is sent now; `_leave` must follow."""
+        """Enter a call that is sent now; `leave` must follow."""
         self.running[running.id] = running
         exchange = running.exchange
         if self.terms.exclusive and exchange.caller.lasting and exchange.caller.era is Era.LEGACY:
@@ -65,7 +65,7 @@ class SessionFrame:
         if running.operation.method == TASKS_RESULT:
             self._tokens.wait(running)
 
-    def _leave(self, running: Running) -> None:
+    def leave(self, running: Running) -> None:
         """The call is over: what the upstream asked meanwhile is withdrawn."""
         del self.running[running.id]
         if running.operation.method == TASKS_RESULT:

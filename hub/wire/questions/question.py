@@ -41,15 +41,6 @@ class QuestionRefusal(Exception):
         self.failure = Failure(code, message)
 
 
-QUESTIONS_PER_MINUTE: Final = 60.0
-"""Questions that one upstream may ask a minute; as many at once after a pause."""
-
-
-def too_many_questions(upstream: str) -> QuestionRefusal:
-    """The refusal for an `upstream` that asks more than `QUESTIONS_PER_MINUTE`."""
-    return QuestionRefusal(f"{upstream} asks more than {QUESTIONS_PER_MINUTE:.0f} questions a minute")
-
-
 def check_capabilities(question: Question, capabilities: Mapping[str, Raw]) -> None:
     """Refuse a question that a host with `capabilities` cannot be asked. Raises QuestionRefusal: -32601, the host lacks
     the capability; -32602, it lacks this mode, or tools in sampling, or the messages have too many items."""

@@ -9,6 +9,7 @@ import trio.testing
 
 from hub.downstream.host_questions import MAX_OPEN, MAX_OPEN_BYTES, ROOTS_KEPT_S, HostQuestions
 from hub.link.call_interface import Caller, Identity
+from hub.link.rate_limits import QUESTIONS_PER_MINUTE
 from hub.wire.jsonrpc import Failure, Response, Result, decode, encode, raw
 from hub.wire.mcp import (
     ELICIT,
@@ -22,7 +23,7 @@ from hub.wire.mcp import (
     METHOD_NOT_FOUND,
     SAMPLE,
 )
-from hub.wire.questions.question import QUESTIONS_PER_MINUTE, Question
+from hub.wire.questions.question import Question
 from tests.support.schemas import validate
 
 EVERYTHING = {"sampling": {}, "elicitation": {}, "roots": {"listChanged": True}}

@@ -9,10 +9,10 @@ from config.saved_state import Memory
 from config.settings import Timeouts, UpstreamConfig
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import DeadlineExceeded, HubError
+from hub.link.rate_limits import QUESTIONS_PER_MINUTE
 from hub.wire.declarations import capabilities_of_shared_session
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L3, L4, MODERN
-from hub.wire.questions.question import QUESTIONS_PER_MINUTE
 from tests.support.fakes import FakeHost, FakeUpstream
 from upstreams.questions.questions import EARLY_S, KEEPALIVE_S, MAX_OPEN, MAX_OPEN_EACH, ROOTS_WAIT_S, STARTUP_QUIET_S
 from upstreams.session import CallTimeouts, SessionTerms

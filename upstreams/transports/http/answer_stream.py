@@ -9,19 +9,9 @@ from trio.lowlevel import checkpoint
 from hub.link.hub_errors import Executed, HubError, ResultTooLarge, UpstreamProtocolError
 from hub.link.memory_budget import FREE_BYTES
 from hub.link.rate_limits import ReadPace
+from hub.wire import jsonrpc
 from hub.wire.http.sse import EventTooLong, SseParser
-from hub.wire.jsonrpc import (
-    Failure,
-    Message,
-    Notification,
-    RemoteProtocolError,
-    Reply,
-    Request,
-    Response,
-    decode,
-    is_batch,
-    split_batch,
-)
+from hub.wire.jsonrpc import Failure, Notification, RemoteProtocolError, Reply, Request, decode
 from upstreams.transports.http.client import HttpReply
 
 OnMessage = Callable[[Request | Notification], None]
@@ -130,7 +120,7 @@ class AnswerStream:
             for kind, data in events:
                 if kind != "message":
                     await self.pace.keep(len(data))
-                elif is_batch(data):
+                elif jsonrpc.is_batch(data):
                     if (reply := await pick_of_batch(data, id, on_message, self._name, self.pace)) is not None:
                         await self._await_end()
                         return reply
@@ -161,10 +151,10 @@ def pick(data: bytes, id: int, on_message: OnMessage, name: str) -> Reply | None
     """The response to request `id`, if a message is that; all else goes to `on_message`. Raises UpstreamProtocolError:
     not a message, or a response to another request."""
     try:
-        message: Message = decode(data, strict=False)
+        message: jsonrpc.Message = decode(data, strict=False)
     except RemoteProtocolError as error:
         raise _no_message(name, error) from None
-    if not isinstance(message, Response):
+    if not isinstance(message, jsonrpc.Response):
         on_message(message)
         return None
     if message.id == id or (message.id is None and isinstance(message.reply, Failure)):
@@ -176,7 +166,7 @@ async def pick_of_batch(data: bytes, id: int, on_message: OnMessage, name: str, 
     """`pick` for an array of messages (2025-03-26): each is taken when it is time, as if it had come by itself."""
     await pace.turn(len(data))
     try:
-        parts = split_batch(data)
+        parts = jsonrpc.split_batch(data)
     except RemoteProtocolError as error:
         raise _no_message(name, error) from None
     found: Reply | None = None

@@ -22,24 +22,10 @@ from hub.link.channel import gather
 from hub.link.memory_budget import FREE_BYTES, Account
 from hub.wire.http.request_head import HeadParser
 from upstreams.session import Credential, RenewedHeaders
+from upstreams.transports.http import response_head, tcp_connection
 from upstreams.transports.http.request_credentials import NOT_LET_IN, RequestCredentials
-from upstreams.transports.http.response_head import (
-    MalformedResponse,
-    ResponseChunks,
-    ResponseHead,
-    head_end,
-    is_informational,
-    read_response,
-)
-from upstreams.transports.http.tcp_connection import (
-    CONNECT_S,
-    RECEIVE_BYTES,
-    CannotConnect,
-    ClientConnection,
-    Died,
-    Url,
-    connect,
-)
+from upstreams.transports.http.response_head import MalformedResponse, ResponseChunks, ResponseHead
+from upstreams.transports.http.tcp_connection import CannotConnect, ClientConnection, Died, Url
 
 KEPT_IDLE_S: Final = 4.0
 """Time that a connection may lie idle when its server does not say. Many close after 5 s, and a call that meets the
@@ -57,21 +43,6 @@ log = logging.getLogger(__name__)
 class HttpReply:
     """An answer whose head has come. Read it to its end, or leave the `with` block: then its connection is closed."""
 
-    __slots__ = (
-        "_chunks",
-        "_client",
-        "_connection",
-        "_done",
-        "_limit",
-        "_parts",
-        "_remaining",
-        "_rest",
-        "_size",
-        "headers",
-        "held",
-        "status",
-    )
-
     def __init__(
         self, client: "HttpClient", connection: ClientConnection, head: ResponseHead, length: int, rest: bytes
     ) -> None:
@@ -83,7 +54,8 @@ class HttpReply:
         self._parts: list[bytes | bytearray] = []
         self._size = 0
         """Bytes of the body that have been taken."""
-        self._remaining = length if head.framing == "sized" else -1
+        self.missing = length if head.framing == "sized" else -1
+        """Bytes of a body of a given length that have not been taken; -1: its length is not known."""
         self._chunks = ResponseChunks() if head.framing == "chunked" else None
         self._done = False
         self.held = 0
@@ -117,15 +89,10 @@ class HttpReply:
             body = self.add(await self._more())
         return body
 
-    @property
-    def missing(self) -> int:
-        """Bytes of a body of a given length that have not been taken; -1: its length is not known."""
-        return self._remaining
-
     def begin_body(self, limit_bytes: int = MAX_BODY_BYTES) -> bytes | None:
         """Begin to take the whole body without waiting, as `read`; the body, if it came with the head, None: `add` the
         rest. Raises: as `read`."""
-        if self._remaining > limit_bytes:
+        if self.missing > limit_bytes:
             raise self._too_large(limit_bytes)
         self._limit = limit_bytes
         if self._done:
@@ -133,7 +100,7 @@ class HttpReply:
         if self._chunks is not None or not self._rest:
             return None
         data, self._rest = self._rest, b""
-        return self._take(data) if len(data) == self._remaining else self.add(data)
+        return self._take(data) if len(data) == self.missing else self.add(data)
 
     def add(self, data: bytes) -> bytes | None:
         """Take more of a body that was begun; none: the peer has closed. The whole body, once it is there. Raises: as
@@ -154,7 +121,7 @@ class HttpReply:
     def _close(self) -> bytes:
         """End a body of no given length: the peer has closed. Raises UpstreamLost: there should be more."""
         self.discard()
-        if self._remaining >= 0 or self._chunks is not None:
+        if self.missing >= 0 or self._chunks is not None:
             raise self._client.answer_lost()
         return b""
 
@@ -171,7 +138,7 @@ class HttpReply:
         data, self._rest = self._rest, b""
         if not data:
             self._connection.acknowledge()
-            data = await self._connection.receive(min(max(self._remaining, RECEIVE_BYTES), 1 << 20))
+            data = await self._connection.receive(min(max(self.missing, tcp_connection.RECEIVE_BYTES), 1 << 20))
         if self._chunks is not None and len(data) > PIECE_BYTES:
             data, self._rest = data[:PIECE_BYTES], data[PIECE_BYTES:]
             await checkpoint()  # chunks may be as small as an event
@@ -213,11 +180,11 @@ class HttpReply:
                 if self._rest:
                     raise self._more_than_one()
                 self._finish()
-        elif self._remaining >= 0:
-            if len(data) > self._remaining:
+        elif self.missing >= 0:
+            if len(data) > self.missing:
                 raise self._more_than_one()
-            self._remaining -= len(data)
-            if not self._remaining:
+            self.missing -= len(data)
+            if not self.missing:
                 self._finish()
         return data
 
@@ -278,7 +245,7 @@ class HttpClient:
     """Sent with every request; those that are the hub's own to set are left out."""
     _: KW_ONLY
     tls: ssl.SSLContext | None = None
-    connect_s: float = CONNECT_S
+    connect_s: float = tcp_connection.CONNECT_S
     """Time limit for connecting."""
     account: Account | None = None
     """Counts answers while they are read."""
@@ -291,7 +258,7 @@ class HttpClient:
         self._fields = RequestCredentials(self.name, self.url, self.headers, self.renewed_headers, self.credential)
         self._idle: list[ClientConnection] = []
         self._active: set[ClientConnection] = set()
-        self._parser = HeadParser(read_response)
+        self._parser = HeadParser(response_head.read_response)
         self._closed = False
 
     def __repr__(self) -> str:
@@ -453,13 +420,13 @@ class HttpClient:
         while True:
             if not received:
                 raise Died(sent=True, answered=False)
-            end = head_end(received)
+            end = response_head.head_end(received)
             if not end:
                 more = await connection.receive()
                 if not more:
                     raise Died(sent=True, answered=True)
                 received += more
-            elif is_informational(received):
+            elif response_head.is_informational(received):
                 informational += 1
                 if informational > MAX_INFORMATIONAL or received.startswith(b"101", 9):
                     raise MalformedResponse("it sent interim answers in place of an answer")
@@ -507,7 +474,7 @@ class HttpClient:
     async def _connect(self) -> ClientConnection:
         if not self._closed:
             try:
-                connection = await connect(self.url, self.tls, within_s=self.connect_s)
+                connection = await tcp_connection.connect(self.url, self.tls, within_s=self.connect_s)
             except CannotConnect as error:
                 text = f"The server {self.name} cannot be reached at {self.url.origin}: {error}"
                 raise hub_errors.UpstreamUnavailable(text, upstream=self.name) from None

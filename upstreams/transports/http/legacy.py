@@ -19,21 +19,12 @@ from msgspec import Raw
 from hub.link.hub_errors import HubError, Overloaded, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
 from hub.link.peer import last_words
 from hub.link.rate_limits import TokenBucket
+from hub.wire import jsonrpc
 from hub.wire.declarations import initialize_params
-from hub.wire.jsonrpc import (
-    Notification,
-    Reply,
-    Request,
-    RequestId,
-    Result,
-    encode_notification,
-    encode_request,
-    encode_response,
-    raw,
-)
+from hub.wire.jsonrpc import Notification, Reply, Request, RequestId, Result, raw
 from hub.wire.mcp import CANCELLED, INITIALIZE, INITIALIZED, L4, PING, SET_LEVEL, Era
+from upstreams.questions.call_deadlines import Running
 from upstreams.questions.questions import Answering
-from upstreams.questions.running import Running
 from upstreams.session import COMMON, SessionEvents, SessionTerms, StatusError
 from upstreams.transports.http.answer_stream import AnswerStream, OnMessage, stream_headers
 from upstreams.transports.http.client import BegunRequest
@@ -85,12 +76,12 @@ class LegacyHttp(StreamableSession):
     async def _start_server_session(self) -> None:
         server_session = await self._shake_hands()
         head = CONTENT + server_session.headers
-        await self.poster.post_unanswered(head, encode_notification(INITIALIZED, {}))
+        await self.poster.post_unanswered(head, jsonrpc.encode_notification(INITIALIZED, {}))
         self.server_session, self._head, self.facts = server_session, head, server_session.facts
 
     async def _shake_hands(self) -> ServerSession:
         id = self.next_id()
-        body = encode_request(id, INITIALIZE, initialize_params(L4, self.terms.capabilities))
+        body = jsonrpc.encode_request(id, INITIALIZE, initialize_params(L4, self.terms.capabilities))
         with await self.poster.post(CONTENT, body, resend=True) as reply:
             session_id = reply.headers.get("mcp-session-id")
             answer = await self.poster.read(reply, id, self.deliver)
@@ -123,7 +114,7 @@ class LegacyHttp(StreamableSession):
             if self._level is not None:
                 id = self.next_id()
                 with suppress(HubError), trio.move_on_after(SET_LEVEL_S):
-                    body = encode_request(id, SET_LEVEL, self._level)
+                    body = jsonrpc.encode_request(id, SET_LEVEL, self._level)
                     await self._post_request(body, id, self.deliver, resend=True)
             self.missed_something()
             self._standing_stream.restart()
@@ -144,7 +135,7 @@ class LegacyHttp(StreamableSession):
         return reply
 
     def send_at_once(self, id: int, method: str, params: dict[str, Raw]) -> BegunRequest | None:
-        sent = self.poster.client.begin(self._head, encode_request(id, method, params))
+        sent = self.poster.client.begin(self._head, jsonrpc.encode_request(id, method, params))
         if sent is not None:
             sent.within = self.server_session
         return sent
@@ -152,7 +143,7 @@ class LegacyHttp(StreamableSession):
     async def send(
         self, id: int, method: str, params: dict[str, Raw], on_message: OnMessage, begun: BegunRequest | None = None
     ) -> Reply:
-        body = encode_request(id, method, params)
+        body = jsonrpc.encode_request(id, method, params)
         resend = method in RESENDABLE
         server_session = self._session_of(begun)
         try:
@@ -231,7 +222,7 @@ class LegacyHttp(StreamableSession):
 
     def _notify(self, method: str, params: dict[str, Raw]) -> None:
         if self._nursery is not None:
-            self._nursery.start_soon(self._post_in_time, encode_notification(method, params), GOODBYE_S)
+            self._nursery.start_soon(self._post_in_time, jsonrpc.encode_notification(method, params), GOODBYE_S)
 
     async def _post_in_time(self, message: bytes, limit_s: float, resend: bool = False) -> None:
         with trio.move_on_after(limit_s):
@@ -242,7 +233,7 @@ class LegacyHttp(StreamableSession):
 
     # --- hearing ------------------------------------------------------------------------------------------------------
 
-    def deliver(self, message: Request | Notification, running: Running | None = None, id: int | None = None) -> None:
+    def deliver(self, message: Request | Notification, running: Running | None = None) -> None:
         if isinstance(message, Request):
             if message.id in self._answering:
                 log.debug("%s sent the request %s twice", self.name, message.method)  # it was resumed from before it
@@ -257,7 +248,7 @@ class LegacyHttp(StreamableSession):
                 if raw(asked) == message.params.get("requestId"):
                     scope.cancel()
         else:
-            super().deliver(message, running, id)
+            super().deliver(message, running)
 
     def _complain(self, text: str, *values: object) -> None:
         """Say in the log what the server does wrong, now and then."""
@@ -268,7 +259,8 @@ class LegacyHttp(StreamableSession):
         try:
             with scope:
                 reply = await answering
-                await self._post_in_time(encode_response(id, reply), ANSWER_S, True)  # a second copy answers nothing
+                answer = jsonrpc.encode_response(id, reply)
+                await self._post_in_time(answer, ANSWER_S, True)  # a second copy answers nothing
         finally:
             del self._answering[id]
 

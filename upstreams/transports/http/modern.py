@@ -12,20 +12,10 @@ from msgspec import Raw
 from trio.lowlevel import checkpoint
 
 from hub.link.hub_errors import HubError, UpstreamUnavailable
+from hub.wire import jsonrpc
 from hub.wire.declarations import ServerFacts
 from hub.wire.http.mirror_headers import InvalidMirror, Mirror, mirror_headers, mirrors_of
-from hub.wire.jsonrpc import (
-    EMPTY,
-    Failure,
-    Notification,
-    Reply,
-    Request,
-    Result,
-    encode_request,
-    peek_object,
-    peek_str,
-    raw,
-)
+from hub.wire.jsonrpc import EMPTY, Failure, Notification, Reply, Request, Result, peek_object, peek_str, raw
 from hub.wire.mcp import HEADER_MISMATCH, LISTEN, TOOLS_CALL, TOOLS_LIST, UNSUPPORTED_VERSION, Era, Kind
 from hub.wire.request_meta import request_headers
 from upstreams.inventory.read_lists import MAX_ENTRY_BYTES, first_of, walk
@@ -77,7 +67,7 @@ class ModernHttp(StreamableSession):
             raise
 
     def send_at_once(self, id: int, method: str, params: dict[str, Raw]) -> BegunRequest | None:
-        return self.poster.client.begin(self._headers(method, params), encode_request(id, method, params))
+        return self.poster.client.begin(self._headers(method, params), jsonrpc.encode_request(id, method, params))
 
     async def send(
         self, id: int, method: str, params: dict[str, Raw], on_message: OnMessage, begun: BegunRequest | None = None
@@ -100,7 +90,7 @@ class ModernHttp(StreamableSession):
     async def _post_request(
         self, id: int, method: str, params: dict[str, Raw], on_message: OnMessage, begun: BegunRequest | None = None
     ) -> Reply:
-        headers, body = self._headers(method, params), encode_request(id, method, params)
+        headers, body = self._headers(method, params), jsonrpc.encode_request(id, method, params)
         try:
             with await self.poster.post(headers, body, resend=method in RESENDABLE, begun=begun) as reply:
                 return await self.poster.read(reply, id, on_message)

@@ -21,17 +21,8 @@ from hub.link.call_interface import Done, Exchange, Operation, Program
 from hub.link.sync_primitives import Wakeup
 from hub.wire.jsonrpc import Failure, Notification, Reply, Request
 from hub.wire.mcp import COMPLETE, DISCOVER, LIST_METHOD, MESSAGE, PING, PROGRESS, PROMPTS_GET, RESOURCES_READ, Kind
-from upstreams.questions.running import Running, deadline_watch
-from upstreams.session import (
-    COMMON,
-    CallTimeouts,
-    Session,
-    SessionEvents,
-    SessionTerms,
-    announce,
-    stamp_call,
-    stamp_own,
-)
+from upstreams.questions.call_deadlines import Running, deadline_watch
+from upstreams.session import COMMON, CallTimeouts, SessionEvents, SessionTerms, announce, stamp_call, stamp_own
 from upstreams.transports.http.answer_reader import read_answer
 from upstreams.transports.http.answer_stream import OnMessage
 from upstreams.transports.http.client import BegunRequest
@@ -78,27 +69,37 @@ class HttpCall(Running):
         self.is_cancelled = False
 
     def put_off(self, deadline: float) -> None:
-        self.deadline = deadline
         if self.scope is None:
-            self.session.watch.look_at(deadline)
+            super().put_off(deadline)
         else:
             self.scope.deadline = deadline
 
     def on_message(self, message: Request | Notification) -> None:
         """The upstream said something while it answers."""
         self.touch()
-        self.session.deliver(message, self, self.id)
+        self.session.deliver(message, self)
 
     def on_cancel(self) -> None:
         if self.scope is None:
-            self.session.abandon(self, "The caller has cancelled")
+            self._abandon("The caller has cancelled")
         else:
             self.is_cancelled = True
             self.scope.cancel()
 
     def on_time_up(self) -> None:
-        self.session.abandon(self, "The time is up")
+        self._abandon("The time is up")
         self.end(self.session.too_late())
+
+    def _abandon(self, reason: str) -> None:
+        """End it, which a reader has, before there is an answer."""
+        self._on_over()
+        self.session.poster.client.drop(self.sent.connection)
+        self.session.withdraw(self.id, reason)
+
+    def _on_over(self) -> None:
+        """It, which a reader had, is over."""
+        self.session.leave(self)
+        self.session.watch.remove(self)
 
     # --- for its reader -----------------------------------------------------------------------------------------------
 
@@ -113,21 +114,32 @@ class HttpCall(Running):
         try:
             reply = poster.pick(body, self.id, self.on_message)
         except hub_errors.HubError as error:
-            session.fail(self, error)
+            self.fail(error)
             return True
         if isinstance(reply, Failure) and session.needs_judgement(reply):
             self.rest = partial(session.judge, reply, self.operation.method, self.params)
             return False
         session.on_reply(self, reply)
-        session.on_over(self)
+        self._on_over()
         self.end(reply)
         return True
 
     def fail(self, error: hub_errors.HubError) -> None:
-        self.session.fail(self, error)
+        if self.id in self.session.running:  # else it is over already, or a fault of the hub
+            self._on_over()
+            self.session.note_failure(error)
+        self.end(hub_errors.without_frames(error))
 
     async def carry_on(self) -> None:
-        await self.session.carry_on(self)
+        session = self.session
+        if self.id not in session.running:
+            return
+        session.watch.remove(self)
+        try:
+            rest = self.rest or partial(session.send, self.id, self.operation.method, self.params, begun=self.sent)
+            self.end(await session.receive(self, rest))
+        except hub_errors.HubError as error:
+            self.end(hub_errors.without_frames(error))
 
 
 class StreamableSession(SessionFrame):
@@ -164,7 +176,7 @@ class StreamableSession(SessionFrame):
             return await outcome.wait(running.cancel)
         call = HttpCall(self, operation, exchange, timeouts)
         self._enter(call)
-        return await self._receive(call, partial(self.send, call.id, operation.method, call.params))
+        return await self.receive(call, partial(self.send, call.id, operation.method, call.params))
 
     def begin(self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts, done: Done) -> Running | None:
         """As `Session.begin`: on a kept connection without TLS, while the server answers in one piece."""
@@ -179,7 +191,7 @@ class StreamableSession(SessionFrame):
         read_answer(self.poster.client, call)
         return call
 
-    async def _receive(self, call: HttpCall, receive: Receive) -> Reply:
+    async def receive(self, call: HttpCall, receive: Receive) -> Reply:
         """The reply that `receive` waits for, bounded by the time of `call`. Raises HubError: as `call`."""
         try:
             with trio.CancelScope(deadline=call.deadline) as call.scope:
@@ -190,10 +202,10 @@ class StreamableSession(SessionFrame):
             self.withdraw(call.id, "The caller has cancelled")
             raise
         except hub_errors.HubError as error:
-            self._note_failure(error)
+            self.note_failure(error)
             raise
         finally:
-            self._leave(call)
+            self.leave(call)
         if call.is_cancelled:
             self.withdraw(call.id, "The caller has cancelled")
             raise hub_errors.UpstreamLost("nobody waits for the answer", upstream=self.name)
@@ -214,7 +226,7 @@ class StreamableSession(SessionFrame):
         if "task" in call.params:
             self._tokens.began(reply, call.id)
 
-    def _note_failure(self, error: hub_errors.HubError) -> None:
+    def note_failure(self, error: hub_errors.HubError) -> None:
         """Judge what the failure of a call says of the session."""
         match error:
             case hub_errors.UpstreamUnavailable():
@@ -225,37 +237,6 @@ class StreamableSession(SessionFrame):
                 self._faults += 1
                 if self._faults >= MAX_FAULTS:  # later sessions come at growing intervals
                     self.give_up(f"{MAX_FAULTS} calls in a row failed; the last: {error}")
-
-    # --- calls that were begun ----------------------------------------------------------------------------------------
-
-    def fail(self, call: HttpCall, error: hub_errors.HubError) -> None:
-        """There is no answer to `call`."""
-        if call.id in self.running:  # else it is over already, or a fault of the hub
-            self.on_over(call)
-            self._note_failure(error)
-        call.end(hub_errors.without_frames(error))
-
-    async def carry_on(self, call: HttpCall) -> None:
-        """See to the answer of `call` in the ordinary way; nothing, if it is over already."""
-        if call.id not in self.running:
-            return
-        self.watch.remove(call)
-        try:
-            rest = call.rest or partial(self.send, call.id, call.operation.method, call.params, begun=call.sent)
-            call.end(await self._receive(call, rest))
-        except hub_errors.HubError as error:
-            call.end(hub_errors.without_frames(error))
-
-    def abandon(self, call: HttpCall, reason: str) -> None:
-        """End `call`, which a reader has, before there is an answer."""
-        self.on_over(call)
-        self.poster.client.drop(call.sent.connection)
-        self.withdraw(call.id, reason)
-
-    def on_over(self, call: HttpCall) -> None:
-        """`call`, which a reader had, is over."""
-        self._leave(call)
-        self.watch.remove(call)
 
     async def request(self, method: str, params: dict[str, Raw]) -> Reply:
         """A request of the hub's own. Deadlines are the caller's. Raises HubError: as `call`. Cancellation: as
@@ -328,12 +309,12 @@ class StreamableSession(SessionFrame):
 
     # --- hearing ------------------------------------------------------------------------------------------------------
 
-    def deliver(self, message: Request | Notification, running: Running | None = None, id: int | None = None) -> None:
-        """Hand on what the upstream said while answering call `id`, which is `running`, or on its own."""
+    def deliver(self, message: Request | Notification, running: Running | None = None) -> None:
+        """Hand on what the upstream said while answering the call `running`, or on its own."""
         if isinstance(message, Request):
             log.debug("%s sent a request, %s, which is ignored", self.name, message.method)
         elif message.method == PROGRESS:
-            self._report_progress(message.params, {} if running is None or id is None else {id: running})
+            self._report_progress(message.params, {} if running is None else {running.id: running})
         elif message.method == MESSAGE:
             if running is None and self.terms.exclusive:
                 running = next(reversed(self.running.values()), None)
@@ -346,7 +327,7 @@ class StreamableSession(SessionFrame):
 
     # --- serving ------------------------------------------------------------------------------------------------------
 
-    async def run(self, started: Callable[[Session], None]) -> None:
+    async def run(self, started: Callable[["StreamableSession"], None]) -> None:
         """Say that it has started, and serve the session until it ends.
 
         Raises:

@@ -71,6 +71,7 @@ class Running:
     def put_off(self, deadline: float) -> None:
         """Let it have until then."""
         self.deadline = deadline
+        deadline_watch().look_at(deadline)
 
     def end(self, outcome: Reply | HubError) -> None:
         """Pass on the outcome. An error of who hears it is logged, and ends nothing else."""

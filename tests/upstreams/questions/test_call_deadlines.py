@@ -8,7 +8,7 @@ import trio
 from hub.link.call_interface import Operation
 from hub.wire.jsonrpc import Result, raw
 from tests.support.fakes import FakeHost
-from upstreams.questions.running import Running, deadline_watch
+from upstreams.questions.call_deadlines import Running, deadline_watch
 from upstreams.session import CallTimeouts
 
 DONE = Result(raw({}))
@@ -26,10 +26,6 @@ class Timed(Running):
         self.cancelled = 0
         self.watch = deadline_watch()
         self.watch.add(self)
-
-    def put_off(self, deadline):
-        super().put_off(deadline)
-        self.watch.look_at(deadline)
 
     def on_cancel(self):
         self.cancelled += 1
