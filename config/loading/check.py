@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Struct
 
+from config import settings
 from config.environment.passing import mistakes
 from config.loading import check_http_access
 from config.loading.check_fleet import problems_of_sharing, warnings_of_sharing
@@ -20,17 +21,7 @@ from config.loading.safe_reading import Problem
 from config.name_globs import problem_of
 from config.references import NUL, blank_references, references_in
 from config.setting import declarations, flaw_in_bounds, leaves_of, texts_of
-from config.settings import (
-    LOOPBACK,
-    MAX_REGISTRIES,
-    OFFICIAL,
-    OFFICIAL_URL,
-    REGISTRY_NAME,
-    HubConfig,
-    RegistryConfig,
-    ReplicaConfig,
-    UpstreamConfig,
-)
+from config.settings import LOOPBACK, HubConfig, RegistryConfig, ReplicaConfig, UpstreamConfig
 from config.tables import OWN_PARAMETERS, OAuthConfig, UpstreamOAuth
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -308,14 +299,14 @@ def _is_address(url: str) -> bool:
 
 def problems_of_registries(registries: Mapping[str, RegistryConfig]) -> Iterator[Problem]:
     """Problems of `[registries.NAME]`."""
-    if len(registries) > MAX_REGISTRIES:
-        yield Problem("registries", f"holds more than {MAX_REGISTRIES} registries")
+    if len(registries) > settings.MAX_REGISTRIES:
+        yield Problem("registries", f"holds more than {settings.MAX_REGISTRIES} registries")
     for name, registry in registries.items():
         keys = ("registries", name)
-        if not REGISTRY_NAME.fullmatch(name):
+        if not settings.REGISTRY_NAME.fullmatch(name):
             yield Problem(keys, "cannot name a registry: use lower-case letters, digits and dashes, at most 32")
-        if not registry.url and name != OFFICIAL:
-            yield Problem(keys, f'needs `url`, the address of the registry, such as url = "{OFFICIAL_URL}"')
+        if not registry.url and name != settings.OFFICIAL:
+            yield Problem(keys, f'needs `url`, the address of the registry, such as url = "{settings.OFFICIAL_URL}"')
         elif registry.url and "${" not in registry.url and (flaw := flaw_of_registry(registry.url)):
             yield Problem((*keys, "url"), flaw)
 
@@ -324,7 +315,7 @@ def flaw_of_registry(url: str) -> str:
     """The reason why no registry can be asked at `url`; "": one can."""
     parts = check_http_access.split_plain(url)
     if parts is None or set(url) & set("\\?#") or parts.scheme not in ("http", "https"):
-        return f"expected an address such as {OFFICIAL_URL}, without user name, query or spaces"
+        return f"expected an address such as {settings.OFFICIAL_URL}, without user name, query or spaces"
     if parts.scheme == "http" and parts.hostname not in LOOPBACK:
         return "must be https: anybody on the way could change which program is run (http only on this machine)"
     return ""

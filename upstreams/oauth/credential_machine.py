@@ -22,7 +22,8 @@ from msgspec import Struct
 from config.name_globs import NameChoice
 from config.tables import IdentityProvider
 from hub.link.hub_errors import UpstreamDenied, UpstreamUnauthorized
-from upstreams.oauth.model import IDENTITY_PROVIDER, Challenge, Grant, GrantKey, OAuthAccount, sign_in_command
+from upstreams.oauth import model
+from upstreams.oauth.model import Challenge, Grant, GrantKey, OAuthAccount, sign_in_command, sign_in_needed
 
 if TYPE_CHECKING:
     from upstreams.fetch.fetcher import Fetcher
@@ -270,7 +271,7 @@ class CredentialMachine:
         """The failure while the next renewal is paused."""
         why = self.problem.rstrip(".") or "the authorization server does not answer"
         retry_s = self.paused_until - self._now()
-        who, again = self._upstream or IDENTITY_PROVIDER, f"It is tried again in {max(1, round(retry_s))} s."
+        who, again = self._upstream or model.IDENTITY_PROVIDER, f"It is tried again in {max(1, round(retry_s))} s."
         return self.failure(f"The sign-in for {who} cannot be renewed now: {why}. {again}", retry_s)
 
     def hold_failure(self) -> UpstreamUnauthorized:
@@ -296,12 +297,6 @@ class CredentialMachine:
         """The scopes that an operation wants are not to be had, even with a new sign-in."""
         wants = f"it wants the scopes {scope or 'that it does not name'}, and the sign-in does not give them."
         return UpstreamDenied(f"{self._upstream} refuses {_short(operation)}: {wants}", upstream=self._upstream)
-
-
-def sign_in_needed(upstream: str, issuer: str) -> str:
-    """Nobody has signed in yet, or what there was is over."""
-    at = f" at {issuer}" if issuer else ""
-    return f"{upstream or IDENTITY_PROVIDER} needs you to sign in{at}; run {sign_in_command(upstream)}."
 
 
 def margin_s(life_s: float) -> float:

@@ -216,6 +216,12 @@ def sign_in_command(upstream: str) -> str:
     return f'"hubd auth {upstream}"' if upstream else '"hubd auth --idp"'
 
 
+def sign_in_needed(upstream: str, issuer: str) -> str:
+    """The sentence: nobody has signed in yet, or what there was is over."""
+    at = f" at {issuer}" if issuer else ""
+    return f"{upstream or IDENTITY_PROVIDER} needs you to sign in{at}; run {sign_in_command(upstream)}."
+
+
 def same_issuer(one: str, other: str) -> bool:
     """True if two issuers are one: the same text, but for the slash after a host alone, which many add or leave out."""
     if one == other:

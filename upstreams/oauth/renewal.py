@@ -16,13 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from upstreams.oauth import model
-from upstreams.oauth.credential_machine import (
-    CredentialMachine,
-    RenewalOutcome,
-    Shared,
-    sign_in_needed,
-    time_until_due_s,
-)
+from upstreams.oauth.credential_machine import CredentialMachine, RenewalOutcome, Shared, time_until_due_s
 from upstreams.oauth.discovery.discover import discover
 from upstreams.oauth.discovery.metadata import below
 from upstreams.oauth.store.folder import NotKept
@@ -164,11 +158,11 @@ class Renewal:
             kept = grant
             await self._keep(grant)
         if kept is None and grant is not None and self._account.by_person:
-            return RenewalOutcome("forgotten", text=sign_in_needed(self._account.upstream, key.issuer))
+            return RenewalOutcome("forgotten", text=model.sign_in_needed(self._account.upstream, key.issuer))
         if kept is not None and kept != grant and self._is_good(kept):
             return RenewalOutcome("tokens", kept)
         if not self._account.can_renew(kept):
-            text = (kept.note if kept else "") or sign_in_needed(self._account.upstream, key.issuer)
+            text = (kept.note if kept else "") or model.sign_in_needed(self._account.upstream, key.issuer)
             return RenewalOutcome("ended", kept, text)
         generation = kept.generation if kept else 0
         was_begun = await trio.to_thread.run_sync(self._held.pending_generation) == generation

@@ -16,14 +16,13 @@ import trio
 
 from hub.link.call_interface import Program
 from hub.link.hub_errors import HubError, UpstreamLost, without_frames
-from hub.link.sync_primitives import DirtyFlag
+from hub.link.sync_primitives import DirtyFlag, Promise
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.uri_parents import MAX_URI_CHARS
 from upstreams.questions.attribution import SEVERAL
 from upstreams.subscriptions.subscription import (
     LINGER_S,
-    Attempt,
     Coverage,
     Fanout,
     InvalidationListener,
@@ -82,17 +81,16 @@ class SessionSubscriptions:
         if subscription.is_live:
             subscription.subscribers[subscriber] = True
             return None
-        attempt = subscription.attempt
         is_agreed = False  # nor will it be, if this is cancelled
         try:
-            await attempt.over.wait()
-            is_agreed = attempt.refusal is None
+            refusal = await subscription.attempt.wait()
+            is_agreed = refusal is None
         finally:
             if not is_agreed and not subscription.subscribers.get(subscriber):
                 self.unsubscribe(uri, subscriber)
-        if isinstance(attempt.refusal, HubError):
-            raise without_frames(attempt.refusal)
-        return attempt.refusal
+        if isinstance(refusal, HubError):
+            raise without_frames(refusal)
+        return refusal
 
     def adopt(self, uri: str, subscriber: ResourceSubscriber) -> None:
         """Subscribe `subscriber` to `uri`: it was subscribed before, and may have missed changes till now."""
@@ -114,8 +112,8 @@ class SessionSubscriptions:
         return subscription
 
     def _need(self, subscription: Subscription) -> None:
-        if subscription.state is SubscriptionState.ENDING and subscription.attempt.over.is_set():
-            subscription.attempt = Attempt()
+        if subscription.state is SubscriptionState.ENDING and subscription.attempt.is_fulfilled:
+            subscription.attempt = Promise()
         elif subscription.state is SubscriptionState.REFUSED:
             subscription.want()
         if not subscription.is_live:
@@ -164,7 +162,7 @@ class SessionSubscriptions:
             if subscription.is_live:
                 self.listener.subscribed(uri)
         if not subscription.is_live:
-            await subscription.attempt.over.wait()
+            await subscription.attempt.wait()
         return self.is_observed(uri)
 
     def is_observed(self, uri: str) -> bool:
@@ -233,7 +231,7 @@ class SessionSubscriptions:
     def confirm(self, subscription: Subscription) -> None:
         """The upstream agreed. What it agreed to before may have changed meanwhile."""
         subscription.state = SubscriptionState.LIVE
-        subscription.attempt.end()
+        subscription.attempt.fulfil(None)
         if subscription.observed:
             self.listener.subscribed(subscription.uri)
         for subscriber in [subscriber for subscriber, known in subscription.subscribers.items() if known]:
@@ -246,7 +244,7 @@ class SessionSubscriptions:
         """The upstream did not agree, for want of means or for this reason, or could not be asked. Earlier subscribers
         stay, and it is asked again later."""
         subscription.state, subscription.observed = SubscriptionState.REFUSED, False
-        subscription.attempt.end(refusal or not_offered(self.upstream, subscription.uri))
+        subscription.attempt.fulfil(refusal or not_offered(self.upstream, subscription.uri))
         if not subscription.subscribers:
             self.forget(subscription)
         elif any(subscription.subscribers.values()):  # one was told that it is subscribed
@@ -257,7 +255,7 @@ class SessionSubscriptions:
         """End a subscription."""
         if self._subscriptions.get(subscription.uri) is subscription:
             del self._subscriptions[subscription.uri]
-        subscription.fail(self._loss())
+        subscription.attempt.fulfil(self._loss())
 
     def ended(self, subscription: Subscription) -> None:
         """The upstream has forgotten a subscription."""
@@ -283,7 +281,7 @@ class SessionSubscriptions:
         """End all subscriptions: the session is over."""
         self._over = True
         for subscription in self._subscriptions.values():
-            subscription.fail(self._loss())
+            subscription.attempt.fulfil(self._loss())
         self._subscriptions.clear()
         self._hosts.clear()
 

@@ -16,12 +16,12 @@ from itertools import chain
 from math import inf
 from typing import Final, Protocol
 
-import trio
 from msgspec import Struct, field
 
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import Exchange, Program, Tenant
 from hub.link.hub_errors import HubError
+from hub.link.sync_primitives import Promise
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import INVALID_PARAMS, Kind
 from hub.wire.uri_parents import parents
@@ -74,18 +74,6 @@ class SubscriptionState(Enum):
     ENDING = "ending"
 
 
-class Attempt(Struct, eq=False):
-    """One attempt to have the upstream agree, to wait for."""
-
-    over: trio.Event = field(default_factory=trio.Event)
-    refusal: Failure | HubError | None = None
-
-    def end(self, refusal: Failure | HubError | None = None) -> None:
-        """The upstream agreed, or why it did not."""
-        self.refusal = refusal
-        self.over.set()
-
-
 class Subscription(Struct, eq=False):
     """One resource that is subscribed to."""
 
@@ -93,7 +81,8 @@ class Subscription(Struct, eq=False):
     subscribers: dict[ResourceSubscriber, bool] = {}
     """By subscriber: whether the upstream has agreed before, in this session or another."""
     state: SubscriptionState = SubscriptionState.WANTED
-    attempt: Attempt = field(default_factory=Attempt)
+    attempt: Promise[Failure | HubError | None] = field(default_factory=Promise)
+    """The outcome of the attempt to have the upstream agree: None, or why it does not."""
     observed: bool = False
     """The hub itself observes the resource."""
     whose: Program | None = None
@@ -122,14 +111,9 @@ class Subscription(Struct, eq=False):
 
     def want(self) -> None:
         """Have it asked for, again."""
-        if self.attempt.over.is_set():
-            self.attempt = Attempt()
+        if self.attempt.is_fulfilled:
+            self.attempt = Promise()
         self.state, self.again_at = SubscriptionState.WANTED, inf
-
-    def fail(self, why: HubError) -> None:
-        """End the attempt: nobody waits any more."""
-        if not self.attempt.over.is_set():
-            self.attempt.end(why)
 
 
 def not_offered(upstream: str, uri: str) -> Failure:
