@@ -12,12 +12,12 @@ seconds, its processes used processor time, waited for it or for a disk, or one 
 import os
 from collections.abc import Callable, Mapping
 from math import inf
-from typing import Final, NamedTuple
+from typing import Final
 
 import trio
 from msgspec import Struct
 
-from hub.linux.processes import find_stat, pids
+from hub.linux.processes import ProcessStat, find_stat, pids
 from upstreams.cold_start.recognise_runner import PackageRun
 
 SLOT_S: Final = 5.0
@@ -49,21 +49,12 @@ class Start:
         self.cold = cold and run is not None
         self._limits = limits
         self._start_s = start_s
-        self._is_at_gate = False
+        self.is_at_gate = False
         self.is_hurried = False
         """A host waits for it."""
-        self._is_over = False
+        self.is_over = False
         self._begun_at: float | None = None
         self._busy_at = -inf
-
-    def queue(self) -> None:
-        self._is_at_gate = True
-
-    def hurry(self) -> None:
-        self.is_hurried = True
-
-    def end(self) -> None:
-        self._is_over = True
 
     def begin(self, now: float) -> None:
         """It is its turn."""
@@ -113,7 +104,7 @@ class Start:
 
     def installing_s(self, now: float) -> float | None:
         """Seconds for which the package runner has been at work on something new; None: it is not."""
-        if self.run is None or self._begun_at is None or self._is_over:
+        if self.run is None or self._begun_at is None or self.is_over:
             return None
         is_new = self.cold or now > self._begun_at + self._start_s
         return now - self._begun_at if is_new and now <= self._patience_until else None
@@ -121,7 +112,7 @@ class Start:
     @property
     def is_queued(self) -> bool:
         """True if others are being installed first."""
-        return self.cold and self._is_at_gate and self._begun_at is None and not self._is_over
+        return self.cold and self.is_at_gate and self._begun_at is None and not self.is_over
 
     def progress(self, now: float) -> str:
         """A clause for those who wait for an install; "": there is none."""
@@ -186,39 +177,27 @@ class Patience:
             await trio.sleep(max(0.0, min(LOOK_S, self._due - trio.current_time())))
 
 
-class Use(NamedTuple):
-    """The use that one process has made of the machine."""
-
-    ticks: int
-    """Of processor time, its children that ended included."""
-    is_runnable: bool = False
-    """It runs at this moment, or would if the machine had time for it."""
-
-
-def look_at_session(session: int) -> dict[int, Use]:
-    """The use that each process of a session has made of the machine so far.
-
-    Blocks for some milliseconds. Empty where there is no /proc.
-    """
+def look_at_session(session: int) -> dict[int, ProcessStat]:
+    """The facts of each process of a session. Blocks for some milliseconds. Empty where there is no /proc."""
     processes = (find_stat(pid) for pid in pids())
-    alive = [each for each in processes if each is not None and each.session == session]
-    return {each.pid: Use(each.ticks, each.state in ("R", "D")) for each in alive}
+    return {each.pid: each for each in processes if each is not None and each.session == session}
 
 
 class BusyWatch(Struct, eq=False):
     """Tells, from looks at a session one after the other, whether it is at work."""
 
-    _seen: Mapping[int, Use] = {}
+    _seen: Mapping[int, ProcessStat] = {}
     _ticks: int = 0
     _since: float = -inf
 
-    def look(self, found: Mapping[int, Use], now: float) -> bool:
+    def look(self, found: Mapping[int, ProcessStat], now: float) -> bool:
         """Note what the session has used by now; True if it was at work since this was True last."""
         if now - self._since > WITHIN_S:
             self._ticks, self._since = 0, now
-        self._ticks += sum(max(0, use.ticks - self._seen.get(pid, use).ticks) for pid, use in found.items())
+        self._ticks += sum(max(0, each.ticks - self._seen.get(pid, each).ticks) for pid, each in found.items())
         is_new = bool(found.keys() - self._seen.keys())
-        is_at_work = is_new or self._ticks >= TICKS or any(use.is_runnable for use in found.values())
+        is_runnable = any(each.state in ("R", "D") for each in found.values())  # or waits for the machine
+        is_at_work = is_new or is_runnable or self._ticks >= TICKS
         self._seen = found
         if is_at_work:
             self._ticks, self._since = 0, now

@@ -275,7 +275,7 @@ class PooledSession:
     async def _open(self, nursery: trio.Nursery, gate: StartGate) -> None:
         await trio.sleep_until(self.not_before)
         start = self.start
-        start.queue()
+        start.is_at_gate = True
         async with gate.package(start):
             async with gate.turn(start):
                 start.begin(trio.current_time())
@@ -311,7 +311,7 @@ class PooledSession:
 
     def _settle(self) -> None:
         """Wake whoever waits for it to be opened: it is, or never will be."""
-        self.start.end()
+        self.start.is_over = True
         self.opened.set()
 
     def _end(self) -> None:

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from hub.linux.processes import ProcessStat
 from upstreams.cold_start.recognise_runner import PackageRun
 from upstreams.cold_start.start_attempt import (
     GUARD_S,
@@ -16,7 +17,6 @@ from upstreams.cold_start.start_attempt import (
     BusyWatch,
     Start,
     StartLimits,
-    Use,
     look_at_session,
 )
 
@@ -28,6 +28,10 @@ def begun(run=NPX, *, cold=True, start_s=12.0):
     start = Start(run, LIMITS, start_s, cold=cold)
     start.begin(100)
     return start
+
+
+def use(ticks: int, state: str = "S") -> ProcessStat:
+    return ProcessStat(1, "npm", state, 0, 1, ticks, 0)
 
 
 def test_a_package_runner_has_ten_minutes_while_it_is_at_work():
@@ -81,7 +85,7 @@ def test_an_install_is_shown_while_it_is_one(cold, shown):
     assert found == shown
     assert start.progress(120) == "its package is being installed by npx, for 20 s so far"
     assert start.installing_s(136) is None, "it is not at work any more"
-    start.end()
+    start.is_over = True
     assert start.installing_s(120) is None
     assert start.progress(120) == ""
 
@@ -90,24 +94,24 @@ def test_it_waits_for_its_turn():
     start = Start(NPX, LIMITS, 12, cold=True)
     assert not start.is_queued, "it may wait for something else before"
     assert start.progress(4) == ""
-    start.queue()
+    start.is_at_gate = True
     assert start.is_queued
     assert start.progress(5) == "other servers are being installed first"
     assert start.installing_s(5) is None
     start.begin(6)
     assert not start.is_queued
     plain = Start(None, LIMITS, 12, cold=True)
-    plain.queue()
+    plain.is_at_gate = True
     warm = Start(NPX, LIMITS, 12, cold=False)
-    warm.queue()
+    warm.is_at_gate = True
     assert not plain.is_queued, "nothing is installed"
     assert not warm.is_queued
 
 
 def test_one_that_ended_before_its_turn_is_not_queued():
     start = Start(NPX, LIMITS, 12, cold=True)
-    start.queue()
-    start.end()
+    start.is_at_gate = True
+    start.is_over = True
     assert not start.is_queued
 
 
@@ -119,22 +123,22 @@ def test_what_is_told_of_the_time():
 
 def test_new_processes_and_processor_time_are_work():
     watch = BusyWatch()
-    assert watch.look({1: Use(5)}, 0)
-    assert not watch.look({1: Use(5)}, 1)
-    assert not watch.look({1: Use(5 + TICKS - 1)}, 2), "a timer"
-    assert watch.look({1: Use(5 + TICKS)}, 3)
-    assert watch.look({1: Use(5 + TICKS), 2: Use(0)}, 4)
-    assert not watch.look({1: Use(5 + TICKS)}, 5), "an end is none"
-    assert watch.look({1: Use(5 + TICKS, is_runnable=True)}, 6), "it waits for the processor"
+    assert watch.look({1: use(5)}, 0)
+    assert not watch.look({1: use(5)}, 1)
+    assert not watch.look({1: use(5 + TICKS - 1)}, 2), "a timer"
+    assert watch.look({1: use(5 + TICKS)}, 3)
+    assert watch.look({1: use(5 + TICKS), 2: use(0)}, 4)
+    assert not watch.look({1: use(5 + TICKS)}, 5), "an end is none"
+    assert watch.look({1: use(5 + TICKS, state="R")}, 6), "it waits for the processor"
 
 
 def test_little_time_is_work_only_if_it_is_used_soon():
     watch = BusyWatch()
-    watch.look({1: Use(0)}, 0)
+    watch.look({1: use(0)}, 0)
     ticks = 0
     for now in range(1, 200, int(WITHIN_S)):
         ticks += TICKS - 1
-        assert not watch.look({1: Use(ticks)}, now + 2 * WITHIN_S * now)
+        assert not watch.look({1: use(ticks)}, now + 2 * WITHIN_S * now)
 
 
 def test_the_session_of_a_child_is_found_with_all_that_is_in_it():
