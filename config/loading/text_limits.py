@@ -43,44 +43,32 @@ _NUMBER: Final = re.compile(r"[-+0-9][0-9a-fA-Fx:_.]*")
 
 def refuse_toml(text: str) -> None:
     """Raise Problem with the line, if a TOML document is too deep or too large, or has keys of too many parts."""
-    depth = dots = entries = 0
-    for match in _TOML.finditer(text):
-        token = match[0]
-        if token in "[{":
-            depth += 1
-        elif token in "]}":
-            depth = max(0, depth - 1)
-        if token == ".":
-            dots += 1
-        elif token in "[]{}=,\n":
-            dots = 0
-        else:
-            continue
-        entries += token in "[{=,."
-        if depth > MAX_DEPTH or dots >= MAX_KEY_PARTS or entries > MAX_TOML:
-            line = _line(text, match.start())
-            if dots >= MAX_KEY_PARTS:
-                raise Problem((), f"has a key of more than {MAX_KEY_PARTS} parts; write fewer", line=line)
-            raise too_deep(line) if depth > MAX_DEPTH else _too_many(MAX_TOML, line)
+    _refuse(text, _TOML, "[{=,.", MAX_TOML)
 
 
 def refuse_json(text: str) -> None:
     """Raise Problem with the line, if a JSON document, with comments or not, is too deep or too large."""
-    depth = entries = 0
-    for match in _JSON.finditer(text):
+    _refuse(text, _JSON, "[{:,", MAX_JSON)
+
+
+def _refuse(text: str, tokens: re.Pattern[str], counted: str, most: int) -> None:
+    """Raise Problem, if a text is too deep, has more than `most` of the tokens `counted`, or too many dots in a row."""
+    depth = dots = entries = 0
+    for match in tokens.finditer(text):
         token = match[0]
         if token in "[{":
             depth += 1
         elif token in "]}":
             depth = max(0, depth - 1)
+        elif token not in ".=:,\n":
             continue
-        elif token not in ",:":
-            continue
-        entries += 1
-        if depth > MAX_DEPTH:
-            raise too_deep(_line(text, match.start()))
-        if entries > MAX_JSON:
-            raise _too_many(MAX_JSON, _line(text, match.start()))
+        dots = dots + 1 if token == "." else 0
+        entries += token in counted
+        if depth > MAX_DEPTH or dots >= MAX_KEY_PARTS or entries > most:
+            line = text.count("\n", 0, match.start()) + 1
+            if dots >= MAX_KEY_PARTS:
+                raise Problem((), f"has a key of more than {MAX_KEY_PARTS} parts; write fewer", line=line)
+            raise too_deep(line) if depth > MAX_DEPTH else _too_many(most, line)
 
 
 def refuse_yaml(text: str) -> None:
@@ -135,10 +123,6 @@ def refuse_deep(tree: Any) -> None:
         if not level:
             return
     raise too_deep(None)
-
-
-def _line(text: str, at: int) -> int:
-    return text.count("\n", 0, at) + 1
 
 
 def too_deep(line: int | None) -> Problem:
