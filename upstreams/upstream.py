@@ -145,7 +145,7 @@ class ManagedUpstream:
                 raise
         assert self.successor is not None
         reply = await self.successor.call(operation, exchange)
-        self.offered.replace_snapshot(self.successor.snapshot)  # by its version the reply is read
+        self.offered.snapshot = self.successor.snapshot  # by its version the reply is read
         return reply
 
     def begin(self, operation: Operation, exchange: Exchange, done: Done) -> RunningCall | None:
@@ -288,7 +288,7 @@ class ManagedUpstream:
         """Keep `session` open for `for_s` seconds, because a task lives in it; "": the session of `caller`."""
         named = self._find_session(session)
         if pooled := (named and named[1]) if session else self.pool.find(caller):
-            pooled.keep_for(for_s)
+            pooled.needed_until = max(pooled.needed_until, trio.current_time() + for_s)
 
     def has_lost(self, session: str) -> bool:
         """True if `session` was a process that has ended, and with it everything that was begun in it."""
@@ -298,8 +298,8 @@ class ManagedUpstream:
         """The open session with this id, and its upstream: this one, or its predecessor. "" names none."""
         if not session:
             return None
-        for pool in self.pools:
-            if pooled := pool.session_with(session):
+        for pooled in (pooled for pool in self.pools for pooled in pool.open_sessions()):
+            if pooled.id == session:
                 return self, pooled
         return self.predecessor._find_session(session) if self.predecessor is not None else None
 

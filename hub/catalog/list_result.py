@@ -4,15 +4,13 @@ from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from typing import Final
 
-from msgspec import Struct
-
 from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.upstream_entries import UpstreamEntries
 from hub.link.sealing import InvalidSeal, Sealer
 from hub.wire.byte_checks import one_line
 from hub.wire.declarations import HubChain, announcement
 from hub.wire.jsonrpc import EMPTY, PiecedResult, RemoteProtocolError, encode
-from hub.wire.mcp import CAPABILITY, HUB_INFO, INVALID_PARAMS, SERVER_INFO_KEY, Era, Kind, Snapshot, era_of
+from hub.wire.mcp import CAPABILITY, HUB_INFO, INVALID_PARAMS, SERVER_INFO_KEY, Era, Freshness, Kind, Snapshot, era_of
 
 SETTLING_TTL_MS: Final = 1_000
 """Milliseconds for which a list is good while some upstreams have not reported yet."""
@@ -24,19 +22,11 @@ Ttl = Callable[[Snapshot, Kind], int]
 _SERVER_INFO: Final = encode({SERVER_INFO_KEY: HUB_INFO})[1:-1]
 
 
-class ListFreshness(Struct, frozen=True):
-    """The time and the scope for which a modern host may keep a list."""
-
-    ttl_ms: int
-    """Milliseconds for which it need not ask again."""
-    public: bool
-    """True if the list is the same for everyone."""
-
-
 def freshness_of(
     parts: Sequence[UpstreamEntries], kind: Kind, ttl_ms: Ttl, *, settling: bool, varies: bool
-) -> ListFreshness:
-    """The freshness of the list that `parts` make. `settling`: some of them have not reported yet; `varies`: the hub
+) -> Freshness:
+    """For how long a modern host need not ask again for the list that `parts` make, and whether it is the same for
+    everyone. `settling`: some of them have not reported yet; `varies`: the hub
     shows hosts different lists."""
     most = SETTLING_TTL_MS if settling else MAX_TTL_MS
     if any(part.rule.sign_in is SignInTool.LISTED for part in parts):
@@ -47,11 +37,11 @@ def freshness_of(
     are_modern = all(era_of(each.snapshot.version) is Era.MODERN for each in contributors)
     varies = varies or any(each.varies for each in contributors)
     ttl = min([most, *(ttl_ms(part.snapshot, kind) for part in parts)])
-    return ListFreshness(ttl, public=is_public and are_modern and not varies)
+    return Freshness(ttl, public=is_public and are_modern and not varies)
 
 
 def list_result(
-    kind: Kind, version: str, items: Iterable[bytes], fresh: ListFreshness, behind: HubChain, cursor: str | None = None
+    kind: Kind, version: str, items: Iterable[bytes], fresh: Freshness, behind: HubChain, cursor: str | None = None
 ) -> PiecedResult:
     """The result for hosts of this `version`. `items` are entries, or several of them with commas between, on one line;
     `cursor`: that of the next page; `behind`: the hubs behind this one."""
@@ -66,7 +56,7 @@ def list_result(
         scope = b"public" if fresh.public else b"private"
         meta = b",".join(filter(None, (_SERVER_INFO, meta)))
         said = b',"resultType":"complete","ttlMs":%d,"cacheScope":"%b","_meta":{%b}'
-        pieces.append(said % (fresh.ttl_ms, scope, meta))
+        pieces.append(said % (fresh.ttl_ms or 0, scope, meta))
     elif meta:
         pieces.append(b',"_meta":{%b}' % meta)
     pieces.append(b"}")

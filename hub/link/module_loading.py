@@ -13,12 +13,7 @@ async def load(*names: str) -> None:
     """Have these modules loaded. A checkpoint only if one is not. Cancellation: they are loaded all the same."""
     missing = [name for name in names if not _is_loaded(name)]
     if missing:
-        await trio.to_thread.run_sync(_import, missing)
-
-
-def _import(names: list[str]) -> None:
-    for name in names:
-        importlib.import_module(name)
+        await trio.to_thread.run_sync(lambda: [*map(importlib.import_module, missing)])
 
 
 def _is_loaded(name: str) -> bool:

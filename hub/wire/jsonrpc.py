@@ -162,7 +162,7 @@ def decode(data: bytes, *, strict: bool = True) -> Message:
     if not strict:
         data = data.removeprefix(_BOM)
         if len(data) > LARGE_BYTES and (found := read_tool_result(data)):
-            return Response(found.id, Result(found.value, found.is_plain))
+            return Response(found[0], Result(*found[1:]))
     try:
         data = sanitize(data)
         few = strict and (len(data) <= 5 * MAX_MEMBERS or count_some(data, b":", MAX_MEMBERS) <= MAX_MEMBERS)

@@ -6,7 +6,7 @@
 
 import re
 from collections.abc import Callable
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Raw, Struct, structs
@@ -61,15 +61,6 @@ def is_plain_result(value: Raw) -> bool:
     return False
 
 
-class ToolResult(NamedTuple):
-    """A large result of a tool, and the request that it answers."""
-
-    id: int
-    value: Raw
-    is_plain: bool
-    """Nothing but text, and perhaps structured content, which is an object."""
-
-
 class _Text(Struct, forbid_unknown_fields=True):
     type: Literal["text"]
     text: Raw
@@ -106,9 +97,10 @@ _BEHIND = re.compile(rb"(?<=\}), ?" + _ID + rb" ?\}\Z").search
 _BEHIND_BYTES: Final = 64
 
 
-def read_tool_result(data: bytes) -> ToolResult | None:
-    """Read `data`, if it is a response with a large result of a tool in a usual form. None: it is something else, or is
-    to be refused.
+def read_tool_result(data: bytes) -> tuple[int, Raw, bool] | None:
+    """Read `data`, if it is a response with a large result of a tool in a usual form: the id, the result, and whether
+    that is plain: nothing but text, and perhaps structured content, which is an object. None: it is something else, or
+    is to be refused.
 
     What is returned has passed every check of `hub.wire.jsonrpc`: the envelope has these members only, known by their
     place; the one JSON value between them is decoded; it nests no deeper than its form says, but for three members that
@@ -135,4 +127,4 @@ def read_tool_result(data: bytes) -> ToolResult | None:
     if not is_sound:
         return None
     is_plain = others[0][0] == ord("{") and members.resultType is members._meta is _NONE
-    return ToolResult(int(found[1]), Raw(value), is_plain)
+    return int(found[1]), Raw(value), is_plain

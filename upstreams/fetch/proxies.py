@@ -6,7 +6,7 @@ As curl and others read them, in either case (the lower one first), empty as if 
 
 import base64
 from collections.abc import Mapping
-from ipaddress import ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_network
 from typing import Final
 from urllib.parse import unquote_to_bytes, urlsplit
 
@@ -71,7 +71,7 @@ def is_direct(no_proxy: str, host: str, port: int) -> bool:
         if entry == "*":
             return True
         if "/" in entry:
-            if address is not None and _in_network(entry, host):
+            if address is not None and _in_network(entry, address):
                 return True
             continue
         name, wanted = _entry(entry)
@@ -96,13 +96,11 @@ def _entry(entry: str) -> tuple[str, str]:
     return name.removeprefix("*").lstrip(".").removesuffix("."), port
 
 
-def _in_network(entry: str, host: str) -> bool:
+def _in_network(entry: str, address: IPv4Address | IPv6Address) -> bool:
     try:
-        network = ip_network(entry, strict=False)
+        return address in ip_network(entry, strict=False)
     except ValueError:
         return False
-    address = literal(host)
-    return address is not None and address.version == network.version and address in network
 
 
 def parse_proxy(value: str, variable: str) -> Proxy:

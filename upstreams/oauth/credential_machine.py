@@ -299,12 +299,6 @@ class CredentialMachine:
         return UpstreamDenied(f"{self._upstream} refuses {_short(operation)}: {wants}", upstream=self._upstream)
 
 
-def margin_s(life_s: float) -> float:
-    """The part of a token's life that is left when it is renewed; at most half of it."""
-    margin = max(SHORTEST_MARGIN_S, min(LONGEST_MARGIN_S, MARGIN_PART * life_s))
-    return min(margin, life_s / 2)
-
-
 def life_left_s(grant: Grant, wall: float) -> float:
     """Seconds that the access token lasts at wall time `wall`; infinity: nobody knows. None are left of a token that
     begins in the future: the clock was set back, and nobody can tell."""
@@ -320,7 +314,8 @@ def time_until_due_s(grant: Grant, wall: float) -> float:
     if grant.expires_at is None:
         return inf
     life_s = max(grant.expires_at - grant.obtained_at, 0.0)
-    return max(life_left_s(grant, wall) - margin_s(life_s), 0.0)
+    margin_s = max(SHORTEST_MARGIN_S, min(LONGEST_MARGIN_S, MARGIN_PART * life_s))
+    return max(life_left_s(grant, wall) - min(margin_s, life_s / 2), 0.0)
 
 
 def sign_in_of(grant: Grant | None) -> tuple[GrantKey, float] | None:

@@ -53,17 +53,13 @@ class TokenEndpoint(Struct, frozen=True):
     async def exchange_code(self, code: str, verifier: str, redirect: str, resource: str | None) -> model.TokenAnswer:
         """The tokens for an authorization code (RFC 6749 4.1.3, RFC 7636). `resource`: if it is to be sent."""
         proof = {"code": code, "redirect_uri": redirect, "code_verifier": verifier}
-        return await self._tokens("authorization_code", **proof, resource=resource)
+        return await self.tokens("authorization_code", **proof, resource=resource)
 
     async def refresh(self, grant: model.Grant) -> model.TokenAnswer:
         """New tokens for a grant that has a refresh token; of the same scopes (RFC 6749 6)."""
         assert grant.refresh_token is not None
         resource = grant.key.resource if grant.sends_resource else None
-        return await self._tokens("refresh_token", refresh_token=grant.refresh_token.reveal(), resource=resource)
-
-    async def client_credentials(self, scope: str, resource: str | None) -> model.TokenAnswer:
-        """A token for the hub itself (RFC 6749 4.4)."""
-        return await self._tokens("client_credentials", scope=scope, resource=resource)
+        return await self.tokens("refresh_token", refresh_token=grant.refresh_token.reveal(), resource=resource)
 
     async def exchange_for_id_jag(self, id_token: str, audience: str, scope: str, resource: str | None) -> str:
         """A statement of an identity provider, to the server with the issuer `audience`, about who signed in here
@@ -72,10 +68,6 @@ class TokenEndpoint(Struct, frozen=True):
         subject = {"subject_token": id_token, "subject_token_type": ID_TOKEN}
         answered = await self._ask(TOKEN_EXCHANGE, **wanted, **subject, resource=resource, scope=scope)
         return read_id_jag(answered, now=self.wall(), where=self.server.issuer)
-
-    async def jwt_bearer(self, assertion: str, scope: str, resource: str | None) -> model.TokenAnswer:
-        """Tokens for a statement of an identity provider (RFC 7523 2.1)."""
-        return await self._tokens(JWT_BEARER, assertion=assertion, scope=scope, resource=resource)
 
     async def revoke(self, grant: model.Grant) -> bool:
         """End a grant at the server: its refresh token, else its access token (RFC 7009). True: the server did; False:
@@ -87,7 +79,8 @@ class TokenEndpoint(Struct, frozen=True):
         answered = await self._post(self.server.revocation_endpoint, {"token": token, "token_type_hint": kind})
         return answered.status in (200, 204)
 
-    async def _tokens(self, grant_type: str, **fields: str | None) -> model.TokenAnswer:
+    async def tokens(self, grant_type: str, **fields: str | None) -> model.TokenAnswer:
+        """The tokens for a grant of this type; fields that are empty are left out."""
         answered = await self._ask(grant_type, **fields)
         return read_token_answer(answered, now=self.wall(), where=self.server.issuer)
 

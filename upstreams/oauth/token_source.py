@@ -8,7 +8,7 @@ from upstreams.oauth.credential_machine import Shared
 from upstreams.oauth.discovery.discover import allowance_for, discover, discover_issuer
 from upstreams.oauth.discovery.metadata import below
 from upstreams.oauth.token_answers import TokenRefused, first_grant, next_grant
-from upstreams.oauth.token_endpoint import TokenEndpoint, with_settings
+from upstreams.oauth.token_endpoint import JWT_BEARER, TokenEndpoint, with_settings
 
 
 class TokenSource:
@@ -78,10 +78,10 @@ class TokenSource:
             raise
 
     async def _ask(self, endpoint: TokenEndpoint, scope: str, resource: str | None) -> model.TokenAnswer:
-        if self._account.settings.grant == "client_credentials":
-            return await endpoint.client_credentials(scope, resource)
+        if self._account.settings.grant == "client_credentials":  # RFC 6749 4.4
+            return await endpoint.tokens("client_credentials", scope=scope, resource=resource)
         assertion = await self._assertion(endpoint.server.issuer, scope, resource)
-        return await endpoint.jwt_bearer(assertion, scope, resource)
+        return await endpoint.tokens(JWT_BEARER, assertion=assertion, scope=scope, resource=resource)  # RFC 7523 2.1
 
     async def _assertion(self, audience: str, scope: str, resource: str | None) -> str:
         """The identity provider's statement to the server with the issuer `audience` about the person who signed in

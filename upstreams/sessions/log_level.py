@@ -7,15 +7,10 @@ import trio
 from hub.link.hub_errors import HubError
 from hub.link.sync_primitives import DirtyFlag
 from hub.wire.jsonrpc import raw
-from hub.wire.mcp import SET_LEVEL, Era
+from hub.wire.mcp import SET_LEVEL
 from upstreams.session import Session
 
 log = logging.getLogger(__name__)
-
-
-def takes_level(session: Session) -> bool:
-    """True if an upstream is told the log level apart from calls; a modern one hears it with each."""
-    return session.era is Era.LEGACY and "logging" in session.facts.capabilities
 
 
 class LogLevel:

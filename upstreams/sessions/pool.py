@@ -173,10 +173,6 @@ class Pool:
             raise UpstreamUnavailable(f'{text} session_mode = "shared" for one session each.', upstream=self.name)
         return None
 
-    def session_with(self, id: str) -> PooledSession | None:
-        """The open session with this id; None: it is over."""
-        return next((pooled for pooled in self.open_sessions() if pooled.id == id), None)
-
     # --- opened, and over ---------------------------------------------------------------------------------------------
 
     def owner(self, caller: Caller) -> Tenant | str:

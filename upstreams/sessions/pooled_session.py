@@ -22,12 +22,12 @@ from hub.link.call_interface import Caller, Exchange, Tenant
 from hub.link.hub_errors import HubError, UpstreamProtocolError, UpstreamUnavailable, without_frames
 from hub.wire.declarations import covers, detach_all
 from hub.wire.jsonrpc import Reply, Result, peek_object, raw
-from hub.wire.mcp import HUB_SESSION
+from hub.wire.mcp import HUB_SESSION, Era
 from upstreams.cold_start.start_attempt import Start
 from upstreams.cold_start.start_gate import StartGate
 from upstreams.questions.attribution import SUSPECT_S
 from upstreams.session import Session, SessionTerms
-from upstreams.sessions.log_level import LogLevel, takes_level
+from upstreams.sessions.log_level import LogLevel
 from upstreams.sessions.sharing import terms_of
 from upstreams.subscriptions.session_subscriptions import SessionSubscriptions
 from upstreams.subscriptions.subscription import Coverage, InvalidationListener
@@ -182,10 +182,6 @@ class PooledSession:
             return True
         return self.hosts_overlap or now < self._others_until
 
-    def keep_for(self, for_s: float) -> None:
-        """Do not close the session for so many seconds: a task lives in it."""
-        self.needed_until = max(self.needed_until, trio.current_time() + for_s)
-
     def touch(self) -> None:
         self.idle_since = trio.current_time()
 
@@ -219,7 +215,9 @@ class PooledSession:
     def want_level(self, level: str | None) -> None:
         """Have a legacy upstream told `level`; calls of hosts that want log messages wait for it."""
         if self.is_open and not self.over:
-            self.level.want(level if takes_level(self.session) else None)
+            session = self.session
+            is_told = session.era is Era.LEGACY and "logging" in session.facts.capabilities  # else each call says it
+            self.level.want(level if is_told else None)
 
     # --- invalidation -------------------------------------------------------------------------------------------------
 

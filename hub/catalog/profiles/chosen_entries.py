@@ -8,7 +8,7 @@ them: which ones hold depends on all tools of the view, and on no order.
 What looks at many tools pauses between them: it is a generator that yields the number of those it has looked at.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import is_
 from typing import Final
 
@@ -50,10 +50,6 @@ class ProfileRules:
         """True if a tool is shown that is known by `names`: what any of them is taken away by holds for the tool."""
         return self._tools.chooses(names)
 
-    def may_show_tools_of(self, starts: Iterable[str]) -> bool:
-        """True if a tool may be shown whose name begins with one of `starts`, as far as globs can say."""
-        return any(may_choose(self.profile.tools, start) for start in starts)
-
     def override(self, names: Collection[str]) -> ToolOverride:
         """The other texts and the fixed arguments of that tool: of all its names, the first counts for more."""
         known = self.profile.override
@@ -65,20 +61,9 @@ class ProfileRules:
         unread = {name: why for one in found if isinstance(one, ResolvedOverride) for name, why in one.unread.items()}
         return ResolvedOverride(description=description, fix=fixed, unread=unread)
 
-    def new_name(self, names: Collection[str]) -> str | None:
-        """The name that it is given; None: it keeps its own."""
-        return next((new for name in names if (new := self.profile.rename.get(name)) is not None), None)
-
 
 MAX_REASON: Final = 300
 """Characters of the reason why an argument has no value."""
-
-
-def unread_of(override: ToolOverride) -> list[str]:
-    """Clauses about the fixed arguments of a tool that have no value now."""
-    if not isinstance(override, ResolvedOverride):
-        return []
-    return [f'"{argument[:60]}": {why[:MAX_REASON]}' for argument, why in override.unread.items()]
 
 
 _SCHEMA: Final = "inputSchema"
@@ -242,7 +227,7 @@ class ToolChoice:
         """
         rules = self._rules
         if sign_in is SignInTool.LISTED:  # without it nobody would learn that more is to come
-            if rules.may_show_tools_of(name.removesuffix(SIGN_IN) for name in own):
+            if any(may_choose(rules.profile.tools, name.removesuffix(SIGN_IN)) for name in own):
                 self.tools.append(tool)
             return
         names = tuple(dict.fromkeys((*own, *meant)))
@@ -255,7 +240,8 @@ class ToolChoice:
             fields = dict(tool.fields)
             if override.description:
                 fields["description"] = raw(override.description)
-            if unread := unread_of(override):
+            if isinstance(override, ResolvedOverride) and override.unread:
+                unread = [f'"{argument[:60]}": {why[:MAX_REASON]}' for argument, why in override.unread.items()]
                 self._unread.append(f"{tool.visible[:60]!r} ({join_some(unread, MAX_TOLD)})")
                 return
             if override.fix:
@@ -273,7 +259,7 @@ class ToolChoice:
             meta = {**peek_object(tool.fields.get("_meta")), "anthropic/alwaysLoad": True}
             tool = structs.replace(tool, fields={**tool.fields, "_meta": raw(meta)})
         self.tools.append(tool)
-        if (new := rules.new_name(own)) is not None and new != tool.visible:
+        if (new := next(filter(None, map(rules.profile.rename.get, own)), tool.visible)) != tool.visible:
             self.wanted[tool.visible] = new
 
 

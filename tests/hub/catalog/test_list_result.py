@@ -5,15 +5,7 @@ import json
 import pytest
 from msgspec import Raw, structs
 
-from hub.catalog.list_result import (
-    MAX_TTL_MS,
-    SETTLING_TTL_MS,
-    SIGN_IN_TTL_MS,
-    Cursors,
-    ListFreshness,
-    freshness_of,
-    list_result,
-)
+from hub.catalog.list_result import MAX_TTL_MS, SETTLING_TTL_MS, SIGN_IN_TTL_MS, Cursors, freshness_of, list_result
 from hub.catalog.names import UpstreamRule
 from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.time_slices import finish
@@ -23,7 +15,7 @@ from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.mcp import L4, MODERN, Freshness, Kind, Snapshot
 
-FRESH = ListFreshness(5, public=True)
+FRESH = Freshness(5, public=True)
 
 
 def part(name="a", version=MODERN, *, public=True, rule=None):

@@ -27,7 +27,7 @@ from tests.support.token_world import (
 )  # fmt: skip
 from upstreams.fetch.model import Allowed, FetchFailed
 from upstreams.oauth.model import Grant, OAuthClient, OAuthProblem, OAuthUnavailable
-from upstreams.oauth.token_endpoint import TokenEndpoint
+from upstreams.oauth.token_endpoint import JWT_BEARER, TokenEndpoint
 
 GRANT = Grant(
     key=KEY,
@@ -141,8 +141,8 @@ async def test_a_private_key(algorithm, key):
     settings = UpstreamOAuth(private_key=pem(key), signing_alg=algorithm, key_id="k1")
     client = OAuthClient(issuer=ISSUER, client_id="me", token_auth="private_key_jwt")
     scripted, endpoint = asked_by(client, settings)
-    await endpoint.client_credentials("read", URL)
-    await endpoint.client_credentials("", None)
+    await endpoint.tokens("client_credentials", scope="read", resource=URL)
+    await endpoint.tokens("client_credentials", scope="", resource=None)
     first, second = scripted.asked
     assert "client_id" not in first
     assert first["client_assertion_type"] == "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -171,7 +171,7 @@ async def test_a_key_that_cannot_be_used(algorithm, key):
     settings = UpstreamOAuth(private_key=key, signing_alg=algorithm)
     scripted, endpoint = asked_by(OAuthClient(issuer=ISSUER, client_id="me", token_auth="private_key_jwt"), settings)
     with pytest.raises(OAuthProblem, match="private_key") as raised:
-        await endpoint.client_credentials("", None)
+        await endpoint.tokens("client_credentials", scope="", resource=None)
     assert "CANARY" not in str(raised.value)
     assert scripted.count == 0
 
@@ -180,7 +180,7 @@ async def test_an_identity_provider_vouches_and_another_server_believes_it():
     jag = answer(access_token="j.a.g", issued_token_type="urn:ietf:params:oauth:token-type:id-jag", token_type="N_A")
     scripted, endpoint = asked_by(with_secret("client_secret_post"), answers=(jag, tokens("a9")))
     assertion = await endpoint.exchange_for_id_jag("id.to.ken", "https://other.example", "read", URL)
-    got = await endpoint.jwt_bearer(assertion, "read", URL)
+    got = await endpoint.tokens(JWT_BEARER, assertion=assertion, scope="read", resource=URL)
     assert got.access_token.reveal() == "a9"
     first, second = scripted.asked
     assert first == {
