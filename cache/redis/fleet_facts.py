@@ -76,7 +76,8 @@ class SharedFacts:
         """Raises: StoreUnreachable."""
         keys = [layout.fact(name) for layout in self._link.layouts]
         limit = MAX_FACT_BYTES + _UNTIL_BYTES + OVERHEAD_BYTES
-        now, *answers = await self._execute([b"TIME"], *([b"EVAL", READ, 1, key, limit] for key in keys))
+        reads: list[Sequence[bytes | str | int]] = [[b"EVAL", READ, 1, key, limit] for key in keys]
+        now, *answers = await self._execute([b"TIME"], *reads)
         newest, value, is_mine, is_foreign = 0, None, False, False
         for layout, key, sealed in zip(self._link.layouts, keys, answers, strict=True):
             if sealed is None:

@@ -8,7 +8,7 @@ from nothing.
 """
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -185,7 +185,7 @@ class StoreLink:
 
     async def _write_batch(self, connection: "ConnectionPair", taken: dict[str, set[str] | None]) -> None:
         """Write a batch. Raises: StoreUnreachable; the batch may or may not have been written."""
-        commands = []
+        commands: list[Sequence[bytes | str | int]] = []
         for source, uris in taken.items():
             all_fields = [layout.fields_to_delete(uris or ()) for layout in self.layouts]
             if len(all_fields[0]) > MAX_DELETED:
