@@ -219,7 +219,7 @@ class Hub:
         self.secrets.replace(_secrets_of(config))  # before anything of it is sent
         self.progress.adjust(config.synthetic_progress_s)
         self.hosts.adjust(config.park_ttl_s)
-        self.budget.limit = config.global_buffer_bytes
+        self.budget.adjust(config.global_buffer_bytes)
         self.bridge.adjust(config.park_ttl_s, config.park_total_s, on_lost=config.on_lost)
         self.reads.reconfigure(config.cache)
         if config.usage != self.config.usage:

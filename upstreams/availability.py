@@ -125,7 +125,7 @@ class Availability:
         if event is Event.START:
             self.history.attempted()
         if self.state is not before:
-            self.history.since = trio.current_time()
+            self.history.moved(trio.current_time())
             log.debug("%s: %s to %s", self._name, before.value, self.state.value)
         self.news.ring()
 

@@ -106,7 +106,7 @@ class UpstreamRunner:
         try:
             await self.upstream.values.read_anew()
         except hub_errors.UpstreamUnresolved as error:
-            self._main.start.is_over = True
+            self._main.start.end()
             return hub_errors.without_frames(error)
         return await self._main.run(self._gate, self._opened, self.upstream.main_lost)
 

@@ -256,7 +256,7 @@ class Supervisor:
         generation = self._make(name, config)
         generation.upstream.availability.history.note(f"settings changed: {', '.join(change.settings)}")
         if starts_first and old.state is State.CONNECTED and not change.withdraws:
-            generation.upstream.offered.known = False  # it has to run before it can take over
+            generation.upstream.offered.require_listing()  # it has to run before it can take over
             self._candidates[name] = generation
             self._nursery.start_soon(generation.run)
             self._nursery.start_soon(run_isolated, f"Urging {name}", partial(self._urge, generation))

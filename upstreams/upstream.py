@@ -145,7 +145,7 @@ class ManagedUpstream:
                 raise
         assert self.successor is not None
         reply = await self.successor.call(operation, exchange)
-        self.offered.snapshot = self.successor.snapshot  # by its version the reply is read
+        self.offered.replace_snapshot(self.successor.snapshot)  # by its version the reply is read
         return reply
 
     def begin(self, operation: Operation, exchange: Exchange, done: Done) -> RunningCall | None:
@@ -288,7 +288,7 @@ class ManagedUpstream:
         """Keep `session` open for `for_s` seconds, because a task lives in it; "": the session of `caller`."""
         named = self._find_session(session)
         if pooled := (named and named[1]) if session else self.pool.find(caller):
-            pooled.needed_until = max(pooled.needed_until, trio.current_time() + for_s)
+            pooled.keep_for(for_s)
 
     def has_lost(self, session: str) -> bool:
         """True if `session` was a process that has ended, and with it everything that was begun in it."""

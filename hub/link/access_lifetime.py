@@ -25,6 +25,10 @@ class Lease:
         """True if something hangs on it."""
         return bool(self._kept)
 
+    def limit(self, ends_at: float) -> None:
+        """Let what hangs on it from now on end at `ends_at`: the time of day by which that was reckoned may be set."""
+        self.ends_at = ends_at
+
     def end(self) -> None:
         """End it, and all that hangs on it."""
         self.is_over = True

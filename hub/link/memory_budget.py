@@ -48,6 +48,10 @@ class Budget:
         self._by_principal: dict[str, int] = {}
         self._holders: dict[Account, None] = {}
 
+    def adjust(self, limit: int) -> None:
+        """Allow so many bytes from now on."""
+        self.limit = limit
+
     def account(self, principal: str = "", give_up: Callable[[], None] | None = None) -> "Account":
         """Open an account; its `principal` may become known later.
 

@@ -87,8 +87,7 @@ class Peer:
         self._unread_bytes = 0
         """Bytes of answers written since the peer had last read everything."""
         self._complained_at = float("-inf")
-        self.takes_requests = True
-        """False: requests are not answered, only counted, since the revision has none in that direction."""
+        self._takes_requests = True
         self.ended = False
         self.messages = 0
         """Messages received and decoded."""
@@ -103,6 +102,10 @@ class Peer:
         return self._waiting.keys()
 
     # --- asking and telling -------------------------------------------------------------------------------------------
+
+    def refuse_requests(self) -> None:
+        """Answer no requests from now on, only count them: the revision has none in that direction."""
+        self._takes_requests = False
 
     async def request(self, method: str, params: dict[str, Raw], *, id: int | None = None) -> Reply:
         """Send a request and wait for its answer.
@@ -256,7 +259,7 @@ class Peer:
         self._bad_in_a_row = 0
         if isinstance(message, Request):
             self._handle_request(message, nursery)
-        elif message.method == CANCELLED and self.takes_requests:
+        elif message.method == CANCELLED and self._takes_requests:
             for id, scope in self._answering.items():
                 if raw(id) == message.params.get("requestId"):
                     scope.cancel()
@@ -273,7 +276,7 @@ class Peer:
                 continue
             if found.is_answer:
                 self.fail(found.id, error)
-            elif found.is_request and self.takes_requests and not self._ignores_answers():
+            elif found.is_request and self._takes_requests and not self._ignores_answers():
                 self._respond(found.id, error.failure, "an error")
         now = trio.current_time()
         if now - self._complained_at >= COMPLAIN_EVERY_S:
@@ -289,7 +292,7 @@ class Peer:
     # --- answering ----------------------------------------------------------------------------------------------------
 
     def _handle_request(self, request: Request, nursery: trio.Nursery) -> None:
-        if not self.takes_requests or self._ignores_answers():
+        if not self._takes_requests or self._ignores_answers():
             self.refused_requests += 1
         elif request.method == PING:
             self._respond(request.id, Result(jsonrpc.EMPTY), PING)

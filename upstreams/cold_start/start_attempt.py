@@ -49,12 +49,21 @@ class Start:
         self.cold = cold and run is not None
         self._limits = limits
         self._start_s = start_s
-        self.is_at_gate = False
+        self._is_at_gate = False
         self.is_hurried = False
         """A host waits for it."""
-        self.is_over = False
+        self._is_over = False
         self._begun_at: float | None = None
         self._busy_at = -inf
+
+    def queue(self) -> None:
+        self._is_at_gate = True
+
+    def hurry(self) -> None:
+        self.is_hurried = True
+
+    def end(self) -> None:
+        self._is_over = True
 
     def begin(self, now: float) -> None:
         """It is its turn."""
@@ -104,7 +113,7 @@ class Start:
 
     def installing_s(self, now: float) -> float | None:
         """Seconds for which the package runner has been at work on something new; None: it is not."""
-        if self.run is None or self._begun_at is None or self.is_over:
+        if self.run is None or self._begun_at is None or self._is_over:
             return None
         is_new = self.cold or now > self._begun_at + self._start_s
         return now - self._begun_at if is_new and now <= self._patience_until else None
@@ -112,7 +121,7 @@ class Start:
     @property
     def is_queued(self) -> bool:
         """True if others are being installed first."""
-        return self.cold and self.is_at_gate and self._begun_at is None and not self.is_over
+        return self.cold and self._is_at_gate and self._begun_at is None and not self._is_over
 
     def progress(self, now: float) -> str:
         """A clause for those who wait for an install; "": there is none."""

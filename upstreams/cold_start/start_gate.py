@@ -102,7 +102,7 @@ class StartGate:
     def hurry(self, start: Start) -> None:
         """A host waits for this server."""
         if not start.is_hurried:
-            start.is_hurried = True
+            start.hurry()
             self._cold.hand_out()
             self._slots.hand_out()
 

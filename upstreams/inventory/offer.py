@@ -157,8 +157,16 @@ class Offered:
         self.read_at = dict(old.read_at)
         self.freshness = old.freshness
 
+    def require_listing(self) -> None:
+        """Take nothing that is remembered for what the upstream offers."""
+        self.known = False
+
     def complete(self) -> None:
         self.known = True
+
+    def replace_snapshot(self, snapshot: Snapshot) -> None:
+        """Show the snapshot of a successor, which answers calls now."""
+        self.snapshot = snapshot
 
     def withdraw(self) -> None:
         """Offer nothing to hosts."""

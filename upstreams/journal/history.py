@@ -42,7 +42,7 @@ class History:
         self.last_error: str | None = None
         self._error_at = 0.0
         self.restarts = 0
-        self.since = now
+        self._since = now
         self._next_at: float | None = None
         self._last_exit: tuple[Exit, float] | None = None
         self._was_open = self._crashed = False
@@ -83,6 +83,9 @@ class History:
             self._last_exit = exit, now
 
     # --- what is done -------------------------------------------------------------------------------------------------
+
+    def moved(self, now: float) -> None:
+        self._since = now
 
     def attempted(self) -> None:
         self._next_at = None
@@ -129,7 +132,7 @@ class History:
             exit, at = self._last_exit
             last = LastExit(exit.how, exit.code, exit.signal, round(now - at, 1), exit.said)
         return Trouble(
-            since_s=round(now - self.since, 1),
+            since_s=round(now - self._since, 1),
             last_error=self.last_error,
             last_error_ago_s=None if self.last_error is None else round(now - self._error_at, 1),
             last_exit=last,

@@ -151,7 +151,7 @@ class SessionOpener:
         tenant, principal = (None, owner) if isinstance(owner, str) else (owner, None)
         known = None if tenant is None else self.pool.host_capabilities(tenant, caller)
         start = self._parts.gate.start_of(config)
-        start.is_hurried = True
+        start.hurry()
         pooled = PooledSession(
             self._name,
             terms_of(config, known),

@@ -182,6 +182,10 @@ class PooledSession:
             return True
         return self.hosts_overlap or now < self._others_until
 
+    def keep_for(self, for_s: float) -> None:
+        """Do not close the session for so many seconds: a task lives in it."""
+        self.needed_until = max(self.needed_until, trio.current_time() + for_s)
+
     def touch(self) -> None:
         self.idle_since = trio.current_time()
 
@@ -273,7 +277,7 @@ class PooledSession:
     async def _open(self, nursery: trio.Nursery, gate: StartGate) -> None:
         await trio.sleep_until(self.not_before)
         start = self.start
-        start.is_at_gate = True
+        start.queue()
         async with gate.package(start):
             async with gate.turn(start):
                 start.begin(trio.current_time())
@@ -309,7 +313,7 @@ class PooledSession:
 
     def _settle(self) -> None:
         """Wake whoever waits for it to be opened: it is, or never will be."""
-        self.start.is_over = True
+        self.start.end()
         self.opened.set()
 
     def _end(self) -> None:

@@ -116,7 +116,7 @@ class PeerSession(SessionFrame):
         self.facts = facts
         self.era = mcp.era_of(facts.version)
         if self.era is mcp.Era.MODERN:  # there are no requests of the upstream, nor pings
-            self.peer.takes_requests = False
+            self.peer.refuse_requests()
             self._ping_s = 0.0
 
     async def _listen(self) -> None:

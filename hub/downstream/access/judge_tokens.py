@@ -311,7 +311,7 @@ class IssuerTokens:
             lease = self._again.lease(digest, asked, verdict)
         else:
             lease = before.lease if before is not None else Lease()
-            lease.ends_at = ends_at
+            lease.limit(ends_at)
         self._leases[lease] = verdict
         lacks = bool(self._required) and lacking(self._required, verdict.scopes)
         if lacks:

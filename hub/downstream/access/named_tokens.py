@@ -80,7 +80,7 @@ class NamedTokens:
         if (named := self._known.get(hash_of(token))) is None or named.until == inf:
             return named
         left_s = named.until - self._wall()
-        named.lease.ends_at = trio.current_time() + left_s
+        named.lease.limit(trio.current_time() + left_s)
         return named if left_s > 0 else None
 
     def end_streams(self) -> None:

@@ -85,7 +85,7 @@ def test_an_install_is_shown_while_it_is_one(cold, shown):
     assert found == shown
     assert start.progress(120) == "its package is being installed by npx, for 20 s so far"
     assert start.installing_s(136) is None, "it is not at work any more"
-    start.is_over = True
+    start.end()
     assert start.installing_s(120) is None
     assert start.progress(120) == ""
 
@@ -94,24 +94,24 @@ def test_it_waits_for_its_turn():
     start = Start(NPX, LIMITS, 12, cold=True)
     assert not start.is_queued, "it may wait for something else before"
     assert start.progress(4) == ""
-    start.is_at_gate = True
+    start.queue()
     assert start.is_queued
     assert start.progress(5) == "other servers are being installed first"
     assert start.installing_s(5) is None
     start.begin(6)
     assert not start.is_queued
     plain = Start(None, LIMITS, 12, cold=True)
-    plain.is_at_gate = True
+    plain.queue()
     warm = Start(NPX, LIMITS, 12, cold=False)
-    warm.is_at_gate = True
+    warm.queue()
     assert not plain.is_queued, "nothing is installed"
     assert not warm.is_queued
 
 
 def test_one_that_ended_before_its_turn_is_not_queued():
     start = Start(NPX, LIMITS, 12, cold=True)
-    start.is_at_gate = True
-    start.is_over = True
+    start.queue()
+    start.end()
     assert not start.is_queued
 
 

@@ -191,7 +191,7 @@ def test_only_ends_by_itself_count_as_restarts(story):
 
 @pytest.mark.covers("F-P-27", "F-P-01")
 def test_how_it_stands(story):
-    story.since = 100
+    story.moved(100)
     for _ in range(3):
         story.failed(ValueError("no"), 110)
     story.exited(Exit(7, "exited with status 1", 1, None, True, ("bye",)), 110)
@@ -228,7 +228,7 @@ def test_what_ended_often_within_minutes_is_a_crash_loop(story):
 def test_an_address_that_refuses_connections_is_in_no_crash_loop():
     """Nothing of the hub's crashes there."""
     story = History(UpstreamConfig(url="http://127.0.0.1:1/mcp"), Journal(Clock()), now=0.0)
-    story.since = 100
+    story.moved(100)
     for _ in range(9):
         story.failed(ConnectionRefusedError("refused"), 110)
     trouble = story.trouble(State.RECONNECTING, 112)
