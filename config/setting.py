@@ -80,6 +80,15 @@ def reveal(value: object) -> str:
     raise NotImplementedError
 
 
+def hide(type: type, value: Any) -> Any:
+    """A text as a secret, as a `dec_hook` of msgspec."""
+    if type is not Secret:
+        raise NotImplementedError(f"no conversion to {type.__name__}")
+    if not isinstance(value, str):
+        raise TypeError("expected text in quotes")
+    return Secret(value)
+
+
 class Declaration(Struct, frozen=True, kw_only=True):
     """One setting as it is declared."""
 

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from config.loading.safe_reading import Findings, Keys
-from config.setting import Secret, declarations, tables
+from config.setting import declarations, hide, tables
 from config.settings import HubConfig, ServerSettings, UpstreamConfig
 
 HUB: Final = frozenset(declarations(HubConfig))
@@ -88,15 +88,7 @@ def _place_below(place: Place, setting: str, keys: Keys) -> Keys:
 
 def convert(values: dict[str, Any], type: type[T]) -> T:
     """`values` as `type`. Raises: msgspec.ValidationError, if they do not fit."""
-    return msgspec.convert(values, type, dec_hook=_secret)
-
-
-def _secret(type: type, value: Any) -> Any:
-    if type is not Secret:
-        raise NotImplementedError(f"no conversion to {type.__name__}")
-    if not isinstance(value, str):
-        raise TypeError("expected text in quotes")
-    return Secret(value)
+    return msgspec.convert(values, type, dec_hook=hide)
 
 
 def _select_known(values: dict[str, Any], type: type[Struct], findings: Findings, place: Place) -> dict[str, Any]:

@@ -18,12 +18,13 @@ from msgspec import Struct, structs
 from config import files
 from config.directories import state_dir
 from config.errors import ConfigError, Diagnostic
+from config.fixed_values import references_in_profiles, with_values
 from config.hub_paths import sessions_path
 from config.loading.assemble import Loaded, load_all
 from config.loading.check import check_hub
 from config.loading.check_profiles import warnings_of_unread
 from config.loading.safe_reading import Problem
-from config.references import Reference, Values, references_in_profiles, with_values
+from config.references import Reference, Values
 from config.saved_state import Memory
 from config.secrets.keyring import PATIENCE_S
 from config.settings import HubConfig, UpstreamConfig

@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
+from config.fixed_values import with_given
 from config.loading.assemble import Loaded
-from config.references import Reference, mark_reference, with_given
+from config.references import Reference, mark_reference
 from config.settings import HubConfig
 from config.tables import Profile, ToolOverride
 from hub.daemon.prepare_start import START_PATIENCE_S, FixedReferences

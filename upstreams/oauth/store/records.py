@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from config.setting import Secret, reveal
+from config.setting import Secret, hide, reveal
 from upstreams.oauth.model import AuthorizationServer, ClientFacts, Grant, GrantKey, OAuthClient
 from upstreams.oauth.store.key_seal import KeySeal, NotSealedHere
 
@@ -143,7 +143,7 @@ def _encode(plain: File, secrets: _Sealed, seal: KeySeal) -> bytes:
 
 def _open(plain: GrantFile | ClientFile, seal: KeySeal) -> _Sealed:
     try:
-        secrets = msgspec.json.decode(seal.open(plain.sealed), type=_Sealed, dec_hook=_hide)
+        secrets = msgspec.json.decode(seal.open(plain.sealed), type=_Sealed, dec_hook=hide)
     except (NotSealedHere, msgspec.DecodeError):
         raise UnreadableRecord from None
     if secrets.of != _digest(plain):
@@ -165,9 +165,3 @@ def _client(facts: ClientFacts, secret: Secret | None) -> OAuthClient:
 
 def _copy(struct: Struct, members: Iterable[str]) -> dict[str, Any]:
     return {member: getattr(struct, member) for member in members}
-
-
-def _hide(_type: type[Secret], text: object) -> Secret:
-    if not isinstance(text, str):
-        raise TypeError("no text")
-    return Secret(text)
