@@ -11,10 +11,8 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from config.settings import UpstreamConfig
-from hub.link.call_interface import Caller, Exchange, Operation, Program, Tenant
-from hub.wire.jsonrpc import Reply
-from hub.wire.mcp import Era, Snapshot
+from hub.link.call_interface import Caller, Program, Tenant, Upstream
+from hub.wire.mcp import Era
 
 
 class WatchedSubscriptions(Protocol):
@@ -52,20 +50,11 @@ class ReadablePooledSession(Protocol):
     def subscriptions(self) -> WatchedSubscriptions: ...
 
 
-class ReadableUpstream(Protocol):
+class ReadableUpstream(Upstream, Protocol):
     """One upstream, as in `upstreams.upstream`."""
-
-    name: str
-    config: UpstreamConfig
-
-    @property
-    def snapshot(self) -> Snapshot: ...
 
     def session_for(self, caller: Caller) -> ReadablePooledSession | None:
         """The open session that serves `caller` now; None: not known. Raises nothing."""
-
-    async def call(self, operation: Operation, exchange: Exchange) -> Reply:
-        """As `hub.link.call_interface` says. Raises: HubError, if there is no answer."""
 
 
 MAX_FACT_BYTES: Final = 256 << 10

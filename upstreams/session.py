@@ -291,13 +291,8 @@ def stamp_call(
     wanted = token if exchange.wants_progress else None
     if era is Era.MODERN:
         host = exchange.caller
-        meta = stamp(
-            operation.meta,
-            version=version,
-            capabilities=offer.of(host),
-            log_level=host.log_level,
-            progress_token=wanted,
-        )
+        told, level = offer.of(host), host.log_level
+        meta = stamp(operation.meta, version=version, capabilities=told, log_level=level, progress_token=wanted)
     elif wanted is not None:
         meta = raw({**operation.meta, PROGRESS_TOKEN: wanted})
     elif operation.meta:

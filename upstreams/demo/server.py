@@ -23,6 +23,8 @@ CAPABILITIES: Final = {
     "completions": {},
     "logging": {},
 }
+FACTS: Final[Json] = {"capabilities": CAPABILITIES, "instructions": INSTRUCTIONS}
+"""What clients of either era are told at first."""
 CLOCK_S: Final = 5.0
 """Interval at which subscribers hear that the clock resource changed."""
 GREETING: Final = "demo://greeting/"
@@ -208,16 +210,10 @@ class Demo:
         self._legacy = {"resourcesListChanged": True, "resourceSubscriptions": self._subscribed}
         requested = call.params.get("protocolVersion")
         version = requested if requested in mcp.LEGACY_VERSIONS else mcp.L4
-        return {
-            "protocolVersion": version,
-            "capabilities": CAPABILITIES,
-            "serverInfo": INFO,
-            "instructions": INSTRUCTIONS,
-        }
+        return {"protocolVersion": version, "serverInfo": INFO, **FACTS}
 
     def _discover(self, call: Call) -> Json:
-        facts = {"supportedVersions": mcp.ALL_VERSIONS, "capabilities": CAPABILITIES, "instructions": INSTRUCTIONS}
-        return cacheable(call, facts)
+        return cacheable(call, {"supportedVersions": mcp.ALL_VERSIONS, **FACTS})
 
     def _change_level(self, call: Call) -> Json:
         if (level := call.params.get("level")) not in mcp.LOG_LEVELS:

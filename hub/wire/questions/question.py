@@ -52,11 +52,8 @@ def check_capabilities(question: Question, capabilities: Mapping[str, Raw]) -> N
         raise QuestionRefusal(f"The host of this call knows no elicitation of mode {mode}")
     if method == mcp.SAMPLE and is_too_long(params.get("messages", EMPTY)):
         raise QuestionRefusal(f"The messages to sample from have more than {MAX_ITEMS} items")
-    if (
-        method == mcp.SAMPLE
-        and older_questions.uses_tools(params)
-        and "tools" not in peek_object(capabilities["sampling"])
-    ):
+    knows_tools = "tools" in peek_object(capabilities.get("sampling"))
+    if method == mcp.SAMPLE and older_questions.uses_tools(params) and not knows_tools:
         raise QuestionRefusal("The host of this call knows no tools in sampling")
 
 
