@@ -20,7 +20,6 @@ from hub.wire.mcp import Kind
 from upstreams.cold_start.start_gate import StartGate
 from upstreams.inventory.read_lists import Listing
 from upstreams.lifecycle import Event, State
-from upstreams.subscriptions.modern import keep_subscribed
 from upstreams.upstream import ManagedUpstream
 
 log = logging.getLogger(__name__)
@@ -116,7 +115,7 @@ class UpstreamRunner:
         self.upstream.main_opened(self._main)
         nursery.start_soon(self.upstream.lists.run, self._main.session, self._show)
         nursery.start_soon(self._stop_when_unused)
-        nursery.start_soon(keep_subscribed, self._main, self.upstream.events)
+        nursery.start_soon(self._main.keep_subscribed, self.upstream.events)
 
     def _is_loop(self, behind: HubChain) -> bool:
         """True if the upstream leads back to this hub; then the session ends for that reason."""

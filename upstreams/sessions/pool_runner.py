@@ -27,7 +27,6 @@ from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.reopening_pace import Pacing
 from upstreams.sessions.sharing import is_welcoming, terms_of
-from upstreams.subscriptions.modern import keep_subscribed
 from upstreams.subscriptions.subscription import InvalidationListener
 
 log = logging.getLogger(__name__)
@@ -252,7 +251,7 @@ class SessionOpener:
         self._pacing.opened()
         self.pool.session_opened(pooled)
         nursery.start_soon(self._expire, pooled)
-        nursery.start_soon(keep_subscribed, pooled, self._parts.events)
+        nursery.start_soon(pooled.keep_subscribed, self._parts.events)
         if not is_welcoming(pooled.terms):
             self.pool.session_ready(pooled)
         self._note(logging.INFO, f"one more session is open, {len(self.pool)} in all")

@@ -26,9 +26,11 @@ from hub.wire.mcp import HUB_SESSION, Era
 from upstreams.cold_start.start_attempt import Start
 from upstreams.cold_start.start_gate import StartGate
 from upstreams.questions.attribution import SUSPECT_S
-from upstreams.session import Session, SessionTerms
+from upstreams.session import Session, SessionTerms, UpstreamEvents
 from upstreams.sessions.log_level import LogLevel
 from upstreams.sessions.sharing import terms_of
+from upstreams.subscriptions.legacy import LegacySubscriptions
+from upstreams.subscriptions.modern import ModernSubscriptions
 from upstreams.subscriptions.session_subscriptions import SessionSubscriptions
 from upstreams.subscriptions.subscription import Coverage, InvalidationListener
 
@@ -241,6 +243,13 @@ class PooledSession:
         """Subscribe to everything again: the upstream may have forgotten it."""
         self.subscriptions.reset()
         self.missed()
+
+    async def keep_subscribed(self, events: UpstreamEvents) -> None:
+        """Keep the upstream subscribed to what is wanted over the open session, in the way of its era, for ever."""
+        if self.session.era is Era.LEGACY:
+            await LegacySubscriptions(self.session, self.subscriptions).run()
+        else:
+            await ModernSubscriptions(self.session, self.subscriptions, events, self.missed).run()
 
     # --- its life -----------------------------------------------------------------------------------------------------
 

@@ -8,8 +8,9 @@ and most changes are told over both: for a moment hosts may hear of one change t
 """
 
 import logging
+from collections.abc import Callable
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 from msgspec import Raw, Struct, field
@@ -17,11 +18,10 @@ from msgspec import Raw, Struct, field
 from hub.link.backoff import ExponentialBackoff
 from hub.link.hub_errors import DeadlineExceeded, HubError, without_frames
 from hub.wire.jsonrpc import Failure, Notification, peek_array, peek_object, peek_str, raw
-from hub.wire.mcp import ACKNOWLEDGED, CAPABILITY, LIST_CHANGED, LIST_FLAGS, METHOD_NOT_FOUND, UPDATED, Era, Kind
+from hub.wire.mcp import ACKNOWLEDGED, CAPABILITY, LIST_CHANGED, LIST_FLAGS, METHOD_NOT_FOUND, UPDATED, Kind
 from upstreams.session import Session, UpstreamEvents, capability
-from upstreams.subscriptions.legacy import LegacySubscriptions
 from upstreams.subscriptions.session_subscriptions import ANSWER_S, SessionSubscriptions
-from upstreams.subscriptions.subscription import Coverage, SubscriptionState
+from upstreams.subscriptions.subscription import SubscriptionState
 
 log = logging.getLogger(__name__)
 
@@ -29,25 +29,6 @@ DEBOUNCE_S: Final = 0.05
 OVERLAP_S: Final = 0.25
 """Time that a stream is read after another has replaced it: longer than a message of one connection may be late against
 another connection. The next stream is not opened before: at most three at a time."""
-
-
-class Subscribable(Protocol):
-    """An open session and its subscriptions; `upstreams.sessions.pooled_session.PooledSession` is one."""
-
-    session: Session
-    subscriptions: SessionSubscriptions
-    coverage: Coverage
-
-    def missed(self) -> None:
-        """Changes may have been missed."""
-
-
-async def keep_subscribed(pooled: Subscribable, events: UpstreamEvents) -> None:
-    """Keep an upstream subscribed to what is wanted over an open session, in the way of its era, for ever."""
-    if pooled.session.era is Era.LEGACY:
-        await LegacySubscriptions(pooled.session, pooled.subscriptions).run()
-    else:
-        await ModernSubscriptions(pooled, events).run()
 
 
 class Stream(Struct, eq=False):
@@ -62,13 +43,15 @@ class Stream(Struct, eq=False):
 
 
 class ModernSubscriptions:
-    """Keeps the streams of one session."""
+    """Keeps the streams of one session. `missed` is called when changes may have been missed."""
 
-    def __init__(self, pooled: Subscribable, events: UpstreamEvents) -> None:
-        self._pooled = pooled
-        self._session = pooled.session
-        self._subscriptions = pooled.subscriptions
+    def __init__(
+        self, session: Session, subscriptions: SessionSubscriptions, events: UpstreamEvents, missed: Callable[[], None]
+    ) -> None:
+        self._session = session
+        self._subscriptions = subscriptions
         self._events = events
+        self._missed = missed
         self._current: Stream | None = None
         self._pauses = ExponentialBackoff()
         self._not_before = float("-inf")
@@ -106,8 +89,8 @@ class ModernSubscriptions:
                 log.info("%s has no subscriptions: its lists are read again from time to time", name)
                 return
             log.debug("%s ended its stream of list changes: %r", name, reply)
-            self._pooled.coverage.turn_lists(trio.current_time(), ())
-            self._pooled.missed()
+            self._subscriptions.coverage.turn_lists(trio.current_time(), ())
+            self._missed()
             await trio.sleep(pauses.next_s(trio.current_time()))
             again = True
 
@@ -118,7 +101,7 @@ class ModernSubscriptions:
             honoured = peek_object(notification.params.get("notifications"))
             flags = [method for flag, method in LIST_FLAGS.items() if honoured.get(flag) == Raw(b"true")]
             told = [kind for method in flags for kind in LIST_CHANGED[method]]
-            self._pooled.coverage.turn_lists(trio.current_time(), told)
+            self._subscriptions.coverage.turn_lists(trio.current_time(), told)
             if again:  # nobody listened for a while
                 self._events.changed(tuple(Kind))
 
@@ -204,7 +187,7 @@ class ModernSubscriptions:
         now = trio.current_time()
         self._not_before = now + self._pauses.next_s(now)
         self._subscriptions.reset()
-        self._pooled.missed()
+        self._missed()
 
     def _hear(self, stream: Stream, notification: Notification) -> None:
         if notification.method == UPDATED:
