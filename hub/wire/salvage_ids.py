@@ -46,11 +46,7 @@ def salvage(data: bytes) -> list[Salvaged]:
 
 def id_at_edges(begin: bytes, end: bytes) -> int | str | None:
     """The id of a message of which only both ends were kept."""
-    found: dict[bytes, bytes] = {}
-    if (first := _FIRST.match(begin)) is not None:
-        _read_front(begin[first.end() :], found)
-    _read_back(end, found)
-    return _as_id(found.get(b"id", b""))
+    return _as_id(_read_edges(begin, end).get(b"id", b""))
 
 
 def _seams(data: bytes) -> list[int]:
@@ -71,16 +67,20 @@ def _seams(data: bytes) -> list[int]:
 
 
 def _salvage(data: bytes) -> Salvaged:
-    found: dict[bytes, bytes] = {}
-    if (first := _FIRST.match(data)) is None:
-        return Salvaged(None, is_request=False, is_answer=False)
-    _read_front(data[first.end() : first.end() + EDGE], found)
-    _read_back(data[-EDGE:], found)
+    found = _read_edges(data, data[-EDGE:]) if _FIRST.match(data) else {}
     return Salvaged(
         _as_id(found.get(b"id", b"")),
         is_request=b"method" in found,
         is_answer=b"method" not in found and not found.keys().isdisjoint((b"result", b"error")),
     )
+
+
+def _read_edges(begin: bytes, end: bytes) -> dict[bytes, bytes]:
+    found: dict[bytes, bytes] = {}
+    if (first := _FIRST.match(begin)) is not None:
+        _read_front(begin[first.end() : first.end() + EDGE], found)
+    _read_back(end, found)
+    return found
 
 
 def _read_front(edge: bytes, found: dict[bytes, bytes]) -> None:
