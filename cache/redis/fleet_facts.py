@@ -6,8 +6,9 @@ from typing import Any, Final, NamedTuple
 import trio
 
 from cache.interfaces import MAX_FACT_BYTES, StoreUnreachable
-from cache.redis.layout import OVERHEAD_BYTES, READ, SWAP, CommandRefused, time_of
+from cache.redis.layout import READ, SWAP, CommandRefused, time_of
 from cache.redis.store_link import StoreLink
+from hub.link.sealing import OVERHEAD_BYTES
 
 FACT_S: Final = 0.5
 """Time limit of a round trip. Longer than a look-up in the cache: without a fact a host gets an error."""

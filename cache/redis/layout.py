@@ -15,18 +15,14 @@ does not open. All keys are derived from the one key that hubs share.
 """
 
 import hmac
-import os
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import cached_property
 from hashlib import blake2b, sha256
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from cache.interfaces import StoreUnreachable
+from hub.link.sealing import Cipher
 from hub.wire.uri_parents import normalize, parents
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 HASH_TTL_S: Final = 3600
 """Lifetime of tokens after the last one was made; no entry lives longer."""
@@ -145,11 +141,11 @@ def look_up_command(
 
 
 class ValueSealer:
-    """Names and seals by one key. `cryptography` is loaded at the first use, since it costs memory."""
+    """Names and seals by one key."""
 
     def __init__(self, key: bytes) -> None:
         self._names = _derive(key, b"names")
-        self._values = _derive(key, b"values")
+        self._values = Cipher(_derive(key, b"values"))
         self.namespace = _derive(key, b"namespace").hex()[:16]
         """Common to hubs of this key, and to no others. Not secret."""
 
@@ -163,25 +159,11 @@ class ValueSealer:
 
     def seal(self, name: str, value: bytes) -> bytes:
         """Seal `value` under `name`; never twice the same."""
-        nonce = os.urandom(NONCE_BYTES)
-        return nonce + self._cipher.encrypt(nonce, value, name.encode())
+        return self._values.seal(value, name.encode())
 
     def open(self, name: str, sealed: bytes) -> bytes | None:
         """Open a value that was sealed under `name`; None: it was not."""
-        from cryptography.exceptions import InvalidTag
-
-        if len(sealed) < OVERHEAD_BYTES:
-            return None
-        try:
-            return self._cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], name.encode())
-        except InvalidTag:
-            return None
-
-    @cached_property
-    def _cipher(self) -> "AESGCM":
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-        return AESGCM(self._values)
+        return self._values.open(sealed, name.encode())
 
 
 class Layout:
@@ -222,12 +204,6 @@ class Layout:
             own, above = self.sealer.digest(plain), map(self.sealer.digest, parents(plain))
             found |= dict.fromkeys(["s" + own, "d" + own, *("s" + whole for whole in above)])
         return found
-
-
-NONCE_BYTES: Final = 12
-TAG_BYTES: Final = 16
-OVERHEAD_BYTES: Final = NONCE_BYTES + TAG_BYTES
-"""Bytes that sealing adds."""
 
 
 def _derive(key: bytes, purpose: bytes) -> bytes:

@@ -15,11 +15,12 @@ from msgspec import Raw, Struct
 from cache.entry import EVERYONE, Entry
 from cache.interfaces import ReadTicket, StoreListener, StoreUnreachable
 from cache.redis.fleet_facts import SharedFacts
-from cache.redis.layout import HASH_TTL_S, OVERHEAD_BYTES, CommandRefused, ValueSealer, look_up_command, time_of
+from cache.redis.layout import HASH_TTL_S, CommandRefused, ValueSealer, look_up_command, time_of
 from cache.redis.store_link import StoreLink
 from cache.redis.url import address_of, require_client
 from cache.statistics import StoreStatistics
 from config.settings import CacheConfig
+from hub.link.sealing import OVERHEAD_BYTES
 
 BUDGET_S: Final = 0.05
 """Time limit of a look-up or a put."""

@@ -12,6 +12,8 @@ import os
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 NONCE_BYTES: Final = 12
+OVERHEAD_BYTES: Final = NONCE_BYTES + 16
+"""Bytes that sealing adds: the nonce, and a tag."""
 MAX_FILE_BYTES: Final = 4096
 
 
@@ -49,18 +53,43 @@ class _KeyRing:
         self._keys, self._kid = ids, list(ids)[-1]
 
 
+class Cipher:
+    """AES-256-GCM by one key. `cryptography` is loaded at the first use: it costs memory."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def seal(self, value: bytes, purpose: bytes) -> bytes:
+        """Seal `value` for `purpose`; never twice the same."""
+        nonce = os.urandom(NONCE_BYTES)
+        return nonce + self._made.encrypt(nonce, value, purpose)
+
+    def open(self, sealed: bytes, purpose: bytes) -> bytes | None:
+        """Open what was sealed for `purpose`; None: it was not."""
+        from cryptography.exceptions import InvalidTag
+
+        with suppress(InvalidTag):
+            if len(sealed) >= OVERHEAD_BYTES:
+                return self._made.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], purpose)
+        return None
+
+    @cached_property
+    def _made(self) -> "AESGCM":
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        return AESGCM(self._key)
+
+
 class Sealer(_KeyRing):
-    """Seals and opens values. `cryptography` is loaded at the first use: it costs memory."""
+    """Seals and opens values."""
 
     def __init__(self, keys: Keys | bytes) -> None:
         super().__init__(keys)
-        self._ciphers: dict[str, AESGCM] = {}
+        self._ciphers = {kid: Cipher(key) for kid, key in self._keys.items()}
 
     def seal(self, purpose: str, value: bytes) -> str:
         """Seal `value` as ASCII text that is safe in headers and URLs."""
-        nonce = os.urandom(NONCE_BYTES)
-        sealed = nonce + self._cipher(self._kid).encrypt(nonce, value, purpose.encode())
-        return f"v1.{self._kid}.{_to_text(sealed)}"
+        return f"v1.{self._kid}.{_to_text(self._ciphers[self._kid].seal(value, purpose.encode()))}"
 
     def open(self, purpose: str, text: str) -> bytes:
         """Open a text that was sealed for `purpose`.
@@ -68,24 +97,14 @@ class Sealer(_KeyRing):
         Raises:
             InvalidSeal: `text` is anything but exactly what `seal` returned.
         """
-        from cryptography.exceptions import InvalidTag
-
         kid, body = _key_id_and_body(text, self._keys)
-        try:
+        with suppress(ValueError):
             sealed = _from_text(body)
             if _to_text(sealed) != body:  # a value has one spelling only, so that sealed values can be compared
                 raise InvalidSeal("Not sealed by this hub")
-            return self._cipher(kid).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], purpose.encode())
-        except (ValueError, InvalidTag):
-            raise InvalidSeal("Changed on the way, or sealed for another use") from None
-
-    def _cipher(self, kid: str) -> "AESGCM":
-        cipher = self._ciphers.get(kid)
-        if cipher is None:
-            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-            cipher = self._ciphers[kid] = AESGCM(self._keys[kid])
-        return cipher
+            if (value := self._ciphers[kid].open(sealed, purpose.encode())) is not None:
+                return value
+        raise InvalidSeal("Changed on the way, or sealed for another use")
 
 
 class Signer(_KeyRing):

@@ -3,7 +3,8 @@
 import pytest
 import trio
 
-from cache.redis.layout import OVERHEAD_BYTES, ValueSealer
+from cache.redis.layout import ValueSealer
+from hub.link.sealing import OVERHEAD_BYTES
 from tests.support.redis_server import KEY, SEALER, Store, redis_server, stores
 
 
