@@ -147,8 +147,8 @@ def test_the_text_of_a_tool_is_read_at_once(result, is_plain, before, behind):
     data = message(result, before, behind)
     found = read_tool_result(data)
     assert found is not None
-    assert (found.id, bytes(found.value), found.is_plain) == (7, result.encode(), is_plain)
-    assert decode(data, strict=False).reply == Result(found.value, is_plain)
+    assert (found[0], bytes(found[1]), found[2]) == (7, result.encode(), is_plain)
+    assert decode(data, strict=False).reply == Result(found[1], is_plain)
 
 
 def nested(depth: int) -> str:
