@@ -185,7 +185,6 @@ class PeerSession(SessionFrame):
     def on_over(self, call: _PeerCall) -> None:
         """`call` is over; the upstream may go on with it, and speak of it."""
         self.leave(call)
-        self.watch.remove(call)
         if not self.terms.exclusive:
             self._questions.recent_calls.ended(call.exchange.caller.program, self.clock.current_time())
 

@@ -14,7 +14,7 @@ from hub.link.call_interface import Exchange
 from hub.wire.declarations import ServerFacts
 from hub.wire.mcp import TASKS_RESULT, Era
 from upstreams.questions.attribution import TaskTokens
-from upstreams.questions.call_deadlines import Running
+from upstreams.questions.call_deadlines import DeadlineWatch, Running
 from upstreams.questions.questions import Questions
 from upstreams.session import DeclaredCapabilities, SessionEvents, SessionTerms, prefix_log, split_progress
 
@@ -35,6 +35,7 @@ class SessionFrame:
     pid: int | None = None
     era: Era
     facts: ServerFacts
+    watch: DeadlineWatch
 
     def __init__(self, name: str, events: SessionEvents, terms: SessionTerms, *, one_stream: bool = False) -> None:
         self.name = name
@@ -68,6 +69,7 @@ class SessionFrame:
     def leave(self, running: Running) -> None:
         """The call is over: what the upstream asked meanwhile is withdrawn."""
         del self.running[running.id]
+        self.watch.remove(running)
         if running.operation.method == TASKS_RESULT:
             self._tokens.leave(running)
         if running.questions:

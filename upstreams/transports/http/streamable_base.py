@@ -92,14 +92,9 @@ class HttpCall(Running):
 
     def _abandon(self, reason: str) -> None:
         """End it, which a reader has, before there is an answer."""
-        self._on_over()
+        self.session.leave(self)
         self.session.poster.client.drop(self.sent.connection)
         self.session.withdraw(self.id, reason)
-
-    def _on_over(self) -> None:
-        """It, which a reader had, is over."""
-        self.session.leave(self)
-        self.session.watch.remove(self)
 
     # --- for its reader -----------------------------------------------------------------------------------------------
 
@@ -120,13 +115,13 @@ class HttpCall(Running):
             self.rest = partial(session.judge, reply, self.operation.method, self.params)
             return False
         session.on_reply(self, reply)
-        self._on_over()
+        session.leave(self)
         self.end(reply)
         return True
 
     def fail(self, error: hub_errors.HubError) -> None:
         if self.id in self.session.running:  # else it is over already, or a fault of the hub
-            self._on_over()
+            self.session.leave(self)
             self.session.note_failure(error)
         self.end(hub_errors.without_frames(error))
 
