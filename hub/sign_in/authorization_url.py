@@ -13,14 +13,15 @@ import hashlib
 import re
 import secrets
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
 from typing import Final, NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
+
+from msgspec import Struct
 
 from config.tables import OWN_PARAMETERS
 from hub.wire.questions.page_urls import MAX_OPENED_CHARS, is_openable
 from upstreams.oauth.client_metadata import CALLBACK
-from upstreams.oauth.model import OAuthProblem
+from upstreams.oauth.model import Discovery, OAuthAccount, OAuthClient, OAuthProblem
 
 
 def new_secrets() -> tuple[str, str, str]:
@@ -29,42 +30,46 @@ def new_secrets() -> tuple[str, str, str]:
     return state, verifier, nonce
 
 
-def authorization_url(
-    endpoint: str,
-    *,
-    state: str,
-    verifier: str,
-    nonce: str,
-    client_id: str,
-    redirect_uri: str,
-    scope: str = "",
-    resource: str = "",
-    extra: Mapping[str, str],
-) -> str:
-    """The URL to open at `endpoint`. `resource` "": it is not sent. `extra`: parameters of the configuration. Raises
-    OAuthProblem: a parameter of the configuration is none of its business, or the URL is none to open."""
-    scopes = scope.split(" ") if scope else []
-    wanted = {
-        "response_type": "code",
-        "client_id": client_id,
-        "redirect_uri": redirect_uri,
-        "state": state,
-        "code_challenge": challenge(verifier),
-        "code_challenge_method": "S256",
-        **({"scope": scope} if scope else {}),
-        **({"resource": resource} if resource else {}),
-        **({"nonce": nonce} if "openid" in scopes else {}),
-        **({"prompt": "consent"} if "offline_access" in scopes else {}),
-    }
-    if taken := sorted(OWN_PARAMETERS & extra.keys()):
-        raise OAuthProblem(f"extra below [upstreams.NAME.oauth] cannot hold {', '.join(taken)}: hubd decides that")
-    query = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in {**wanted, **extra}.items())
-    joint = "" if endpoint.endswith(("?", "&")) else "&" if "?" in endpoint else "?"
-    url = f"{endpoint}{joint}{query}"
-    if not is_openable(url):
-        text = "The authorization server names an address no browser is sent to: https, at most"
-        raise OAuthProblem(f"{text} {MAX_OPENED_CHARS} bytes")
-    return url
+class AuthorizationRequest(Struct, frozen=True, eq=False, kw_only=True):
+    """What a person is asked to authorize, where, and as which client."""
+
+    verifier: str
+    nonce: str
+    account: OAuthAccount
+    """By the configuration as it was then: what was found out or got for one account is not used for another."""
+    discovery: Discovery
+    client: OAuthClient
+    redirect: "RedirectUri"
+    scope: str
+    resource: str
+    """As it is sent; "": it is not."""
+
+    def url(self, state: str) -> str:
+        """The URL to open. Raises OAuthProblem: a parameter of the configuration is none of its business, or the URL is
+        none to open."""
+        endpoint, extra = self.discovery.server.authorization_endpoint, self.account.settings.extra
+        scopes = self.scope.split(" ") if self.scope else []
+        wanted = {
+            "response_type": "code",
+            "client_id": self.client.client_id,
+            "redirect_uri": self.redirect.text,
+            "state": state,
+            "code_challenge": challenge(self.verifier),
+            "code_challenge_method": "S256",
+            **({"scope": self.scope} if self.scope else {}),
+            **({"resource": self.resource} if self.resource else {}),
+            **({"nonce": self.nonce} if "openid" in scopes else {}),
+            **({"prompt": "consent"} if "offline_access" in scopes else {}),
+        }
+        if taken := sorted(OWN_PARAMETERS & extra.keys()):
+            raise OAuthProblem(f"extra below [upstreams.NAME.oauth] cannot hold {', '.join(taken)}: hubd decides that")
+        query = urlencode({**wanted, **extra}, safe="", quote_via=quote)
+        joint = "" if endpoint.endswith(("?", "&")) else "&" if "?" in endpoint else "?"
+        url = f"{endpoint}{joint}{query}"
+        if not is_openable(url):
+            text = "The authorization server names an address no browser is sent to: https, at most"
+            raise OAuthProblem(f"{text} {MAX_OPENED_CHARS} bytes")
+        return url
 
 
 def challenge(verifier: str) -> str:

@@ -18,9 +18,9 @@ from msgspec import Struct, field
 
 from hub.control.sign_in_messages import SignInOutcome
 from hub.link.bounded_dict import BoundedDict
-from hub.sign_in.authorization_url import RedirectUri
+from hub.sign_in.authorization_url import AuthorizationRequest
 from upstreams.oauth.client_search import ClientWish
-from upstreams.oauth.model import IDENTITY_PROVIDER, Discovery, OAuthAccount, OAuthClient
+from upstreams.oauth.model import IDENTITY_PROVIDER
 
 TICKET_S: Final = 3600.0
 RECORD_S: Final = 600.0
@@ -36,23 +36,13 @@ CODES: Final = 1_000_000
 ID_BYTES: Final = 24
 
 
-class SignInRecord(Struct, frozen=True, eq=False, kw_only=True):
+class SignInRecord(AuthorizationRequest, frozen=True, eq=False, kw_only=True):
     """One authorization request that was made, and waits for its response."""
 
     state: bytes
     """The hash of its state."""
-    verifier: str
-    nonce: str
     ticket: "Ticket"
     invitation: "Invitation"
-    account: OAuthAccount
-    """By the configuration as it was then: what was found out or got for one account is not used for another."""
-    discovery: Discovery
-    client: OAuthClient
-    redirect: RedirectUri
-    scope: str
-    resource: str
-    """As it was sent; "": it was not."""
     on_terminal: bool
     """Its address was shown on a terminal, or on a page to whoever knew the code, and nowhere else, so whoever has its
     state saw one of these."""

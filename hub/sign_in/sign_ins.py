@@ -22,7 +22,7 @@ from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnavailable
 from hub.net.http_server import Handler
 from hub.sign_in.ask_authorization_server import Surroundings
 from hub.sign_in.authorization_response import BadResponse, Responses, read_pasted
-from hub.sign_in.authorization_url import WILDCARDS, authorization_url, host_of, new_secrets
+from hub.sign_in.authorization_url import WILDCARDS, host_of, new_secrets
 from hub.sign_in.pending_sign_ins import RECORD_S, Invitation, SignInRecord, Ticket, Tickets, state_hash
 from hub.sign_in.return_address import ReturnAddresses
 from hub.sign_in.sign_in_outlook import SignInOutlooks, check_scope, join_scopes, too_slow
@@ -264,17 +264,6 @@ class SignIns:
             scope = " ".join(choose_scopes(ticket.server_name, wanted, settings))
             resource = "" if settings.resource_parameter == "omit" else discovery.resource.resource
             state, verifier, nonce = new_secrets()
-            url = authorization_url(
-                discovery.server.authorization_endpoint,
-                state=state,
-                verifier=verifier,
-                nonce=nonce,
-                client_id=client.client_id,
-                redirect_uri=redirect.text,
-                scope=scope,
-                resource=resource,
-                extra=settings.extra,
-            )
             record = SignInRecord(
                 state=state_hash(state),
                 verifier=verifier,
@@ -291,6 +280,7 @@ class SignIns:
                 ends_at=trio.current_time() + RECORD_S,
                 cookie=cookie,
             )
+            url = record.url(state)
             self.tickets.keep(record)
             self._tell_asking(ticket)
             return record, url

@@ -1,13 +1,14 @@
 """The URL at which a person signs in: parameters, their spelling, and what is refused."""
 
+from types import MappingProxyType, SimpleNamespace
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
 from config.tables import OWN_PARAMETERS
 from hub.sign_in.authorization_url import (
+    AuthorizationRequest,
     Listening,
-    authorization_url,
     base_url,
     callback_at,
     challenge,
@@ -18,19 +19,28 @@ from hub.sign_in.authorization_url import (
 from hub.wire.questions.page_urls import is_openable
 from upstreams.oauth.model import OAuthProblem
 
-TIED = {"state": "STATE", "verifier": "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk", "nonce": "NONCE"}
+VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 REDIRECT = "http://127.0.0.1:8765/oauth/callback"
 
 
-def asked(endpoint="https://id.example/authorize", **more):
-    url = authorization_url(endpoint, **TIED, client_id="me", redirect_uri=REDIRECT, **{"extra": {}, **more})
+def asked(endpoint="https://id.example/authorize", *, extra=MappingProxyType({}), scope="", resource=""):
+    url = AuthorizationRequest(
+        verifier=VERIFIER,
+        nonce="NONCE",
+        account=SimpleNamespace(settings=SimpleNamespace(extra=extra)),
+        discovery=SimpleNamespace(server=SimpleNamespace(authorization_endpoint=endpoint)),
+        client=SimpleNamespace(client_id="me"),
+        redirect=parse_redirect(REDIRECT),
+        scope=scope,
+        resource=resource,
+    ).url("STATE")
     pairs = parse_qsl(urlsplit(url).query, strict_parsing=True)
     assert len(dict(pairs)) == len(pairs), "a name is there twice"
     return url, dict(pairs)
 
 
 def test_the_example_of_the_rfc():
-    assert challenge(TIED["verifier"]) == "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+    assert challenge(VERIFIER) == "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 
 
 def test_without_anything_special():
@@ -40,7 +50,7 @@ def test_without_anything_special():
         "client_id": "me",
         "redirect_uri": REDIRECT,
         "state": "STATE",
-        "code_challenge": challenge(TIED["verifier"]),
+        "code_challenge": challenge(VERIFIER),
         "code_challenge_method": "S256",
     }
 
