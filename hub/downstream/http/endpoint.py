@@ -300,19 +300,15 @@ class Endpoint:
             response.answer_later(taken.cancel, session)
         elif isinstance(taken, trio.CancelScope):
             response.serve(session)
-            return self._answer_legacy(session, request, exchange, taken, reply_to)
+            return self._answer_legacy(request, exchange, taken, reply_to)
         else:
             reply_to.finish(response_pieces(request.id, taken))
         return None
 
     async def _answer_legacy(
-        self,
-        session: HttpSession,
-        request: Request,
-        exchange: HostExchange,
-        scope: trio.CancelScope,
-        reply_to: LegacyAnswer,
+        self, request: Request, exchange: HostExchange, scope: trio.CancelScope, reply_to: LegacyAnswer
     ) -> None:
+        session = reply_to.session
         self.slow.add(reply_to, session.seen)
         try:
             reply = await answer(session, self._router, request, exchange, scope)
