@@ -116,13 +116,19 @@ def refuse_yaml(text: str) -> None:
 
 def refuse_deep(tree: Any) -> None:
     """Raise Problem, if a tree is too deep: short keys of TOML within short keys add up."""
+    if is_deep(tree, MAX_DEPTH + 1):
+        raise too_deep(None)
+
+
+def is_deep(tree: Any, most: int) -> bool:
+    """True if tables and lists are nested in a tree on more than `most` levels."""
     level: list[Any] = [tree]
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(most):
         values = (below for each in level for below in (each.values() if isinstance(each, dict) else each))
         level = [each for each in values if isinstance(each, dict | list)]
         if not level:
-            return
-    raise too_deep(None)
+            return False
+    return True
 
 
 def too_deep(line: int | None) -> Problem:

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from config.loading.text_limits import is_deep
+
 MAX_DEPTH: Final = 32
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a host, as texts; raises OSError if there are none."""
@@ -22,7 +24,7 @@ def read_json_object(data: bytes) -> dict[str, Any] | None:
     the same name, NaN, numbers beyond a double, and half surrogate pairs."""
     try:
         value = _decode(data.decode())
-        if not isinstance(value, dict) or _too_deep(value):
+        if not isinstance(value, dict) or is_deep(value, MAX_DEPTH):
             return None
         json.dumps(value, ensure_ascii=False).encode()  # fails for half a surrogate pair
     except (ValueError, RecursionError):
@@ -53,20 +55,6 @@ def _finite_int(text: str) -> int:
 _decode: Final = json.JSONDecoder(
     object_pairs_hook=_members, parse_constant=_finite, parse_float=_finite, parse_int=_finite_int
 ).decode
-
-
-def _too_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        level = [
-            inner
-            for each in level
-            for inner in (each.values() if isinstance(each, dict) else each)
-            if isinstance(inner, dict | list)
-        ]
-        if not level:
-            return False
-    return True
 
 
 def retry_after_s(headers: Mapping[str, str], longest_s: float, now: float | None = None) -> float | None:
