@@ -6,7 +6,6 @@ status 201. Nothing of an answer but its error code gets into texts, and that on
 Connect Core 2) are read only straight from the token endpoint, over TLS, so their signature adds nothing (3.1.3.7, 6.).
 """
 
-import json
 import re
 from base64 import urlsafe_b64decode
 from math import isfinite
@@ -181,14 +180,10 @@ def check_id_token(id_token: Secret | None, issuer: str, client_id: str, nonce: 
 
 
 def _claims(token: str) -> dict[str, Any]:
-    """Raises ValueError, LookupError or TypeError for what is no JWT."""
+    """Raises ValueError or LookupError for what is no JWT."""
     part = token.split(".")[1]
-    try:
-        claims = json.loads(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
-    except RecursionError:
-        raise ValueError("too deep") from None
-    if not isinstance(claims, dict):
-        raise TypeError("no object")
+    if (claims := read_json_object(urlsafe_b64decode(part + "=" * (-len(part) % 4)))) is None:
+        raise ValueError("no object")
     return claims
 
 
