@@ -21,7 +21,7 @@ from hashlib import blake2b, sha256
 from typing import Final
 
 from cache.interfaces import StoreUnreachable
-from hub.link.sealing import Cipher
+from hub.link.sealing import Cipher, join_apart
 from hub.wire.uri_parents import normalize, parents
 
 HASH_TTL_S: Final = 3600
@@ -151,11 +151,7 @@ class ValueSealer:
 
     def digest(self, *parts: str) -> str:
         """A short text that stands for `parts` and reveals nothing of them."""
-        digest = blake2b(key=self._names, digest_size=12)
-        for part in parts:
-            encoded = part.encode(errors="surrogatepass")
-            digest.update(b"%d:%b" % (len(encoded), encoded))
-        return digest.hexdigest()
+        return blake2b(join_apart(parts), key=self._names, digest_size=12).hexdigest()
 
     def seal(self, name: str, value: bytes) -> bytes:
         """Seal `value` under `name`; never twice the same."""

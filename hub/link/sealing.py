@@ -11,7 +11,7 @@ import hmac
 import os
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from hashlib import sha256
@@ -155,6 +155,12 @@ def _to_text(value: bytes) -> str:
 
 def _from_text(body: str) -> bytes:
     return urlsafe_b64decode(body + "=" * (-len(body) % 4))
+
+
+def join_apart(texts: Iterable[str]) -> bytes:
+    """The bytes of several texts, which no other texts have."""
+    encoded = (text.encode(errors="surrogatepass") for text in texts)
+    return b"".join(b"%d:%b" % (len(each), each) for each in encoded)
 
 
 def derive_keys(keys: Keys, purpose: str) -> list[bytes]:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from config.setting import Secret, hide, reveal
+from hub.link.sealing import join_apart
 from upstreams.oauth.model import AuthorizationServer, ClientFacts, Grant, GrantKey, OAuthClient
 from upstreams.oauth.store.key_seal import KeySeal, NotSealedHere
 
@@ -89,11 +90,7 @@ _TOKENS: Final = ("access_token", "refresh_token", "id_token")
 
 def id_of(*parts: str) -> str:
     """The name of the file for what is known by `parts`."""
-    digest = sha256()
-    for part in parts:
-        encoded = part.encode(errors="surrogatepass")
-        digest.update(b"%d:%b" % (len(encoded), encoded))
-    return digest.hexdigest()[:32]
+    return sha256(join_apart(parts)).hexdigest()[:32]
 
 
 def encode_grant(grant: Grant, seal: KeySeal) -> bytes:
