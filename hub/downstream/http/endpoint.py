@@ -297,9 +297,9 @@ class Endpoint:
         taken = admit(session, self._router, request, exchange, finish)
         if isinstance(taken, QuickRequest):
             self.slow.add(reply_to, session.seen)
-            response.answer_later(taken.cancel, session)
+            response.answer_later(taken.cancel, session.id)
         elif isinstance(taken, trio.CancelScope):
-            response.serve(session)
+            response.serve(session.id)
             return self._answer_legacy(request, exchange, taken, reply_to)
         else:
             reply_to.finish(response_pieces(request.id, taken))

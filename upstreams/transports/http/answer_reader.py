@@ -1,7 +1,6 @@
 """Answer reader: takes answers off one kept connection, for operations that were begun on it without a task.
 
-    expect    a plain answer of a given length comes: it is passed on, and the next operation may come
-              its head comes in pieces, or its length is not given: a task reads the rest
+    expect    a plain answer comes, in however many pieces: it is passed on, and the next operation may come
               it is anything else: a task sees to it in the ordinary way, and the reader leaves the connection
 
 Tasks belong to the event loop and not to a session, for a session that ends by itself leaves the operations that it has
@@ -9,7 +8,7 @@ to their answers. A reader ends with its connection, which ends with the `HttpCl
 """
 
 import logging
-from typing import Final, Protocol
+from typing import Protocol
 
 import trio
 
@@ -20,9 +19,6 @@ from upstreams.transports.http.response_head import MalformedResponse, head_end,
 from upstreams.transports.http.tcp_connection import RECEIVE_BYTES, ClientConnection
 
 log = logging.getLogger(__name__)
-
-MAX_RECEIVE_BYTES: Final = 1 << 20
-"""Bytes of a large answer that are read at once."""
 
 
 class BegunCall(Protocol):
@@ -54,7 +50,7 @@ def read_answer(client: HttpClient, call: BegunCall) -> None:
 class AnswerReader:
     """The reader of `connection`. Satisfies `tcp_connection.EventReader`."""
 
-    __slots__ = ("_call", "_client", "_connection", "_has_task", "_reply")
+    __slots__ = ("_call", "_client", "_connection", "_reply")
 
     def __init__(self, client: HttpClient, connection: ClientConnection) -> None:
         self._client = client
@@ -63,8 +59,6 @@ class AnswerReader:
         """The call that is to be answered next."""
         self._reply: HttpReply | None = None
         """Its answer, when the head has come, and not the whole body."""
-        self._has_task = False
-        """A task reads what comes."""
 
     def expect(self, call: BegunCall) -> None:
         """Take what comes next as the answer of `call`."""
@@ -80,8 +74,8 @@ class AnswerReader:
 
     def on_event(self, hung_up: bool) -> None:
         connection, call, reply = self._connection, self._call, self._reply
-        limit = RECEIVE_BYTES if reply is None else min(max(reply.missing, RECEIVE_BYTES), MAX_RECEIVE_BYTES)
-        if self._has_task or (received := connection.read(limit)) is None:
+        limit = RECEIVE_BYTES if reply is None else reply.piece_bytes
+        if (received := connection.read(limit)) is None:
             return
         if call is None:  # a connection that lies idle says nothing but that it ends
             self._client.drop(connection)
@@ -93,7 +87,7 @@ class AnswerReader:
             call.fail(error)
         except Exception as error:  # noqa: BLE001 - others need the event loop
             self._fail(call, error)
-        if (hung_up or len(received) == limit) and connection.reader is self and not self._has_task:
+        if (hung_up or len(received) == limit) and connection.reader is self:
             connection.heed(bytes=True)
 
     def _take(self, call: BegunCall, reply: HttpReply | None, received: bytes) -> None:
@@ -101,50 +95,30 @@ class AnswerReader:
         if reply is not None:
             body = reply.add(received)
         else:
-            call.sent.received = received
-            reply = self._begin_reply(call.sent)
-            if reply is None or not is_plain(reply) or reply.missing <= 0:
-                self._has_task = True
-                self._connection.heed(bytes=False)
-                trio.lowlevel.spawn_system_task(self._read_on, call)
+            sent = call.sent
+            sent.received += received
+            try:
+                end = head_end(sent.received)
+                if not end and received:
+                    self._wait(call, None)
+                    return
+                if end and not is_informational(sent.received):
+                    reply = sent.reply = self._client.reply_with(self._connection, sent.received, end)
+            except MalformedResponse:  # as the ordinary way will find
+                pass
+            if reply is None or not is_plain(reply):
+                self._leave(call)
                 return
             body = reply.begin_body()
         if body is None:
-            self._call, self._reply = call, reply
-            self._connection.acknowledge()
+            self._wait(call, reply)
         elif not call.take(body):
             self._leave(call)
 
-    def _begin_reply(self, sent: BegunRequest) -> HttpReply | None:
-        """The reply of which the head has come; None: it has not, or is none, as the ordinary way will find."""
-        received = sent.received
-        try:
-            if (end := head_end(received)) and not is_informational(received):
-                sent.reply = self._client.reply_with(self._connection, received, end)
-        except MalformedResponse:
-            pass
-        return sent.reply
-
-    async def _read_on(self, call: BegunCall) -> None:
-        """Read the rest of an answer, and take it."""
-        connection, sent = self._connection, call.sent
-        try:
-            while sent.reply is None and not self._has_head(sent) and (more := await connection.receive()):
-                sent.received += more
-            reply = sent.reply or self._begin_reply(sent)
-            body = None
-            if reply is not None and is_plain(reply):
-                with reply:
-                    body = await reply.read()
-            if body is None or not call.take(body):
-                self._leave(call)
-        except HubError as error:
-            call.fail(error)
-        except Exception as error:  # noqa: BLE001 - others need the event loop
-            self._fail(call, error)
-        self._has_task = False
-        if connection.reader is self:
-            connection.heed(bytes=True)
+    def _wait(self, call: BegunCall, reply: HttpReply | None) -> None:
+        """Wait for the rest of an answer, or of its head."""
+        self._call, self._reply = call, reply
+        self._connection.acknowledge()
 
     def _leave(self, call: BegunCall, reply: HttpReply | None = None) -> None:
         """Leave the connection, which may lie idle already, and have an answer seen to in the ordinary way. `reply`:
@@ -169,15 +143,7 @@ class AnswerReader:
             self._client.drop(self._connection)
         call.fail(self._client.protocol_error("the hub failed over its answer, as its log says"))
 
-    def _has_head(self, sent: BegunRequest) -> bool:
-        """True if no more has to come of a head: it is whole, or none."""
-        self._connection.acknowledge()
-        try:
-            return not sent.received or head_end(sent.received) > 0
-        except MalformedResponse:
-            return True
-
 
 def is_plain(reply: HttpReply) -> bool:
-    """True if the reply is an answer in one piece."""
-    return reply.status == 200 and reply.content_type == JSON
+    """True if the reply is an answer in one piece, and to take what has come of it takes no time."""
+    return reply.status == 200 and reply.content_type == JSON and not reply.takes_time

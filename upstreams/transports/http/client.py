@@ -34,6 +34,8 @@ KEPT_IDLE_MAX_S: Final = 60.0
 KEPT_CONNECTIONS: Final = 128
 MAX_INFORMATIONAL: Final = 8
 MAX_BODY_BYTES: Final = 8 << 20
+MAX_RECEIVE_BYTES: Final = 1 << 20
+"""Bytes of a large answer that are read at once."""
 PIECE_BYTES: Final = 32 << 10
 """Bytes of a chunked body that are decoded at once."""
 
@@ -89,6 +91,17 @@ class HttpReply:
             body = self.add(await self._more())
         return body
 
+    @property
+    def piece_bytes(self) -> int:
+        """Bytes of the connection to take at once."""
+        most = max(self.missing, tcp_connection.RECEIVE_BYTES)
+        return PIECE_BYTES if self._chunks is not None else min(most, MAX_RECEIVE_BYTES)
+
+    @property
+    def takes_time(self) -> bool:
+        """True if more chunks have come with the head than are decoded at once."""
+        return self._chunks is not None and len(self._rest) > PIECE_BYTES
+
     def begin_body(self, limit_bytes: int = MAX_BODY_BYTES) -> bytes | None:
         """Begin to take the whole body without waiting, as `read`; the body, if it came with the head, None: `add` the
         rest. Raises: as `read`."""
@@ -97,7 +110,7 @@ class HttpReply:
         self._limit = limit_bytes
         if self._done:
             return b""
-        if self._chunks is not None or not self._rest:
+        if not self._rest or self.takes_time:
             return None
         data, self._rest = self._rest, b""
         return self._take(data) if len(data) == self.missing else self.add(data)
@@ -138,7 +151,7 @@ class HttpReply:
         data, self._rest = self._rest, b""
         if not data:
             self._connection.acknowledge()
-            data = await self._connection.receive(min(max(self.missing, tcp_connection.RECEIVE_BYTES), 1 << 20))
+            data = await self._connection.receive(self.piece_bytes)
         if self._chunks is not None and len(data) > PIECE_BYTES:
             data, self._rest = data[:PIECE_BYTES], data[PIECE_BYTES:]
             await checkpoint()  # chunks may be as small as an event

@@ -18,7 +18,6 @@ from msgspec import Raw
 
 from hub.link import hub_errors
 from hub.link.call_interface import Done, Exchange, Operation, Program
-from hub.link.sync_primitives import Wakeup
 from hub.wire.jsonrpc import Failure, Notification, Reply, Request
 from hub.wire.mcp import COMPLETE, DISCOVER, LIST_METHOD, MESSAGE, PING, PROGRESS, PROMPTS_GET, RESOURCES_READ, Kind
 from upstreams.questions.call_deadlines import Running, deadline_watch
@@ -166,9 +165,6 @@ class StreamableSession(SessionFrame):
         Raises DeadlineExceeded: nothing complete came within the idle time, or no response within the total; HubError:
         as `Poster` says. Cancellation: the upstream is told, the connection closed."""
         await trio.lowlevel.checkpoint_if_cancelled()
-        outcome: Wakeup[Reply] = Wakeup()
-        if (running := self.begin(operation, exchange, timeouts, outcome)) is not None:
-            return await outcome.wait(running.cancel)
         call = HttpCall(self, operation, exchange, timeouts)
         self._enter(call)
         return await self.receive(call, partial(self.send, call.id, operation.method, call.params))

@@ -12,6 +12,7 @@ from msgspec import structs
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import DeadlineExceeded, HubError, Overloaded, UpstreamLost, UpstreamProtocolError
 from hub.link.memory_budget import Budget
+from hub.linux.socket_watch import socket_watch
 from hub.wire.jsonrpc import Reply, Result, raw
 from tests.support.begun_tasks import counted_tasks
 from tests.support.http_fixture import ERAS, TEXT, TIMEOUTS, Ear, Fixture, note, running
@@ -73,6 +74,13 @@ async def test_one_connection_serves_many_calls(era: str) -> None:
         for _ in range(10):
             assert await calls.of() == TEXT
         assert (trio.lowlevel.current_statistics().tasks_living, it.peer.connections) == (tasks, connections)
+
+
+@ERAS
+async def test_the_connections_of_an_upstream_wait_for_each_other(era: str) -> None:
+    async with begun(Script(era)) as (_, calls):
+        assert await calls.of() == TEXT
+        assert calls.session.poster.client in socket_watch().parties.values()
 
 
 @ERAS
@@ -378,15 +386,22 @@ async def test_an_answer_that_ends_in_the_middle(era: str, how: str, autojump_cl
 
 
 @ERAS
-async def test_no_task_begins_for_an_answer_that_comes_in_one_piece_or_in_several(era: str) -> None:
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_no_task_begins_for_an_answer_that_comes_in_pieces(era: str, chunked: bool) -> None:
     script = Script(era)
 
     async def answer(request: PeerRequest, talk: Talk) -> None:
         body = json.dumps(request.result({"text": "x" * 300_000})).encode()
-        await talk.raw(head(200, {"Content-Type": "application/json", "Content-Length": str(len(body))}))
-        for part in (body[:1], body[1:100_000], body[100_000:]):
+        framing = {"Transfer-Encoding": "chunked"} if chunked else {"Content-Length": str(len(body))}
+        start = head(200, {"Content-Type": "application/json", **framing})
+        for part in (start[:20], start[20:]):
             await trio.testing.wait_all_tasks_blocked()
             await talk.raw(part)
+        for part in (body[:1], body[1:100_000], body[100_000:]):
+            await trio.testing.wait_all_tasks_blocked()
+            await talk.raw(b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
+        if chunked:
+            await talk.end()
 
     async with begun(script) as (_, calls):
         script.on["tools/call"] = answer
