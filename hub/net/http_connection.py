@@ -1,10 +1,10 @@
 """One HTTP/1.1 connection of a guest: reads one request after another, has each handled, writes the response.
 
-    no task  --bytes--> a whole plain request --handler--> it is answered, or will be later: still no task
-                    '-> anything else, or the handler has to wait: a task --nothing more has come--> no task
+    no task  --bytes--> a whole request --handler--> it is answered, or will be later: still no task
+                    '-> somebody has to wait, or its body is chunked: a task --nothing more has come--> no task
 
-The task waits in three places only: for bytes of a request, in the handler, and for the peer to take the last bytes of
-a response. `HttpServer` checks the read deadlines of all connections once a second, so that a request does not pay for
+The task waits in three places only: for bytes of a body, in the handler, and for the peer to take the last bytes of a
+response. `HttpServer` checks the read deadlines of all connections once a second, so that a request does not pay for
 timers; no deadline is set while the handler runs.
 
 A handler may return before its request is answered. A request that comes too early waits for the answer, in a task, and
@@ -73,6 +73,7 @@ class Connection(OpenConnection):
         "_pending",
         "_response",
         "_scope",
+        "_searched",
         "outbox",
     )
 
@@ -82,6 +83,8 @@ class Connection(OpenConnection):
         """`rest`: bytes received behind the head of the `first` request. `hung_up`: the peer has closed its side."""
         super().__init__(stream, shared)
         self._buffer = rest
+        self._searched = 0
+        """Bytes of the buffer that hold no end of a head."""
         self._has_task = False
         """A task reads what comes, and closes the connection at its end."""
         self._body: ArrivingBody | None = None
@@ -225,7 +228,7 @@ class Connection(OpenConnection):
         except Exception as error:  # noqa: BLE001 - a failure ends this connection alone
             self._start(self._leave(error))
             return
-        if work is None and self._buffer and not (self._has_task or self.closed):
+        if work is None and self._buffer and not (self.is_arriving or self._has_task or self.closed):
             work = self._serve_next()
         if work is not None:
             self._start(work)
@@ -239,24 +242,26 @@ class Connection(OpenConnection):
         self.shared.nursery.start_soon(self._run, work)
 
     def _take(self, data: bytes) -> Awaitable[bool] | None:
-        """Take the beginning of a request, and answer it, if it can be; else the work that has to be done first."""
-        shared, head = self.shared, None
-        try:
-            if (end := head_end(data)) and not shared.draining:
-                head, length = shared.parser.parse(data[:end])
-        except HttpRefusal:  # the task will find the same
-            pass
-        if head is None:
-            self._buffer = data
-            return self._serve_next()
-        if shared.asleep is not None:
-            shared.wake()
-        self.deadline = shared.now + shared.limits.header_timeout_s
-        self.is_arriving = True
-        self._buffer = data[end:]
+        """Take the beginning of a request, and answer it, if it can be; else the work that has to be done first. None:
+        there is none, or its head is not complete. Raises HttpRefusal: it is malformed."""
+        shared = self.shared
+        if not self.is_arriving:
+            if shared.asleep is not None:
+                shared.wake()
+            self.deadline = shared.now + shared.limits.header_timeout_s
+            self.is_arriving = True
+        data = self._buffer + data
+        end = head_end(data, self._searched)
+        if not end:
+            self._buffer, self._searched = data, max(0, len(data) - 3)
+            return None
+        head, length = shared.parser.parse(data[:end])
+        self._buffer, self._searched = data[end:], 0
         arrived = Arrived(make_request(head, length, self._stream), head, length)
         early = shared.guard(arrived.request)
-        return self._take_on(arrived) if early is None else self._serve_judged(arrived, early)
+        if early is not None or shared.draining:
+            return self._serve_judged(arrived, early)
+        return self._take_on(arrived)
 
     def _take_on(self, arrived: Arrived) -> Awaitable[bool] | None:
         """Answer a request that has passed the guard, as `_take`, now or once its body is there. Raises HttpRefusal."""
@@ -332,24 +337,38 @@ class Connection(OpenConnection):
             if self.closed or (self.close_after and self._body is None):
                 await self._wait_answered()
                 return
-            if not self._buffer:
+            if not self._buffer or self.is_arriving:
                 self._has_task = False
                 self._look_again()
                 return
             work = self._serve_next()
 
     async def _serve_next(self) -> bool:
-        """Serve the next request; False: there is none."""
-        arrived = await self._next()
-        return arrived is not None and await self._serve_request(arrived)
+        """Serve what has come behind the last request, once that is answered. False: no more is served."""
+        if self._buffer:
+            await checkpoint()  # a peer that pipelines does not starve others
+        if self._pending is not None:
+            await self._wait_answered()
+        if self.close_after or self.closed:
+            return False
+        work = self._take(b"") if self._buffer else None
+        return work is None or await work
 
-    async def _serve_judged(self, arrived: Arrived, early: EarlyReply | Undecided) -> bool:
-        """Serve a request that the guard has, or may have, something to say about."""
-        admitted = await self._admit(arrived, early)
-        return admitted is not None and await self._serve_request(admitted)
-
-    async def _serve_request(self, arrived: Arrived) -> bool:
-        """Serve a request that has passed the guard. True."""
+    async def _serve_judged(self, arrived: Arrived, early: EarlyReply | Undecided | None) -> bool:
+        """Serve a request that the guard has, or may have, something to say about, or that comes while the server
+        drains. HttpRefusal: it does."""
+        if early is not None and not isinstance(early, EarlyReply):
+            early = await early()
+            if self.closed:
+                return False
+        if early is not None:
+            self.close_after = True
+            self._response = HttpResponse(self, arrived.request)
+            self._response.reply(early.status, early.body, early.headers, content_type=early.content_type)
+            return False
+        if self.shared.draining:
+            text = "The hub is stopping; try again in a moment"
+            raise HttpRefusal(503, text, (("Retry-After", "1"), (STOPPING, "1")))
         work = self._take_on(arrived)
         return work is None or await work
 
@@ -388,51 +407,6 @@ class Connection(OpenConnection):
             except OSError:
                 return b""
         return b""
-
-    async def _next(self) -> Arrived | None:
-        """Wait for the next request; None when the guard has replied to it, or the peer left before its head was
-        complete. HttpRefusal: it is malformed, or the server drains."""
-        data, self._buffer = self._buffer, b""
-        if data:
-            await checkpoint()  # a peer that pipelines does not starve others
-        else:
-            data = await self._receive()
-        if self._pending is not None:
-            await self._wait_answered()
-        if not data or self.close_after or self.closed:
-            return None
-        shared = self.shared
-        if shared.asleep is not None:
-            shared.wake()
-        self.deadline = shared.now + shared.limits.header_timeout_s
-        self.is_arriving = True
-        start = 0
-        while not (end := head_end(data, start)):
-            start = max(0, len(data) - 3)
-            more = await self._receive()
-            if not more:
-                return None
-            data += more
-        self._buffer = data[end:]
-        head, length = shared.parser.parse(data[:end])
-        request = make_request(head, length, self._stream)
-        return await self._admit(Arrived(request, head, length), shared.guard(request))
-
-    async def _admit(self, arrived: Arrived, early: EarlyReply | Undecided | None) -> Arrived | None:
-        """The request, if the guard lets it pass: as `_next`."""
-        if early is not None and not isinstance(early, EarlyReply):
-            early = await early()
-            if self.closed:
-                return None
-        if early is not None:
-            self.close_after = True
-            self._response = HttpResponse(self, arrived.request)
-            self._response.reply(early.status, early.body, early.headers, content_type=early.content_type)
-            return None
-        if self.shared.draining:
-            text = "The hub is stopping; try again in a moment"
-            raise HttpRefusal(503, text, (("Retry-After", "1"), (STOPPING, "1")))
-        return arrived
 
     async def _read_chunked(self, request: HttpRequest, head: RequestHead) -> None:
         body = ChunkedRequestBody(self.shared.limits.max_request_body)
