@@ -1,11 +1,11 @@
 """One HTTP/1.1 connection of a guest: reads one request after another, has each handled, writes the response.
 
     no task  --bytes--> a whole request --handler--> it is answered, or will be later: still no task
-                    '-> somebody has to wait, or its body is chunked: a task --nothing more has come--> no task
+                    '-> somebody has to wait for something: a task --nothing more has come--> no task
 
-The task waits in three places only: for bytes of a body, in the handler, and for the peer to take the last bytes of a
-response. `HttpServer` checks the read deadlines of all connections once a second, so that a request does not pay for
-timers; no deadline is set while the handler runs.
+The task waits for the guard, in the handler, and for the peer to take the last bytes of a response. `HttpServer` checks
+the read deadlines of all connections once a second, so that a request does not pay for timers; no deadline is set while
+the handler runs.
 
 A handler may return before its request is answered. A request that comes too early waits for the answer, in a task, and
 no more is read until then.
@@ -52,13 +52,34 @@ class Arrived(Struct, frozen=True):
 
 
 class ArrivingBody(Struct):
-    """A body of a given length that is still arriving."""
+    """A body that is still arriving, of a given length, or chunked."""
 
     request: HttpRequest
-    length: int
-    missing: int
-    parts: list[bytes]
     began: float
+    missing: int
+    """Bytes that are to come; 0, if it is chunked."""
+    is_counted: bool
+    """It is charged to the budget."""
+    chunks: ChunkedRequestBody | None = None
+    parts: list[bytes] = []
+    size: int = 0
+    """Bytes that have come."""
+
+    def take(self, data: bytes) -> tuple[bytes, bytes] | None:
+        """Take more; once it is whole, the body and what has come behind it. HttpRefusal: it is malformed, too large,
+        or was cut off."""
+        if not data:
+            kind, end = ("", "before its Content-Length") if self.chunks is None else ("chunked ", "too early")
+            raise HttpRefusal(400, f"The {kind}request body ended {end}")
+        if self.chunks is not None:
+            done = self.chunks.feed(data)
+            self.size = self.chunks.size
+            return done
+        self.parts.append(data[: self.missing])
+        rest = data[self.missing :]
+        self.size += len(data)
+        self.missing -= len(data)
+        return None if self.missing > 0 else (b"".join(self.parts), rest)  # one copy: a buffer that grows costs many
 
 
 class Connection(OpenConnection):
@@ -271,35 +292,39 @@ class Connection(OpenConnection):
         if head.method == "POST" and not head.sized and not head.chunked:
             raise HttpRefusal(411, "A POST needs a Content-Length, or chunked coding")
         self.close_after = head.close or (request.identity is None and request.is_anybody)
+        if not head.chunked and length <= len(self._buffer):
+            request.body, self._buffer = self._buffer[:length], self._buffer[length:]
+            return self._answer(request)
+        data, self._buffer = self._buffer, b""
+        body = ArrivingBody(request, self.shared.now, length, head.chunked or length > FREE_BYTES)
         if head.chunked:
-            return self._serve_chunked(arrived)
-        if length > len(self._buffer):
-            self._begin_body(request, head, counted=length > FREE_BYTES)
-            self._body = ArrivingBody(request, length, length - len(self._buffer), [self._buffer], self.shared.now)
-            self._extend_deadline(self.shared.now, len(self._buffer))
-            self._buffer = b""
-            return None
-        request.body, self._buffer = self._buffer[:length], self._buffer[length:]
-        return self._answer(request)
+            body.chunks = ChunkedRequestBody(self.shared.limits.max_request_body)
+        if data and (done := body.take(data)) is not None:
+            request.body, self._buffer = done
+            return self._answer(request)
+        if head.expects_continue and not self.offer(b"HTTP/1.1 100 Continue\r\n\r\n"):
+            self.abort()
+        if body.is_counted:
+            self._account.belongs_to(request.identity.principal if request.identity else "")
+            self._account.sends.start_wait(trio.current_time())
+            self._charge_body(len(data))
+        self._body = body
+        self._extend_deadline(body)
+        return None
 
     def _take_body(self, data: bytes) -> Awaitable[bool] | None:
         """Take a part of the body that is arriving, as `_take`. HttpRefusal: it is the end, and too early; Overloaded:
         there is no room for it."""
         body = self._body
         assert body is not None, "it was begun"
-        if not data:
-            raise HttpRefusal(400, "The request body ended before its Content-Length")
-        if body.length > FREE_BYTES:
+        if body.is_counted:
             self._charge_body(len(data))
-        body.parts.append(data[: body.missing])
-        self._buffer = data[body.missing :]
-        body.missing -= len(data)
-        if body.missing > 0:
-            self._extend_deadline(body.began, body.length - body.missing)
+        if (done := body.take(data)) is None:
+            self._extend_deadline(body)
             return None
         self._body = None
         self._account.sends.end_wait()
-        body.request.body = b"".join(body.parts)  # one copy: a buffer that grows costs many
+        body.request.body, self._buffer = done
         return self._answer(body.request)
 
     # --- in a task ----------------------------------------------------------------------------------------------------
@@ -372,12 +397,6 @@ class Connection(OpenConnection):
         work = self._take_on(arrived)
         return work is None or await work
 
-    async def _serve_chunked(self, arrived: Arrived) -> bool:
-        """Serve a request when its body has come. True."""
-        await self._read_chunked(arrived.request, arrived.head)
-        work = self._answer(arrived.request)
-        return work is None or await work
-
     async def _leave(self, error: Exception | None = None) -> bool:
         """Serve no more, because of `error`, or since it was said in an answer. False."""
         if error is not None:
@@ -390,15 +409,13 @@ class Connection(OpenConnection):
     # --- reading ----------------------------------------------------------------------------------------------------
 
     async def _receive(self) -> bytes:
-        """Wait for bytes; empty when the peer is gone, time is up, or this connection was closed."""
+        """Wait for bytes; empty when the peer is gone, or this connection was closed."""
         while not self.closed:
             try:
                 await wait_readable(self.fd)
             except trio.ClosedResourceError:
                 return b""
             if self.closed:  # in the same step of the loop: the descriptor may be reused by now
-                return b""
-            if self._scope.cancel_called:  # too late, though bytes came in the same step of the loop
                 return b""
             try:
                 return os.read(self.fd, READ_BYTES)
@@ -407,30 +424,6 @@ class Connection(OpenConnection):
             except OSError:
                 return b""
         return b""
-
-    async def _read_chunked(self, request: HttpRequest, head: RequestHead) -> None:
-        body = ChunkedRequestBody(self.shared.limits.max_request_body)
-        done = body.feed(self._buffer) if self._buffer else None
-        began = self._begin_body(request, head) if done is None else 0.0
-        while done is None:
-            self._extend_deadline(began, body.size)
-            data = await self._receive()
-            if not data:
-                raise HttpRefusal(400, "The chunked request body ended too early")
-            self._charge_body(len(data))
-            done = body.feed(data)
-        self._account.sends.end_wait()
-        request.body, self._buffer = done
-
-    def _begin_body(self, request: HttpRequest, head: RequestHead, *, counted: bool = True) -> float:
-        """Begin to wait for the rest of a body, `counted`: and to charge it to the budget; the time now."""
-        if head.expects_continue and not self.offer(b"HTTP/1.1 100 Continue\r\n\r\n"):
-            self.abort()
-        if counted:
-            self._account.belongs_to(request.identity.principal if request.identity else "")
-            self._account.sends.start_wait(trio.current_time())
-            self._charge_body(len(self._buffer))
-        return self.shared.now
 
     def _charge_body(self, received: int) -> None:
         """Charge `received` more bytes of a body to the budget. Overloaded: it is used up."""
@@ -446,9 +439,9 @@ class Connection(OpenConnection):
         self._account.give(self._body_bytes)
         self._body_bytes = 0
 
-    def _extend_deadline(self, began: float, received: int) -> None:
+    def _extend_deadline(self, body: ArrivingBody) -> None:
         limits = self.shared.limits
-        self.deadline = began + limits.body_timeout_s + received / limits.body_bytes_per_s
+        self.deadline = body.began + limits.body_timeout_s + body.size / limits.body_bytes_per_s
 
     # --- answering --------------------------------------------------------------------------------------------------
 

@@ -66,6 +66,16 @@ async def tasks():
         yield tasks
 
 
+async def test_no_task_for_a_request_that_comes_in_pieces(served, tasks):
+    client = await served.connect()
+    chunked = b"POST /size HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+    tasks.begun = 0
+    for request in (post(b"abc", target="/size"), chunked):
+        await client.trickle(request)
+        assert (await client.answer()).body == b"3"
+    assert tasks.begun == 0
+
+
 BODIES = [b"", b"x", b"x" * FREE_BYTES, b"x" * READ_BYTES, b"x" * (2 * READ_BYTES), b"x" * (4 * LARGE_READ_BYTES)]
 
 
