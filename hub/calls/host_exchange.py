@@ -170,9 +170,9 @@ class HostExchange:
 
     def close(self) -> None:
         """The request is about to be answered, or was cancelled: nothing can be asked on its stream any more."""
-        if self.passage is not None:  # cancelled before its turn came
-            self.passage.cancel()
+        if (passage := self.passage) is not None:  # cancelled before its turn came
             self.passage = None
+            passage.cancel()
         if self.host is not None:
             if self._has_asked:
                 self.host.withdraw(self._say)

@@ -24,12 +24,13 @@ from math import inf
 from typing import Final
 
 import trio
+from msgspec import Struct
 
 from hub.link.memory_budget import Budget
 from hub.link.rate_limits import TokenBucket
 from hub.linux.socket_watch import SocketWatch
-from hub.net.request_and_response import EarlyReply, HttpLimits, HttpRequest, HttpResponse, Undecided
-from hub.wire.http.request_head import HeadParser, RequestHead, read_head
+from hub.net.request_and_response import EarlyReply, Ends, HttpLimits, HttpRequest, HttpResponse, Undecided
+from hub.wire.http.request_head import HeadParser, RequestHead, head_end, read_head
 
 ARRIVE_S: Final = 0.5
 """Time limit for the first bytes of an honest host to arrive."""
@@ -42,14 +43,27 @@ ANSWER_EVERY_S: Final = 0.01
 REFUSED: Final = "All connections of this hub are in use; try again in a moment, or close some"
 
 
+class Arrived(Struct, frozen=True):
+    """A request, without its body."""
+
+    request: HttpRequest
+    head: RequestHead
+    length: int
+
+
 class OpenConnection:
     """An accepted connection. Its methods return at once."""
 
-    __slots__ = ("_buffer", "_stream", "close_after", "closed", "deadline", "fd", "hung_up", "is_arriving", "shared")
+    __slots__ = (
+        *("_buffer", "_searched", "_stream", "close_after", "closed", "deadline", "fd", "hung_up", "is_arriving"),
+        "shared",
+    )
 
     def __init__(self, stream: trio.SocketStream, shared: "ServerState") -> None:
         self._stream = stream
         self._buffer = b""
+        self._searched = 0
+        """Bytes of the buffer that hold no end of a head."""
         self.shared = shared
         self.fd = stream.socket.fileno()
         """Descriptor of its socket; another's may have the number once it is `closed`."""
@@ -72,6 +86,27 @@ class OpenConnection:
         poll = select.poll()
         poll.register(self.fd, select.POLLIN)
         return bool(self._buffer or poll.poll(0))
+
+    def read_head(self, data: bytes) -> Arrived | None:
+        """Take more bytes of a request; None: its head is not complete. The buffer is what has come behind it. Raises
+        HttpRefusal: it is malformed."""
+        shared = self.shared
+        if not self.is_arriving:
+            if shared.asleep is not None:
+                shared.wake()
+            self.deadline = shared.now + shared.limits.header_timeout_s
+            self.is_arriving = True
+        data = self._buffer + data
+        if not (end := head_end(data, self._searched)):
+            self._buffer, self._searched = data, max(0, len(data) - 3)
+            return None
+        head, length = shared.parser.parse(data[:end])
+        self._buffer, self._searched = data[end:], 0
+        headers = head.headers.copy()
+        if head.sized:
+            headers["content-length"] = str(length)
+        request = HttpRequest(head.method, head.path, headers, b"", head.query, ends=partial(_ends, self._stream))
+        return Arrived(request, head, length)
 
     def stirred(self, hung_up: bool) -> None:
         """The peer has hung up, or has sent something."""
@@ -96,6 +131,14 @@ class OpenConnection:
         shared.watch.remove(self.fd)
         del shared.connections[self.fd]
         self._stream.socket.close()
+
+
+def _ends(stream: trio.SocketStream) -> Ends | None:
+    try:
+        own, peer = stream.socket.getsockname(), stream.socket.getpeername()
+    except OSError:
+        return None
+    return Ends(own[:2], peer[:2])
 
 
 class Crowd:

@@ -28,9 +28,9 @@ from trio.lowlevel import checkpoint, wait_readable
 from hub.link.channel import ChannelClosed, Outbox, OutboxFull
 from hub.link.hub_errors import Overloaded
 from hub.link.memory_budget import FREE_BYTES, NO_ROOM
-from hub.net.connection_limits import OpenConnection, ServerState
-from hub.net.request_and_response import STOPPING, EarlyReply, Ends, HttpRequest, HttpResponse, Undecided
-from hub.wire.http.request_head import ChunkedRequestBody, HttpRefusal, RequestHead, head_end
+from hub.net.connection_limits import Arrived, OpenConnection, ServerState
+from hub.net.request_and_response import STOPPING, EarlyReply, HttpRequest, HttpResponse, Undecided
+from hub.wire.http.request_head import ChunkedRequestBody, HttpRefusal
 from hub.wire.jsonrpc import Failure, encode_response, raw
 from hub.wire.mcp import INTERNAL_ERROR, INVALID_REQUEST
 
@@ -41,14 +41,6 @@ READ_BYTES: Final = 64 << 10
 LARGE_READ_BYTES: Final = 256 << 10
 LINGER_BYTES: Final = 16 << 20
 RETRY_AFTER: Final = (("Retry-After", "1"),)
-
-
-class Arrived(Struct, frozen=True):
-    """A request that the guard has let pass, without its body."""
-
-    request: HttpRequest
-    head: RequestHead
-    length: int
 
 
 class ArrivingBody(Struct):
@@ -94,7 +86,6 @@ class Connection(OpenConnection):
         "_pending",
         "_response",
         "_scope",
-        "_searched",
         "outbox",
     )
 
@@ -104,8 +95,6 @@ class Connection(OpenConnection):
         """`rest`: bytes received behind the head of the `first` request. `hung_up`: the peer has closed its side."""
         super().__init__(stream, shared)
         self._buffer = rest
-        self._searched = 0
-        """Bytes of the buffer that hold no end of a head."""
         self._has_task = False
         """A task reads what comes, and closes the connection at its end."""
         self._body: ArrivingBody | None = None
@@ -265,22 +254,10 @@ class Connection(OpenConnection):
     def _take(self, data: bytes) -> Awaitable[bool] | None:
         """Take the beginning of a request, and answer it, if it can be; else the work that has to be done first. None:
         there is none, or its head is not complete. Raises HttpRefusal: it is malformed."""
-        shared = self.shared
-        if not self.is_arriving:
-            if shared.asleep is not None:
-                shared.wake()
-            self.deadline = shared.now + shared.limits.header_timeout_s
-            self.is_arriving = True
-        data = self._buffer + data
-        end = head_end(data, self._searched)
-        if not end:
-            self._buffer, self._searched = data, max(0, len(data) - 3)
+        if (arrived := self.read_head(data)) is None:
             return None
-        head, length = shared.parser.parse(data[:end])
-        self._buffer, self._searched = data[end:], 0
-        arrived = Arrived(make_request(head, length, self._stream), head, length)
-        early = shared.guard(arrived.request)
-        if early is not None or shared.draining:
+        early = self.shared.guard(arrived.request)
+        if early is not None or self.shared.draining:
             return self._serve_judged(arrived, early)
         return self._take_on(arrived)
 
@@ -567,22 +544,6 @@ class Connection(OpenConnection):
         with trio.move_on_after(self.shared.limits.linger_s):
             while dropped < LINGER_BYTES and (data := await self._receive()):
                 dropped += len(data)
-
-
-def make_request(head: RequestHead, length: int, stream: trio.SocketStream) -> HttpRequest:
-    """Make the request, without its body, that begins with `head`."""
-    headers = head.headers.copy()
-    if head.sized:
-        headers["content-length"] = str(length)
-    return HttpRequest(head.method, head.path, headers, b"", head.query, ends=partial(_ends, stream))
-
-
-def _ends(stream: trio.SocketStream) -> Ends | None:
-    try:
-        own, peer = stream.socket.getsockname(), stream.socket.getpeername()
-    except OSError:
-        return None
-    return Ends(own[:2], peer[:2])
 
 
 def refusal_reply(refusal: HttpRefusal) -> EarlyReply:

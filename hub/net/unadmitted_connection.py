@@ -19,23 +19,21 @@ import trio
 from hub.link.channel import watch_peer
 from hub.link.hub_errors import Overloaded
 from hub.net import http_connection
-from hub.net.connection_limits import REFUSED, OpenConnection, ServerState
-from hub.net.http_connection import READ_BYTES, Arrived, Connection, refusal_reply, report_fault
+from hub.net.connection_limits import REFUSED, Arrived, OpenConnection, ServerState
+from hub.net.http_connection import READ_BYTES, Connection, refusal_reply, report_fault
 from hub.net.request_and_response import EarlyReply, HttpRequest, HttpResponse, Undecided
-from hub.wire.http.request_head import HttpRefusal, head_end
+from hub.wire.http.request_head import HttpRefusal
 
 
 class UnadmittedConnection(OpenConnection):
     """A connection that has not passed the guard."""
 
-    __slots__ = ("_dropped", "_heeds", "_is_leaving", "_searched")
+    __slots__ = ("_dropped", "_heeds", "_is_leaving")
 
     queued_bytes = 0
 
     def __init__(self, stream: trio.SocketStream, shared: ServerState) -> None:
         super().__init__(stream, shared)
-        self._searched = 0
-        """Bytes of the buffer that hold no end of a head."""
         self._heeds = True
         """False: a request has arrived, and until it is answered bytes stay with the kernel."""
         self._is_leaving = False
@@ -86,31 +84,21 @@ class UnadmittedConnection(OpenConnection):
 
     def _read(self, data: bytes) -> None:
         shared = self.shared
-        if not self.is_arriving:
-            if shared.asleep is not None:
-                shared.wake()
-            self.deadline = shared.now + shared.limits.header_timeout_s
-            self.is_arriving = True
-        data = self._buffer + data
         try:
-            end = head_end(data, self._searched)
-            if not end:
-                self._buffer, self._searched = data, max(0, len(data) - 3)
-                shared.crowd.heard(self)
-                return
-            self._heeds = False
-            head, length = shared.parser.parse(data[:end])
+            arrived = self.read_head(data)
         except HttpRefusal as error:
             self._refuse(refusal_reply(error))
             return
-        self._buffer = data[end:]
-        request = http_connection.make_request(head, length, self._stream)
-        reply = shared.guard(request)
+        if arrived is None:
+            shared.crowd.heard(self)
+            return
+        self._heeds = False
+        reply = shared.guard(arrived.request)
         if reply is None or isinstance(reply, EarlyReply):
-            self._decide(Arrived(request, head, length), reply)
+            self._decide(arrived, reply)
         else:
             self.deadline = inf
-            shared.nursery.start_soon(self._ask, Arrived(request, head, length), reply)
+            shared.nursery.start_soon(self._ask, arrived, reply)
 
     async def _ask(self, arrived: Arrived, find_reply: Undecided) -> None:
         try:
