@@ -9,7 +9,7 @@ that are longer than any sensible one are chosen by `ALL` only.
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 ALL: Final = ("*",)
@@ -96,6 +96,17 @@ class NameStarts:
         if self._any_name or mark:
             return self._any_name or first in self._firsts
         return is_wild(glob) and any(each.startswith(start) for each in self._starts)
+
+
+@lru_cache(4_000)
+def matcher_of(glob: str) -> Callable[[str], bool]:
+    """The test whether a single glob means a name, of any length."""
+    if not is_wild(glob):
+        return glob.__eq__
+    if glob in ALL:
+        return lambda name: True
+    matches = re.compile(_pattern(glob), re.DOTALL).fullmatch
+    return lambda name: matches(name) is not None
 
 
 def may_choose(globs: tuple[str, ...], start: str) -> bool:

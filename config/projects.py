@@ -29,6 +29,7 @@ from config.loading.one_file import Layer, Source, read_source
 from config.loading.precedence import Origin, Stack, stacks
 from config.loading.safe_reading import MAX_OWN_BYTES, Content, Keys, Problem, fetch, read_state
 from config.loading.safe_reading import PROJECT_FILES as PROJECT_FILES
+from config.selectors import BadSelector, without_others
 from config.settings import HubConfig, UpstreamConfig
 
 FORMAT: Final = 1
@@ -132,7 +133,30 @@ def _upstream(name: str, stack: Stack, base: HubConfig) -> UpstreamConfig:
     if below is not None and below.disabled and not stack.defines() and stack.value("disabled") is False:
         text = f'"{name}" is disabled in your own configuration, which a project cannot change'
         stack.wrong(("disabled",), f"{text}: give it a command or url")
-    return upstream_of(stack, below, base.defaults)
+    if below is None or stack.defines():
+        return upstream_of(stack, below, base.defaults)
+    for setting in OWN_WORD:
+        if stack.value(setting) is not None:
+            text = "is for your own configuration to say of your server: a project can add `deny` and `ask`, and narrow"
+            stack.wrong((setting,), f"{text} `tools`")
+    return _narrow(upstream_of(stack, below, base.defaults), below, stack)
+
+
+OWN_WORD: Final = ("trusted", "hints", "flow", "allow")
+"""Settings by which a project would widen what a server of the user may do."""
+
+
+def _narrow(upstream: UpstreamConfig, below: UpstreamConfig, stack: Stack) -> UpstreamConfig:
+    """A server of the user as a project sees it: the rules of both, and only tools that both choose."""
+    try:
+        away = () if stack.value("tools") is None else without_others(upstream.tools)
+    except BadSelector as error:
+        stack.wrong(("tools",), f"{error}; write `deny` in its place")
+        return upstream
+    added = {name: getattr(upstream, name) if stack.value(name) is not None else () for name in ("deny", "ask")}
+    return msgspec.structs.replace(
+        upstream, tools=below.tools, deny=(*below.deny, *added["deny"], *away), ask=(*below.ask, *added["ask"])
+    )
 
 
 def _digests(root: Path, sources: Sequence[Source]) -> str:

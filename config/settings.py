@@ -21,8 +21,18 @@ from msgspec import Struct, field
 
 from config.name_globs import ALL
 from config.setting import Secret, Setting, live, reconnect, restart
-from config.tables import MAX_NAME_BUDGET, MIN_NAME_BUDGET, AccessConfig, OAuthConfig, Profile, UpstreamOAuth
+from config.tables import (
+    MAX_NAME_BUDGET,
+    MIN_NAME_BUDGET,
+    AccessConfig,
+    OAuthConfig,
+    PolicyConfig,
+    Profile,
+    UpstreamOAuth,
+)
 
+Hint = Literal["read-only", "destructive", "idempotent", "open-world"]
+Flow = Literal["private", "untrusted", "outward"]
 OFFICIAL: Final = "official"
 OFFICIAL_URL: Final = "https://registry.modelcontextprotocol.io"
 MAX_REGISTRIES: Final = 16
@@ -177,6 +187,18 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
     """Other names for its tools, by its own names of them; the own one can still be called."""
     describe: Annotated[dict[str, str], live(hints="descriptions")] = {}
     """Descriptions in place of its own, by its own names of tools."""
+    allow: Annotated[tuple[str, ...], live(mask="never")] = ()
+    """Selectors as in `[policy]`, by its own names of tools: what may be used, where the default is "deny"."""
+    ask: Annotated[tuple[str, ...], live(mask="never")] = ()
+    """Selectors by its own names: what a person is asked about, such as "merge_*"."""
+    deny: Annotated[tuple[str, ...], live(mask="never")] = ()
+    """Selectors by its own names: what does not exist for those whom it is about."""
+    hints: Annotated[dict[str, tuple[Hint, ...]], live(hints="annotations")] = {}
+    """What you say of its tools, by globs over its own names: "read-only", "destructive", "idempotent", "open-world".
+    It counts before what the server says, and hosts are told it."""
+    flow: Annotated[tuple[Flow, ...] | dict[str, tuple[Flow, ...]], live()] = ()
+    """What its tools touch, or by globs over its own names what these touch: "private" data, "untrusted" text, or the
+    world outside ("outward"). See `trifecta` of `[policy]`."""
     source: Annotated[str, live(mask="never", pattern=r"[a-z][a-z0-9-]*:[^ ]+/[^ ]+@[^ ]+$|$")] = ""
     """The entry of a registry that it was made of, `REGISTRY:NAME@VERSION`, as `hubd add` wrote it; `hubd outdated` and
     `hubd update` go by it."""
@@ -192,6 +214,12 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
     def signs_in_by_person(self) -> bool:
         """True if a person signs in where the server wants that."""
         return self.signs_in and self.oauth.grant == "authorization_code"
+
+
+def words_of_flow(upstream: UpstreamConfig) -> frozenset[str]:
+    """What any tool of a server touches."""
+    flow = upstream.flow
+    return frozenset(flow if isinstance(flow, tuple) else (word for words in flow.values() for word in words))
 
 
 class CacheConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -289,6 +317,8 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """This hub among others."""
     access: Annotated[AccessConfig, Setting(reload=None)] = AccessConfig()
     """Who is let in over HTTP."""
+    policy: Annotated[PolicyConfig, Setting(reload=None)] = PolicyConfig()
+    """Who may use what."""
     oauth: Annotated[OAuthConfig, Setting(reload=None)] = OAuthConfig()
     """Signing in at servers by OAuth."""
     usage: Annotated[UsageConfig, Setting(reload=None)] = UsageConfig()

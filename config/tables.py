@@ -183,13 +183,54 @@ class AccessConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     required_scopes: Annotated[tuple[str, ...], live(mask="never")] = ()
     """Scopes that a token of an authorization server must have."""
     step_up: Annotated[bool, live()] = False
-    """Kept for later; it has to be false."""
+    """Whoever lacks only scopes for something is shown it, and told which (403), in place of being told nothing."""
     issuers: Annotated[tuple[AccessIssuer, ...], live(hints="issuer")] = ()
     """Authorization servers whose tokens open this hub."""
     tokens: Annotated[tuple[AccessToken, ...], live(hints="token")] = ()
     """Tokens of hosts, beside those that `hubd token new` made."""
     proxy: Annotated[TrustedProxy, live()] = TrustedProxy()
     """A proxy that says who is behind it."""
+
+
+# --- rules of who may use what ---------------------------------------------------------------------------------------
+
+PolicyEffect = Literal["allow", "ask", "deny"]
+
+
+class ConditionalRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A rule that looks at the arguments of a call."""
+
+    effect: Annotated[PolicyEffect | None, live()] = None
+    """What becomes of a call that it is about."""
+    match: Annotated[tuple[str, ...], live(mask="never", hints="tools selectors")] = ()
+    """Selectors; it is about a tool that any of them means."""
+    when: Annotated[str, live(mask="never", hints="condition if")] = ""
+    """A condition in CEL on `args`, `tool`, `upstream`, `original`, `host`, `principal`, `hints` and `trusted`; without
+    it the rule always counts."""
+    reason: Annotated[str, live(mask="never")] = ""
+    """The reason, as a clause that the model and the person are told."""
+
+
+class PolicyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Who may use what. A deny wins over an ask, and that over an allow; else `default` counts. Each list has
+    selectors, such as "host:cursor !@read-only" or "resource:file:///etc/*"."""
+
+    mode: Annotated[Literal["open", "careful", "read-only"], live()] = "open"
+    """`careful`: a person is asked about whatever may destroy something; `read-only`: nothing is allowed but what only
+    reads. Only what a `trusted` server or `hints` say is believed."""
+    default: Annotated[Literal["allow", "deny"] | None, live()] = None
+    """What counts where no rule says anything: "allow", but "deny" once there are several principals."""
+    allow: Annotated[tuple[str, ...], live(mask="never")] = ()
+    """What may be used, where `default` is "deny"."""
+    ask: Annotated[tuple[str, ...], live(mask="never")] = ()
+    """What a person is asked about each time."""
+    deny: Annotated[tuple[str, ...], live(mask="never")] = ()
+    """What does not exist for those whom it is about."""
+    rules: Annotated[tuple[ConditionalRule, ...], live(hints="rule")] = ()
+    """Rules with conditions on arguments; these need the extra `cel`."""
+    trifecta: Annotated[Literal["off", "ask", "deny"], live()] = "off"
+    """What becomes of calls of `outward` tools (`flow`) in a conversation that has called a `private` and an
+    `untrusted` one."""
 
 
 # --- profiles ---------------------------------------------------------------------------------------------------------

@@ -14,6 +14,8 @@ import trio
 
 from cache.resource_cache import ResourceCache
 from config.diff import pending
+from config.loading.precedence import Origin
+from config.loading.safe_reading import Keys
 from config.saved_state import Memory
 from config.setting import secrets_of
 from config.settings import HubConfig, UpstreamConfig
@@ -40,6 +42,7 @@ from hub.routing.log_levels import LogLevels
 from hub.routing.router import Router
 from hub.routing.subscriptions import Subscriptions
 from hub.routing.view_catalogs import ShownServers
+from hub.rules.policy.verdicts import Judge
 from hub.running_servers import RunningServers, rules_of
 from hub.search_decisions import SearchDecisions, load_modes
 from upstreams.inventory.last_known import LastKnown
@@ -66,7 +69,8 @@ class Hub:
     there are other hubs beside it; `is_elsewhere` tells whether a run is that of another one, and alive. `credentials`
     are those of sign-ins at upstreams. `environ` are the variables of which servers get their part, and programs that
     print a value all. `used` is where calls of tools are counted; None: in this run only. `secrets` are kept up to date
-    with what any upstream may be sent. `left_out`: upstreams beside those of `config` that cannot be started yet."""
+    with what any upstream may be sent. `left_out`: upstreams beside those of `config` that cannot be started yet.
+    `origins`: where settings stand."""
 
     def __init__(
         self,
@@ -86,6 +90,7 @@ class Hub:
         used: Memory | None = None,
         secrets: CommonSecrets | None = None,
         left_out: Mapping[str, UpstreamConfig] = {},
+        origins: Mapping[Keys, Origin] = {},
     ) -> None:
         self.memory = memory
         self.secrets = secrets or CommonSecrets()
@@ -100,7 +105,9 @@ class Hub:
         """The configuration at start-up; compared with the current one to list settings that need a restart."""
         upstreams = Upstreams()
         claims = UriClaims.load(memory.get("claims", "all"))
-        self.live = LiveCatalog(ShownServers(upstreams, rules_of(config, left_out), claims, sealer, memory.save_soon))
+        self.judge = self.hosts.judge = Judge(trio.current_time)
+        shown_servers = ShownServers(upstreams, rules_of(config, left_out), claims, sealer, memory.save_soon)
+        self.live = LiveCatalog(shown_servers, self.judge)
         self.supervisor = Supervisor(
             memory,
             self.live.changed,
@@ -129,9 +136,11 @@ class Hub:
         self.lists = ListUpdates(self.live, (self.subscriptions.list_changed, self.hosts.list_changed))
         shown = self.live, self.lists, self.subscriptions
         self.router = Router(*shown, self.levels, self.bridge, self.progress, self.usage, self.reads)
-        self.servers = RunningServers(config, self.supervisor, self.live, self.lists, self.router, self.reads)
+        parts = self.supervisor, self.live, self.lists, self.router, self.reads
+        self.servers = RunningServers(config, *parts, _origins=origins)
         modes = load_modes(memory)
         self.views = HostViews(config.profiles, self.live, self.hosts, self.subscriptions, modes)
+        self.servers.around = self.views.moving
         self.searches = SearchDecisions(modes, self.live, self.hosts, self.views, memory)
         self.projects: Projects | None = None
         if reader is not None:
@@ -204,17 +213,19 @@ class Hub:
 
     # --- another configuration ----------------------------------------------------------------------------------------
 
-    async def prepare(self, config: HubConfig) -> None:
+    async def prepare(self, config: HubConfig, origins: Mapping[Keys, Origin] = {}) -> None:
         """Read what `apply` needs to know."""
         await self.servers.prepare(config)
-        await self.live.prepare(config.profiles)
+        await self.live.prepare(config.profiles, self.servers.read_rules(config, origins))
 
     @property
     def pending(self) -> tuple[str, ...]:
         """Settings that are not in effect before the next start."""
         return pending(self._started_with, self.config)
 
-    def apply(self, config: HubConfig, left_out: Mapping[str, UpstreamConfig] = {}) -> None:
+    def apply(
+        self, config: HubConfig, left_out: Mapping[str, UpstreamConfig] = {}, origins: Mapping[Keys, Origin] = {}
+    ) -> None:
         """Take over another configuration and disturb only what differs. How hosts come in is set elsewhere."""
         self.secrets.replace(_secrets_of(config))  # before anything of it is sent
         self.progress.adjust(config.synthetic_progress_s)
@@ -226,7 +237,7 @@ class Hub:
             self.usage.adjust(keep=config.usage.keep)
             self.memory.save_soon()
         with self.views.moving(config.profiles):
-            self.servers.apply(config, left_out)
+            self.servers.apply(config, left_out, origins)
         self.searches.configuration_changed()
         if self.projects is not None:
             self.projects.changed.set()

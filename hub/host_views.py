@@ -46,16 +46,20 @@ class HostViews:
         self._hosts.choose_by(ProfileChoice(profiles, self._modes))
 
     @contextmanager
-    def moving(self, profiles: Mapping[str, Profile]) -> Iterator[None]:
-        """Around a change of the configuration without a checkpoint: show hosts what `profiles` give them then."""
-        before = self._hosts.profiles.profiles
-        if before == profiles:
-            yield
-            return
+    def moving(self, profiles: Mapping[str, Profile] | None = None) -> Iterator[None]:
+        """Around a change of the configuration without a checkpoint: show hosts what `profiles`, or those that there
+        are, and rules give them then."""
+        before, book = self._hosts.profiles.profiles, self._hosts.judge.book
+        profiles = before if profiles is None else profiles
         shown = self._views_now()
         yield
+        if before == profiles and self._hosts.judge.book is book:
+            return
         self._choose_by(profiles)
-        self._show(shown, {name for name in {*before, *profiles} if before.get(name) != profiles.get(name)})
+        changed = {name for name in {*before, *profiles} if before.get(name) != profiles.get(name)}
+        if self._hosts.judge.book is not book:  # of each view something may be denied now
+            changed |= {"", *profiles}
+        self._show(shown, changed)
 
     def show_modes(self) -> None:
         """Show attached hosts what they are given by the search modes that are decided now."""
@@ -64,7 +68,7 @@ class HostViews:
         self._show(shown, set())
 
     def _views_now(self) -> Shown:
-        hosts = {host: self._live.of(host.view) for host in self._hosts}
+        hosts = {host: self._live.of(host.view) for host in self._hosts if self._live.has(host.view)}
         return hosts, {stream: self._live.of(stream.view) for stream in self._subscriptions.stateless}
 
     def _show(self, shown: Shown, changed: Collection[str]) -> None:
@@ -78,9 +82,8 @@ class HostViews:
                 self._subscriptions.shown(host.tenant, view, set())
         for stream, catalog in streams.items():
             identity = stream.host.identity
-            view = self._hosts.profiles.choose(
-                stream.view.base, identity.host, identity.profile or stream.exchange.named
-            )
+            named, rights = identity.profile or stream.exchange.named, stream.exchange.caller.rights
+            view = self._hosts.view_of(stream.view.base, identity, named, rights)
             if view != stream.view or view.profile in changed:
                 kinds = self._differing(catalog, view) if view != stream.view else set()
                 stream.moved(view)

@@ -1,10 +1,15 @@
 """The servers that run: those of the user's configuration, and those of projects that hosts work in."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import starmap
+from typing import TYPE_CHECKING
 
 from cache.resource_cache import ResourceCache
+from config.loading.check_policy import is_ruled
+from config.loading.precedence import Origin
+from config.loading.safe_reading import Keys
 from config.settings import HubConfig, UpstreamConfig
 from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.view_name import home_of
@@ -12,6 +17,9 @@ from hub.routing.list_freshness import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.router import Router
 from upstreams.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from hub.rules.policy.rule_book import RuleBook
 
 
 @dataclass(eq=False, repr=False)
@@ -26,31 +34,51 @@ class RunningServers:
     _router: Router
     _reads: ResourceCache
     _of_projects: dict[str, UpstreamConfig] = field(default_factory=dict)
+    _origins: Mapping[Keys, Origin] = field(default_factory=dict)
+    """Where settings of `config` stand, for people."""
+    around: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Entered around every change of the rules."""
 
     def __post_init__(self) -> None:
+        self._live.judge.adjust(self.read_rules(self.config, self._origins))
         self._router.adjust(self.config.upstreams)
 
     async def prepare(self, config: HubConfig) -> None:
         """Read what `apply` needs to know."""
         await self._supervisor.prepare(config.upstreams | self._of_projects)
 
-    def apply(self, config: HubConfig, left_out: Mapping[str, UpstreamConfig] = {}) -> None:
-        """Run the user's servers as `config` says, and disturb only those that differ; `left_out` cannot be run yet."""
+    def apply(
+        self, config: HubConfig, left_out: Mapping[str, UpstreamConfig] = {}, origins: Mapping[Keys, Origin] = {}
+    ) -> None:
+        """Run the user's servers as `config` says, and disturb only those that differ; `left_out` cannot be run yet.
+        `origins`: where settings stand."""
         old, new = self._live.servers.rules, rules_of(config, left_out)
-        self.config = config
+        book = self._live.judge.book
+        self.config, self._origins = config, origins
         self._live.apply(new)
         self._run()
         for name in {rule.name for rule in {*old.upstreams} ^ {*new.upstreams}}:
             self._live.changed(name)
-        if self._live.dirty or old != new:
+        if self._live.dirty or old != new or self._live.judge.book is not book:
             self._lists.rebuild()
 
     async def run_projects(self, configs: Mapping[str, UpstreamConfig]) -> None:
         """Run these servers of projects and no others, and show hosts the difference."""
         self._of_projects = dict(configs)
         await self.prepare(self.config)
-        self._run()
-        self._lists.rebuild()
+        differ = self._live.judge.differs(self.read_rules(self.config, self._origins))
+        with self.around() if differ else nullcontext():
+            self._run()
+            self._lists.rebuild()
+
+    def read_rules(self, config: HubConfig, origins: Mapping[Keys, Origin]) -> "RuleBook | None":
+        """The rules of a configuration, with those of projects; None: there are none."""
+        configs = config.upstreams | self._of_projects
+        if not is_ruled(config, configs):
+            return None
+        from hub.rules.policy.rule_book import read_rules  # not above: only rules need it
+
+        return read_rules(config, configs, origins)
 
     def _run(self) -> None:
         before, configs = dict(self._supervisor.upstreams), self.config.upstreams | self._of_projects
@@ -60,6 +88,7 @@ class RunningServers:
             _, home = home_of(name)
             self._reads.forget_upstream(name)
             self._router.removed(name, rule_of(name, before[name].config).sid(budget), home)
+        self._live.judge.adjust(self.read_rules(self.config, self._origins))
         self._router.adjust(configs)
 
 
@@ -75,6 +104,7 @@ def rule_of(name: str, config: UpstreamConfig) -> UpstreamRule:
         trusted=config.trusted,
         rename=tuple(config.rename.items()),
         describe=tuple(config.describe.items()),
+        hints=tuple((glob, tuple(words)) for glob, words in config.hints.items()),
     )
 
 

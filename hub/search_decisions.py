@@ -13,6 +13,7 @@ from hub.catalog.profiles.view_of_host import HostLimits, SearchModes
 from hub.catalog.view_name import EVERYTHING, View
 from hub.downstream.hosts import Hosts
 from hub.host_views import HostViews
+from hub.link.call_interface import OWNER, Identity
 from hub.routing.live_catalog import LiveCatalog
 from upstreams.lifecycle import State
 
@@ -116,7 +117,7 @@ class SearchDecisions:
         view = self._hosts.profiles.choose_whole(place, label, named)
         if not (self._is_shown(view) and self._modes.is_open(view, label)):
             return False
-        cost = self._live.of(view).shown_cost
+        cost = self._live.of(self._hosts.judge.view_for(view, Identity(OWNER, label))).shown_cost
         if (text := self._modes.decide(view, label, cost.tools, cost.tokens)) is None:
             return False
         log.info("%s", text)

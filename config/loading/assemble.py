@@ -11,7 +11,7 @@ import msgspec
 
 from config.errors import ConfigError, Diagnostic
 from config.fixed_values import with_given
-from config.loading import check, check_profiles
+from config.loading import check, check_policy, check_profiles
 from config.loading.convert import UPSTREAM, convert, convert_known, nearest
 from config.loading.gather import ConfigFiles, Gathered, gather
 from config.loading.one_file import resolve_settings, resolve_table
@@ -116,7 +116,8 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
     for name, stack in found.items():
         origins |= origins_of(name, stack)
     if main is not None:
-        for warning in check_profiles.warnings_of_profiles(config.profiles, upstreams):
+        warnings = check_profiles.warnings_of_profiles(config.profiles, upstreams)
+        for warning in (*warnings, *check_policy.warnings_of_policy(config, upstreams)):
             main.findings.warn(warning.keys, str(warning))
         if not upstreams and not main.findings.problems:
             main.findings.warn((), "names no upstreams; add [upstreams.NAME] with `command` or `url`")

@@ -16,6 +16,7 @@ from config import settings
 from config.environment.passing import mistakes
 from config.loading import check_http_access
 from config.loading.check_fleet import problems_of_sharing, warnings_of_sharing
+from config.loading.check_policy import problems_of_policy, problems_of_rules_of_server
 from config.loading.check_profiles import problems_of_profiles, problems_of_renames
 from config.loading.safe_reading import Problem
 from config.name_globs import problem_of
@@ -53,6 +54,7 @@ def problems_of_hub(config: HubConfig) -> Iterator[Problem]:
         yield Problem("park_total_s", text)
     yield from problems_of_sharing(config)
     yield from problems_of_registries(config.registries)
+    yield from problems_of_policy(config)
 
 
 def problems_of_bounds(values: Struct) -> Iterator[Problem]:
@@ -99,6 +101,7 @@ def problems_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
     yield from _check_sharing(upstream)
     if why := problem_of(upstream.tools):
         yield Problem("tools", why)
+    yield from problems_of_rules_of_server(upstream)
     yield from problems_of_renames(upstream)
     yield from problems_of_bounds(upstream)
 

@@ -128,8 +128,8 @@ def _problems_of_oauth(config: HubConfig) -> Iterator[Problem]:
     if access.resource and not (is_issuer(access.resource) and urlsplit(access.resource).path == "/mcp"):
         text = 'expected the URL that hosts have for this hub, such as "https://hub.example.com/mcp"'
         yield Problem("access.resource", f"{text}; http only for loopback")
-    if access.step_up:
-        yield Problem("access.step_up", "this version cannot do that; leave it out")
+    if access.step_up and config.auth != "oauth":
+        yield Problem("access.step_up", f'has no effect with auth = "{config.auth}": only issuers give scopes')
     if not all(map(SCOPE.fullmatch, access.required_scopes)):
         yield Problem("access.required_scopes", "a scope is printable ASCII without spaces, quotes and \\")
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from functools import partial
+from types import NoneType
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 
 import msgspec
@@ -17,15 +18,10 @@ from msgspec import Struct
 from config.loading.safe_reading import Findings, Keys
 from config.setting import declarations, hide, tables
 from config.settings import HubConfig, ServerSettings, UpstreamConfig
+from config.tables import ConditionalRule, PolicyConfig
 
 HUB: Final = frozenset(declarations(HubConfig))
 UPSTREAM: Final = frozenset(declarations(UpstreamConfig))
-POLICY: Final = "policy"
-NO_POLICY: Final = (
-    "this version has no rules of who may use what: whoever is let in (required_scopes, clients) may use every server. "
-    "It would not obey this table, so take it out"
-)
-"""The reason why a file with this table is refused: who wrote it relies on it."""
 T = TypeVar("T", bound=Struct)
 Place = Callable[[Keys], Keys]
 """The keys of a setting as its file has them."""
@@ -94,9 +90,11 @@ def convert(values: dict[str, Any], type: type[T]) -> T:
 def _select_known(values: dict[str, Any], type: type[Struct], findings: Findings, place: Place) -> dict[str, Any]:
     known = declarations(type)
     for key in values:
-        if key == POLICY:
-            findings.wrong(place((key,)), NO_POLICY)
-        elif key not in known:
+        if key in known:
+            continue
+        if key == "policy" or issubclass(type, PolicyConfig | ConditionalRule):  # whoever wrote it relies on it
+            findings.wrong(place((key,)), _unknown(key, type).removeprefix("ignored: "))
+        else:
             findings.warn(place((key,)), _unknown(key, type))
     return {key: value for key, value in values.items() if key in known}
 
@@ -167,6 +165,11 @@ def _explain(message: str, type: type[Struct]) -> tuple[Keys, str]:
 
 def choices(hint: Any) -> str:
     """The choices of a setting, for people."""
-    if get_origin(hint) is Literal:
-        return "one of " + ", ".join(f'"{choice}"' for choice in get_args(hint))
-    return ", or ".join("a list" if get_origin(each) is tuple else choices(each) for each in get_args(hint))
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return "one of " + ", ".join(f'"{choice}"' for choice in inner)
+    if origin is tuple:
+        return f"a list of {choices(inner[0])}" if get_origin(inner[0]) is Literal else "a list"
+    if origin is dict:
+        return f"a table in which each is {choices(inner[1])}"
+    return ", or ".join(choices(each) for each in inner if each is not NoneType)

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from config.hub_paths import config_file
-from config.loading.convert import HUB, NO_POLICY, POLICY
+from config.loading.convert import HUB
 from config.loading.document import parse
 from config.loading.host_files import SUFFIXES, FieldTable, is_dialect, refuse_crowd, servers
 from config.loading.safe_reading import Content, Findings, Keys, Problem, decode_content, fetch, refuse_large
@@ -134,9 +134,7 @@ def _spell_day(value: Any) -> Any:
 
 def _refuse_settings(source: Source) -> None:
     for key in source.settings:
-        if key == POLICY:
-            source.findings.wrong((key,), NO_POLICY)
-        elif key in HUB:
+        if key in HUB:
             text = "is a setting of the whole hub, and this file may only name upstreams; move it to hubd.toml"
             source.findings.wrong((key,), text)
         else:

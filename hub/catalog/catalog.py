@@ -8,11 +8,12 @@ A name that two upstreams show belongs to the first one, and the other's entry i
 user interfaces, and the tools for signing in lead to their owners, too, where no entry has the name.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property, partial
 from hashlib import sha256
 from itertools import chain
+from operator import is_
 
 from msgspec import Struct
 
@@ -23,7 +24,7 @@ from hub.catalog.list_result import Cursors, Ttl, freshness_of, list_result
 from hub.catalog.names import Rules, quote_some
 from hub.catalog.profiles.unmatched import ProfileDoubts
 from hub.catalog.search.index import SearchIndex
-from hub.catalog.search.meta_tools import HubTools, meta_tools, only_reads
+from hub.catalog.search.meta_tools import HubTools, meta_tools
 from hub.catalog.token_cost import ShownCost, TokenCost, cost_of, cost_of_view
 from hub.catalog.upstream_entries import NAME_KINDS, NOTHING, Route, UpstreamEntries, VisibleEntry
 from hub.catalog.uri_claims import UriClaims
@@ -134,10 +135,13 @@ class Catalog:
         profile: Profile | None = None,
         doubts: ProfileDoubts | None = None,
         warnings: Iterable[str] = (),
+        permits: Callable[[Route], bool] | None = None,
     ) -> None:
-        """`names` are those of `parts`; `profile`: what chose them, and `doubts` about that."""
+        """`names` are those of `parts`; `profile`: what chose them, and `doubts` about that. `permits` tells whether
+        there is a resource for those whom this is for, listed or not; None: every resource is for all."""
         self.profile = profile
         self.doubts = doubts
+        self._permits = permits
         self.names = names
         self.route = names.route
         self.making = making
@@ -164,9 +168,11 @@ class Catalog:
     def resolve_uri(self, uri: str) -> list[Route]:
         """The upstreams that may be asked for `uri`, listed or not, best first."""
         if self.view.server:
-            return [Route(self.view.server, uri)]
-        present = {part.name for part in self.parts}
-        return [Route(name, original) for name, original in self._claims.resolve(uri) if name in present]
+            routes = [Route(self.view.server, uri)]
+        else:
+            present = {part.name for part in self.parts}
+            routes = [Route(name, original) for name, original in self._claims.resolve(uri) if name in present]
+        return routes if self._permits is None else [*filter(self._permits, routes)]
 
     def emitter(self, upstream: str, asked: str | None = None) -> Change:
         """The change that makes URIs in a result of `upstream` visible ones: for `localise`. The URI that a read
@@ -224,12 +230,25 @@ class Catalog:
         own = [(self._own, self._own.shown)] if self._own is not None and kind is Kind.TOOL else []
         return [*own, *((part, self.names.entries_of(kind, part, ui=ui)) for part in self.parts)]
 
+    def select(
+        self,
+        view: View,
+        choose: Callable[[str, Kind, VisibleEntry], VisibleEntry | None],
+        permits: Callable[[Route], bool],
+    ) -> "Catalog":
+        """The catalogue of `view`: the same, but of the entries of each upstream what `choose` makes of them."""
+        parts = [part.select(partial(choose, part.name)) for part in self.parts]
+        is_same = all(map(is_, parts, self.parts))
+        names = self.names if is_same else NameTable(parts, chosen_from=self.names)
+        return Catalog(
+            parts, names, self.making, view=view, varies=True, profile=self.profile, doubts=self.doubts, permits=permits
+        )
+
     def in_search_mode(self, view: View, always: Collection[str]) -> "Catalog":
         """The catalogue of `view`: the same, but of its tools those for finding and calling the others are listed, and
         the `always` ones. All can be called."""
         found = copy(self)
-        trusted = (shown for part, shown in self.findable() if part.rule.trusted)
-        reads = any(only_reads(each.fields) for shown in trusted for each in shown)
+        reads = any(part.only_reads(each) for part, shown in self.findable() for each in shown)
         found.view, found.index, found._own = view, None, HubTools(meta_tools(self.tool_counts(), reads=reads))
         found._whole, found._digests, found._varies = self, {}, True
         for counted in ("costs", "shown_cost"):
@@ -296,7 +315,8 @@ class Catalog:
         """Text for the model: what the profile says, a line for each upstream, and what they say, each under its title
         and the prefix of its tools, since they use their own names of tools; of one upstream alone, its very words."""
         if self.view.server:
-            return "".join(part.snapshot.instructions.strip() for part in self.parts)
+            shown = (part for part in self.parts if not self.view.audience or any(part.shown.values()))
+            return "".join(part.snapshot.instructions.strip() for part in shown)
         return instructions("" if self.profile is None else self.profile.instructions, list(self._words()))
 
     def _words(self) -> Iterator[ServerWords]:
@@ -304,7 +324,7 @@ class Catalog:
         tools = {part.name: len(shown) for part, shown in self.findable()}
         for part in self.parts:
             counts = {kind: len(part.shown[kind]) for kind in Kind} | {Kind.TOOL: tools[part.name]}
-            if self.profile is not None and not any(counts.values()):
+            if (self.profile is not None or self.view.audience) and not any(counts.values()):
                 continue
             offers, text = offer_of(counts), part.snapshot.instructions
             if offers or text.strip():

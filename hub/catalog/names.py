@@ -134,6 +134,8 @@ class UpstreamRule(Struct, frozen=True):
     """Own names of tools, and their descriptions in place of the upstream's."""
     trusted: bool = False
     """Its tools are believed when they say that they only read."""
+    hints: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """What the user says of its tools, by globs over its own names of them (`hub.catalog.tool_hints`)."""
     sign_in: SignInTool = SignInTool.NONE
     """The tool that has a person sign in there."""
 

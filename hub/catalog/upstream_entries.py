@@ -9,10 +9,12 @@ interface may call are listed once more, under their bare names, for user interf
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from operator import is_
 from typing import Final, Self
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from config.name_globs import ALL, NameChoice
 from hub.catalog.embedded_uris import UI_KEYS, localise_meta
@@ -22,6 +24,7 @@ from hub.catalog.profiles.fixed_arguments import FixedArguments
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool, sign_in_tool
 from hub.catalog.time_slices import STEP, Steps, map_in_steps
 from hub.catalog.token_cost import tool_bytes
+from hub.catalog.tool_hints import marks_of, with_hints
 from hub.catalog.uri_claims import UriClaims
 from hub.wire import byte_checks, mcp
 from hub.wire.http.mirror_headers import InvalidMirror, Mirror, mirrors_of
@@ -31,6 +34,7 @@ from hub.wire.results_for_hosts import entry_for_host
 
 NAME_KINDS: Final[dict[Kind, NameKind]] = {Kind.TOOL: "tool", Kind.PROMPT: "prompt"}
 NOTHING: Final[frozenset[str]] = frozenset()
+_ASK = raw("ask")
 _MODEL, _APP = raw("model"), raw("app")
 """The audiences of a tool."""
 MAX_CHUNKS: Final = 8
@@ -56,6 +60,8 @@ class VisibleEntry(Struct, frozen=True):
     fields: dict[str, Raw]
     app_only: bool = False
     """A tool for user interfaces, which the model is not to see."""
+    asks: bool = False
+    """A person is asked before it is used."""
     is_alias: bool = False
     """A second entry of a tool, under its bare name, for user interfaces of its upstream."""
 
@@ -127,6 +133,35 @@ class UpstreamEntries:
     def shows_tool(self, tool: str) -> bool:
         """True if a tool of that own name is shown here whenever it is listed."""
         return True
+
+    def only_reads(self, tool: VisibleEntry) -> bool:
+        """True if it is believed of a tool that it changes nothing."""
+        marks = marks_of(tool.fields, tool.original, self.rule.hints, trusted=self.rule.trusted)
+        return "read-only" in marks
+
+    def select(self, choose: Callable[[Kind, VisibleEntry], VisibleEntry | None]) -> Self:
+        """The same, but of its entries what `choose` makes of each; None: it is left out, and nothing leads there."""
+        shown = {kind: tuple(filter(None, (choose(kind, each) for each in its))) for kind, its in self.shown.items()}
+        if all(len(shown[kind]) == len(its) and all(map(is_, shown[kind], its)) for kind, its in self.shown.items()):
+            return self
+        found = copy(self)
+        found.shown = {kind: its if shown[kind] == its else shown[kind] for kind, its in self.shown.items()}
+        left = {kind: {each.original: each for each in its} for kind, its in shown.items()}
+        found.routes = {
+            kind: {name: route for name, route in its.items() if route.original in left.get(kind, ())}
+            for kind, its in self.routes.items()
+        }
+        tools = left[Kind.TOOL]
+        found.apps = tuple(
+            structs.replace(each, asks=tools[each.original].asks) for each in self.apps if each.original in tools
+        )
+        found.mirrors = {name: its for name, its in self.mirrors.items() if name in found.routes[Kind.TOOL]}
+        found.varies = bool(found.apps) or any(each.app_only for each in shown[Kind.TOOL])
+        found.always = self.always & {each.visible for each in shown[Kind.TOOL]}
+        found.doubts, found.warnings = (), []
+        found._scoped, found._tool_bytes = None, None
+        found._chunks = {key: each for key, each in self._chunks.items() if found.shown[key[0]] is self.shown[key[0]]}
+        return found
 
     def still_right(self, snapshot: Snapshot, rule: UpstreamRule, budget: int, claims: UriClaims) -> bool:
         """True if the same entries would come of these."""
@@ -228,9 +263,14 @@ class UpstreamEntries:
     def encode(self, kind: Kind, host_version: str, shown: VisibleEntry, *, ui: bool = False) -> bytes:
         """One entry as JSON, with the hub's own `_meta`."""
         fields = shown.fields
-        if not self._identity:
+        if self._identity and shown.asks:
+            meta = {**peek_object(fields.get("_meta")), mcp.HUB_POLICY: _ASK}
+            fields = {**fields, "_meta": raw(meta)}
+        elif not self._identity:
             known = peek_object(fields.get("_meta")).items()
             meta = {name: value for name, value in known if not name.startswith(mcp.HUB_PREFIX)}
+            if shown.asks:
+                meta[mcp.HUB_POLICY] = _ASK
             meta[mcp.HUB_SERVER] = raw(self.name)
             if kind not in NAME_KINDS:
                 if shown.visible != shown.original:
@@ -301,6 +341,7 @@ class UpstreamEntries:
         reserved: list[str] = []
         descriptions = dict(self.rule.describe)
         changes = kind is Kind.TOOL and (self.rule.describe or self.rule.rename)
+        hints = self.rule.hints if kind is Kind.TOOL else ()
         for at, (name, entry) in enumerate(zip(names, entries, strict=True), 1):
             if not at % STEP:
                 yield STEP
@@ -312,6 +353,8 @@ class UpstreamEntries:
                 fields = {**fields, "description": raw(text)}
             if changes and fields.get("name") != raw(name):
                 fields = {**fields, "name": raw(name)}
+            if hints:
+                fields = with_hints(fields, entry.key, hints)
             if (meta := fields.get("_meta")) is not None:
                 app_only = kind is Kind.TOOL and not _is_for(_MODEL, meta)
                 if not self._identity:

@@ -38,6 +38,8 @@ class View(Struct, frozen=True):
     """Tools to find and call the others are shown in their place."""
     profile: str = ""
     """The profile that chooses among them; "": none does."""
+    audience: str = ""
+    """The callers to whom rules leave this much of it (`hub.rules.policy`); "": no rule takes anything away."""
 
     @property
     def path(self) -> str:
@@ -47,12 +49,15 @@ class View(Struct, frozen=True):
     @property
     def base(self) -> "View":
         """The place of the view, which its profile chooses from: everything, a project or one server."""
-        return View(self.name.partition(PROFILE_MARK)[0]) if self.profile or self.search else self
+        if not (self.profile or self.search or self.audience):
+            return self
+        return View(self.name.partition(PROFILE_MARK)[0], self.server)
 
     @property
     def key(self) -> str:
         """A name of its own, by which things can be kept for it."""
-        return f"{self.name}?search" if self.search else self.name
+        more = (*(["search"] if self.search else []), *([self.audience] if self.audience else []))
+        return f"{self.name}?{'&'.join(more)}" if more else self.name
 
 
 EVERYTHING: Final = View("")

@@ -215,6 +215,7 @@ def _run(words: Sequence[str], output: Output) -> None:
 CHECKS: Final[tuple[Callable[[examine.Examined], Iterator[Finding]], ...]] = (
     servers.configuration,
     servers.same_server_twice,
+    servers.three_legs,
     servers.commands,
     servers.working_directories,
     lacking_environment.last_words,

@@ -76,6 +76,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
             "uninstall": "take the hub out of the configuration of hosts",
         },
         "hub.cli.hosts.import_command": {"import": "take over the MCP servers that hosts have"},
+        "hub.cli.rules.policy": {"policy": "what the rules say: who may use what, and why"},
         "hub.cli.profiles.commands": {
             "profiles": "what each profile of hosts shows",
             "profile": "choose what hosts are shown of all servers",

@@ -274,6 +274,43 @@ class ToolUses(Struct, frozen=True, kw_only=True):
     """The last days whose calls are told."""
 
 
+class PolicyRow(Struct, frozen=True, kw_only=True):
+    """What the rules say of one tool, prompt or resource."""
+
+    kind: str = ""
+    """`tool`, `prompt` or `resource`."""
+    name: str = ""
+    server: str = ""
+    effect: str = ""
+    """`allow`, `ask` or `deny`."""
+    by_arguments: bool = False
+    """Conditions on the arguments of a call may decide otherwise."""
+    rule: str = ""
+    """The rule that says so: file and line, and where it stands there; `default`: none does."""
+
+
+class PolicyReport(Struct, frozen=True, kw_only=True):
+    """What the rules say of everything, for the hosts of one label."""
+
+    ruled: bool = False
+    """There are rules; else everything is allowed."""
+    rows: tuple[PolicyRow, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Sentences about rules that mean nothing, and servers that are not believed."""
+    failures: int = 0
+    """Calls that were denied since a condition could not be judged."""
+
+
+class PolicyExplanation(Struct, frozen=True, kw_only=True):
+    """Why one thing is allowed, asked about or denied."""
+
+    row: PolicyRow = PolicyRow()
+    rules: tuple[str, ...] = ()
+    """All rules that are about it for such hosts, each with its effect and selector, the first of each effect first."""
+    facts: tuple[str, ...] = ()
+    """What is known of it: marks and who says so."""
+
+
 def tokens_together(tools: Iterable[ToolUse]) -> int:
     """About how many tokens these tools take."""
     return tokens_of(sum(each.bytes or BYTES_PER_TOKEN * each.tokens for each in tools))

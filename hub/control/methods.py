@@ -12,7 +12,7 @@ from msgspec import Struct, convert
 from cache.statistics import CacheStatistics
 from config.show.effective import ShownEnvironment
 from hub.control import sign_in_messages as messages
-from hub.control.answers import Cleared, Logs, Reloaded, Status, ToolUses
+from hub.control.answers import Cleared, Logs, PolicyExplanation, PolicyReport, Reloaded, Status, ToolUses
 
 ANSWER_S: Final = 30.0
 SIGN_IN_S: Final = 90.0
@@ -43,6 +43,8 @@ Object = dict[str, Any]
 STATUS: Final = Method("status", Status, 32 << 20)
 TOOLS: Final = Method("tools", list[Object], 256 << 20)  # as much as a hub sends: 100 000 tools are one answer
 TOOL_USE: Final = Method("tool_use", ToolUses, 64 << 20)
+POLICY: Final = Method("policy", PolicyReport, 64 << 20)
+EXPLAIN_POLICY: Final = Method("explain_policy", PolicyExplanation)
 CACHE: Final = Method("cache", CacheStatistics, 32 << 20)
 CACHE_CLEAR: Final = Method("cache_clear", Cleared)
 RESTART: Final = Method("restart", Nothing)

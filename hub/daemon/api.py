@@ -11,7 +11,7 @@ import signal
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import trio
 from msgspec import UNSET, Raw, convert, structs
@@ -23,8 +23,9 @@ from config.show.effective import ShownEnvironment, show_environment
 from config.tables import DEFAULT_PROFILE
 from hub.app import OPEN_DOOR, Hub
 from hub.calls.host_exchange import HostExchange, tell_nobody
+from hub.catalog.catalog import Catalog
 from hub.catalog.token_cost import text_bytes, tokens_of
-from hub.catalog.view_name import View
+from hub.catalog.view_name import EVERYTHING, View
 from hub.control import answers
 from hub.control.methods import LOG_LINES
 from hub.daemon.banner import is_root
@@ -39,7 +40,7 @@ from hub.link.call_interface import OWNER, Caller, Identity
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.tool_usage import RECENT_DAYS, RecentUse, ToolUsage
 from hub.routing.live_catalog import LiveCatalog
-from hub.wire.jsonrpc import Request, Result, own_items
+from hub.wire.jsonrpc import Request, Result, own_items, raw
 from hub.wire.mcp import HUBD_VERSION, L4, LIST_METHOD, Kind
 from upstreams.journal.journal import Follower, Journal, merge_tails
 from upstreams.lifecycle import State
@@ -233,6 +234,36 @@ class DaemonApi:
     async def tool_use(self) -> answers.ToolUses:
         """The tools of the common endpoint, and how often each was called."""
         return tool_uses(self._hub.live, self._hub.usage)
+
+    async def policy(self, host: str = "", principal: str = "") -> answers.PolicyReport:
+        """What the rules say of everything, for hosts with this label and of this account."""
+        from hub.rules.policy.overview import report  # not above: few ask
+
+        view, identity = self._caller_of(host, principal)
+        return report(self._hub.judge, self._whole(view), view, identity)
+
+    async def explain_policy(
+        self, name: str, host: str = "", principal: str = "", arguments: dict[str, Any] | None = None
+    ) -> answers.PolicyExplanation:
+        """Why a tool, a prompt (`prompt:NAME`) or a resource (its URI) is allowed, asked about or denied.
+        Raises: UpstreamUnavailable, if no server has a tool or prompt of this name."""
+        from hub.rules.policy.overview import explain
+
+        view, identity = self._caller_of(host, principal)
+        given = None if arguments is None else raw(arguments)
+        found = explain(self._hub.judge, self._whole(view), view, identity, name, given)
+        if found is None:
+            raise UpstreamUnavailable(f"there is no tool {name}; `hubd policy` lists what there is")
+        return found
+
+    def _caller_of(self, host: str, principal: str) -> tuple[View, Identity]:
+        """A host of this label, and what it would be shown."""
+        identity = Identity(principal or OWNER, host)
+        return self._hub.hosts.view_of(EVERYTHING, identity, ""), identity
+
+    def _whole(self, view: View) -> Catalog:
+        """All that hosts to whom `view` is shown would be shown without rules, under the names that rules go by."""
+        return self._hub.live.of(view.base)
 
     async def restart(self, name: str) -> None:
         """Restart an upstream, without waiting for it.

@@ -136,8 +136,8 @@ class Daemon:
             tcp = self._listener.prepare(config)
         except (CannotListen, OSError) as error:
             raise ConfigError(str(error)) from None
-        await self._hub.prepare(config)
-        self._hub.apply(config, loaded.left_out)
+        await self._hub.prepare(config, loaded.origins)
+        self._hub.apply(config, loaded.left_out, loaded.origins)
         await self._listener.apply(config, tcp)
         if tcp is not None:
             self._announce()

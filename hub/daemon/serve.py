@@ -152,6 +152,7 @@ async def serve_daemon(
                 used=Memory(hub_paths.usage_path()),
                 secrets=secrets,
                 left_out=loaded.left_out,
+                origins=loaded.origins,
             )
             listener = HttpListener(hub, bound, durable, fleet, lambda: sign_ins.fetch)
             sign_ins.serves(hub, listener)
@@ -191,12 +192,13 @@ async def serve_stdio(
         environ=environment,
         secrets=secrets,
         left_out=loaded.left_out,
+        origins=loaded.origins,
     )
     stdio = trio.StapledStream(trio.lowlevel.FdStream(os.dup(1)), trio.lowlevel.FdStream(os.dup(0)))
 
     async def apply(changed: Loaded, found: Difference) -> None:
-        await hub.prepare(changed.config)
-        hub.apply(changed.config, changed.left_out)
+        await hub.prepare(changed.config, changed.origins)
+        hub.apply(changed.config, changed.left_out, changed.origins)
 
     reloader = Reloader(loaded, read, apply, wall=WALL, pending=lambda: hub.pending, environment=environment)
     with receive() as signals:

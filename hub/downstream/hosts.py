@@ -22,12 +22,13 @@ from hub.catalog.view_name import View
 from hub.control.answers import HostRow
 from hub.downstream.admission import RunningRequests, request_id
 from hub.downstream.host_questions import HostQuestions
-from hub.link.call_interface import Caller, Identity, RunningCall, Tenant, new_conversation
+from hub.link.call_interface import NO_RIGHTS, Caller, Identity, Rights, RunningCall, Tenant, new_conversation
 from hub.link.hub_errors import Overloaded
 from hub.link.memory_budget import Budget
 from hub.link.rate_limits import ReadPace
 from hub.link.sync_primitives import DirtyFlag
 from hub.routing.router import Router
+from hub.rules.policy.verdicts import Judge
 from hub.wire import jsonrpc, mcp
 from hub.wire.declarations import detach_all, program_name
 from hub.wire.jsonrpc import Failure, Notification, RemoteProtocolError, Reply, RequestId, Result, raw
@@ -48,8 +49,8 @@ class Host:
 
     __slots__ = (
         *("_farewell", "asking", "caller", "calls", "calls_over", "client_info", "conversation", "endpoint"),
-        *("hosts", "id", "identity", "is_bound", "listens", "open", "outdated", "pace", "requests", "seen", "since"),
-        *("version", "view", "workplace"),
+        *("hosts", "id", "identity", "is_bound", "listens", "open", "outdated", "pace", "requests", "rights", "seen"),
+        *("since", "version", "view", "workplace"),
     )
     transport = "memory"
 
@@ -73,6 +74,8 @@ class Host:
         self.is_bound = is_bound
         """The user has said where the host works; its roots are not asked for."""
         self.hosts = hosts
+        self.rights = NO_RIGHTS
+        """What the token of its last request says of it."""
         hosts.host_comes(view, identity.host, self.named)
         self.view = self.view_at(view)
         """View that the host is shown: of its project, if it works in one, and of its profile, if it has one."""
@@ -157,7 +160,16 @@ class Host:
 
     def view_at(self, place: View) -> View:
         """The view that the host would be shown at `place`, which is everything, a project or one server."""
-        return self.hosts.profiles.choose(place, self.identity.host, self.named)
+        return self.hosts.view_of(place, self.identity, self.named, self.rights)
+
+    def entitle(self, rights: Rights) -> None:
+        """Its token says this of it from now on."""
+        if rights == self.rights:
+            return
+        self.rights = rights
+        if self.caller is not None:
+            self.caller = structs.replace(self.caller, rights=rights)
+        self.view = self.view_at(self.view.base)
 
     def show(self, place: View) -> None:
         """Show it another place from now on, by its profile."""
@@ -191,9 +203,8 @@ class Host:
     def caller_of(self, version: str, capabilities: dict[str, Raw], log_level: str | None = None) -> Caller:
         """The caller of requests of this host."""
         name = program_name(self.client_info)
-        return Caller(
-            self.identity, version, capabilities, log_level, self.conversation, lasting=True, program_name=name
-        )
+        caller = (self.identity, version, capabilities, log_level, self.conversation)
+        return Caller(*caller, lasting=True, program_name=name, rights=self.rights)
 
     def end_conversation(self, router: Router) -> None:
         """End the conversation; called once. The router is told when the last request has ended: until then upstreams
@@ -342,6 +353,8 @@ class Hosts:
         """Is told where hosts work."""
         self.profiles = ProfileChoice({})
         """What hosts to come are shown."""
+        self.judge = Judge()
+        """What rules leave of that."""
         self.known_labels: set[str] = set()
         """Labels of hosts that there were."""
         self._on_first: OnFirst = lambda place, label, named: None
@@ -361,6 +374,11 @@ class Hosts:
     def choose_by(self, profiles: ProfileChoice) -> None:
         """Show hosts to come what `profiles` give them."""
         self.profiles = profiles
+
+    def view_of(self, place: View, identity: Identity, named: str, rights: Rights = NO_RIGHTS) -> View:
+        """The view that a host is shown at `place`; `named`: as for `ProfileChoice.choose`."""
+        view = self.profiles.choose(place, identity.host, named)
+        return view if self.judge.book is None else self.judge.view_for(view, identity, rights)
 
     def before_first(self, on_first: OnFirst) -> None:
         """Call `on_first` before a host is given its view, while no other of its label is attached, and when one comes

@@ -37,6 +37,18 @@ class Identity(Struct, frozen=True):
     """The profile that its token opens, and nothing else; "": its credential chooses none."""
 
 
+class Rights(Struct, frozen=True):
+    """What a token says of whoever shows it, beside who that is. Another token may say something else of the same."""
+
+    issuer: str = ""
+    """The name of the issuer in the configuration; "": no issuer has said anything."""
+    scopes: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+
+
+NO_RIGHTS: Final = Rights()
+
+
 class Program(Struct, frozen=True):
     """One program of one account, however many windows, sessions and requests of it there are. Hashable."""
 
@@ -68,6 +80,8 @@ class Caller(Struct, frozen=True):
     """True if the conversation goes on after this operation: a legacy session or a line connection."""
     program_name: str = ""
     """The name that the program gives itself, as `hub.wire.declarations.program_name` reads it."""
+    rights: Rights = NO_RIGHTS
+    """What its token says besides."""
     era: Era = Era.LEGACY
     """That of `version`."""
     program: Program = Program(Identity("", ""))

@@ -143,6 +143,33 @@ class UpstreamDenied(UpstreamUnauthorized):
     kind = "denied"
 
 
+class CallDenied(HubError):
+    """A rule of the configuration forbids the call; nothing was sent."""
+
+    kind = "denied"
+    executed = Executed.NO
+
+
+class ApprovalRequired(HubError):
+    """A person has to agree first, or to look at what has changed; nothing was sent."""
+
+    kind = "approval_required"
+    executed = Executed.NO
+    retryable = True
+    request = ""
+    """The id of the request that a person is to decide on; "": there is none."""
+
+    def facts(self) -> dict[str, object]:
+        return super().facts() | ({"request": self.request} if self.request else {})
+
+
+class ApprovalDeclined(HubError):
+    """A person has said no; nothing was sent."""
+
+    kind = "approval_declined"
+    executed = Executed.NO
+
+
 class ResultTooLarge(HubError):
     """The answer arrived and was refused for its size."""
 

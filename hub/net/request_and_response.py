@@ -12,7 +12,7 @@ import trio
 from msgspec import Struct
 
 from hub.link.access_lifetime import Lease
-from hub.link.call_interface import Identity
+from hub.link.call_interface import NO_RIGHTS, Identity, Rights
 from hub.link.hub_errors import Executed, Overloaded
 from hub.wire.jsonrpc import Failure, Wire, encode_response, raw
 from hub.wire.mcp import INTERNAL_ERROR
@@ -85,6 +85,8 @@ class HttpRequest(Struct):
     """Anybody may make this request, so who makes it without an `identity` takes turns with all other strangers."""
     ends: Callable[[], Ends | None] = lambda: None
     """Finds the ends of its connection; None: it is closed."""
+    rights: Rights = NO_RIGHTS
+    """What its token says of the sender besides."""
     lease: Lease | None = None
     """The time for which its sender is let in; None: for good."""
     reply_headers: tuple[tuple[str, str], ...] = ()

@@ -12,7 +12,8 @@ lost: the flag is cleared before the snapshots are read. Large catalogues are ma
 
 import logging
 from collections.abc import Mapping
-from typing import Final
+from itertools import chain
+from typing import TYPE_CHECKING, Final
 
 import trio
 from msgspec import structs
@@ -26,6 +27,10 @@ from hub.catalog.token_cost import TokenCost
 from hub.catalog.view_name import EVERYTHING, View, home_of, profile_view, server_view
 from hub.link.sync_primitives import Bell
 from hub.routing.view_catalogs import ListChange, ShownProfiles, ShownServers, ViewCatalogs
+from hub.rules.policy.verdicts import Judge
+
+if TYPE_CHECKING:
+    from hub.rules.policy.rule_book import RuleBook
 
 log = logging.getLogger("hubd.notify")
 
@@ -37,15 +42,17 @@ class LiveCatalog:
     then lists, but for those of one server that has reported, and calls of unknown names wait for it.
     """
 
-    def __init__(self, servers: ShownServers) -> None:
+    def __init__(self, servers: ShownServers, judge: Judge | None = None) -> None:
         self.servers = servers
+        self.judge = judge or Judge()
+        """Its tables are made with the catalogues, and swapped with them."""
         """What is shown; changes of it count from the next rebuild on."""
         self.upstreams = servers.upstreams
         self.settled = trio.Event()
         self._varies = False
         self.rebuilds = 0
         self._profiles = ShownProfiles(servers.rules.profiles)
-        self._catalogs = ViewCatalogs({EVERYTHING: servers.empty()})
+        self._catalogs = ViewCatalogs({EVERYTHING: servers.empty()}, self._permit)
         self._changed: set[str] = set()
         self._taken: set[str] = set()
         """Changed upstreams that a rebuild has begun to look at."""
@@ -57,6 +64,12 @@ class LiveCatalog:
         """Upstreams that had listed what they offer, or had failed, when the catalogues were made."""
         self._shown_early: set[View] = set()
         """Views of one server that hosts were shown before all upstreams had reported."""
+
+    def _permit(self, catalog: Catalog, view: View) -> Catalog:
+        """What the audience of `view` is shown of a catalogue."""
+        from hub.rules.policy.audience_lists import permit  # not above: only rules need it
+
+        return permit(self.judge, catalog, view)
 
     @property
     def everything(self) -> Catalog:
@@ -79,8 +92,12 @@ class LiveCatalog:
         catalog = self._catalogs.get(view)
         return self._make(view) if catalog is None else catalog
 
+    def has(self, view: View) -> bool:
+        """True if what `view` is a part or a face of is here, even if nobody has asked for it yet."""
+        return bool(view.server) or view.base in self._catalogs
+
     def _make(self, view: View) -> Catalog:
-        rules, whole = self._profiles.of(view), structs.replace(view, search=False)
+        rules, whole = self._profiles.of(view), structs.replace(view, search=False, audience="")
         if rules is not None and view.base in self._catalogs and whole not in self._catalogs:
             finish(self._catalogs.choose(whole, rules, None))
         return self._catalogs.of(view)
@@ -96,8 +113,10 @@ class LiveCatalog:
 
     def shows_tool(self, view: View, upstream: str, tool: str) -> bool:
         """True if the profile of `view` leaves out neither the upstream nor what that calls `tool`, listed or not."""
-        if not view.profile or not self.shows(view, upstream):
+        if not (view.profile or view.audience) or not self.shows(view, upstream):
             return not view.profile
+        if view.audience and not self.judge.may_use(view, upstream, tool):
+            return False
         parts = self.of(structs.replace(view, search=False)).parts
         return any(part.shows_tool(tool) for part in parts if part.name == upstream)
 
@@ -147,13 +166,15 @@ class LiveCatalog:
         self.servers.rules = rules
         self._profiles.apply(rules.profiles)
 
-    async def prepare(self, profiles: Mapping[str, Profile]) -> None:
-        """Choose what other profiles show, in slices, so that nobody waits for that when they are applied.
+    async def prepare(self, profiles: Mapping[str, Profile], book: "RuleBook | None" = None) -> None:
+        """Choose what other profiles show, and find what other rules are about, in slices, so that nobody waits for
+        that when they are applied.
 
         Cancellation: it is done then.
         """
         looked_at = 0
-        for step in self._profiles.prepare(profiles, self.everything):
+        steps = self._profiles.prepare(profiles, self.everything), self.judge.prepare(book, [*self._catalogs.values()])
+        for step in chain.from_iterable(steps):
             looked_at += step
             if looked_at >= STEP:
                 looked_at = 0
@@ -230,9 +251,11 @@ class LiveCatalog:
         old = self._catalogs
         reported = {name for name, upstream in self.upstreams.items() if upstream.has_reported}
         new = yield from self._build(old)
+        table = yield from self.judge.compile(new.values())
         for server in list(self._views_alone_before()):  # so that comparing them is all that is left
             yield from old.make_alone(server)
             yield from new.make_alone(server)
+        self.judge.use(table)
         self._complete(new, old)
         changes = list(new.changes_since(old, self._views_before(old, new)))
         self._catalogs, self._taken = new, set()
@@ -252,7 +275,8 @@ class LiveCatalog:
         servers = list(map(server_view, self._views_alone_before()))
         if not self.settled.is_set():  # no host has been shown another list yet
             return servers
-        return [EVERYTHING, *servers, *(each for each in new if each in old and each != EVERYTHING and not each.server)]
+        others = (each for each in new if each in old and each != EVERYTHING and (each.audience or not each.server))
+        return [EVERYTHING, *servers, *others]
 
     def _views_alone_before(self) -> set[str]:
         """Changed upstreams that hosts may have seen at an endpoint of their own."""
@@ -262,7 +286,8 @@ class LiveCatalog:
 
     def _build(self, old: ViewCatalogs) -> Steps[ViewCatalogs]:
         profiles = self._profiles.rules
-        new = ViewCatalogs((yield from self.servers.merge_in_steps(old, varies=bool(profiles) or self._varies)))
+        merged = yield from self.servers.merge_in_steps(old, varies=bool(profiles) or self._varies)
+        new = ViewCatalogs(merged, self._permit)
         for view in (*map(profile_view, profiles), *old.chosen):
             if view not in new and view.profile in profiles and view.base in new:
                 _, prepared = self._profiles.prepared.get(view, (None, None))
@@ -277,5 +302,8 @@ class LiveCatalog:
             if rules is not None and view not in new and view.base in new:
                 finish(new.choose(view, rules, old.get(view)))
         for view in list(old):
-            if view.search and structs.replace(view, search=False) in new:
+            if view.audience and not self.judge.is_current(view.audience):
+                continue  # rules have other audiences now
+            base = structs.replace(view, search=False, audience="")
+            if base != view and (base in new or view.server):
                 new.of(view)

@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from typing import Final
 
 import trio
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from hub.bridge.tasks.messages import TaskTicket
 from hub.bridge.tasks.polled_tasks import Viewer
@@ -104,6 +104,7 @@ class Intents:
         if wanted.kind is None:
             routes = await self._resolver.resource(wanted.exposed, exchange)
             if not routes:
+                self._note_if_denied(wanted, exchange)
                 return resource_not_found(wanted.exposed, exchange.caller.version)
         else:
             route = await self._resolver.find(wanted.kind, wanted.exposed, exchange)
@@ -131,7 +132,8 @@ class Intents:
         if "completions" not in snapshot.capabilities and snapshot.version != L1:  # L1 has no such capability
             return self._replies.of_upstream(NO_COMPLETION, COMPLETE, route.upstream, "", exchange)
         params = {**request.params, "ref": raw({**ref, member: route.original})}
-        wanted = Wanted(Request(request.id, COMPLETE, params), "", peek_str(ref.get(member)) or "")
+        kind = Kind.PROMPT if member == "name" else None
+        wanted = Wanted(Request(request.id, COMPLETE, params), "", peek_str(ref.get(member)) or "", kind)
         return self._make(wanted, route, exchange, self._live.of(exchange.view))
 
     def call_about_task(self, ticket: TaskTicket, viewer: Viewer) -> Call:
@@ -150,7 +152,7 @@ class Intents:
         names = {ticket.tool} if part is None else part.names_of(ticket.tool)
         names = {ticket.exposed} & names or names
         route = Route(ticket.upstream, ticket.tool)
-        intents = [self._beside(TASKS_GET, route, name, viewer) for name in sorted(names)]
+        intents = [self._beside(TASKS_GET, route, name, viewer, Kind.TOOL) for name in sorted(names)]
         return next((intent for intent in intents if _refusal(intent) is None), intents[0])
 
     async def subscribe(self, route: Route, uri: str, viewer: Viewer, subscriber: ResourceSubscriber) -> Failure | None:
@@ -171,9 +173,10 @@ class Intents:
             return None
         return _refusal(self._beside(SUBSCRIBE, route, uri, viewer))
 
-    def _beside(self, method: str, route: Route, exposed: str, viewer: Viewer) -> Intent:
+    def _beside(self, method: str, route: Route, exposed: str, viewer: Viewer, kind: Kind | None = None) -> Intent:
         """The intent of something that is no operation of a request: nothing is reported to its host."""
-        target = Target(self._live.upstreams[route.upstream], route, exposed, self._chains.find(method, route.upstream))
+        chain = self._chains.find(method, route.upstream)
+        target = Target(self._live.upstreams[route.upstream], route, exposed, chain, kind)
         host = HostExchange(viewer.caller, tell_nobody, view=viewer.view)
         return Intent(target, Request(0, method, {}), Operation(method, {}), host, host)
 
@@ -196,6 +199,7 @@ class Intents:
 
     async def _refuse(self, wanted: Wanted, exchange: HostExchange) -> Reply:
         """The refusal of a name that nothing has."""
+        self._note_if_denied(wanted, exchange)
         if wanted.meta_tool:
             answer = await self._own.unknown(wanted.exposed, self._live.of(exchange.view))
             return self._replies.of_hub(answer, exchange)
@@ -203,6 +207,17 @@ class Intents:
         noun = NOUNS[wanted.request.method]
         text = f"Unknown {noun}: {wanted.exposed}; {wanted.kind.value}/list names those there are"
         return Failure(INVALID_PARAMS, text)
+
+    def _note_if_denied(self, wanted: Wanted, exchange: HostExchange) -> None:
+        """Note it, if what a host asks for is there for others."""
+        judge, view = self._live.judge, exchange.view
+        if judge.book is None:
+            return
+        catalog, kind = self._live.of(structs.replace(view, audience="")), wanted.kind
+        found = catalog.resolve_uri(wanted.exposed) if kind is None else [catalog.route(kind, wanted.exposed)]
+        if found and (route := found[0]) is not None:
+            rule = judge.look_up_route(exchange.caller, view, route, kind or Kind.RESOURCE).verdict.rule
+            judge.note_refusal(exchange.caller, route.upstream, wanted.request.method, wanted.exposed, rule)
 
     def _make(
         self, wanted: Wanted, route: Route, exchange: HostExchange, catalog: Catalog, arguments: Raw | None = None
@@ -218,6 +233,8 @@ class Intents:
             params["arguments"] = arguments
         if route.fixed is not None:  # last, so that it is sent as it was written
             params["arguments"] = route.fixed.fill(arguments)
+        if wanted.kind is Kind.TOOL and self._live.judge.book is not None:
+            self._live.judge.settle_arguments(exchange, route, params)
         chain = self._chains.find(request.method, route.upstream, signs_in=route.signs_in)
         target = Target(self._live.upstreams[route.upstream], route, wanted.exposed, chain, wanted.kind)
         operation = Operation(request.method, params, meta)

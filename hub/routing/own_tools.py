@@ -102,7 +102,7 @@ def not_for_reading(name: str, route: Route, catalog: Catalog) -> Result | None:
     part, tool = _find(route, catalog)
     if part is None or tool is None or route.signs_in or not meta_tools.only_reads(tool.fields):
         return refuse(f"{meta_tools.quote(name)} does not say that it only reads; call it with {meta_tools.CALL_TOOL}.")
-    if not part.rule.trusted:
+    if not part.only_reads(tool):
         text = (
             f"{meta_tools.quote(name)} says that it only reads, but its server is not trusted to say so; call it with"
             f" {meta_tools.CALL_TOOL}. The user can set trusted = true for {route.upstream}."

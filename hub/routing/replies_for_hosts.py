@@ -43,7 +43,7 @@ class HostReplies:
         if isinstance(reply, Failure):
             if method == COMPLETE and _knows_no_completion(reply):
                 reply = NO_COMPLETION
-            elif target.kind is not None and reply.code in (INVALID_PARAMS, METHOD_NOT_FOUND):
+            elif target.kind is not None and method != COMPLETE and reply.code in (INVALID_PARAMS, METHOD_NOT_FOUND):
                 text = reply.message.lower()
                 if "unknown" in text or "not found" in text:  # it has listed that, so its list must be out of date
                     upstream.mark_stale((target.kind,))

@@ -133,6 +133,8 @@ class Router:
     def left(self, tenant: Tenant) -> None:
         """A conversation of a host is over."""
         self._subscriptions.left(tenant)
+        if self.live.judge.legs is not None:
+            self.live.judge.legs.left(tenant)
         self._bridge.parking.host_left(tenant)
         for upstream in self.upstreams.values():
             upstream.host_left(tenant)

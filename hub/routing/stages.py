@@ -1,6 +1,8 @@
 """Stages of an operation, from the outside in: read this table first.
 
     outer, once for each request of a host, and each owner of what it asks for
+        Gate          lets pass what no rule denies (`hub.rules.policy`)
+        asking        the slot of the stage that asks a person; until there is one, `NobodyAsks` refuses
         CallCount     counts calls of tools by host
         Resolver      remembers whose user interfaces an account reads (`hub.routing.resolve`)
         CachedCopy    answers a read from memory, in the form of the host
@@ -10,6 +12,7 @@
     inner, once for each message to the upstream
         SignInAnswer  answers in place of an upstream at which a person has to sign in
         SharedReads   one read for all hosts that want the same (`cache.resource_cache`)
+        SentCalls     notes what a conversation has called, where rules go by that
         CallNote      tells the cache that a tool was called, which may have changed what was read
         Limit         waits for a place at an upstream that has limits (`hub.routing.limits`)
 
@@ -65,7 +68,14 @@ class Chains:
         reads: ResourceCache | None,
     ) -> None:
         self.limits = UpstreamLimits()
+        self._judge = live.judge
+        self.gates: dict[str, Stage] = {}
+        self.asking: dict[str, Stage] = {}
+        """The stage that asks a person, by server; the slot of approvals."""
+        self.sent: dict[str, Stage] = {}
         self.outer = [
+            Line(self.gates),
+            Line(self.asking),
             Line(CallCount(usage), (mcp.TOOLS_CALL,)),
             Line(resolver, (mcp.RESOURCES_READ,)),
             *([] if reads is None else [Line(CachedCopy(live, reads), (mcp.RESOURCES_READ,))]),
@@ -74,6 +84,7 @@ class Chains:
         self.inner = [
             Line(SignInAnswer(), (SIGN_IN,)),
             *([] if reads is None else [Line(SharedReads(reads), (mcp.RESOURCES_READ,))]),
+            Line(self.sent, (mcp.TOOLS_CALL,)),
             *([] if reads is None else [Line(CallNote(reads), (mcp.TOOLS_CALL,))]),
             Line(self.limits.stages, OPERATIONS),
         ]
@@ -84,8 +95,21 @@ class Chains:
     def adjust(self, configs: Mapping[str, UpstreamConfig]) -> None:
         """Compose the chains for upstreams with these configurations, by name. A call keeps the chain that it has."""
         self.limits.adjust(configs)
+        for stages in (self.gates, self.asking, self.sent):
+            stages.clear()
+        if self._judge.book is not None:
+            self._put_rules(configs)
         own = {name for line in (*self.outer, *self.inner) if isinstance(line.stage, Mapping) for name in line.stage}
         self._chains = {name: {method: self._compose(name, method) for method in EVERY_DOOR} for name in ("", *own)}
+
+    def _put_rules(self, configs: Mapping[str, UpstreamConfig]) -> None:
+        from hub.rules.policy.gate import Gate, NobodyAsks, SentCalls  # not above: only rules need it
+
+        self.gates |= dict.fromkeys(configs, Gate(self._judge))
+        self.asking |= {name: NobodyAsks(self._judge) for name in configs if self._judge.may_ask(name)}
+        if self._judge.legs is not None:
+            sent = SentCalls(self._judge)
+            self.sent |= {name: sent for name, config in configs.items() if config.flow}
 
     def _compose(self, name: str, method: str) -> Chain:
         outer, inner = _select(self.outer, name, method), _select(self.inner, name, method)

@@ -36,12 +36,17 @@ class ListChange(Struct, frozen=True):
 
 
 class ViewCatalogs(dict[View, Catalog]):
-    """The catalogue of each view that was made; there is always one of everything."""
+    """The catalogue of each view that was made; there is always one of everything. `permit` makes what the audience of
+    a view is shown of a catalogue."""
+
+    def __init__(self, catalogs: Mapping[View, Catalog], permit: Callable[[Catalog, View], Catalog]) -> None:
+        super().__init__(catalogs)
+        self._permit = permit
 
     @property
     def chosen(self) -> list[View]:
-        """The views of profiles that were made, search mode aside."""
-        return [view for view in self if view.profile and not view.search]
+        """The views of profiles that were made, search mode and rules aside."""
+        return [view for view in self if view.profile and not (view.search or view.audience)]
 
     def of(self, view: View) -> Catalog:
         """The catalogue of `view`; one that is a part of others, or another face of one, is made and kept."""
@@ -49,6 +54,8 @@ class ViewCatalogs(dict[View, Catalog]):
         if found is None and view.search:
             whole = self.of(structs.replace(view, search=False))
             found = self[view] = whole.in_search_mode(view, whole.always)
+        elif found is None and view.audience:
+            found = self[view] = self._permit(self.of(structs.replace(view, audience="")), view)
         elif found is None:
             found = finish(self._alone(view))
         return found

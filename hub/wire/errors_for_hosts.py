@@ -2,6 +2,7 @@
 of the hub in their place."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec import Raw
 
@@ -46,6 +47,16 @@ def resource_not_found(uri: str, host_version: str) -> Failure:
     """The hub's own error to a host that wants to read what nobody has."""
     code = mcp.INVALID_PARAMS if era_of(host_version) is Era.MODERN else mcp.RESOURCE_NOT_FOUND
     return Failure(code, f"Resource not found: {uri}", raw({"uri": uri}))
+
+
+class ScopesNeeded(Failure, frozen=True):
+    """The hub's own error to a host whose token lacks `scopes`: over HTTP a 403 that names them (RFC 6750 3.1)."""
+
+    scopes: tuple[str, ...] = ()
+
+    def members(self) -> dict[str, Any]:
+        """Its members as of any error: where there is no HTTP it is one."""
+        return Failure(self.code, self.message).members()
 
 
 def _is_hop_local(failure: Failure, host_version: str, host_capabilities: Mapping[str, Raw] | None) -> bool:

@@ -267,3 +267,42 @@ def test_without_descriptors_nothing_is_taken_for_a_decision(root, tmp_path, mon
     assert "cannot tell what you have allowed" in found.problem
     with pytest.raises(OSError, match="Too many"):
         reader.trust.is_allowed(project)
+
+
+# --- rules ------------------------------------------------------------------------------------------------------------
+
+HINTS = {"get": ("read-only",)}
+FILES = UpstreamConfig(command="fs", tools=("!delete_*",), deny=("drop",), ask=("write",), hints=HINTS)
+
+
+@pytest.mark.covers("POL-12")
+def test_a_project_can_only_narrow_what_a_server_of_the_user_may_do(root):
+    (root / ".hubd.toml").write_text(
+        '[upstreams.files]\ndeny = ["move"]\nask = ["host:cursor *"]\ntools = ["read_*", "!read_all"]\n'
+    )
+    files = load(root, files=FILES).upstreams["files"]
+    assert files.tools == FILES.tools
+    assert files.deny == ("drop", "move", "read_all", "!read_*")
+    assert files.ask == ("write", "host:cursor *")
+    assert files.hints == FILES.hints
+    (root / ".hubd.toml").write_text('[upstreams.files]\nstart = "lazy"\n')
+    assert load(root, files=FILES).upstreams["files"] == structs.replace(FILES, start="lazy")
+
+
+@pytest.mark.covers("POL-12")
+@pytest.mark.parametrize(
+    "text", ["trusted = true", 'hints = { "*" = ["read-only"] }', 'flow = ["private"]', 'allow = ["*"]']
+)
+def test_a_project_never_vouches_for_a_server_of_the_user(root, text):
+    (root / ".hubd.toml").write_text(f"[upstreams.files]\n{text}\n")
+    [found] = refusal(root, files=FILES)
+    assert "is for your own configuration to say of your server" in found
+    (root / ".hubd.toml").write_text(f'[upstreams.other]\ncommand = "x"\n{text}\n')
+    load(root, files=FILES)
+
+
+@pytest.mark.covers("POL-12")
+def test_a_project_has_no_policy(root):
+    (root / ".hubd.toml").write_text('[policy]\ndefault = "allow"\n[upstreams.a]\ncommand = "x"\n')
+    [found] = refusal(root)
+    assert "policy: is a setting of the whole hub" in found

@@ -117,7 +117,17 @@ WRONG = [
     (f"{PROXY}peer_uid = [-1]", "3: access.proxy.peer_uid: expected numbers"),
     ('[access]\nresource = "http://hub.example/mcp"', "2: access.resource: expected the URL that hosts have"),
     ('[access]\nresource = "https://hub.example"', "2: access.resource: expected the URL that hosts have"),
-    ("[access]\nstep_up = true", "2: access.step_up: this version cannot do that"),
+    ('[policy]\ndefault = "maybe"', '2: policy.default: must be one of "allow", "deny"'),
+    ('[policy]\nmode = "carefull"', '2: policy.mode: must be one of "open", "careful", "read-only"'),
+    (
+        '[upstreams.b]\ncommand = "x"\nhints = { get = ["nonsense"] }',
+        'upstreams.b.hints: must be a table in which each is a list of one of "read-only", "destructive"',
+    ),
+    (
+        '[upstreams.b]\ncommand = "x"\nflow = ["outwards"]',
+        'upstreams.b.flow: must be a list of one of "private", "untrusted", "outward", or a table in which each is',
+    ),
+    ("[access]\nstep_up = true", '2: access.step_up: has no effect with auth = "token"'),
     ('[access]\nrequired_scopes = ["a b"]', "2: access.required_scopes: a scope is printable"),
     (f'auth = "oauth"\nbehind_tls_proxy = true\n{ISSUER}', "access.resource: is needed"),
 ]
@@ -129,17 +139,16 @@ def test_mistakes_are_told_with_line_and_remedy(file, text, expected):
     assert any(expected in each for each in found), found
 
 
-@pytest.mark.parametrize(
-    "text", ['[policy]\nallow = ["x"]', "[access.policy]", "[upstreams.b.policy]", "[defaults.policy]"]
-)
-def test_a_policy_is_refused_wherever_it_stands(file, text):
+@pytest.mark.parametrize("text", ["[access.policy]", "[upstreams.b.policy]", "[defaults.policy]"])
+def test_a_policy_is_refused_where_it_would_mean_nothing(file, text):
     [found, *_] = refusal(file(text))
-    assert "whoever is let in (required_scopes, clients) may use every server" in found
+    assert "it is a table of the whole hub; write [policy] in hubd.toml" in found
 
 
+@pytest.mark.covers("POL-12")
 def test_a_policy_in_a_further_file_is_refused(file, tmp_path):
     (tmp_path / "more.toml").write_text('[policy]\nallow = []\n[upstreams.b]\ncommand = "x"')
-    with pytest.raises(ConfigError, match="may use every server"):
+    with pytest.raises(ConfigError, match="is a setting of the whole hub"):
         load_all(file('include = ["more.toml"]'), {})
 
 
@@ -170,3 +179,13 @@ def test_a_change_of_a_list_is_one_change(file):
     old = load_all(file(OAUTH), ENVIRON).config
     found = difference(old, HubConfig(auth="oauth", upstreams=old.upstreams))
     assert found.settings == ("access.required_scopes", "access.issuers", "access.tokens")
+
+
+@pytest.mark.covers("POL-05")
+def test_who_lets_in_others_is_told_that_nothing_is_allowed(file):
+    text = f'auth = "oauth"\n{ISSUER}'
+    told = [str(each) for each in load_all(file(text), {}).warnings]
+    assert any("everything is denied that no rule allows, and none does" in each for each in told), told
+    for policy in ('[policy]\ndefault = "allow"', '[policy]\ndefault = "deny"\nallow = ["principal:local"]'):
+        told = [str(each) for each in load_all(file(f"{text}\n{policy}\n"), {}).warnings]
+        assert not any("no rule allows" in each for each in told), told

@@ -9,7 +9,7 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from config.tables import Profile
+from config.tables import PolicyConfig, Profile
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, MODERN, Era, Kind
 from tests.journeys.pairs import Pair
@@ -633,6 +633,28 @@ async def test_a_profile_that_is_no_more_shows_no_task(autojump_clock: object) -
         id = await begin(host)
         house.hub.apply(structs.replace(house.hub.config, profiles={}))
         assert (await host.error("tasks/get", {"taskId": id}))["code"] == -32602
+
+
+@pytest.mark.covers("POL-02", "POL-11")
+async def test_who_is_denied_a_tool_by_other_rules_has_none_of_its_tasks(place: Any, autojump_clock: object) -> None:
+    fake = TaskServer(place[1], soon)
+    async with a_house({"files": fake}) as house:
+        alice, bob = [
+            await house.host(place[0], MODERN, capabilities=EXTENSION, identity=each) for each in (ALICE, BOB)
+        ]
+        id, other = await begin(alice), await begin(bob)
+        for host, each in ((alice, id), (bob, other)):
+            await host.start("subscriptions/listen", {"notifications": {"taskIds": [each]}})
+        await trio.testing.wait_all_tasks_blocked()
+        denied = PolicyConfig(deny=(f"principal:{ALICE.principal} files__slow",))
+        house.hub.apply(structs.replace(house.hub.config, policy=denied))
+        for method, more in REQUESTS:
+            hidden = await alice.error(method, {"taskId": id, **more})
+            assert hidden == await alice.error(method, {"taskId": "u-1", **more})
+        assert (await look(bob, other))["status"] == "working"
+        await trio.sleep(60)
+        assert [each["status"] for each in alice.of("notifications/tasks")] == ["working"]
+        assert [each["status"] for each in bob.of("notifications/tasks")] == ["working", "completed"]
 
 
 @pytest.mark.covers("E-6", "X-10", "X-13")

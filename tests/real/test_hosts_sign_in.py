@@ -56,7 +56,7 @@ def team(oauth, directory, kind):
     if kind == "django_toolkit":  # its tokens can only be asked about, and it has no `sub`
         asked = f'subject = "username"\nintrospection = {{ client_id = "{id}", client_secret = "{secret}" }}\n'
     config = (
-        'auth = "oauth"\n[access]\nrequired_scopes = ["mcp"]\n'
+        'auth = "oauth"\n[policy]\ndefault = "allow"\n[access]\nrequired_scopes = ["mcp"]\n'
         f'[[access.issuers]]\nname = "team"\nissuer = "{server.issuer}"\n{asked}'
         + table("echo", command=sys.executable, args=["-I", "-S", str(ECHO)])
     )

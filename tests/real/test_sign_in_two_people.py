@@ -114,7 +114,7 @@ class Team:
 def team(notes, directory):
     config = (
         f'auth = "proxy"\nbehind_tls_proxy = true\nallowed_hosts = ["{NAME}:443"]\n'
-        f'[access.proxy]\nheader = "X-Person"\nsecret = "{SECRET}"\n'
+        f'[access.proxy]\nheader = "X-Person"\nsecret = "{SECRET}"\n[policy]\ndefault = "allow"\n'
         f'[upstreams.notes]\nurl = "{notes.url}"\noauth.account = "each"\nacross_principals = true\n'
     )
     with running_hub(directory, config, auth="proxy", listen=f"127.0.0.1:{free_port()}") as hub:

@@ -96,7 +96,7 @@ def test_it_is_known_by_its_secret(tmp_path):
     port = free_port()
     config = (
         f'auth = "proxy"\nallowed_hosts = ["localhost:{port}"]\n'
-        f'[access.proxy]\nheader = "X-Person"\nsecret = "{SECRET}"\n'
+        f'[access.proxy]\nheader = "X-Person"\nsecret = "{SECRET}"\n[policy]\ndefault = "allow"\n'
     )
     with running_hub(tmp_path, config, auth="proxy") as hub:
         direct = int(hub.url.split(":")[2].partition("/")[0])

@@ -23,7 +23,7 @@ from config.tables import AccessIssuer
 from hub.cli.checks.examine import own_token
 from hub.cli.checks.findings import Finding, join_few
 from hub.cli.context import UsageError, now
-from hub.downstream.access.claims import Unfit, Verdict, lacking, read_jwt
+from hub.downstream.access.claims import TokenVerdict, Unfit, lacking, read_jwt
 from hub.downstream.access.host_tokens import PREFIX
 from hub.downstream.access.hub_urls import resource_of
 from hub.downstream.access.named_tokens import Named, NamedTokens
@@ -45,7 +45,7 @@ def findings_on(file: str, config: Path | None) -> list[Finding]:
     text = _text_of(file)
     loaded = load_all(config, os.environ)
     resource = resource_of(loaded.config, *split_listen(loaded.config.listen))
-    judge = Judge(loaded.config, resource, Fetcher(loaded.environ))
+    judge = TokenJudge(loaded.config, resource, Fetcher(loaded.environ))
     return [trio.run(judge.finding, text)]
 
 
@@ -60,7 +60,7 @@ def _text_of(file: str) -> str:
     return _BEARER.sub("", data.decode(errors="replace").strip(), count=1)
 
 
-class Judge:
+class TokenJudge:
     """Judges by one configuration. `resource` is the URL of the hub, `fetch` asks issuers."""
 
     def __init__(self, config: HubConfig, resource: str, fetch: Fetcher) -> None:
@@ -139,7 +139,7 @@ class Judge:
     def _issuer(self, settings: AccessIssuer) -> Issuer:
         return Issuer(settings, self._fetch, _wall, lambda: None)
 
-    def _judge(self, verdict: Verdict, settings: AccessIssuer) -> Finding:
+    def _judge(self, verdict: TokenVerdict, settings: AccessIssuer) -> Finding:
         place = self._place(verdict, settings)
         if place is None:
             whom = join_few([_show(each) for each in sorted(verdict.audiences)], most=4)
@@ -154,7 +154,7 @@ class Judge:
             return _refuse(why, f"ask {settings.issuer} for a token with it", status=403)
         return _let_in(f"{_who(verdict.identity)}, at {place}", f"it counts until {_moment(verdict.until)}")
 
-    def _place(self, verdict: Verdict, settings: AccessIssuer) -> str | None:
+    def _place(self, verdict: TokenVerdict, settings: AccessIssuer) -> str | None:
         """The place where the token opens the hub; None: nowhere."""
         metadata, audiences, own = self._metadata, verdict.audiences, self._metadata.resource
         if metadata.is_opened_by(audiences, MCP_PATH, settings.audiences):

@@ -22,7 +22,7 @@ from config.loading.document import parse
 from config.loading.safe_reading import Problem, fetch
 from config.references import NUL
 from config.secrets.detection import secrets_in
-from config.settings import HubConfig
+from config.settings import HubConfig, words_of_flow
 from hub.cli.checks.examine import GUI_PATH, Examined
 from hub.cli.checks.findings import Finding, Restrict, WriteCommand, join_few, readable_by_others
 from hub.cli.render.words import group
@@ -30,6 +30,7 @@ from hub.cli.render.words import group
 CONNECT_S: Final = 2.0
 ALL_CONNECTS_S: Final = 6.0
 """Time limit for all addresses together."""
+MAX_LEGS: Final = 3
 _PINNED = re.compile(r"[@=]=?v?\d")
 
 
@@ -65,6 +66,25 @@ def same_server_twice(examined: Examined) -> Iterator[Finding]:
             why = f"it runs {'twice' if len(names) == 2 else f'{len(names)} times'}, and hosts see its tools as often"
             fix = f"run {' and '.join(f'`hubd disable {name}`' for name in names[1:])}, or `hubd remove` in its place"
             yield Finding("twice", "warning", what, why, fix, names=tuple(names))
+
+
+def three_legs(examined: Examined) -> Iterator[Finding]:
+    """Hosts that have private data, untrusted text and a way outward, where no rule keeps them apart."""
+    if examined.loaded.config.policy.trifecta != "off":
+        return
+    flows = {name: words_of_flow(each) for name, each in examined.upstreams()}
+    whole = []
+    for host in examined.seen.hosts:
+        profile = examined.loaded.config.profiles.get(host.profile or "")
+        servers = flows.keys() & profile.servers if profile is not None and profile.servers else flows.keys()
+        if len(frozenset[str]().union(*(flows[name] for name in servers))) == MAX_LEGS:
+            whole.append(host.label or host.host)
+    if whole:
+        names = tuple(name for name, words in flows.items() if words)
+        what = f"{join_few(sorted(set(whole)))} can read private data and untrusted text, and send something outward"
+        why = "text of a stranger may have a model send your data away; what a host does by itself is not known here"
+        fix = f'write trifecta = "ask" below [policy], or give them profiles without one of {join_few(names)}'
+        yield Finding("three legs", "warning", what, why, fix, names=names)
 
 
 def commands(examined: Examined) -> Iterator[Finding]:

@@ -157,6 +157,12 @@ class Access:
             return self.others.check(request)
         return refusals.WRONG_TOKEN if _BEARER.fullmatch(shown) else refusals.NO_TOKEN
 
+    def refuse_scopes(self, scopes: Collection[str], path: str) -> EarlyReply | None:
+        """403 to whoever came with a token of an issuer, and lacks these scopes for what it asks for; None: no issuer
+        could give them."""
+        issued = None if self.others is None else self.others.issued
+        return None if issued is None else refusals.missing_scopes(" ".join(scopes), issued.metadata.url_for(path))
+
     def guard(self, request: HttpRequest) -> EarlyReply | Undecided | None:
         """`check` as the guard of an `HttpServer`: what it finds is left in `request.identity`."""
         found = self.check(request)

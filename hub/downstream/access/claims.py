@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from config.tables import AccessIssuer
-from hub.link.call_interface import Identity
+from hub.link.call_interface import NO_RIGHTS, Identity, Rights
 from upstreams.fetch.model import read_json_object
 
 MAX_CHARS: Final = 16 << 10
@@ -96,7 +96,7 @@ ANY_CLIENT: Final = "oauth"
 _CLIENT = re.compile(rf"[!-~]{{1,{MAX_CLIENT}}}")
 
 
-class Verdict(Struct, frozen=True):
+class TokenVerdict(Struct, frozen=True):
     """The content of a token that is believed."""
 
     identity: Identity
@@ -106,11 +106,13 @@ class Verdict(Struct, frozen=True):
     audiences: frozenset[str]
     """The audiences that it is for, one at least."""
     issuer: str
+    rights: Rights = NO_RIGHTS
+    """What rules may go by, beside who it is."""
     key: str = ""
     """The key of its signature, which takes its verdicts along when it goes; "": the issuer was asked."""
 
 
-def verdict_of(claims: dict[str, Any], issuer: AccessIssuer, now: float, *, is_asked: bool = False) -> Verdict:
+def verdict_of(claims: dict[str, Any], issuer: AccessIssuer, now: float, *, is_asked: bool = False) -> TokenVerdict:
     """The meaning of `claims`. `is_asked`: they are the answer of an introspection (RFC 7662 2.2), which may lack the
     end. Raises Unfit: they do not count now."""
     until = _until(claims, now, is_asked=is_asked)
@@ -124,7 +126,8 @@ def verdict_of(claims: dict[str, Any], issuer: AccessIssuer, now: float, *, is_a
         raise Unfit("its client (`client_id` or `azp`) is not one of `clients` of this issuer")
     scopes = _scopes(claims.get("scope", claims.get("scp")))
     identity = Identity(f"{issuer.name}/{subject}", client or ANY_CLIENT)
-    return Verdict(identity, until, scopes, audiences, issuer.issuer)
+    rights = Rights(issuer.name, scopes, _groups(claims.get(issuer.groups)))
+    return TokenVerdict(identity, until, scopes, audiences, issuer.issuer, rights)
 
 
 def _until(claims: dict[str, Any], now: float, *, is_asked: bool) -> float:
@@ -169,6 +172,15 @@ def _scopes(value: object) -> frozenset[str]:
     """The scopes of a token: a text, or a list of texts."""
     found = value.split(" ") if isinstance(value, str) else value if isinstance(value, list) else []
     return frozenset(each for each in found if isinstance(each, str) and each)
+
+
+MAX_GROUPS: Final = 1_000
+
+
+def _groups(value: object) -> frozenset[str]:
+    """The groups of a person: a list of texts, or one text. What is none of these says nothing."""
+    found = value if isinstance(value, list) else [value]
+    return frozenset(each for each in found[:MAX_GROUPS] if isinstance(each, str) and each)
 
 
 def lacking(required: Sequence[str], scopes: frozenset[str]) -> bool:

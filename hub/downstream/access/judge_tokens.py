@@ -21,7 +21,7 @@ import trio
 from msgspec import Struct
 
 from config.tables import AccessConfig
-from hub.downstream.access.claims import Jwt, Unfit, Unsigned, Verdict, lacking, read_jwt
+from hub.downstream.access.claims import Jwt, TokenVerdict, Unfit, Unsigned, lacking, read_jwt
 from hub.downstream.access.refusals import NOT_NOW, missing_scopes, sign_in
 from hub.downstream.access.resource_metadata import ResourceMetadata
 from hub.downstream.access.trusted_issuer import CannotAsk, Issuer
@@ -46,7 +46,7 @@ class _Watched(Struct):
     """One token on which streams may hang."""
 
     token: str
-    verdict: Verdict
+    verdict: TokenVerdict
     lease: Lease
     seen: float
     """Time at which somebody was let in by it."""
@@ -67,7 +67,7 @@ class AskedAgain:
         self._watched: dict[bytes, _Watched] = {}
         self._changed = trio.Event()
 
-    def lease(self, digest: bytes, token: str, verdict: Verdict) -> Lease:
+    def lease(self, digest: bytes, token: str, verdict: TokenVerdict) -> Lease:
         """The lease of whoever shows `token`, of which the issuer has just said `verdict`."""
         now = trio.current_time()
         watched = self._watched.get(digest)
@@ -106,7 +106,7 @@ class AskedAgain:
             watched.due = now + AGAIN_S
             return
         assert self._issuer is not None, "nobody else gives tokens to ask about"
-        verdict: Verdict | None = None
+        verdict: TokenVerdict | None = None
         may_go_on = False
         try:
             verdict = await self._issuer.ask(watched.token)
@@ -124,7 +124,7 @@ class AskedAgain:
         else:
             watched.verdict, watched.due = verdict, self._due(verdict)
 
-    def _due(self, verdict: Verdict) -> float:
+    def _due(self, verdict: TokenVerdict) -> float:
         return trio.current_time() + max(0.0, min(AGAIN_S, verdict.until - self._wall()))
 
     def _make_room(self) -> bool:
@@ -135,9 +135,9 @@ class AskedAgain:
         return idle is not None
 
 
-def _is_same(one: Verdict, other: Verdict) -> bool:
+def _is_same(one: TokenVerdict, other: TokenVerdict) -> bool:
     """True if both let in the same person to the same."""
-    return (one.identity, one.scopes, one.audiences) == (other.identity, other.scopes, other.audiences)
+    return (one.identity, one.rights, one.audiences) == (other.identity, other.rights, other.audiences)
 
 
 KEEP_S: Final = 300.0
@@ -151,7 +151,7 @@ ASKED_PER_S: Final = 20.0
 
 
 class _Kept(Struct, frozen=True):
-    verdict: Verdict
+    verdict: TokenVerdict
     until: float
     """The time of trio's clock: the time of day may be set back."""
     lease: Lease
@@ -175,7 +175,7 @@ class IssuerTokens:
         self._asked = next((issuer for issuer in self.issuers.values() if issuer.can_be_asked), None)
         self._kept: dict[bytes, _Kept] = {}
         self._refused: dict[bytes, float] = {}
-        self._leases: WeakKeyDictionary[Lease, Verdict] = WeakKeyDictionary()
+        self._leases: WeakKeyDictionary[Lease, TokenVerdict] = WeakKeyDictionary()
         """All that something hangs on, also of verdicts that had to make room."""
         self._again = AskedAgain(self._asked, wall)
         self._asking: dict[bytes, Promise[bool]] = {}
@@ -300,7 +300,7 @@ class IssuerTokens:
 
     # --- what is remembered -------------------------------------------------------------------------------------------
 
-    def _keep(self, digest: bytes, verdict: Verdict, *, asked: str = "") -> _Kept:
+    def _keep(self, digest: bytes, verdict: TokenVerdict, *, asked: str = "") -> _Kept:
         """Remember a verdict. `asked`: the token, if its issuer was asked about it."""
         now = trio.current_time()
         ends_at = now + verdict.until - self._wall()
@@ -337,4 +337,5 @@ class IssuerTokens:
         if kept.lacks:
             return missing_scopes(self._scopes, self.metadata.url_for(path))
         request.lease = kept.lease
+        request.rights = verdict.rights
         return verdict.identity

@@ -22,7 +22,7 @@ from msgspec import Struct, structs
 
 from config.loading.check_http_access import is_loopback
 from config.tables import AccessIssuer
-from hub.downstream.access.claims import Jwt, Unfit, Unsigned, Verdict, verdict_of
+from hub.downstream.access.claims import Jwt, TokenVerdict, Unfit, Unsigned, verdict_of
 from upstreams.fetch.model import Allowed, FetchFailed
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class Issuer:
         """True if tokens can be judged by keys that are not too old."""
         return bool(self.keys) and trio.current_time() < self._good_at + KEEP_S
 
-    def judge(self, token: Jwt) -> Verdict:
+    def judge(self, token: Jwt) -> TokenVerdict:
         """The content of the token. Raises Unfit: it does not count."""
         if token.algorithm not in self.settings.algorithms:
             raise Unfit("the algorithm of its signature is not one of `algorithms` of this issuer")
@@ -267,7 +267,7 @@ class Issuer:
         """True if it says of tokens what they are worth (RFC 7662)."""
         return bool(self.settings.introspection.client_id)
 
-    async def ask(self, token: str) -> Verdict:
+    async def ask(self, token: str) -> TokenVerdict:
         """The words of the server about a token. Raises CannotAsk: it does not answer now; Unfit: the token does not
         count."""
         asked = self.settings.introspection

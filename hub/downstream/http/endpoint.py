@@ -38,7 +38,8 @@ from hub.net.http_server import HttpRequest, HttpResponse
 from hub.net.request_and_response import EarlyReply
 from hub.routing.router import Router
 from hub.wire.declarations import program_name
-from hub.wire.jsonrpc import Message, Notification, RemoteProtocolError, Request, is_batch, response_pieces
+from hub.wire.errors_for_hosts import ScopesNeeded
+from hub.wire.jsonrpc import Message, Notification, RemoteProtocolError, Reply, Request, is_batch, response_pieces
 from hub.wire.mcp import INITIALIZE, INVALID_PARAMS, LEGACY_VERSIONS, LISTEN, MODERN_VERSIONS, PING, VERSION_KEY
 from hub.wire.request_meta import Metadata, progress_token
 
@@ -144,9 +145,10 @@ class Endpoint:
     def _view_of(self, inbound: Inbound) -> View:
         """The view that the host of a request of no session is shown now: that of its profile, if it has one."""
         view, identity = inbound.view, inbound.identity
-        if not (self.hosts.profiles.in_use or view.profile or identity.profile):
+        hosts = self.hosts
+        if not (hosts.profiles.in_use or view.profile or identity.profile or hosts.judge.book):
             return view
-        return self.hosts.profiles.choose(view, identity.host, identity.profile or view.profile)
+        return hosts.view_of(view, identity, identity.profile or view.profile, inbound.request.rights)
 
     def answer(self, inbound: Inbound) -> Awaitable[None] | None:
         """Answer a request that was read, or begin to; what has to be waited for then is returned. It may raise, too.
@@ -177,8 +179,8 @@ class Endpoint:
         session.seen = self._now()
         if isinstance(message, Request):
             if session.returning is not None:
-                return self._legacy_later(message, session, response, post.accept)
-            return self._legacy(message, session, response, post.accept)
+                return self._legacy_later(message, session, inbound, post.accept)
+            return self._legacy(message, session, inbound, post.accept)
         if isinstance(message, Notification):
             session.notified(self._router, message)
         else:
@@ -192,9 +194,9 @@ class Endpoint:
         self, inbound: Inbound, shown: View, request: Request, metadata: Metadata, accept: Accepted
     ) -> Awaitable[None] | None:
         name = program_name(metadata.client_info)
-        caller = Caller(
-            inbound.identity, metadata.version, metadata.capabilities, metadata.log_level, program_name=name
-        )
+        identity, rights = inbound.identity, inbound.request.rights
+        declared = metadata.version, metadata.capabilities, metadata.log_level
+        caller = Caller(identity, *declared, program_name=name, rights=rights)
         if request.method == LISTEN and not accept.events:
             text = "A subscription is answered with events; Accept must allow text/event-stream"
             raise refuse(406, text, id=request.id)
@@ -211,9 +213,19 @@ class Endpoint:
         elif isinstance(taken, trio.CancelScope):
             response.serve(inbound.identity)
             return self._answer_modern(inbound, host, request, exchange, taken, reply_to)
-        else:
+        elif not self._challenge(inbound, taken):
             reply_to.finish(request.id, taken)
         return None
+
+    def _challenge(self, inbound: Inbound, reply: Reply | None) -> bool:
+        """Answer with 403 where the token lacks scopes for what was asked for, unless the answer has begun; True: it is
+        answered."""
+        if not isinstance(reply, ScopesNeeded) or inbound.response.started:
+            return False
+        refusal = self._access.refuse_scopes(reply.scopes, inbound.request.path)
+        if refusal is not None:
+            inbound.response.reply(refusal.status, refusal.body, refusal.headers)
+        return refusal is not None
 
     async def _answer_modern(
         self,
@@ -234,7 +246,8 @@ class Endpoint:
         finally:
             inbound.response.when_gone(None)
             self.slow.soon.pop(reply_to, None)
-        reply_to.finish(request.id, reply)
+        if not self._challenge(inbound, reply):
+            reply_to.finish(request.id, reply)
 
     # --- legacy -------------------------------------------------------------------------------------------------------
 
@@ -243,6 +256,7 @@ class Endpoint:
         if session is None:
             failure = refusal_of(Overloaded("There are too many sessions; end one with DELETE, or try again later"))
             raise Refused(503, failure, id=request.id, headers=RETRY_AFTER)
+        session.entitle(inbound.request.rights)
         try:
             result = session.initialize(self._router, request.params)
         except RemoteProtocolError as error:
@@ -266,6 +280,8 @@ class Endpoint:
         session = self.sessions.find(session_id, inbound.identity, inbound.view)
         if session is None:
             raise no_session()
+        if request.rights is not session.rights:
+            session.entitle(request.rights)
         if version is not None and version not in LEGACY_VERSIONS:
             raise refuse(400, f"MCP-Protocol-Version is that of the session, {session.version}", id=id)
         return session
@@ -276,17 +292,15 @@ class Endpoint:
         if session.id not in self.sessions:
             raise no_session()
 
-    async def _legacy_later(
-        self, request: Request, session: HttpSession, response: HttpResponse, accept: Accepted
-    ) -> None:
+    async def _legacy_later(self, request: Request, session: HttpSession, inbound: Inbound, accept: Accepted) -> None:
         await self._returned(session)
-        if (rest := self._legacy(request, session, response, accept)) is not None:
+        if (rest := self._legacy(request, session, inbound, accept)) is not None:
             await rest
 
     def _legacy(
-        self, request: Request, session: HttpSession, response: HttpResponse, accept: Accepted
+        self, request: Request, session: HttpSession, inbound: Inbound, accept: Accepted
     ) -> Awaitable[None] | None:
-        caller = session.caller
+        caller, response = session.caller, inbound.response
         assert caller is not None, "a session begins with its handshake"
         if request.method != PING:
             session.open = True
@@ -300,13 +314,18 @@ class Endpoint:
             response.answer_later(taken.cancel, session.id)
         elif isinstance(taken, trio.CancelScope):
             response.serve(session.id)
-            return self._answer_legacy(request, exchange, taken, reply_to)
-        else:
+            return self._answer_legacy(request, exchange, taken, reply_to, inbound)
+        elif not self._challenge(inbound, taken):
             reply_to.finish(response_pieces(request.id, taken))
         return None
 
     async def _answer_legacy(
-        self, request: Request, exchange: HostExchange, scope: trio.CancelScope, reply_to: LegacyAnswer
+        self,
+        request: Request,
+        exchange: HostExchange,
+        scope: trio.CancelScope,
+        reply_to: LegacyAnswer,
+        inbound: Inbound,
     ) -> None:
         session = reply_to.session
         self.slow.add(reply_to, session.seen)
@@ -314,7 +333,8 @@ class Endpoint:
             reply = await answer(session, self._router, request, exchange, scope)
         finally:
             self.slow.soon.pop(reply_to, None)
-        reply_to.finish(None if reply is None else response_pieces(request.id, reply))
+        if not self._challenge(inbound, reply):
+            reply_to.finish(None if reply is None else response_pieces(request.id, reply))
 
     async def _batch(self, inbound: Inbound) -> None:
         request, response = inbound.request, inbound.response

@@ -137,7 +137,7 @@ class HttpSessions:
         """Revive a session of another run; None: it cannot be. `claimed` and `kept` as for `DurableSessions.find`."""
         if id in self._sessions:
             return None
-        shown = self._hosts.profiles.choose(view, identity.host, identity.profile or view.profile)
+        shown = self._hosts.view_of(view, identity, identity.profile or view.profile)
         past = self._durable.find(id, identity, view, shown, claimed=claimed, kept=kept)
         session = None if past is None else self.mint(identity, view)
         if past is None or session is None:

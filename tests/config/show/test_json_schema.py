@@ -47,6 +47,11 @@ def test_it_is_a_schema_and_says_what_each_setting_may_be():
         "describe",
         "source",
         "trusted",
+        "allow",
+        "ask",
+        "deny",
+        "hints",
+        "flow",
     }
     assert schema(project=True)["properties"].keys() == {"$schema", "upstreams"}
 

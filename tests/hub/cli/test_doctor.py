@@ -174,6 +174,21 @@ def test_one_server_under_two_names(case):
     assert "hubd disable b" in finding.fix
 
 
+@pytest.mark.covers("POL-62")
+def test_hosts_that_have_all_three_legs(case):
+    flows = {"files": "private", "web": "untrusted", "mail": "outward"}
+    servers_of = "".join(
+        f'[upstreams.{name}]\nurl = "https://{name}"\nflow = ["{flow}"]\n' for name, flow in flows.items()
+    )
+    case.toml(servers_of + '[profiles.some]\nservers = ["files", "web"]\n')
+    case.status = {"hosts": [{"label": "cursor"}, {"label": "codex", "profile": "some"}, {"label": "", "host": "Zed"}]}
+    finding = case.one(servers.three_legs)
+    assert finding.what == "Zed and cursor can read private data and untrusted text, and send something outward"
+    assert finding.names == ("files", "web", "mail")
+    case.toml(f'{servers_of}[policy]\ntrifecta = "ask"\n')
+    assert case.found(servers.three_legs) == []
+
+
 def test_commands_that_are_not_there(case):
     (case.home / "a file").write_text("")
     case.toml(

@@ -28,6 +28,8 @@ NAMED = {"alice": "alice", "twin": "alice", "bob": "bob"}
 SETTINGS = f"""
 auth = "oauth"
 page_size = 1
+[policy]
+default = "allow"
 [access]
 resource = "{HUB}"
 required_scopes = ["mcp"]

@@ -9,7 +9,7 @@ import pytest
 from config.setting import Secret
 from config.settings import HubConfig
 from config.tables import AccessConfig, AccessIssuer, AccessToken, Introspection
-from hub.cli.checks.judge_token import Judge
+from hub.cli.checks.judge_token import TokenJudge
 from hub.downstream.access.host_tokens import HostTokens
 from tests.support.commands import run_hubd
 from tests.support.issuer_world import BY_NAME, HUB, KEYS, NOW, OTHER, TOKENS, URL, World
@@ -37,7 +37,9 @@ def world(monkeypatch):
 
 def judge(world, *issuers, auth="oauth", **access):
     access.setdefault("required_scopes", ("mcp",))
-    return Judge(HubConfig(auth=auth, token=Secret(OWN), access=AccessConfig(issuers=issuers, **access)), HUB, world)
+    return TokenJudge(
+        HubConfig(auth=auth, token=Secret(OWN), access=AccessConfig(issuers=issuers, **access)), HUB, world
+    )
 
 
 @pytest.mark.parametrize("row", TOKENS, ids=lambda row: row["name"])

@@ -3,7 +3,7 @@
 import pytest
 
 from config.tables import AccessIssuer
-from hub.downstream.access.claims import ANY_CLIENT, SKEW_S, Unfit, Verdict, lacking, verdict_of
+from hub.downstream.access.claims import ANY_CLIENT, SKEW_S, TokenVerdict, Unfit, lacking, verdict_of
 
 NOW = 1_700_000_000.0
 GOOD = {"sub": "alice", "aud": "hub", "exp": NOW + 300}
@@ -64,7 +64,7 @@ def test_scopes_as_servers_write_them(claims, expected):
 )
 def test_a_mail_address_counts_if_the_issuer_has_verified_it(claims, who):
     found = judged(AccessIssuer(name="team", issuer="https://id.example", subject="email"), **claims)
-    assert (found.identity.principal if isinstance(found, Verdict) else None) == who
+    assert (found.identity.principal if isinstance(found, TokenVerdict) else None) == who
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_mail_address_counts_if_the_issuer_has_verified_it(claims, who):
 )
 def test_the_host_is_the_client(claims, host):
     found = judged(**claims)
-    assert (found.identity.host if isinstance(found, Verdict) else None) == host
+    assert (found.identity.host if isinstance(found, TokenVerdict) else None) == host
 
 
 @pytest.mark.parametrize("subject", ["", "x" * 257, "a\nb", "a\u202eb", 1, None, ["alice"], True])
@@ -104,17 +104,17 @@ def test_names_that_are_none(subject):
     ],
 )
 def test_times_count_with_the_skew_of_clocks(claims, counts):
-    assert isinstance(judged(**claims), Verdict) is counts
+    assert isinstance(judged(**claims), TokenVerdict) is counts
 
 
 def test_an_answer_about_a_token_may_lack_its_end():
     claims = {"sub": "alice", "aud": "hub"}
     issuer = AccessIssuer(name="team", issuer="https://id.example")
-    assert isinstance(verdict_of(claims, issuer, NOW, is_asked=True), Verdict)
+    assert isinstance(verdict_of(claims, issuer, NOW, is_asked=True), TokenVerdict)
     with pytest.raises(Unfit):
         verdict_of(claims, issuer, NOW)
 
 
 def test_a_crowd_of_audiences_is_none():
-    assert isinstance(judged(aud=["hub", *(f"a{n}" for n in range(63))]), Verdict)
+    assert isinstance(judged(aud=["hub", *(f"a{n}" for n in range(63))]), TokenVerdict)
     assert judged(aud=["hub", *(f"a{n}" for n in range(64))]) is None

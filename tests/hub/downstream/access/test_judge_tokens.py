@@ -8,7 +8,7 @@ from config.setting import Secret
 from config.tables import AccessConfig, AccessIssuer, Introspection
 from hub.downstream.access import judge_tokens
 from hub.downstream.access.access import Access, Credentials
-from hub.downstream.access.claims import Unfit, Verdict, read_jwt, verdict_of
+from hub.downstream.access.claims import TokenVerdict, Unfit, read_jwt, verdict_of
 from hub.downstream.access.judge_tokens import IssuerTokens
 from hub.downstream.access.named_tokens import NamedTokens
 from hub.downstream.access.refusals import NOT_NOW, TOKEN_IN_QUERY
@@ -383,7 +383,7 @@ def test_a_time_beyond_all_numbers_counts_for_nothing(claim, digits):
     claims = {**ANSWER, claim: int("9" * digits)}
     with pytest.raises(Unfit, match=r"a time in it .* is beyond all times"):
         verdict_of(claims, TEAM, float(NOW))
-    assert isinstance(verdict_of(ANSWER, TEAM, float(NOW)), Verdict)
+    assert isinstance(verdict_of(ANSWER, TEAM, float(NOW)), TokenVerdict)
 
 
 def test_no_repr_shows_a_token():

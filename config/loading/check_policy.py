@@ -1,0 +1,127 @@
+"""Checks of rules of who may use what: `[policy]`, and the lists of one server. Pure.
+
+A rule that cannot be understood refuses the whole file: whoever wrote it relies on it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from config.conditions import BadCondition, compile_condition
+from config.loading.safe_reading import Keys, Problem
+from config.name_globs import problem_of
+from config.selectors import GROUP, MAX_SELECTORS, SCOPE, TOOL, BadSelector, Selector, read_selector
+from config.settings import HubConfig, UpstreamConfig
+from config.tables import ConditionalRule, PolicyConfig
+
+LISTS: Final = ("allow", "ask", "deny")
+MAX_RULES: Final = 200
+
+
+def problems_of_policy(config: HubConfig) -> Iterator[Problem]:
+    """Problems of `[policy]`."""
+    policy, count = config.policy, 0
+    for name in LISTS:
+        selectors: Sequence[str] = getattr(policy, name)
+        count += len(selectors)
+        yield from _problems_of_list(selectors, ("policy", name), [each.name for each in config.access.issuers])
+    if policy.allow and policy.default is None and policy.mode != "read-only":
+        text = 'says what may be used beside what may anyway; write default = "deny" above it'
+        yield Problem("policy.allow", text)
+    if policy.mode == "read-only" and policy.default == "allow":
+        yield Problem("policy.default", '"allow" contradicts mode = "read-only", which allows what only reads')
+    if len(policy.rules) > MAX_RULES:
+        yield Problem("policy.rules", f"has {len(policy.rules)} rules, and {MAX_RULES} are the most")
+        return
+    for number, rule in enumerate(policy.rules):
+        keys = ("policy", "rules", str(number))
+        count += len(rule.match)
+        yield from _problems_of_rule(rule, keys, [each.name for each in config.access.issuers])
+    if count > MAX_SELECTORS:
+        yield Problem("policy", f"has {count} selectors, and {MAX_SELECTORS} are the most; join some of them by globs")
+    if policy.default == "allow" and policy.allow:
+        yield Problem("policy.allow", 'has no effect with default = "allow"; write default = "deny", or take it out')
+
+
+def warnings_of_policy(config: HubConfig, upstreams: Mapping[str, UpstreamConfig]) -> Iterator[Problem]:
+    """Warnings about rules that leave nothing of any of these servers."""
+    policy = config.policy
+    says = policy.default is not None or policy.mode == "read-only" or policy.allow or policy.rules
+    if default_of(config) == "deny" and not says and not any(upstream.allow for upstream in upstreams.values()):
+        text = "lets in others than you, so everything is denied that no rule allows, and none does; write"
+        yield Problem("auth", f'{text} default = "deny" and allow = [...] below [policy], or default = "allow"')
+
+
+def _problems_of_rule(rule: ConditionalRule, keys: Keys, issuers: Sequence[str]) -> Iterator[Problem]:
+    if rule.effect is None:
+        yield Problem((*keys, "effect"), 'is missing: "allow", "ask" or "deny"')
+    if not rule.match:
+        yield Problem((*keys, "match"), 'is missing: selectors of the tools that it is about, such as ["fs__write_*"]')
+    yield from _problems_of_list(rule.match, (*keys, "match"), issuers, only_tools=True)
+    if len(rule.reason) > 300 or not rule.reason.isprintable():
+        yield Problem((*keys, "reason"), "must be printable text of at most 300 characters")
+    if rule.when:
+        try:
+            compile_condition(rule.when)
+        except BadCondition as error:
+            yield Problem((*keys, "when"), str(error))
+
+
+def problems_of_rules_of_server(upstream: UpstreamConfig) -> Iterator[Problem]:
+    """Problems of the lists of one server, its hints, and what its tools touch."""
+    for name in LISTS:
+        yield from _problems_of_list(getattr(upstream, name), (name,), ())
+    if sum(len(getattr(upstream, name)) for name in LISTS) > MAX_SELECTORS:
+        yield Problem("deny", f"has more than {MAX_SELECTORS} selectors together with `ask` and `allow`")
+    for name in ("hints", "flow"):
+        given: object = getattr(upstream, name)
+        if isinstance(given, Mapping) and given and (why := problem_of(tuple(given))):
+            yield Problem(name, why)
+
+
+def _problems_of_list(
+    selectors: Sequence[str], keys: Keys, issuers: Sequence[str], *, only_tools: bool = False
+) -> Iterator[Problem]:
+    if len(selectors) > MAX_SELECTORS:
+        yield Problem(keys, f"has {len(selectors)} selectors, and {MAX_SELECTORS} are the most; join some by globs")
+        return
+    for text in selectors:
+        try:
+            selector = read_selector(text)
+        except BadSelector as error:
+            yield Problem(keys, f'"{text[:60]}" {error}')
+            continue
+        if len(issuers) > 1 and (bare := _bare_claims(selector, issuers)):
+            other = f"{bare[0].partition(':')[0]}:{issuers[0]}/{bare[0].partition(':')[2]}"
+            why = f'"{text[:60]}" does not say whose {bare[0]} it means, and any issuer could give it: write {other}'
+            yield Problem(keys, why)
+        if only_tools and selector.kind != TOOL:
+            yield Problem(keys, f'"{text[:60]}" means {selector.kind}s, which have no arguments to judge')
+
+
+def _bare_claims(selector: Selector, issuers: Sequence[str]) -> list[str]:
+    """The scopes and groups in a selector that do not begin with the name of an issuer."""
+    terms = (term for term, _ in selector.by if term.kind in (SCOPE, GROUP))
+    return [str(term) for term in terms if term.name.partition("/")[0] not in issuers or "/" not in term.name]
+
+
+def default_of(config: HubConfig) -> str:
+    """What counts where no rule says anything: "allow" or "deny"."""
+    policy = config.policy
+    if policy.default is not None:
+        return policy.default
+    return "deny" if policy.mode == "read-only" or has_several_principals(config) else "allow"
+
+
+def has_several_principals(config: HubConfig) -> bool:
+    """True if the configuration lets in others than the owner of the hub."""
+    if config.auth == "none":
+        return False
+    others = any(token.principal not in ("", "local") for token in config.access.tokens)
+    return others or config.auth in ("oauth", "proxy")
+
+
+def is_ruled(config: HubConfig, upstreams: Mapping[str, UpstreamConfig]) -> bool:
+    """True if there is any rule at all, or a default that denies."""
+    if config.policy != PolicyConfig() or default_of(config) == "deny":
+        return True
+    return any(upstream.allow or upstream.ask or upstream.deny for upstream in upstreams.values())

@@ -1,0 +1,10 @@
+"""Rules: who may see and call what, how a person says yes, and what is written down of it.
+
+README.md has a first rule. `policy` has the verdicts: selectors of the configuration are compiled to tables, and a call
+looks its verdict up there.
+All of it is stages of the one chain that every operation of a host passes (`hub.routing.stages`), over modules that
+decide and do nothing else. Without a rule nobody is asked and nothing is looked up.
+
+What always holds: a deny wins, and an error is a deny; what was judged is what is sent; nothing that a host, a server
+or a model sends widens its own rights.
+"""

@@ -1,0 +1,39 @@
+"""Lists of an audience: the catalogue of a view as callers are shown it whom no rule tells apart. Pure.
+
+What is denied is not there, so it is answered as an unknown name by whatever looks it up, and takes as long. What a
+person is asked about says so. Conditions on arguments hide nothing but what is denied anyway.
+"""
+
+from functools import partial
+
+from msgspec import structs
+
+from hub.catalog.catalog import Catalog
+from hub.catalog.upstream_entries import Route, VisibleEntry
+from hub.catalog.view_name import View
+from hub.rules.policy.effects import Effect
+from hub.rules.policy.verdicts import Judge
+from hub.wire.mcp import Kind
+
+
+def permit(judge: Judge, catalog: Catalog, view: View) -> Catalog:
+    """What the audience of `view` is shown of `catalog`; nothing, if rules do not know that audience."""
+    if judge.book is None:  # it is of a request that came when there were rules
+        return catalog.select(view, lambda upstream, kind, entry: entry, lambda route: True)
+    if not judge.knows(view.audience):
+        return catalog.select(view, lambda upstream, kind, entry: None, lambda route: False)
+    return catalog.select(view, partial(_choose, judge, view.audience), partial(_permits, judge, view.audience))
+
+
+def _choose(judge: Judge, audience: str, upstream: str, kind: Kind, entry: VisibleEntry) -> VisibleEntry | None:
+    judged = judge.judge_thing(audience, upstream, kind, entry.original)
+    if judged.is_hidden:
+        return None
+    asks = judged.verdict.effect is Effect.ASK and not judged.is_open
+    return structs.replace(entry, asks=True) if asks else entry
+
+
+def _permits(judge: Judge, audience: str, route: Route) -> bool:
+    if judge.book is None or not judge.knows(audience):  # other rules have come, and other catalogues are about to
+        return judge.book is None
+    return not judge.judge_thing(audience, route.upstream, Kind.RESOURCE, route.original).is_hidden

@@ -1,0 +1,27 @@
+"""What rules can say of a call. Pure."""
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+
+class Effect(Enum):
+    """What becomes of a call."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    """A person is asked first."""
+    DENY = "deny"
+
+
+class Verdict(NamedTuple):
+    """What the rules say about one thing for one caller."""
+
+    effect: Effect
+    rule: str
+    """The rule that decided it, for people: its file and line, and where it stands there, such as
+    `hubd.toml:12 mode careful`; "default": none did."""
+    reason: str = ""
+    """The reason that the rule gives, as a clause; "": it gives none."""
+
+
+UNRULED: Final = Verdict(Effect.ALLOW, "default")

@@ -1,0 +1,104 @@
+"""The gate: the stage that every operation passes first, where there are rules.
+
+What is denied is answered as what nobody has, in the words of whoever looks names up; nothing leads there anyway
+(`audience_lists`), so what comes here was looked up before other rules came, or is listed nowhere. Conditions are
+judged here, by the very arguments that are sent. What a person is asked about passes: a later stage asks.
+"""
+
+from typing import Final
+
+from hub.bridge.tasks.polled_tasks import UNKNOWN
+from hub.calls.chain import Intent, Stage
+from hub.link.hub_errors import ApprovalRequired, CallDenied, HubError, failure_from
+from hub.rules.policy.effects import Effect, Verdict
+from hub.rules.policy.verdicts import Judge
+from hub.wire import mcp
+from hub.wire.errors_for_hosts import ScopesNeeded, resource_not_found
+from hub.wire.jsonrpc import Failure, Reply, Result
+from hub.wire.results_for_hosts import result_for_host
+
+NOUNS: Final = {mcp.TOOLS_CALL: "tool", mcp.PROMPTS_GET: "prompt"}
+NO_REFERENCE: Final = Failure(mcp.INVALID_PARAMS, "ref names no prompt, resource or template that is listed")
+
+
+class Gate(Stage):
+    """Lets pass what is not denied."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+
+    def admits(self, intent: Intent) -> Reply | None:
+        judge = self._judge
+        known = judge.look_up(intent.host.caller, intent.host.view, intent.target)
+        if known.verdict.effect is not Effect.DENY and not known.is_open and judge.legs is None:
+            return None
+        if known.is_hidden:
+            _note(judge, intent, known.verdict)
+            return _unknown(intent)
+        if known.scopes:
+            issuer = f"{intent.host.caller.rights.issuer}/"
+            scopes = tuple(scope.removeprefix(issuer) for scope in known.scopes)
+            return ScopesNeeded(mcp.INVALID_PARAMS, _unknown(intent).message, scopes=scopes)
+        if intent.request.method == mcp.TASKS_GET:  # the call that began the task was judged
+            return None
+        verdict = judge.judge_arguments(intent)
+        if verdict.effect is not Effect.DENY:
+            return None
+        _note(judge, intent, verdict)
+        reason = verdict.reason or "a rule of this hub denies it"
+        return _dress(CallDenied(f"Not run: {reason}. Do not try again with the same arguments."), intent)
+
+
+class NobodyAsks(Stage):
+    """Refuses what a person is to be asked about, as long as nothing in this hub can ask."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+
+    def admits(self, intent: Intent) -> Reply | None:
+        if intent.request.method == mcp.TASKS_GET:
+            return None
+        verdict = self._judge.judge_arguments(intent)
+        if verdict.effect is not Effect.ASK:
+            return None
+        text = "Not run: a person has to approve this first, and nobody can be asked here."
+        return _dress(ApprovalRequired(text), intent)
+
+
+class SentCalls(Stage):
+    """Notes what a conversation calls, of servers whose tools have a `flow`."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+
+    def admits(self, intent: Intent) -> None:
+        target = intent.target
+        if self._judge.legs is not None:
+            self._judge.legs.note(intent.host.caller.tenant, target.upstream.config, target.route.original)
+
+
+def _note(judge: Judge, intent: Intent, verdict: Verdict) -> None:
+    target = intent.target
+    judge.note_refusal(intent.host.caller, target.upstream.name, intent.request.method, target.exposed, verdict.rule)
+
+
+def _dress(error: HubError, intent: Intent) -> Reply:
+    """The answer to an operation that failed by `error`, in the revision of its host."""
+    method, version = intent.request.method, intent.host.caller.version
+    reply = failure_from(error, method)
+    if isinstance(reply, Failure):
+        return reply
+    return Result(result_for_host(method, reply.value, upstream="", upstream_version="", host_version=version))
+
+
+def _unknown(intent: Intent) -> Failure:
+    """The answer to a name that nothing has."""
+    method, name = intent.request.method, intent.target.exposed
+    if method in NOUNS and intent.target.kind is not None:
+        list_of = f"{intent.target.kind.value}/list names those there are"
+        return Failure(mcp.INVALID_PARAMS, f"Unknown {NOUNS[method]}: {name}; {list_of}")
+    if method == mcp.COMPLETE:
+        return NO_REFERENCE
+    if method == mcp.TASKS_GET:
+        return UNKNOWN
+    return resource_not_found(name, mcp.L4 if method == mcp.SUBSCRIBE else intent.host.caller.version)

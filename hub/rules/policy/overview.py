@@ -1,0 +1,151 @@
+"""What the rules say, for people: of everything there is, and why of one thing. Pure."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import Raw, structs
+
+from config.selectors import PROMPT, RESOURCE, TOOL
+from hub.catalog.catalog import Catalog
+from hub.catalog.tool_hints import hints_for
+from hub.catalog.upstream_entries import Route, UpstreamEntries, VisibleEntry
+from hub.catalog.view_name import View
+from hub.control.answers import PolicyExplanation, PolicyReport, PolicyRow
+from hub.link.call_interface import Identity
+from hub.rules.policy.effects import Effect, Verdict
+from hub.rules.policy.rule_book import PolicyRule, RuleBook
+from hub.rules.policy.verdicts import WORDS, CannotJudge, Judge, Judgement
+from hub.wire.mcp import Kind
+
+MAX_NOTES: Final = 20
+
+
+def report(judge: Judge, catalog: Catalog, view: View, identity: Identity) -> PolicyReport:
+    """What the rules say of all entries of `catalog` for a caller to whom `view` is shown."""
+    if (book := judge.book) is None:
+        return PolicyReport()
+    rows, unbelieved = [], Counter[tuple[str, str]]()
+    audience = judge.audience_of(view, identity)
+    for part, kind, entry in _entries(catalog):
+        judged = judge.judge_thing(audience, part.name, kind, entry.original)
+        row = _row(judge, book, part, kind, entry, judged)
+        rows.append(row)
+        if _is_by_marks(book, judged) and not part.rule.trusted and not hints_for(entry.original, part.rule.hints):
+            unbelieved[part.name, row.effect] += 1
+    notes = [
+        f"{server} is not trusted, so {count} of its tools: {effect}; set trusted = true, or hints"
+        for (server, effect), count in unbelieved.items()
+    ]
+    return PolicyReport(
+        ruled=True, rows=tuple(rows), notes=(*notes, *_idle(judge, book, catalog)), failures=judge.failures
+    )
+
+
+def explain(
+    judge: Judge, catalog: Catalog, view: View, identity: Identity, name: str, arguments: Raw | None
+) -> PolicyExplanation | None:
+    """Why a thing is allowed, asked about or denied; None: no server has a tool or prompt of that name. `name`: that of
+    a tool, `prompt:NAME`, or a URI."""
+    found = next(((part, kind, entry) for part, kind, entry in _entries(catalog) if name == _name(kind, entry)), None)
+    if found is None and (way := _find_route(catalog, name)) is not None:
+        kind, route = way
+        parts = (part for part in catalog.parts if part.name == route.upstream)
+        found = next(((part, kind, VisibleEntry(name, route.original, {})) for part in parts), None)
+    if found is None:
+        return None
+    part, kind, entry = found
+    if (book := judge.book) is None:
+        row = PolicyRow(kind=WORDS[kind], name=name, server=part.name, effect=Effect.ALLOW.value, rule="default")
+        return PolicyExplanation(row=row, facts=("there are no rules",))
+    audience = judge.audience_of(view, identity)
+    judged = judge.judge_thing(audience, part.name, kind, entry.original)
+    row = _row(judge, book, part, kind, entry, judged)
+    if judged.is_open and arguments is not None:
+        verdict = _judge_arguments(judge, judged, Route(part.name, entry.original), identity, arguments)
+        row = structs.replace(row, effect=verdict.effect.value, rule=_words_of(verdict), by_arguments=False)
+    rules = tuple(_sentence(rule) for effect in reversed(Effect) for rule in book.rules_in(judged.mask, effect))
+    facts = (_words_on_marks(judge, part, entry),) if kind is Kind.TOOL else ()
+    return PolicyExplanation(row=row, rules=rules, facts=facts)
+
+
+def _judge_arguments(judge: Judge, judged: Judgement, route: Route, identity: Identity, arguments: Raw) -> Verdict:
+    try:
+        return judge.judge_open(judged, route, identity, arguments)
+    except CannotJudge as error:
+        return Verdict(Effect.DENY, error.rule, f"its condition cannot be judged: {error}")
+
+
+def _find_route(catalog: Catalog, name: str) -> tuple[Kind, Route] | None:
+    """The way to what is asked for by another name, or is not listed."""
+    if (route := catalog.route(Kind.TOOL, name)) is not None:
+        return Kind.TOOL, route
+    if name.startswith("prompt:"):
+        route = catalog.route(Kind.PROMPT, name.removeprefix("prompt:"))
+        return None if route is None else (Kind.PROMPT, route)
+    if ":" not in name:
+        return None
+    routes = catalog.resolve_uri(name.removeprefix("resource:"))
+    return (Kind.RESOURCE, routes[0]) if routes else None
+
+
+def _entries(catalog: Catalog) -> Iterator[tuple[UpstreamEntries, Kind, VisibleEntry]]:
+    for part in catalog.parts:
+        for kind in Kind:
+            for entry in part.shown[kind]:
+                yield part, kind, entry
+
+
+def _name(kind: Kind, entry: VisibleEntry) -> str:
+    return f"prompt:{entry.visible}" if WORDS[kind] == PROMPT else entry.visible
+
+
+def _row(
+    judge: Judge, book: RuleBook, part: UpstreamEntries, kind: Kind, entry: VisibleEntry, judged: Judgement
+) -> PolicyRow:
+    rule = judged.verdict.rule
+    if _is_by_marks(book, judged):
+        rule = f"{rule} ({_words_on_marks(judge, part, entry)})"
+    about = {"kind": WORDS[kind], "name": _name(kind, entry), "server": part.name, "rule": rule}
+    return PolicyRow(**about, effect=judged.verdict.effect.value, by_arguments=judged.is_open)
+
+
+def _is_by_marks(book: RuleBook, judged: Judgement) -> bool:
+    """True if the rule that decides goes by what is believed of a tool."""
+    rules = book.rules_in(judged.mask, judged.verdict.effect)
+    deciding = next((rule for rule in rules if rule.place == judged.verdict.rule), None)
+    return deciding is not None and "@" in deciding.selector.text
+
+
+def _words_on_marks(judge: Judge, part: UpstreamEntries, entry: VisibleEntry) -> str:
+    marks = [f"@{mark}" for mark in sorted(judge.marks_of(Route(part.name, entry.original)))]
+    if hints_for(entry.original, part.rule.hints):
+        who = "as hints say"
+    else:
+        who = f"says {part.name}, trusted" if part.rule.trusted else f"as {part.name} is not trusted"
+    return f"{' '.join(marks) or 'no mark'}, {who}"
+
+
+def _words_of(verdict: Verdict) -> str:
+    return f"{verdict.rule}: {verdict.reason}" if verdict.reason else verdict.rule
+
+
+def _sentence(rule: PolicyRule) -> str:
+    condition = "" if rule.condition is None else f" when {rule.condition.text}"
+    return f"{rule.effect.value}  {rule.place}  {rule.selector.text}{condition}"
+
+
+def _idle(judge: Judge, book: RuleBook, catalog: Catalog) -> Iterator[str]:
+    """Sentences about rules that mean nothing that there is now."""
+    met = 0
+    for part, kind, entry in _entries(catalog):
+        for mask in judge.masks_of(part.name, kind, entry.original):
+            met |= mask
+    idle = [
+        rule for at, rule in enumerate(book.rules) if not met >> at & 1 and not rule.place.endswith("mode read-only")
+    ]
+    for rule in idle[:MAX_NOTES]:
+        what = {TOOL: "tool", PROMPT: "prompt", RESOURCE: "listed resource"}[rule.selector.kind]
+        yield f'{rule.place}: "{rule.selector.text}" means no {what} that there is now'
+    if len(idle) > MAX_NOTES:
+        yield f"{len(idle) - MAX_NOTES} more selectors mean nothing that there is now"

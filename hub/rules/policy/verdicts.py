@@ -1,0 +1,499 @@
+"""Verdicts: what the rules say about one thing for one caller, looked up in tables; and the judge that keeps these.
+
+    rules of the configuration        `RuleBook`: a bit for each rule
+    entries of the catalogue          `RuleTable`: the bits of the rules that are about each, made with the catalogue
+    facts about the caller            an audience: callers whom no rule tells apart; it is part of their view
+
+What is in no table, such as a resource that no list names, is judged when it is asked for.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from hashlib import sha256
+from json import dumps, loads
+from math import isinf
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+
+from msgspec import Raw, Struct, structs
+
+from config.conditions import ConditionFailed
+from config.selectors import GROUP, HOST, MARKS, PRINCIPAL, PROFILE, PROMPT, RESOURCE, SCOPE, TOOL, CallerTerm, Thing
+from config.tables import DEFAULT_PROFILE
+from hub.catalog.catalog import Catalog
+from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
+from hub.catalog.time_slices import STEP, Steps
+from hub.catalog.tool_hints import marks_of
+from hub.catalog.upstream_entries import Route, UpstreamEntries, VisibleEntry
+from hub.catalog.view_name import View, home_of
+from hub.link.bounded_dict import BoundedDict
+from hub.link.call_interface import NO_RIGHTS, Caller, Identity, Rights, Tenant
+from hub.rules.policy.effects import UNRULED
+from hub.rules.policy.effects import Effect as Effect
+from hub.rules.policy.effects import Verdict as Verdict
+from hub.wire.mcp import Kind
+
+if TYPE_CHECKING:  # neither is loaded without a rule
+    from hub.rules.policy.rule_book import RuleBook
+    from hub.rules.policy.three_legs import ThreeLegs
+
+if TYPE_CHECKING:
+    from hub.bridge.tasks.polled_tasks import Viewer
+    from hub.calls.chain import Intent, Target
+
+WORDS: Final = {Kind.TOOL: TOOL, Kind.PROMPT: PROMPT, Kind.RESOURCE: RESOURCE, Kind.TEMPLATE: RESOURCE}
+"""The kinds of selectors that are about entries of each list."""
+MAX_ARGUMENTS_BYTES: Final = 16 << 10
+"""Arguments that are larger are judged by no condition."""
+MAX_REMEMBERED: Final = 4096
+"""Callers whose audience is remembered."""
+MAX_JUDGED: Final = 50_000
+"""Verdicts that are remembered."""
+TWO_SPELLINGS: Final = Verdict(Effect.DENY, "a file URI that rules cannot compare")
+_SIGN_IN_MARKS: Final = frozenset({"read-only"})
+Masks = tuple[int, ...]
+"""The rules that are about a thing; of a file URI also those about its plain form; none: it has no such form."""
+
+
+class CannotJudge(Exception):
+    """A condition of `rule` cannot be judged. The text may hold arguments, so it is for whoever gave them."""
+
+    def __init__(self, rule: str, text: str) -> None:
+        super().__init__(text)
+        self.rule = rule
+
+
+class Judgement(NamedTuple):
+    """What is known of a thing for an audience without looking at arguments."""
+
+    verdict: Verdict
+    """Of one that conditions may still allow, their best."""
+    mask: int
+    """The rules that count, conditions or not."""
+    is_open: bool
+    """Arguments may change it."""
+    scopes: tuple[str, ...] = ()
+    """Scopes with which it would not be denied, for callers who may ask for more."""
+
+    @property
+    def is_hidden(self) -> bool:
+        """True if it does not exist for them."""
+        return self.verdict.effect is Effect.DENY and not self.scopes
+
+
+class Audience(Struct, frozen=True):
+    """Callers whom no rule tells apart."""
+
+    holding: frozenset[CallerTerm]
+    """The facts that hold of them."""
+    issuer: str
+    """The issuer of their tokens, if it could give them more scopes; "": nobody could."""
+    mask: int
+    more_scopes: int
+    """The allows that would count with more scopes, too."""
+
+
+class RuleTable(Struct):
+    """The rules that are about the entries of some catalogues. Made in steps; then it never changes."""
+
+    book: "RuleBook | None"
+    parts: dict[str, UpstreamEntries] = {}
+    """By the name that a server runs under, the entries under the names that rules go by."""
+    masks: dict[str, dict[tuple[Kind, str], Masks]] = {}
+    """By server, and by list and own name or URI."""
+
+
+Note = Callable[..., None]
+"""Writes something into the audit log: its kind, and members about it. Never blocks or raises."""
+
+
+def note_nothing(kind: str, /, **members: object) -> None:
+    """The audit log of a hub that has none."""
+
+
+class Judge:
+    """The judge of one hub. It outlives changes of the configuration. `clock`: the time in seconds; `note`: where
+    refusals are noted."""
+
+    def __init__(self, clock: Callable[[], float] = lambda: 0.0, note: Note = note_nothing) -> None:
+        self._clock = clock
+        self._note = note
+        self.legs: ThreeLegs | None = None
+        """What conversations have called; None: no rule goes by that."""
+        self.book: RuleBook | None = None
+        """None: there are no rules, and nothing is looked up."""
+        self._table = self._prepared = RuleTable(None)
+        self._audiences: dict[str, Audience] = {}
+        self._former: dict[str, Audience] = {}
+        """Those of the rules before these, by what is known of them: views of requests that came before."""
+        self._known: BoundedDict[tuple[Identity, Rights, str], str] = BoundedDict(MAX_REMEMBERED)
+        self._judged: BoundedDict[tuple[str, str, Kind, str], Judgement] = BoundedDict(MAX_JUDGED)
+        """By audience, server, list and own name."""
+        self._facts: BoundedDict[tuple[str, str], dict[str, object]] = BoundedDict(MAX_REMEMBERED)
+        """By server and its own name of a tool, what conditions know of that."""
+        self.failures = 0
+        """Calls that were denied because a condition could not be judged."""
+
+    def differs(self, book: "RuleBook | None") -> bool:
+        """True if these rules are others than those that hold."""
+        return book is not self.book if book is None else not book.is_same(self.book)
+
+    def adjust(self, book: "RuleBook | None") -> None:
+        """Judge by these rules from now on."""
+        before = self.book
+        if book is not None and book.is_same(self._prepared.book):
+            book = self._prepared.book
+        if not self.differs(book):
+            return
+        self.book = book
+        self._judged.clear()
+        if book is None or book.trifecta is None:
+            self.legs = None
+        elif self.legs is None:
+            from hub.rules.policy.three_legs import ThreeLegs  # not above: few hubs go by that
+
+            self.legs = ThreeLegs(self._clock)
+        found = {} if book is None else {name: _adapt(each, book) for name, each in self._audiences.items()}
+        if book is None or before is None or (book.terms, book.step_up) != (before.terms, before.step_up):
+            self._audiences, self._former = {}, found
+            self._known.clear()
+        else:
+            self._audiences = found
+
+    # --- tables -------------------------------------------------------------------------------------------------------
+
+    def prepare(self, book: "RuleBook | None", catalogs: Iterable[Catalog]) -> Steps[None]:
+        """Find what these rules are about, which are about to be applied."""
+        self._prepared = yield from self._compile(book, catalogs)
+
+    def compile(self, catalogs: Iterable[Catalog]) -> Steps[RuleTable]:
+        """The table of all entries of these catalogues, of a server's the first; what is still right is taken over."""
+        return (yield from self._compile(self.book, catalogs))
+
+    def _compile(self, book: "RuleBook | None", catalogs: Iterable[Catalog]) -> Steps[RuleTable]:
+        table = RuleTable(book, {}, {})
+        if table.book is None:
+            return table
+        for catalog in catalogs:
+            for part in catalog.parts:
+                if part.name in table.parts:
+                    continue
+                table.parts[part.name] = part
+                right = (each for each in (self._table, self._prepared) if each.book is table.book)
+                if (known := next((each for each in right if each.parts.get(part.name) is part), None)) is not None:
+                    table.masks[part.name] = known.masks[part.name]
+                else:
+                    table.masks[part.name] = yield from _masks_of(part, table.book)
+        return table
+
+    def use(self, table: RuleTable) -> None:
+        """Look verdicts up in `table` from now on."""
+        self._table, self._prepared = table, RuleTable(None)
+        self._judged.clear()
+        self._facts.clear()
+
+    def masks_of(self, upstream: str, kind: Kind, original: str) -> Masks:
+        """The rules that are about a thing, be it listed or not."""
+        table, book = self._table, self.book
+        assert book is not None, "there is something to judge"
+        if table.book is book and (found := table.masks.get(upstream, {}).get((kind, original))) is not None:
+            return found
+        part = table.parts.get(upstream)
+        entry = None if part is None else find_entry(part, kind, original)
+        return _masks(book, upstream, kind, original, entry, part)
+
+    # --- callers ------------------------------------------------------------------------------------------------------
+
+    def view_for(self, view: View, identity: Identity, rights: Rights = NO_RIGHTS) -> View:
+        """What a caller is shown of `view`."""
+        audience = "" if self.book is None else self.audience_of(view, identity, rights)
+        return view if view.audience == audience else structs.replace(view, audience=audience)
+
+    def audience_of(self, view: View, identity: Identity, rights: Rights = NO_RIGHTS) -> str:
+        """The name of the audience that a caller belongs to where `view` is shown; the same in each run of the hub."""
+        book = self.book
+        assert book is not None, "only rules tell callers apart"
+        key = identity, rights, view.profile
+        if (known := self._known.get(key)) is not None:
+            return known
+        profile = view.profile or DEFAULT_PROFILE
+        holding = frozenset(term for term in book.terms if _holds(term, identity, rights, profile))
+        issuer = rights.issuer if book.step_up else ""
+        facts = [issuer, *(f"{'+' if term in holding else '-'}{term}" for term in sorted(book.terms))]
+        name = sha256(repr(facts).encode()).hexdigest()[:12]
+        if name not in self._audiences:
+            self._audiences[name] = _audience(book, holding, issuer)
+        self._known.put(key, name)
+        return name
+
+    def is_current(self, audience: str) -> bool:
+        """True if these rules have this audience."""
+        return audience in self._audiences
+
+    def knows(self, audience: str) -> bool:
+        """True if these rules have this audience, or those before them had."""
+        return audience in self._audiences or audience in self._former
+
+    # --- verdicts -----------------------------------------------------------------------------------------------------
+
+    def judge(self, caller: Caller, view: View, target: "Target") -> Verdict:
+        """The verdict about `target` for a caller to whom `view` is shown: a look-up, without the arguments."""
+        if self.book is None:
+            return UNRULED
+        return self._with_legs(self.look_up(caller, view, target).verdict, caller.tenant, target)
+
+    def look_up(self, caller: Caller, view: View, target: "Target") -> Judgement:
+        """What is known of `target` without looking at arguments, but for what the conversation has done before."""
+        return self.look_up_route(caller, view, target.route, target.kind or Kind.RESOURCE)
+
+    def look_up_route(self, caller: Caller, view: View, route: Route, kind: Kind) -> Judgement:
+        """The same of what a route leads to."""
+        known = self._judged.get((view.audience, route.upstream, kind, route.original))
+        if known is not None:
+            return known
+        audience = view.audience
+        if audience not in self._audiences:  # other rules have come since it was shown
+            audience = self.audience_of(view, caller.identity, caller.rights)
+        return self.judge_thing(audience, route.upstream, kind, route.original)
+
+    def judge_thing(self, audience: str, upstream: str, kind: Kind, original: str) -> Judgement:
+        """The same of a thing by its own name or URI, for an audience that is known."""
+        key = audience, upstream, kind, original
+        if (known := self._judged.get(key)) is None:
+            is_current = audience in self._audiences
+            its = self._audiences[audience] if is_current else self._former[audience]
+            known = self._decide(self.masks_of(upstream, kind, original), its)
+            if is_current:
+                self._judged.put(key, known)
+        return known
+
+    def may_use(self, view: View, upstream: str, tool: str) -> bool:
+        """True if the audience of `view` is not denied a tool, by its server's own name of it."""
+        if self.book is None:
+            return True
+        is_known = self.knows(view.audience)
+        return is_known and not self.judge_thing(view.audience, upstream, Kind.TOOL, tool).is_hidden
+
+    def _decide(self, masks: Masks, audience: Audience) -> Judgement:
+        book = self.book
+        assert book is not None, "there is something to judge"
+        if not masks:
+            return Judgement(TWO_SPELLINGS, 0, is_open=False)
+        first, *others = (self._decide_one(book, mask, audience) for mask in masks)
+        if any(other.verdict.effect is not first.verdict.effect for other in others):
+            return Judgement(TWO_SPELLINGS, 0, is_open=False)
+        return first
+
+    def _decide_one(self, book: "RuleBook", about: int, audience: Audience) -> Judgement:
+        mask = about & audience.mask
+        certain = mask & ~book.conditional
+        verdict = book.decide(certain)
+        if certain & book.of[Effect.DENY]:
+            return Judgement(verdict, certain, is_open=False)
+        is_open = certain != mask
+        if verdict.effect is not Effect.DENY:
+            return Judgement(verdict, mask, is_open=is_open)
+        if opening := mask & book.conditional & ~book.of[Effect.DENY]:  # of a thing that may be allowed, lists tell
+            return Judgement(book.decide(opening), mask, is_open=True)
+        more = about & audience.more_scopes & book.of[Effect.ALLOW]
+        return Judgement(verdict, mask, is_open=False, scopes=book.scopes(more) if more else ())
+
+    def settle_arguments(self, viewer: "Viewer", route: Route, params: dict[str, Raw]) -> None:
+        """Write the arguments of a call anew that conditions will judge, so that every reader understands them in one
+        way. What cannot be written is denied when it is judged."""
+        known = self.look_up_route(viewer.caller, viewer.view, route, Kind.TOOL)
+        if known.is_open and "arguments" in params:
+            with suppress(ValueError, RecursionError):
+                params["arguments"] = encode_arguments(decode_arguments(params["arguments"]))
+
+    def may_ask(self, upstream: str) -> bool:
+        """True if a rule may ask about anything of the server that runs as `upstream`."""
+        return self.book is not None and self.book.may_ask(upstream)
+
+    def judge_arguments(self, intent: "Intent") -> Verdict:
+        """The verdict about an intent, with conditions on its arguments. Raises nothing: an error is a deny."""
+        if self.book is None:
+            return UNRULED
+        caller, target = intent.host.caller, intent.target
+        known = self.look_up(caller, intent.host.view, target)
+        verdict = known.verdict
+        if known.is_open:
+            arguments = intent.operation.params.get("arguments")
+            try:
+                verdict = self.judge_open(known, target.route, caller.identity, arguments)
+            except CannotJudge as error:
+                self.failures += 1
+                verdict = Verdict(Effect.DENY, error.rule, "its arguments cannot be judged by the rules of this hub")
+        return self._with_legs(verdict, caller.tenant, target)
+
+    def judge_open(self, known: Judgement, route: Route, identity: Identity, arguments: Raw | None) -> Verdict:
+        """The verdict about a call whose arguments count. Raises CannotJudge: there is none, which is a deny."""
+        book, rule = self.book, "arguments"
+        assert book is not None, "there is something to judge"
+        mask = known.mask & ~book.conditional
+        try:
+            facts = self._facts_of(route, identity, arguments)
+            for bit, its in book.conditions(known.mask):
+                rule = its.place
+                if its.condition is not None and its.condition.holds(facts):
+                    mask |= bit
+        except (ConditionFailed, ValueError, RecursionError) as error:
+            raise CannotJudge(rule, str(error)) from None
+        return book.decide(mask)
+
+    def _facts_of(self, route: Route, identity: Identity, arguments: Raw | None) -> Mapping[str, object]:
+        """The variables of conditions. Raises ValueError: the arguments are none that can be judged."""
+        key = route.upstream, route.original
+        if (facts := self._facts.get(key)) is None:
+            part = self._table.parts.get(route.upstream)
+            entry = None if part is None else find_entry(part, Kind.TOOL, route.original)
+            marks = self.marks_of(route)
+            facts = {
+                "tool": route.original if entry is None else entry.visible,
+                "upstream": home_of(route.upstream)[0],
+                "original": route.original,
+                "hints": {mark: mark in marks for mark in MARKS},
+                "trusted": part is not None and part.rule.trusted,
+            }
+            self._facts.put(key, facts)
+        return {**facts, "args": decode_arguments(arguments), "host": identity.host, "principal": identity.principal}
+
+    def marks_of(self, route: Route) -> frozenset[str]:
+        """The marks of a tool that are believed."""
+        part = self._table.parts.get(route.upstream)
+        entry = None if part is None else find_entry(part, Kind.TOOL, route.original)
+        return _WORST if part is None or entry is None else _marks_of(part, entry)
+
+    def note_refusal(self, caller: Caller, upstream: str, method: str, name: str, rule: str) -> None:
+        """Something was refused because of a rule."""
+        identity = caller.identity
+        self._note("refuse", p=identity.principal, host=identity.host, up=upstream, m=method, name=name, rule=rule)
+
+    def _with_legs(self, verdict: Verdict, tenant: Tenant, target: "Target") -> Verdict:
+        book = self.book
+        if book is None or book.trifecta is None or verdict.effect in (Effect.DENY, book.trifecta):
+            return verdict
+        if target.kind is not Kind.TOOL or self.legs is None:
+            return verdict
+        if self.legs.closes(tenant, target.upstream.config, target.route.original):
+            return Verdict(book.trifecta, "trifecta", "this conversation has read private data and untrusted text")
+        return verdict
+
+
+def decode_arguments(arguments: Raw | None) -> object:
+    """The arguments of a call as conditions see them. Raises ValueError: they are too large, or cannot be written as
+    JSON again."""
+    if arguments is None:
+        return {}
+    if memoryview(arguments).nbytes > MAX_ARGUMENTS_BYTES:
+        raise ValueError(f"the arguments have more than {MAX_ARGUMENTS_BYTES} bytes")
+    found: object = loads(bytes(arguments), parse_constant=_refuse, parse_float=_finite)
+    return found
+
+
+def encode_arguments(arguments: object) -> Raw:
+    """Arguments that were decoded, in the one way in which every reader understands them. Raises ValueError: a text in
+    them is none."""
+    return Raw(dumps(arguments, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode())
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _finite(text: str) -> float:
+    if isinf(value := float(text)):
+        raise ValueError(f"{text[:20]} is too large a number")
+    return value
+
+
+def find_entry(part: UpstreamEntries, kind: Kind, original: str) -> VisibleEntry | None:
+    """The entry of this own name or URI; None: it is not listed."""
+    return next((each for each in part.shown[kind] if each.original == original), None)
+
+
+def _adapt(audience: Audience, book: "RuleBook") -> Audience:
+    """The same callers, as far as they are known, by other rules."""
+    return _audience(book, audience.holding, audience.issuer)
+
+
+def _audience(book: "RuleBook", holding: frozenset[CallerTerm], issuer: str) -> Audience:
+    holds = holding.__contains__
+    return Audience(holding, issuer, book.by(holds), book.by_more_scopes(holds, issuer))
+
+
+def _holds(term: CallerTerm, identity: Identity, rights: Rights, profile: str) -> bool:
+    """True if a fact holds of a caller."""
+    if term.kind == HOST:
+        return identity.host == term.name
+    if term.kind == PRINCIPAL:
+        return identity.principal == term.name
+    if term.kind == PROFILE:
+        return profile == term.name
+    issuer, mark, name = term.name.partition("/")
+    names = [term.name, name] if mark and issuer == rights.issuer else [term.name]
+    if term.kind == GROUP:
+        return any(each in rights.groups for each in names)
+    assert term.kind == SCOPE, "there are no others"
+    return any(each == scope or each.startswith(f"{scope}:") for each in names for scope in rights.scopes)
+
+
+def _masks_of(part: UpstreamEntries, book: "RuleBook") -> Steps[dict[tuple[Kind, str], Masks]]:
+    """The rules that are about each entry of a server."""
+    found: dict[tuple[Kind, str], Masks] = {}
+    for kind in Kind:
+        entries = part.shown[kind]
+        for at in range(0, len(entries), STEP):
+            some = entries[at : at + STEP]
+            if kind in (Kind.RESOURCE, Kind.TEMPLATE):
+                masks = [_masks(book, part.name, kind, each.original, each, part) for each in some]
+            else:
+                exposed = [_thing(kind, part.name, each, part) for each in some]
+                own = [structs.replace(thing, name=each.original) for thing, each in zip(exposed, some, strict=True)]
+                masks = [(mask,) for mask in book.about_all(exposed, own, part.name)]
+            found.update(((kind, each.original), its) for each, its in zip(some, masks, strict=True))
+            yield len(some)
+    return found
+
+
+def _thing(kind: Kind, running: str, entry: VisibleEntry, part: UpstreamEntries) -> Thing:
+    marks = _marks_of(part, entry) if kind is Kind.TOOL else frozenset[str]()
+    return Thing(WORDS[kind], entry.visible, home_of(running)[0], marks)
+
+
+def _masks(
+    book: "RuleBook", running: str, kind: Kind, original: str, entry: VisibleEntry | None, part: UpstreamEntries | None
+) -> Masks:
+    """The rules that are about one thing, listed or not."""
+    upstream, _ = home_of(running)
+    if kind in (Kind.RESOURCE, Kind.TEMPLATE):
+        uri = original.partition("{")[0] if kind is Kind.TEMPLATE else original
+        return _masks_of_uri(book, running, upstream, uri)
+    if entry is not None and part is not None:
+        thing = _thing(kind, running, entry, part)
+    else:
+        names = {f"{upstream}__{original}"} if part is None or kind is not Kind.TOOL else part.names_of(original)
+        thing = Thing(WORDS[kind], min(names), upstream, _WORST if kind is Kind.TOOL else frozenset())
+    return (book.about(thing, original, running),)
+
+
+_WORST: Final = frozenset({"destructive", "open-world"})
+
+
+def _marks_of(part: UpstreamEntries, entry: VisibleEntry) -> frozenset[str]:
+    if part.rule.sign_in is SignInTool.LISTED and entry.original == SIGN_IN:  # the hub's own
+        return _SIGN_IN_MARKS
+    return marks_of(entry.fields, entry.original, part.rule.hints, trusted=part.rule.trusted)
+
+
+def _masks_of_uri(book: "RuleBook", running: str, upstream: str, uri: str) -> Masks:
+    def about(spelled: str) -> int:
+        return book.about(Thing(RESOURCE, spelled, upstream), spelled, running)
+
+    from hub.rules.policy.file_uris import is_file_uri, normal_form  # not above: only rules need it
+
+    if not is_file_uri(uri) or not book.judges_resources:
+        return (about(uri),)
+    plain = normal_form(uri)
+    if plain is None:
+        return ()
+    return (about(uri),) if plain == uri else (about(plain), about(uri))

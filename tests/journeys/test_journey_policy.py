@@ -1,0 +1,302 @@
+"""Rules of who may use what: what is denied does not exist, by whatever door and name; what asks says so."""
+
+import json
+
+import pytest
+import trio
+import trio.testing
+from msgspec import structs
+
+from config.tables import ConditionalRule, PolicyConfig, Profile
+from hub.link.call_interface import Identity
+from upstreams.subscriptions.subscription import LINGER_S
+
+CURSOR, OTHER = Identity("alice", "cursor"), Identity("alice", "other")
+MARKED = [
+    {"name": "get", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}},
+    {"name": "close", "inputSchema": {"type": "object"}},
+    {"name": "drop", "inputSchema": {"type": "object"}, "annotations": {"destructiveHint": True}},
+]
+
+
+async def apply(house, policy, **upstreams):
+    """Apply other rules."""
+    known = house.hub.config.upstreams
+    more = {name: structs.replace(known[name], **its) for name, its in upstreams.items()}
+    config = structs.replace(house.hub.config, policy=policy, upstreams=known | more)
+    await house.hub.prepare(config)
+    house.hub.apply(config)
+    await trio.sleep(0.2)
+    await trio.testing.wait_all_tasks_blocked()
+
+
+def servers(pair):
+    notes = pair.fake(
+        tools=["read", "write"],
+        prompts=[{"name": "summary"}],
+        resources=[{"uri": "note://today", "name": "today"}, {"uri": "note://secret", "name": "secret"}],
+        resourceTemplates=[
+            {"uriTemplate": "note://day/{d}", "name": "day"},
+            {"uriTemplate": "vault://{x}", "name": "v"},
+        ],
+    )
+    notes.instructions = "Write little."
+    mail = pair.fake(tools=["send"])
+    mail.instructions = "Mail kindly."
+    return {"notes": notes, "mail": mail}
+
+
+def called(fake):
+    return [call["params"]["name"] for each in fake.conversations for call in each.of("tools/call")]
+
+
+@pytest.mark.covers("POL-05", "POL-08")
+async def test_what_is_denied_does_not_exist(pair, autojump_clock):
+    fakes = servers(pair)
+    deny = ("notes__write", "prompt:*", "resource:note://secret", "resource:vault:*")
+    refused = []
+    async with pair.house(fakes, policy=PolicyConfig(deny=deny)) as (house, host):
+        house.hub.judge._note = lambda kind, **members: refused.append((kind, members["name"], members["rule"]))
+        assert await host.names() == ["notes__read", "mail__send"]
+        assert await host.names("prompts") == []
+        assert await host.names("resources") == ["note://today"]
+        assert await host.names("resourceTemplates") == ["note://day/{d}"]
+        denied = await host.error("tools/call", {"name": "notes__write", "arguments": {}})
+        unknown = await host.error("tools/call", {"name": "notes__wrong", "arguments": {}})
+        assert json.dumps(denied).replace("write", "wrong") == json.dumps(unknown)
+        for uri in ("note://secret", "vault://a"):
+            denied = await host.error("resources/read", {"uri": uri})
+            unknown = await host.error("resources/read", {"uri": "nobody://a"})
+            assert json.dumps(denied).replace(uri, "nobody://a") == json.dumps(unknown)
+        assert (await host.error("prompts/get", {"name": "notes__summary"}))["code"] == -32602
+        assert await host.call("notes__read")
+    assert refused == [
+        ("refuse", "notes__write", "deny[0]"),
+        ("refuse", "note://secret", "deny[2]"),
+        ("refuse", "vault://a", "deny[3]"),
+        ("refuse", "notes__summary", "deny[1]"),
+    ]
+    assert called(fakes["notes"]) == ["read"]
+    assert not any(each.of("prompts/get") or each.of("resources/read") for each in fakes["notes"].conversations)
+
+
+@pytest.mark.covers("POL-08")
+async def test_a_server_with_nothing_left_says_nothing_and_a_filtered_list_is_private(pair, autojump_clock):
+    policy = PolicyConfig(deny=("upstream:mail", "host:cursor *write"))
+    async with pair.house(servers(pair), policy=policy) as (house, host):
+        listed = await host.result("tools/list")
+        late = await pair.host(house)
+        assert "Mail kindly" not in late.welcome["instructions"]
+        assert "Write little" in late.welcome["instructions"]
+        assert [tool["name"] for tool in listed["tools"]] == ["notes__read", "notes__write"]
+        if not pair.from_legacy:
+            assert listed["cacheScope"] == "private"
+
+
+@pytest.mark.covers("POL-03", "POL-05")
+async def test_rules_tell_hosts_apart(pair, autojump_clock):
+    async with pair.house(servers(pair), policy=PolicyConfig(deny=("host:cursor *__send", "!host:cursor *__read"))) as (
+        house,
+        host,
+    ):
+        cursor = await pair.host(house, identity=CURSOR)
+        assert await cursor.names() == ["notes__read", "notes__write"]
+        assert await host.names() == ["notes__write", "mail__send"]
+        assert (await cursor.error("tools/call", {"name": "mail__send", "arguments": {}}))["code"] == -32602
+        assert await host.call("mail__send")
+
+
+@pytest.mark.covers("POL-04")
+async def test_a_denied_tool_is_denied_by_each_of_its_names(pair, autojump_clock):
+    fakes = servers(pair)
+    more = {"notes": {"aliases": ("old",), "rename": {"write": "scribble"}}}
+    policy = PolicyConfig(deny=("notes__scribble",))
+    profiles = {"short": Profile(hosts=("cursor",), rename={"notes__scribble": "jot"})}
+    async with pair.house(fakes, upstreams=more, policy=policy, profiles=profiles) as (house, host):
+        cursor = await pair.host(house, identity=CURSOR)
+        alone = await pair.host(house, endpoint="notes")
+        for name in ("notes__scribble", "notes__write", "old__scribble", "old__write", "write", "scribble"):
+            assert (await host.error("tools/call", {"name": name, "arguments": {}}))["code"] == -32602, name
+        assert (await cursor.error("tools/call", {"name": "jot", "arguments": {}}))["code"] == -32602
+        assert await alone.names() == ["read"]
+        for name in ("write", "scribble"):
+            assert (await alone.error("tools/call", {"name": name, "arguments": {}}))["code"] == -32602, name
+    assert called(fakes["notes"]) == []
+
+
+@pytest.mark.covers("POL-05")
+async def test_by_default_deny_only_what_is_allowed_is_there(pair, autojump_clock):
+    policy = PolicyConfig(default="deny", allow=("upstream:notes *read", "resource:note://today"))
+    async with pair.house(servers(pair), policy=policy) as (house, host):
+        assert await host.names() == ["notes__read"]
+        assert await host.names("prompts") == []
+        assert await host.names("resources") == ["note://today"]
+        assert await host.names("resourceTemplates") == []
+        assert "Mail kindly" not in (await pair.host(house)).welcome["instructions"]
+
+
+@pytest.mark.covers("POL-06", "POL-07")
+async def test_modes_believe_hints_and_servers_that_are_trusted(pair, autojump_clock):
+    fakes = {"ours": pair.fake(), "theirs": pair.fake()}
+    for fake in fakes.values():
+        fake.lists["tools"] = MARKED
+    more = {"ours": {"trusted": True}, "theirs": {"hints": {"close": ("read-only",)}}}
+    async with pair.house(fakes, upstreams=more, policy=PolicyConfig(mode="read-only")) as (house, host):
+        assert await host.names() == ["ours__get", "theirs__close"]
+        await apply(house, PolicyConfig(mode="careful"))
+        tools = {tool["name"]: tool for tool in (await host.result("tools/list"))["tools"]}
+        asks = {name for name, tool in tools.items() if tool["_meta"].get("dev.hubd/policy") == "ask"}
+        assert asks == {"ours__close", "ours__drop", "theirs__get", "theirs__drop"}
+        assert tools["theirs__close"]["annotations"] == {"readOnlyHint": True}
+        assert tools["theirs__get"]["annotations"] == {"readOnlyHint": True}
+        refused = await host.call("ours__drop")
+        assert refused["isError"]
+        assert refused["_meta"]["dev.hubd/failure"]["hub"] == "approval_required"
+        assert await host.call("ours__get")
+    assert called(fakes["ours"]) == ["get"]
+
+
+@pytest.mark.covers("POL-11", "POL-02")
+async def test_other_rules_hold_at_once(pair, autojump_clock):
+    fakes = servers(pair)
+    async with pair.house(fakes) as (house, host):
+        assert await host.names() == ["notes__read", "notes__write", "mail__send"]
+        assert await host.result("resources/read", {"uri": "note://today"})  # from now on in memory
+        await apply(house, PolicyConfig(deny=("mail__*", "resource:note://today")))
+        assert await host.names() == ["notes__read", "notes__write"]
+        assert (await host.error("tools/call", {"name": "mail__send", "arguments": {}}))["code"] == -32602
+        assert (await host.error("resources/read", {"uri": "note://today"}))["code"] in (-32602, -32002)
+        if pair.from_legacy:
+            assert {"notifications/tools/list_changed", "notifications/resources/list_changed"} <= {
+                message["method"] for message in host.heard
+            }
+        await apply(house, PolicyConfig())
+        assert await host.call("mail__send")
+
+
+@pytest.mark.covers("POL-02", "POL-11")
+async def test_a_subscription_that_is_denied_now_ends(pair, autojump_clock):
+    fakes = servers(pair)
+    async with pair.house(fakes) as (house, host):
+        if pair.from_legacy:
+            await host.result("resources/subscribe", {"uri": "note://today"})
+        else:
+            await host.start("subscriptions/listen", {"notifications": {"resourceSubscriptions": ["note://today"]}})
+        await trio.testing.wait_all_tasks_blocked()
+        assert house.watched("notes") == ["note://today"]
+        await apply(house, PolicyConfig(deny=("resource:note://today",)))
+        await trio.sleep(LINGER_S + 1)
+        assert house.watched("notes") == []
+        if pair.from_legacy:
+            assert (await host.error("resources/subscribe", {"uri": "note://today"}))["code"] in (-32602, -32002)
+
+
+@pytest.mark.covers("POL-02")
+async def test_completion_of_what_is_denied_is_that_of_nothing(pair, autojump_clock):
+    async with pair.house(servers(pair), policy=PolicyConfig(deny=("prompt:*", "resource:vault:*"))) as (_, host):
+        argument = {"name": "x", "value": "a"}
+        answers = [
+            await host.error("completion/complete", {"ref": ref, "argument": argument})
+            for ref in (
+                {"type": "ref/prompt", "name": "notes__summary"},
+                {"type": "ref/prompt", "name": "notes__nothing"},
+                {"type": "ref/resource", "uri": "vault://{x}"},
+            )
+        ]
+        assert answers[0] == answers[1] == answers[2]
+
+
+@pytest.mark.covers("POL-09")
+async def test_spellings_of_a_file_are_one(pair, autojump_clock):
+    files = pair.fake(resources=[{"uri": "file:///home/a", "name": "a"}])
+    policy = PolicyConfig(deny=("resource:file:///etc/*",))
+    async with pair.house({"files": files}, policy=policy) as (_, host):
+        assert await host.result("resources/read", {"uri": "file:///home/a"})
+        for uri in (
+            "file:///etc/passwd",
+            "file:///home/../etc/passwd",
+            "file:///home/%2e%2e/etc/passwd",
+            "FILE:///etc/passwd",
+            "file:////etc//passwd",
+            "file:///etc%2fpasswd",
+            "file:///%65tc/passwd",
+            "file://localhost/etc/passwd",
+        ):
+            assert (await host.error("resources/read", {"uri": uri}))["code"] in (-32602, -32002), uri
+    asked = [
+        each["params"]["uri"] for conversation in files.conversations for each in conversation.of("resources/read")
+    ]
+    assert set(asked) == {"file:///home/a"}
+
+
+NOTES_ONLY = ConditionalRule(
+    effect="deny", match=("notes__write",), when='!under(args.path, "/notes")', reason="it writes outside /notes"
+)
+
+
+@pytest.mark.covers("POL-01", "POL-14", "POL-15")
+async def test_conditions_judge_the_arguments_that_are_sent(pair, autojump_clock):
+    fakes = servers(pair)
+    async with pair.house(fakes, policy=PolicyConfig(rules=(NOTES_ONLY,))) as (_, host):
+        assert "notes__write" in await host.names()
+        assert not (await host.call("notes__write", {"path": "/notes/a"})).get("isError")
+        for arguments in ({"path": "/etc/a"}, {}, {"path": 5}, {"path": "/notes/" + "x" * 17_000}):
+            refused = await host.call("notes__write", arguments)
+            assert refused["isError"], arguments
+            assert refused["_meta"]["dev.hubd/failure"]["hub"] == "denied"
+            assert refused["content"][0]["text"].endswith("Do not try again with the same arguments.")
+    assert called(fakes["notes"]) == ["write"]
+
+
+@pytest.mark.covers("POL-62")
+async def test_the_third_leg_is_denied_and_hosts_never_mix(pair, autojump_clock):
+    fakes = {name: pair.fake(tools=["go"]) for name in ("files", "web", "mail")}
+    flows = {"files": ("private",), "web": ("untrusted",), "mail": ("outward",)}
+    more = {name: {"flow": flow} for name, flow in flows.items()}
+    async with pair.house(fakes, upstreams=more, policy=PolicyConfig(trifecta="deny")) as (house, host):
+        cursor = await pair.host(house, identity=CURSOR)
+        for name in ("mail", "files", "mail", "web"):
+            assert not (await host.call(f"{name}__go")).get("isError"), name
+        assert (await host.call("mail__go"))["isError"]
+        assert not (await cursor.call("mail__go")).get("isError")
+    assert called(fakes["mail"]) == ["go", "go", "go"]
+
+
+@pytest.mark.covers("POL-11", "SEC-90")
+async def test_while_rules_flip_no_call_that_is_denied_when_it_starts_reaches_its_server(pair, autojump_clock):
+    fakes = servers(pair)
+    reached, answered, allowed = [], [], True
+
+    async def send(message, conversation):
+        reached.append(message["params"]["arguments"]["allowed"] or allowed)  # or it came just before it was allowed
+        await trio.sleep(0.03)
+        return pair.whole(content=[])
+
+    fakes["mail"].on["tools/call:send"] = send
+    async with pair.house(fakes) as (house, host):
+        assert await host.names()
+
+        async def flip():
+            nonlocal allowed
+            for at in range(20):
+                await trio.sleep(0.05)
+                is_open = bool(at % 2)
+                deny = () if is_open else (f"host:{host.identity.host} mail__*", f"x{at}")
+                config = structs.replace(house.hub.config, policy=PolicyConfig(deny=deny))
+                await house.hub.prepare(config)
+                allowed = is_open
+                house.hub.apply(config)
+
+        async def call():
+            for _ in range(40):
+                before = allowed
+                answer = await host.ask("tools/call", {"name": "mail__send", "arguments": {"allowed": before}})
+                answered.append((before, allowed, "result" in answer))
+                await trio.sleep(0.01)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(flip)
+            nursery.start_soon(call)
+    assert True in reached
+    assert False not in reached
+    assert all(was_answered for before, after, was_answered in answered if before and after)
