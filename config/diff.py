@@ -149,6 +149,12 @@ def config_key(config: UpstreamConfig) -> str:
     return sha256(msgspec.json.encode((values, [names[name] for name in sorted(names)]))).hexdigest()[:32]
 
 
+def what_runs(config: UpstreamConfig) -> str:
+    """The digest of the program that a server is, or of the place where it is reached: what a decision about the
+    definitions or calls of a server is bound to. How the program is set up (`env`, `headers`) does not count."""
+    return sha256(msgspec.json.encode((_show(config.command), _show(config.args), _show(config.url)))).hexdigest()[:32]
+
+
 def _show(value: Any) -> Any:
     """A value as files write it: a server remains the same when a secret that it refers to changes."""
     if isinstance(value, str):

@@ -75,6 +75,8 @@ state_path = partial(_in_state, "memory.json")
 """The file of `config.saved_state.Memory`."""
 usage_path = partial(_in_state, "usage.json")
 """The record of which tools are called (`hub.link.tool_usage`)."""
+grants_path = partial(_in_state, "grants.json")
+"""The approvals that last (`hub.rules.approvals.grants`)."""
 catalogue_dir = partial(_in_state, "catalogue")
 """The directory of upstreams' last known lists (`upstreams.inventory.last_known`)."""
 sessions_path = partial(_in_state, "sessions.json")

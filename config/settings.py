@@ -25,6 +25,7 @@ from config.tables import (
     MAX_NAME_BUDGET,
     MIN_NAME_BUDGET,
     AccessConfig,
+    HookConfig,
     OAuthConfig,
     PolicyConfig,
     Profile,
@@ -271,6 +272,20 @@ class UsageConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     what was counted is forgotten."""
 
 
+class ApprovalsConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Asking people, where a rule wants that."""
+
+    wait_s: Annotated[float, live(min=0, max=3600, unit="seconds", zero="not at all")] = 45.0
+    """Time for which a call waits for an answer from outside its host, while `hubd approvals -f` runs; 0: not at
+    all."""
+    ttl_s: Annotated[float, live(min=1, max=86_400, unit="seconds")] = 900.0
+    """Time for which a request waits for a decision, and a yes for the call."""
+    remember: Annotated[Literal["once", "session", "always"], live()] = "always"
+    """The longest that a person is offered: for one call, until the conversation ends, or for `expire_days`."""
+    expire_days: Annotated[float, live(min=1, max=3650, unit="days")] = 90.0
+    """Time for which "always" is good."""
+
+
 class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Everything: how the hub listens, and its upstreams in configuration order."""
 
@@ -323,6 +338,10 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Signing in at servers by OAuth."""
     usage: Annotated[UsageConfig, Setting(reload=None)] = UsageConfig()
     """The record of which tools are called."""
+    hooks: Annotated[tuple[HookConfig, ...], live(hints="hook")] = ()
+    """Programs that are asked about calls of tools, in this order."""
+    approvals: Annotated[ApprovalsConfig, Setting(reload=None)] = ApprovalsConfig()
+    """Asking people, where a rule wants that."""
     defaults: Annotated[ServerSettings, Setting(reload=None)] = ServerSettings()
     """Settings of all servers, but for what says which server one is."""
     registries: Annotated[dict[str, RegistryConfig], Setting(reload=None, hints="registry")] = {}

@@ -233,6 +233,30 @@ class PolicyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     `untrusted` one."""
 
 
+# --- hooks -----------------------------------------------------------------------------------------------------------
+
+
+class HookConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A program, or an address, that is asked about calls of tools, in the format of Claude Code's hooks."""
+
+    name: Annotated[str, live(mask="never", pattern=r"[a-z0-9][a-z0-9._-]{0,63}$")] = ""
+    """A name, which no other hook has."""
+    on: Annotated[Literal["before", "after"] | None, live()] = None
+    """`before`: it is asked before a call; `after`: it sees the result."""
+    match: Annotated[tuple[str, ...], live(mask="never", hints="tools matcher selectors")] = ()
+    """Selectors as in `[policy]`; it is asked about a tool that any of them means."""
+    command: Annotated[tuple[str, ...], live(mask="arguments", hints="cmd")] = ()
+    """The program and its arguments, without a shell."""
+    url: Annotated[str, live(mask="url", pattern=r"https?://|$")] = ""
+    """In place of a program: an address that the same is posted to, https, or http on this machine."""
+    timeout_s: Annotated[float, live(min=1, max=60, unit="seconds", hints="timeout")] = 5.0
+    """Time for its answer."""
+    may: Annotated[tuple[Literal["rewrite", "allow"], ...], live()] = ()
+    """Beside denying, and having a person asked: `rewrite` arguments and results; `allow` in place of a person."""
+    on_error: Annotated[Literal["deny", "pass"], live()] = "deny"
+    """What becomes of the call where it gives no answer."""
+
+
 # --- profiles ---------------------------------------------------------------------------------------------------------
 
 MAX_NAME_BUDGET: Final = 64

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -19,16 +20,20 @@ from config.loading.safe_reading import Keys
 from config.saved_state import Memory
 from config.setting import secrets_of
 from config.settings import HubConfig, UpstreamConfig
+from config.tables import HookConfig
 from hub.bridge.era_bridge import EraBridge
 from hub.bridge.parking.parking import PARK, ParkedCalls
-from hub.bridge.request_state import RequestStates
+from hub.bridge.request_state import ASK, RequestStates
 from hub.bridge.tasks.task_bridge import Tasks
 from hub.bridge.url_elicitation import FindGuide
 from hub.calls.host_exchange import ProgressUpkeep
+from hub.catalog.upstream_entries import UpstreamEntries
 from hub.catalog.uri_claims import UriClaims
+from hub.catalog.view_name import home_of
 from hub.downstream.hosts import Hosts
 from hub.host_views import HostViews
 from hub.link.autosave import autosave
+from hub.link.call_interface import Tenant
 from hub.link.fault_isolation import keep_going
 from hub.link.memory_budget import Budget
 from hub.link.sealing import Sealer
@@ -56,6 +61,9 @@ from upstreams.transports.stdio.process import is_found
 
 if TYPE_CHECKING:
     from cache.redis.store import RedisStore
+    from hub.rules.approvals.approvals import Approvals
+    from hub.rules.approvals.ask import Ask
+    from hub.rules.hooks.stage import HookCalls
 
 log = logging.getLogger("hubd")
 WALL: Final = time.time  # noqa: TID251  # what hosts carry and people read outlives this process
@@ -70,7 +78,7 @@ class Hub:
     are those of sign-ins at upstreams. `environ` are the variables of which servers get their part, and programs that
     print a value all. `used` is where calls of tools are counted; None: in this run only. `secrets` are kept up to date
     with what any upstream may be sent. `left_out`: upstreams beside those of `config` that cannot be started yet.
-    `origins`: where settings stand."""
+    `origins`: where settings stand. `grants` is the file of approvals that last; None: none does."""
 
     def __init__(
         self,
@@ -91,6 +99,7 @@ class Hub:
         secrets: CommonSecrets | None = None,
         left_out: Mapping[str, UpstreamConfig] = {},
         origins: Mapping[Keys, Origin] = {},
+        grants: Path | None = None,
     ) -> None:
         self.memory = memory
         self.secrets = secrets or CommonSecrets()
@@ -127,7 +136,7 @@ class Hub:
         self.levels = LogLevels(self.hosts.log_levels, self.supervisor.set_log_level)
         self.progress = ProgressUpkeep(config.synthetic_progress_s)
         self.states = RequestStates(
-            sealer, wall=WALL, run=run, is_elsewhere=is_elsewhere, boot=boot, remembered=(PARK,)
+            sealer, wall=WALL, run=run, is_elsewhere=is_elsewhere, boot=boot, remembered=(PARK, ASK)
         )
         parking = ParkedCalls(self.states, ttl_s=config.park_ttl_s, total_s=config.park_total_s, budget=self.budget)
         tasks = Tasks(self.states, upstreams, ttl_s=config.park_ttl_s, shows=self.live.shows_tool)
@@ -136,11 +145,18 @@ class Hub:
         self.lists = ListUpdates(self.live, (self.subscriptions.list_changed, self.hosts.list_changed))
         shown = self.live, self.lists, self.subscriptions
         self.router = Router(*shown, self.levels, self.bridge, self.progress, self.usage, self.reads)
+        self._grants = grants
+        self._ask: Ask | None = None
+        """The stage that asks people; None: nobody has needed it yet."""
+        self._hooks: HookCalls | None = None
+        self._environ = environ
+        self.router.chains.ask_by(self._load_ask, self._load_hooks)
+        self.router.tell_of_ends(self._conversation_over)
         parts = self.supervisor, self.live, self.lists, self.router, self.reads
         self.servers = RunningServers(config, *parts, _origins=origins)
         modes = load_modes(memory)
         self.views = HostViews(config.profiles, self.live, self.hosts, self.subscriptions, modes)
-        self.servers.around = self.views.moving
+        self.servers.around, self.servers.after_rules = self.views.moving, self._rules_changed
         self.searches = SearchDecisions(modes, self.live, self.hosts, self.views, memory)
         self.projects: Projects | None = None
         if reader is not None:
@@ -211,6 +227,48 @@ class Hub:
         if (found := self.supervisor.upstreams.get(upstream)) is not None:
             found.elicitations.on_complete(visit)
 
+    # --- asking people ------------------------------------------------------------------------------------------------
+
+    def _load_ask(self) -> "Ask":
+        """The stage that asks people, made when a rule or a command first needs it: most hubs have no such rule."""
+        if self._ask is None:
+            from hub.rules.approvals.ask import Ask
+            from hub.rules.approvals.grants import Grants
+
+            grants = Grants(self._grants, WALL)
+            self._ask = Ask(self.judge, grants, self.states, self.secrets, _note_nothing, lambda: self.config)
+        return self._ask
+
+    def _load_hooks(self, hooks: tuple[HookConfig, ...]) -> "HookCalls":
+        """The stage that asks these hooks, made for the first."""
+        if self._hooks is None:
+            from hub.rules.hooks.stage import HookCalls
+
+            self._hooks = HookCalls(self.judge, self.states, self._find_part, _note_nothing, self._environ)
+        self._hooks.adjust(hooks)
+        return self._hooks
+
+    def _find_part(self, upstream: str) -> UpstreamEntries | None:
+        return self.live.of(home_of(upstream)[1]).part(upstream)
+
+    @property
+    def approvals(self) -> "Approvals":
+        """What people are asked for, and what they have agreed to."""
+        return self._load_ask().approvals
+
+    @property
+    def approvals_problem(self) -> str:
+        """The reason why approvals that last do not count; ""."""
+        return "" if self._ask is None else self._ask.approvals.grants.problem
+
+    def _rules_changed(self) -> None:
+        if self._ask is not None:
+            self._ask.look_again()
+
+    def _conversation_over(self, tenant: Tenant) -> None:
+        if self._ask is not None:
+            self._ask.approvals.grants.conversation_over(tenant)
+
     # --- another configuration ----------------------------------------------------------------------------------------
 
     async def prepare(self, config: HubConfig, origins: Mapping[Keys, Origin] = {}) -> None:
@@ -241,6 +299,10 @@ class Hub:
         self.searches.configuration_changed()
         if self.projects is not None:
             self.projects.changed.set()
+
+
+def _note_nothing(kind: str, **members: object) -> None:
+    """The audit of a hub that has none."""
 
 
 def _secrets_of(config: HubConfig) -> Iterator[str]:

@@ -38,10 +38,12 @@ class RunningServers:
     """Where settings of `config` stand, for people."""
     around: Callable[[], AbstractContextManager[None]] = nullcontext
     """Entered around every change of the rules."""
+    after_rules: Callable[[], None] = lambda: None
+    """Called when rules may have changed."""
 
     def __post_init__(self) -> None:
         self._live.judge.adjust(self.read_rules(self.config, self._origins))
-        self._router.adjust(self.config.upstreams)
+        self._router.adjust(self.config.upstreams, self.config.hooks)
 
     async def prepare(self, config: HubConfig) -> None:
         """Read what `apply` needs to know."""
@@ -89,7 +91,8 @@ class RunningServers:
             self._reads.forget_upstream(name)
             self._router.removed(name, rule_of(name, before[name].config).sid(budget), home)
         self._live.judge.adjust(self.read_rules(self.config, self._origins))
-        self._router.adjust(configs)
+        self._router.adjust(configs, self.config.hooks)
+        self.after_rules()
 
 
 def rule_of(name: str, config: UpstreamConfig) -> UpstreamRule:

@@ -16,6 +16,7 @@ from config import settings
 from config.environment.passing import mistakes
 from config.loading import check_http_access
 from config.loading.check_fleet import problems_of_sharing, warnings_of_sharing
+from config.loading.check_hooks import problems_of_hooks
 from config.loading.check_policy import problems_of_policy, problems_of_rules_of_server
 from config.loading.check_profiles import problems_of_profiles, problems_of_renames
 from config.loading.safe_reading import Problem
@@ -55,6 +56,7 @@ def problems_of_hub(config: HubConfig) -> Iterator[Problem]:
     yield from problems_of_sharing(config)
     yield from problems_of_registries(config.registries)
     yield from problems_of_policy(config)
+    yield from problems_of_hooks(config)
 
 
 def problems_of_bounds(values: Struct) -> Iterator[Problem]:

@@ -58,10 +58,11 @@ def run_child(
     input: bytes = b"",
     environ: Mapping[str, str] | None = None,
     directory: str | None = None,
+    stop: int | None = None,
 ) -> ChildOutput:
     """Run a program to its end.
 
-    `environ`: that of this process, if None.
+    `environ`: that of this process, if None. `stop`: a descriptor; once it is readable, the program is killed.
     Raises: ChildFailed, if it cannot be started, takes longer than `within_s` seconds, or prints more than
     `limit_bytes`."""
     try:
@@ -81,7 +82,7 @@ def run_child(
         why = getattr(error, "strerror", None) or "these arguments cannot be passed"
         raise ChildFailed(f"cannot be started: {why}") from None
     try:
-        return _Conversation(child, input, limit_bytes).run(within_s)
+        return _Conversation(child, input, limit_bytes).run(within_s, stop)
     finally:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
@@ -107,7 +108,7 @@ class _Conversation:
         """Outputs that have not ended."""
         self._exited_at: float | None = None
 
-    def run(self, within_s: float) -> ChildOutput:
+    def run(self, within_s: float, stop: int | None = None) -> ChildOutput:
         child, due = self._child, now() + within_s
         with selectors.DefaultSelector() as selector, hold(child.pid) as pidfd:
             for pipe, events, act in (
@@ -120,6 +121,8 @@ class _Conversation:
                     selector.register(pipe, events, partial(act, pipe))
             if pidfd is not None:
                 selector.register(pidfd, selectors.EVENT_READ, lambda: True)
+            if stop is not None:
+                selector.register(stop, selectors.EVENT_READ, _stop)
             while self._outputs and (self._exited_at is None or now() < self._exited_at + LINGER_S):
                 if now() >= due:
                     raise ChildFailed(f"did not end within {within_s:g} seconds")
@@ -156,3 +159,7 @@ class _Conversation:
         del self._stderr[:-MAX_STDERR_BYTES]
         self._outputs -= not data
         return not data
+
+
+def _stop() -> bool:
+    raise ChildFailed("was not waited for any longer")

@@ -92,6 +92,8 @@ class EraBridge:
             try:
                 principal = crossing.exchange.caller.identity.principal
                 state = self._states.open(text, principal, request, crossing.upstream.name)
+                if state.mode == request_state.ASK:  # no rule asks about it any more
+                    return await self._begin(crossing)
                 return _forbid_caching(await self._resume(state, crossing), request.method)
             except BadState as error:
                 if error.reason == request_state.INVALID or not self._may_begin_again(crossing):
@@ -162,6 +164,8 @@ class EraBridge:
     def _may_begin_again(self, crossing: Crossing) -> bool:
         """True if an operation that cannot go on may be repeated without asking: reads may, tool calls if the setting
         allows it."""
+        if not crossing.begins_again:
+            return False
         if crossing.operation.method != mcp.TOOLS_CALL or self._on_lost == "restart":
             return True
         if self._on_lost != "restart_safe":

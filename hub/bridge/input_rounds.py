@@ -49,6 +49,8 @@ class Crossing(Struct, frozen=True):
     request: Request
     """The host's own, to which states are bound."""
     call: Call
+    begins_again: bool = True
+    """The upstream may be called anew where a retry cannot go on."""
 
     @property
     def binding(self) -> Binding:

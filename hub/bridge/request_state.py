@@ -25,6 +25,8 @@ PURPOSE: Final = "rs"
 VERSION: Final = 1
 MAX_READ_BYTES: Final = 64 << 10
 """Size of a request up to which it is compared by its meaning, which takes 20 ms at most."""
+ASK: Final = "ask"
+"""Mode of the states by which a person is asked, before a call gets as far as any other state (`hub.rules`)."""
 _NONE: Final = Raw(b"")
 _MARK: Final = b"as written\0"
 

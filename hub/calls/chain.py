@@ -60,6 +60,12 @@ class Intent(Struct, frozen=True, eq=False):
     """The host's end of its request."""
     meta_call: str = ""
     """The tool of a meta call, as the host named it; "": the host called it directly."""
+    hook: str = ""
+    """The hook that wants a person to be asked, whatever the rules say; "": none does."""
+    spares_asking: bool = False
+    """A hook has agreed in place of a person."""
+    begins_again: bool = True
+    """The upstream may be called anew where a retry cannot go on; False: a person has agreed to one call only."""
 
     def send(self, next: "Next", operation: Operation, exchange: Exchange) -> Awaitable[Reply]:
         """Carry out another operation for this intent by `next`."""
@@ -138,7 +144,9 @@ class EraStage:
     async def call(self, intent: Intent, next: Next) -> Reply:
         """As `Stage.call`. `next` may be called several times, with other operations and exchanges."""
         call = partial(intent.send, next)
-        crossing = Crossing(intent.target.upstream, intent.operation, intent.host, intent.request, call)
+        crossing = Crossing(
+            intent.target.upstream, intent.operation, intent.host, intent.request, call, intent.begins_again
+        )
         return await self._bridge.forward(crossing)
 
 

@@ -11,13 +11,13 @@ from math import inf
 from typing import Final, Protocol
 
 import trio
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from hub.catalog.view_name import EVERYTHING, View
 from hub.link.call_interface import Caller, RunningCall
 from hub.link.rate_limits import TokenBucket
 from hub.wire import mcp
-from hub.wire.jsonrpc import Failure, Reply, encode_notification, peek_str, raw
+from hub.wire.jsonrpc import Failure, Reply, encode_notification, peek_object, peek_str, raw
 from hub.wire.mcp import Era
 from hub.wire.questions.question import Missing, Question, with_missing
 from hub.wire.request_meta import read_number, slightly_above
@@ -137,6 +137,13 @@ class HostExchange:
         self._has_asked = False
         self._session: HostSession | None = None
         """Session of the host, once the request is over."""
+
+    def wait_for_tasks(self) -> None:
+        """Have the host wait for a result that comes later, though it knows tasks."""
+        extensions = peek_object(self.caller.capabilities.get("extensions"))
+        if extensions.pop(mcp.TASKS_EXTENSION, None) is not None:
+            capabilities = {**self.caller.capabilities, "extensions": raw(extensions)}
+            self.caller = structs.replace(self.caller, capabilities=capabilities)
 
     def progress(self, params: dict[str, Raw]) -> None:
         """Pass progress on under the host's own token, if it rises.

@@ -67,6 +67,13 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
             "untrust": "allow nothing of a project any more",
         },
     },
+    "rules": {
+        "hub.cli.rules.approvals": {
+            "approvals": "the calls that wait for your yes, and what you have agreed to",
+            "deny": "say no to a call that waits",
+        },
+        "hub.cli.rules.approve": {"approve": "say yes to a call that waits"},
+    },
     "hosts": {
         "hub.cli.setup.command": {
             "setup": "put the hub between your hosts and their servers: find, try, ask once, done"
@@ -157,6 +164,7 @@ files:
                            hints that spare work after a restart
     usage.json             how often tools are called: names and counts
     trust.json             the projects that are allowed
+    grants.json            what you have approved for longer than a call
     secrets.json           what `hubd secret` keeps, or that the keyring has it
     oauth/                 sign-ins at servers, sealed
     installed.json         what `hubd install` put into files of hosts

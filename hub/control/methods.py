@@ -11,6 +11,7 @@ from msgspec import Struct, convert
 
 from cache.statistics import CacheStatistics
 from config.show.effective import ShownEnvironment
+from hub.control import approval_messages as approvals
 from hub.control import sign_in_messages as messages
 from hub.control.answers import Cleared, Logs, PolicyExplanation, PolicyReport, Reloaded, Status, ToolUses
 
@@ -58,11 +59,16 @@ SIGN_IN_STATUS: Final = Method("sign_in_status", messages.SignInAccounts)
 SIGN_IN_TRIALS: Final = Method("sign_in_trials", messages.SignInTrials)
 SIGN_OUT: Final = Method("sign_out", messages.SignedOut, answer_s=SIGN_IN_S)
 READ_TOKENS: Final = Method("read_tokens", Nothing)
+APPROVALS: Final = Method("approvals", approvals.ApprovalList, 16 << 20)
+APPROVAL_SHOW: Final = Method("approval_show", approvals.ShownRequest, 128 << 20)
+APPROVAL_GIVE: Final = Method("approval_give", approvals.DecidedRequest)
+APPROVAL_DENY: Final = Method("approval_deny", approvals.DecidedRequest)
+APPROVAL_REVOKE: Final = Method("approval_revoke", approvals.RevokedApprovals)
 
 METHODS: Final[Mapping[str, Method[Any]]] = {
     each.name: each for each in list(globals().values()) if isinstance(each, Method)
 }
-ENDLESS: Final = frozenset({LOGS.name, SIGN_IN.name})
+ENDLESS: Final = frozenset({LOGS.name, SIGN_IN.name, APPROVALS.name})
 """Methods that answer once, and send further results as notifications of the same name."""
 
 

@@ -147,7 +147,9 @@ class DaemonApi:
                 yield tokens.problem
             for profile in sorted(tokens.profiles - {DEFAULT_PROFILE, *hub.hosts.profiles.profiles}):
                 yield f"there is no profile {profile}, and a token opens nothing else: its hosts are shown nothing"
-        yield from filter(None, [hub.memory.problem, hub.usage.memory.problem, hub.last_known.problem])
+        yield from filter(
+            None, [hub.memory.problem, hub.usage.memory.problem, hub.last_known.problem, hub.approvals_problem]
+        )
         yield from hub.live.warnings
 
     def _doubts_of_labels(self) -> dict[str, list[str]]:

@@ -27,6 +27,7 @@ from hub.app import WALL, Hub
 from hub.control.server import serve_control
 from hub.daemon import logs, systemd
 from hub.daemon.api import DaemonApi
+from hub.daemon.approval_requests import ApprovalRequests
 from hub.daemon.banner import announce
 from hub.daemon.bind_http import CannotListen
 from hub.daemon.bind_unix import await_removal
@@ -87,6 +88,7 @@ class Daemon:
         logging.getLogger().addHandler(faults)
         own_log.running_in(trio.lowlevel.current_trio_token())
         self._requests = SignInRequests(self._sign_ins, lambda: self._lines.shims)
+        self._decisions = ApprovalRequests(hub, lambda: self._lines.shims)
         self._api = DaemonApi(hub, listener, self._reloader, self._watch, faults, own_log.journal, self._requests)
         self._asked = trio.Event()
         self._patience = trio.CancelScope()
@@ -114,7 +116,7 @@ class Daemon:
                 await nursery.start(self._hub.run)
                 await nursery.start(self._listener.run, self._sign_ins.handle)
                 await nursery.start(self._lines.serve, lines)
-                await nursery.start(serve_control, control, self._api, self._requests)
+                await nursery.start(serve_control, control, self._api, self._requests, self._decisions)
                 self._announce()
                 calm_collector()
                 systemd.notify("READY=1", f"STATUS={self._summary()}")

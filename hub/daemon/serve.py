@@ -153,6 +153,7 @@ async def serve_daemon(
                 secrets=secrets,
                 left_out=loaded.left_out,
                 origins=loaded.origins,
+                grants=hub_paths.grants_path(),
             )
             listener = HttpListener(hub, bound, durable, fleet, lambda: sign_ins.fetch)
             sign_ins.serves(hub, listener)

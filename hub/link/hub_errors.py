@@ -170,6 +170,13 @@ class ApprovalDeclined(HubError):
     executed = Executed.NO
 
 
+class HookUnanswered(HubError):
+    """A hook gave no answer, so the call is denied, or its result withheld."""
+
+    kind = "hook_failed"
+    executed = Executed.NO
+
+
 class ResultTooLarge(HubError):
     """The answer arrived and was refused for its size."""
 

@@ -17,6 +17,7 @@ from msgspec import Raw
 
 from cache.resource_cache import ResourceCache
 from config.settings import UpstreamConfig
+from config.tables import HookConfig
 from hub.bridge.era_bridge import EraBridge
 from hub.calls.chain import Intent, Wait
 from hub.calls.host_exchange import HostExchange, ProgressUpkeep
@@ -79,6 +80,8 @@ class Router:
 
     def __post_init__(self, usage: ToolUsage, reads: ResourceCache | None) -> None:
         live, bridge = self.live, self._bridge
+        self._on_left: Callable[[Tenant], None] = lambda tenant: None
+        """Told of each conversation that is over."""
         self.upstreams = live.upstreams
         self.settled = live.settled
         self._resolver = Resolver(live, self._lists)
@@ -104,10 +107,10 @@ class Router:
         self._handlers |= bridge.tasks.handles.handlers(self._replies.of_upstream, self._intents)
         self._subscriptions.doors = self._intents
 
-    def adjust(self, configs: Mapping[str, UpstreamConfig]) -> None:
-        """Compose the chains of operations anew, for upstreams with these configurations, by name. What lasts is judged
-        by them; a call keeps the chain that it has."""
-        self.chains.adjust(configs)
+    def adjust(self, configs: Mapping[str, UpstreamConfig], hooks: tuple[HookConfig, ...] = ()) -> None:
+        """Compose the chains of operations anew, for upstreams with these configurations, by name, and these hooks.
+        What lasts is judged by them; a call keeps the chain that it has."""
+        self.chains.adjust(configs, hooks)
         self._subscriptions.judge()
 
     def digests(self, view: View) -> dict[str, str]:
@@ -130,11 +133,16 @@ class Router:
         self._subscriptions.removed(name)
         self._resolver.removed(name, sid, view)
 
+    def tell_of_ends(self, on_left: Callable[[Tenant], None]) -> None:
+        """Tell of each conversation that is over."""
+        self._on_left = on_left
+
     def left(self, tenant: Tenant) -> None:
         """A conversation of a host is over."""
         self._subscriptions.left(tenant)
         if self.live.judge.legs is not None:
             self.live.judge.legs.left(tenant)
+        self._on_left(tenant)
         self._bridge.parking.host_left(tenant)
         for upstream in self.upstreams.values():
             upstream.host_left(tenant)

@@ -2,7 +2,8 @@
 
     outer, once for each request of a host, and each owner of what it asks for
         Gate          lets pass what no rule denies (`hub.rules.policy`)
-        asking        the slot of the stage that asks a person; until there is one, `NobodyAsks` refuses
+        HookCalls     asks hooks about calls of tools (`hub.rules.hooks`)
+        Ask           asks a person where a rule wants that (`hub.rules.approvals`)
         CallCount     counts calls of tools by host
         Resolver      remembers whose user interfaces an account reads (`hub.routing.resolve`)
         CachedCopy    answers a read from memory, in the form of the host
@@ -19,12 +20,13 @@
 A stage that has nothing to do for a target is not in its chain.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
 from cache.resource_cache import ResourceCache
 from config.settings import UpstreamConfig
+from config.tables import HookConfig
 from hub.bridge.era_bridge import EraBridge
 from hub.calls.chain import WAIT, Chain, EraStage, Intent, Next, Outcome, Stage, Wait
 from hub.link.tool_usage import ToolUsage
@@ -43,6 +45,9 @@ BESIDE: Final = (mcp.SUBSCRIBE, mcp.TASKS_GET)
 SIGN_IN: Final = "sign-in"
 """In place of a method: calls of the hub's own tool for signing in at an upstream."""
 EVERY_DOOR: Final = (*OPERATIONS, *BESIDE, SIGN_IN)
+
+LoadHooks = Callable[[tuple[HookConfig, ...]], Stage]
+"""Loads the stage that asks hooks, and has it ask these."""
 
 
 class Line(NamedTuple):
@@ -71,11 +76,16 @@ class Chains:
         self._judge = live.judge
         self.gates: dict[str, Stage] = {}
         self.asking: dict[str, Stage] = {}
-        """The stage that asks a person, by server; the slot of approvals."""
+        """The stage that asks a person, by server."""
+        self._load_ask: Callable[[], Stage] | None = None
+        """Loads that stage; None: nobody can be asked, and such calls are refused."""
+        self.hooks: dict[str, Stage] = {}
+        self._load_hooks: LoadHooks | None = None
         self.sent: dict[str, Stage] = {}
         self.outer = [
             Line(self.gates),
-            Line(self.asking),
+            Line(self.hooks, (mcp.TOOLS_CALL,)),
+            Line(self.asking, (*OPERATIONS, mcp.SUBSCRIBE)),
             Line(CallCount(usage), (mcp.TOOLS_CALL,)),
             Line(resolver, (mcp.RESOURCES_READ,)),
             *([] if reads is None else [Line(CachedCopy(live, reads), (mcp.RESOURCES_READ,))]),
@@ -92,21 +102,31 @@ class Chains:
         self._eras = EraStage(bridge)
         self.adjust({})
 
-    def adjust(self, configs: Mapping[str, UpstreamConfig]) -> None:
-        """Compose the chains for upstreams with these configurations, by name. A call keeps the chain that it has."""
+    def adjust(self, configs: Mapping[str, UpstreamConfig], hooks: tuple[HookConfig, ...] = ()) -> None:
+        """Compose the chains for upstreams with these configurations, by name, and these hooks. A call keeps the chain
+        that it has."""
         self.limits.adjust(configs)
-        for stages in (self.gates, self.asking, self.sent):
+        for stages in (self.gates, self.hooks, self.asking, self.sent):
             stages.clear()
         if self._judge.book is not None:
             self._put_rules(configs)
+        if hooks and self._load_hooks is not None and self._load_ask is not None:
+            self.hooks |= dict.fromkeys(configs, self._load_hooks(hooks))
+            self.asking |= dict.fromkeys(configs, self._load_ask())  # a hook may want a person to be asked
         own = {name for line in (*self.outer, *self.inner) if isinstance(line.stage, Mapping) for name in line.stage}
         self._chains = {name: {method: self._compose(name, method) for method in EVERY_DOOR} for name in ("", *own)}
+
+    def ask_by(self, load_ask: Callable[[], Stage], load_hooks: LoadHooks) -> None:
+        """Have people asked by the stage that `load_ask` loads, and hooks by that of `load_hooks`, from the next
+        `adjust` on."""
+        self._load_ask, self._load_hooks = load_ask, load_hooks
 
     def _put_rules(self, configs: Mapping[str, UpstreamConfig]) -> None:
         from hub.rules.policy.gate import Gate, NobodyAsks, SentCalls  # not above: only rules need it
 
         self.gates |= dict.fromkeys(configs, Gate(self._judge))
-        self.asking |= {name: NobodyAsks(self._judge) for name in configs if self._judge.may_ask(name)}
+        if names := list(filter(self._judge.may_ask, configs)):
+            self.asking |= dict.fromkeys(names, NobodyAsks(self._judge) if self._load_ask is None else self._load_ask())
         if self._judge.legs is not None:
             sent = SentCalls(self._judge)
             self.sent |= {name: sent for name, config in configs.items() if config.flow}

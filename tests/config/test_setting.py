@@ -22,7 +22,10 @@ STRUCTS: list[type[Struct]] = [
     *(each.named for each in declarations(HubConfig).values() if each.named not in (None, UpstreamConfig)),
     ToolOverride,
 ]
-UNDECIDED = ("cache", "replica", "access", "policy", "oauth", "defaults", "registries", "usage", "include", "upstreams")
+UNDECIDED = (
+    *("cache", "replica", "access", "policy", "approvals", "oauth", "defaults", "registries", "usage", "include"),
+    "upstreams",
+)
 """Tables, whose settings say it, and what means nothing by itself."""
 SETTINGS = [(struct, name) for struct in STRUCTS for name in declarations(struct)]
 

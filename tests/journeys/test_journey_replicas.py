@@ -5,7 +5,9 @@ import json
 import pytest
 import trio
 import trio.testing
+from msgspec import structs
 
+from config.tables import PolicyConfig
 from hub.bridge.request_state import ELSEWHERE, LOST
 from hub.bridge.tasks.polled_tasks import PURPOSE as TASK
 from hub.link.sealing import Keys
@@ -80,6 +82,23 @@ async def parked(host):
 
 def said(answered):
     return json.loads(answered.last["result"]["content"][0]["text"])
+
+
+@pytest.mark.covers("POL-22")
+async def test_the_answer_to_an_approval_finds_its_hub(start):
+    a, b = await start(asking)
+    for each in (a, b):
+        each.hub.apply(structs.replace(each.hub.config, policy=PolicyConfig(ask=("*",))))
+    host = modern(a)
+    asked = (await ask(host, "tools/call", CALL)).last["result"]
+    assert set(asked["inputRequests"]) == {"hub-approval"}
+    yes = {"hub-approval": {"action": "accept", "content": {"decision": "once"}}}
+    retry = {**CALL, "inputResponses": yes, "requestState": asked["requestState"]}
+    behind = (await ask(b.turn(host), "tools/call", retry)).last["result"]
+    assert "hub-approval" not in behind["inputRequests"]
+    responses = dict.fromkeys(behind["inputRequests"], YES)
+    last = {**CALL, "inputResponses": responses, "requestState": behind["requestState"]}
+    assert said(await ask(b.turn(host), "tools/call", last)) == YES
 
 
 async def test_the_answer_to_a_parked_call_finds_it(start):

@@ -637,6 +637,7 @@ async def a_house(
     reader: TrustedProjects | None = None,
     shared: RedisStore | None = None,
     guide: SignInGuide | None = None,
+    grants: Path | None = None,
     **config: Any,
 ) -> AsyncIterator[House]:
     """A running hub over `fakes`; `upstreams` holds settings of some of them, `config` those of the hub. With a
@@ -655,6 +656,7 @@ async def a_house(
         reader=reader,
         shared=shared,
         used=used,
+        grants=grants,
     )
     if guide is not None:
         signs_in = guide

@@ -36,6 +36,7 @@ def _add_call(commands: Any) -> None:
     text = "call as the hosts of a profile do: its names, its fixed arguments, and nothing that it leaves out"
     call.add_value("--profile", "PROFILE", text)
     call.add_flag("--raw", "print the whole result as JSON, and ask nothing")
+    call.add_flag("--yes", "approve the call where a rule asks for that; else it is asked on a terminal")
 
 
 def _add_words(parser: Parser, text: str) -> None:

@@ -15,6 +15,7 @@ from hub.cli.client.connection import CallRefused, HubSession, for_people, sessi
 from hub.cli.context import EX_FAILED, Context, Output, UsageError, as_json, nearest
 from hub.cli.profiles.session_in_profile import profile_that_renames, say_refused_file, session_as, why_refused
 from hub.cli.render.tables_and_styles import Table
+from hub.cli.rules.approvals import may_call_again
 from hub.control.errors import ControlFailed
 from hub.wire.printable import printable
 from hub.wire.vocabulary import HUB_FAILURE, HUB_SERVER, INVALID_PARAMS
@@ -42,6 +43,8 @@ def run_call(options: Context, output: Output) -> None:
         try:
             # a profile may have given the tool a name that does not say whose it is
             answer = once_connected(act, owns(options.name) if options.profile is None else anyone)
+            while may_call_again((answer.get("_meta") or {}).get(HUB_FAILURE), output, yes=options.yes):
+                answer = act()
         except CallRefused as refused:
             why = _why(refused, tool, hub) if options.profile is None else why_refused(refused, tool, hub, options)
             failed = refused.error, why

@@ -1,4 +1,5 @@
 """Rules on the command line: what they say, and what people say to them.
 
-`policy` has `hubd policy` and `hubd policy explain`.
+`policy` has `hubd policy` and `hubd policy explain`; `approvals` has what waits for a person (`hubd approvals`,
+`deny`), and the person at the terminal of `hubd call`; `approve` is how people say yes.
 """

@@ -216,7 +216,7 @@ class Judge:
         if (known := self._known.get(key)) is not None:
             return known
         profile = view.profile or DEFAULT_PROFILE
-        holding = frozenset(term for term in book.terms if _holds(term, identity, rights, profile))
+        holding = frozenset(term for term in book.terms if holds(term, identity, rights, profile))
         issuer = rights.issuer if book.step_up else ""
         facts = [issuer, *(f"{'+' if term in holding else '-'}{term}" for term in sorted(book.terms))]
         name = sha256(repr(facts).encode()).hexdigest()[:12]
@@ -421,7 +421,7 @@ def _audience(book: "RuleBook", holding: frozenset[CallerTerm], issuer: str) -> 
     return Audience(holding, issuer, book.by(holds), book.by_more_scopes(holds, issuer))
 
 
-def _holds(term: CallerTerm, identity: Identity, rights: Rights, profile: str) -> bool:
+def holds(term: CallerTerm, identity: Identity, rights: Rights, profile: str) -> bool:
     """True if a fact holds of a caller."""
     if term.kind == HOST:
         return identity.host == term.name

@@ -26,7 +26,7 @@ class Question(Struct, frozen=True):
     params: dict[str, Raw]
     """As the upstream wrote them, `_meta` included."""
     upstream: str
-    """The upstream's name in the configuration, which people are shown."""
+    """The upstream's name in the configuration, which people are shown; "": the hub itself asks."""
     version: str
     """The upstream's revision, in which the answer must be written."""
     progress: Callable[[dict[str, Raw]], None] | None = None

@@ -49,7 +49,8 @@ def _elicitation(question: Question, params: dict[str, Raw], host_version: str) 
     if (message := peek_str(params.get("message"))) is None:
         raise QuestionRefusal(f"{mcp.ELICIT} needs a message")
     if (mode := mode_of(question)) == FORM:
-        params["message"] = raw(f"[{question.upstream}] {message}")  # by itself the host shows only the hub's name
+        if question.upstream:  # by itself the host shows only the hub's name
+            params["message"] = raw(f"[{question.upstream}] {message}")
         return _form(params, host_version)
     if mode != URL or host_version == mcp.L3:
         raise QuestionRefusal(f"A host of {host_version} knows no elicitation of mode {mode}")

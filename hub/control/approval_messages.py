@@ -1,0 +1,76 @@
+"""Messages about approvals between the hub and the command line."""
+
+from msgspec import Struct
+
+
+class WaitingRequest(Struct, frozen=True):
+    """A call that a person is to decide on."""
+
+    id: str
+    host: str
+    name: str
+    """The tool, prompt or resource, as the host knows it."""
+    server: str
+    arguments: str
+    """On one line, shortened, without secrets."""
+    rule: str
+    age_s: float
+    left_s: float
+    """Seconds for which it can be decided; if it is decided, for which the yes is good."""
+    waiting: int = 0
+    """Calls that wait."""
+    decision: str = ""
+    """`approved` or `denied`: the next equal call is told; "": nobody has decided."""
+    principal: str = ""
+
+
+class GivenApproval(Struct, frozen=True):
+    """What a person has agreed to for longer than a call."""
+
+    id: str
+    host: str
+    name: str
+    server: str
+    rule: str
+    lasts: str
+    """`session`, `hour` or `always`."""
+    left_s: float | None = None
+    """None: until the conversation ends."""
+    principal: str = ""
+
+
+class ApprovalList(Struct, frozen=True):
+    """All requests and approvals."""
+
+    requests: tuple[WaitingRequest, ...] = ()
+    approvals: tuple[GivenApproval, ...] = ()
+
+
+class ShownRequest(Struct, frozen=True):
+    """One request, with all that a person may want to know."""
+
+    id: str
+    text: str
+    """The question, as hosts put it."""
+    arguments: str
+    """All arguments as JSON, without secrets."""
+    offers: tuple[str, ...] = ()
+    """What may be agreed to: `once`, `session` or `hour`, `always`."""
+
+
+class DecidedRequest(Struct, frozen=True):
+    """A request that a person has decided on."""
+
+    id: str
+    host: str
+    name: str
+    lasts: str = ""
+    """`once`, `session`, `hour`, `always`; "": it was denied."""
+    waiting: int = 0
+    """Calls that waited for it."""
+
+
+class RevokedApprovals(Struct, frozen=True):
+    """Approvals that count no more: the names of their tools, prompts and resources."""
+
+    names: tuple[str, ...]

@@ -1,0 +1,219 @@
+"""Approvals: what a hub waits for a person's yes for, and what people have decided, for hosts and commands alike.
+
+A call joins a request (`hub.rules.approvals.requests`) and looks for a decision whenever the bell rings. A decision is
+made by the host that was asked, or outside of it by a command; the first one counts.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import trio
+
+from config.name_globs import NameChoice
+from config.settings import ApprovalsConfig
+from hub.link.hub_errors import ApprovalDeclined, ApprovalRequired, Executed, HubError, Overloaded
+from hub.link.sync_primitives import Bell
+from hub.rules.approvals.grants import Grants, LastingApproval
+from hub.rules.approvals.requests import ApprovalRequest, Requests, TooMany, Wish
+from hub.rules.approvals.words import Decision, Lasting, offers
+
+Note = Callable[..., None]
+"""Writes down what happened: its kind, and members by name."""
+RETRY_MS: Final = 60_000
+
+
+class UnknownRequest(HubError):
+    """There is no request or grant of this id, or a person cannot decide that about it."""
+
+    kind = "unknown_request"
+    executed = Executed.NO
+
+
+def approval_error(request: ApprovalRequest) -> ApprovalRequired:
+    """The refusal of a call that nobody has agreed to yet. It names no command that decides."""
+    text = (
+        f"Not run: a person has to approve this first. Ask the user to decide on request {request.id} (hubd approvals"
+        " shows it), then call again with the same arguments."
+    )
+    people = f"not run: a person has to approve request {request.id} first; `hubd approvals show {request.id}` shows it"
+    error = ApprovalRequired(text, upstream=request.wish.subject.upstream, for_people=people)
+    error.request = request.id
+    return error
+
+
+def decline_error(wish: Wish) -> ApprovalDeclined:
+    """The refusal of a call that a person does not want."""
+    text = "Not run: the user said no. Do not call it again unless the user asks for it."
+    return ApprovalDeclined(text, upstream=wish.subject.upstream)
+
+
+class Approvals:
+    """All requests and grants of one hub."""
+
+    def __init__(self, read_config: Callable[[], ApprovalsConfig], grants: Grants, note: Note) -> None:
+        """`read_config`: reads the settings in effect."""
+        self.grants = grants
+        self.requests = Requests(grants.__contains__)
+        self.changed = Bell()
+        """Rung when there is another request, decision or rule."""
+        self.edition = 0
+        """Another number for each time that it was rung."""
+        self.watchers = 0
+        """People who watch for requests outside of hosts."""
+        self._note = note
+        self._read_config = read_config
+
+    @property
+    def config(self) -> ApprovalsConfig:
+        """The settings in effect."""
+        return self._read_config()
+
+    def wake(self) -> None:
+        """Have all who wait look again."""
+        self.edition += 1
+        self.changed.ring()
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        """Somebody watches for requests meanwhile."""
+        self.watchers += 1
+        try:
+            yield
+        finally:
+            self.watchers -= 1
+            self.wake()
+
+    # --- for calls
+
+    def offers(self, wish: Wish) -> tuple[Lasting, ...]:
+        """The answers that mean yes to a wish."""
+        remember = self.config.remember
+        if remember == "always" and not self.grants.lasts:
+            remember = "session"
+        return offers(remember, lasts=wish.caller.lasting)
+
+    def join(self, wish: Wish) -> ApprovalRequest:
+        """The request for a wish. Raises Overloaded: there are too many."""
+        made = self.requests.made
+        try:
+            request = self.requests.join(wish, trio.current_time(), self.config.ttl_s)
+        except TooMany as error:
+            text = f"Not run: {error}. Ask the user to decide on those that wait, then call again."
+            raise Overloaded(text, upstream=wish.subject.upstream, retry_after_ms=RETRY_MS) from None
+        if self.requests.made > made:
+            self.write_down("ask", wish, request=request.id)
+            self.wake()
+        return request
+
+    def hear(self, request: ApprovalRequest, wish: Wish) -> bool:
+        """True if a call may go on by what was decided; a yes for one call is taken. Raises ApprovalDeclined: a person
+        has said no."""
+        if request.is_declined:
+            self.requests.drop(request)
+            raise decline_error(wish)
+        return self.requests.take_approval(request) or self.grants.covers(wish)
+
+    def is_decided(self, request: ApprovalRequest, wish: Wish) -> bool:
+        """True if `hear` would not be False."""
+        return request.is_declined or request.is_approved or self.grants.covers(wish)
+
+    def decide(self, request: ApprovalRequest, wish: Wish, decision: Decision) -> None:
+        """Take the decision of the host that was asked for its call, which goes on.
+
+        Raises:
+            ApprovalDeclined: it is no, or somebody else has said so before.
+            ApprovalRequired: it is none; the request stays.
+        """
+        if request.is_declined:
+            self.requests.drop(request)
+            raise decline_error(wish)
+        if decision == "nothing":
+            raise approval_error(request)
+        request.is_approved = False  # be it for this call, too
+        if decision == "no":
+            self.refuse(request, wish)
+            raise decline_error(wish)
+        self.agree(request, wish, decision)
+
+    def agree(self, request: ApprovalRequest, wish: Wish, lasting: Lasting) -> str:
+        """A person says yes to a wish; the id of the grant, if it is for longer than a call."""
+        id = "" if lasting == "once" else self.requests.new_id()
+        if lasting in ("session", "hour"):
+            self.grants.give_session(id, wish)
+        elif lasting == "always":
+            self.grants.give_always(id, wish, self.config.expire_days)
+        self.write_down("approve", wish, request=request.id, lasts=lasting)
+        self.wake()
+        return id
+
+    def refuse(self, request: ApprovalRequest, wish: Wish) -> None:
+        """A person says no to a wish."""
+        self.requests.decline(request, trio.current_time())
+        self.write_down("deny", wish, request=request.id)
+        self.wake()
+
+    def write_down(self, kind: str, wish: Wish, **members: object) -> None:
+        """Have the audit note something about a wish."""
+        subject = wish.subject
+        who = {"p": subject.principal, "host": subject.host, "up": subject.upstream}
+        self._note(kind, **who, name=wish.exposed, rule=wish.rule, **members)
+
+    # --- for people outside of hosts
+
+    def find(self, id: str) -> ApprovalRequest:
+        """The request of this id. Raises UnknownRequest."""
+        if (request := self.requests.find(id, trio.current_time())) is None:
+            raise UnknownRequest(f"There is no request {id}, or none any more; `hubd approvals` lists those there are")
+        return request
+
+    async def approve(self, id: str, lasting: Lasting) -> tuple[ApprovalRequest, Lasting]:
+        """A person says yes to a request; the time for which it is good.
+
+        Raises:
+            UnknownRequest: there is none, it was decided already, or nobody may agree for so long.
+        """
+        request = self.find(id)
+        wish = request.wish
+        if request.is_approved or request.is_declined:
+            raise UnknownRequest(f"{id} was {'approved' if request.is_approved else 'denied'} already")
+        if lasting == "session" and not wish.caller.lasting:
+            lasting = "hour"
+        if lasting not in self.offers(wish):
+            text = f"approvals may not last that long here: remember = {self.config.remember!r} in [approvals]"
+            raise UnknownRequest(f"{text}; `hubd approve {id}` is for one call")
+        if lasting == "once":
+            self.requests.approve(request, trio.current_time() + self.config.ttl_s)
+        elif not request.waiting:
+            self.requests.drop(request)
+        self.agree(request, wish, lasting)
+        await self.grants.save()
+        return request, lasting
+
+    def deny(self, id: str) -> ApprovalRequest:
+        """A person says no to a request. Raises UnknownRequest: there is none, or it was decided already."""
+        request = self.find(id)
+        if request.is_declined:
+            raise UnknownRequest(f"{id} was denied already")
+        request.is_approved, request.is_declined = False, True
+        if request.waiting:
+            self.requests.drop(request)
+        self.refuse(request, request.wish)
+        return request
+
+    async def revoke(self, id: str = "", tool: str = "", *, all: bool = False) -> list[LastingApproval]:
+        """End the grant of this id, those whose visible name fits a glob, or all.
+
+        Raises:
+            UnknownRequest: there is no such grant.
+        """
+        tools = NameChoice((tool,))
+        found = [each for each, grant, _ in self.grants if all or each == id or (tool and grant.exposed in tools)]
+        if not found and not all:
+            raise UnknownRequest(f"There is no approval {id or tool}; `hubd approvals` lists those there are")
+        ended = [grant for grant in map(self.grants.revoke, found) if grant is not None]
+        for grant in ended:
+            self._note("revoke", p=grant.principal, host=grant.host, up=grant.upstream, name=grant.exposed)
+        self.wake()
+        await self.grants.save()
+        return ended

@@ -1,0 +1,172 @@
+"""Grants: what a person has agreed to for longer than one call, in memory or in `grants.json`.
+
+A grant ends with any change of what it is for: another definition, program or address, or rule. It never beats a deny,
+since it is only looked up where a rule asks. A file that cannot be read grants nothing, and is left alone.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import trio
+from msgspec import Struct, structs
+
+from config.files import replace_private
+from config.secrets.private_json import StateFile, StateUnreadable
+from hub.link.bounded_dict import BoundedDict
+from hub.link.call_interface import Tenant
+from hub.rules.approvals.requests import Subject, Wish
+
+HOUR_S: Final = 3600.0
+DAY_S: Final = 86_400.0
+MAX_GRANTS: Final = 1000
+"""Of each kind; the oldest are forgotten."""
+_PLACE: Final = re.compile(r".*?:\d+ +")
+"""The file and line of a rule. A rule that has only moved is the same."""
+
+
+class LastingApproval(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A yes for all calls of one thing by one program."""
+
+    principal: str
+    host: str
+    upstream: str
+    kind: str
+    original: str
+    definition: str
+    runs: str
+    """Digest of the program or address behind the upstream."""
+    rule: str
+    """The rule that asked, without its place."""
+    exposed: str
+    """The name or URI under which the host knew it."""
+    expires: float | None = None
+    """By the time of day; None: with the conversation."""
+
+    @property
+    def thing(self) -> Subject:
+        """What it is for, however that is defined."""
+        return Subject(self.principal, self.host, self.upstream, self.kind, self.original, "")
+
+    def fits(self, wish: Wish) -> bool:
+        """True if nothing has changed since."""
+        found = (wish.subject.definition, wish.runs, rule_of(wish.rule))
+        return (self.definition, self.runs, self.rule) == found
+
+
+GRANTS: Final = StateFile("grants", LastingApproval, if_damaged="approve again what is needed")
+
+
+def rule_of(rule: str) -> str:
+    """A rule without the place where it stands."""
+    return _PLACE.sub("", rule, count=1)
+
+
+class Grants:
+    """All grants of a hub. `path`: the file of those that last; None: none does. `wall`: the time of day."""
+
+    def __init__(self, path: Path | None, wall: Callable[[], float]) -> None:
+        self.lasts = path is not None
+        """True if a grant can outlive the hub."""
+        self.problem = ""
+        """The reason why lasting grants are not read or saved; ""."""
+        self._path = path
+        self.wall = wall
+        self._always: BoundedDict[str, LastingApproval] = BoundedDict(MAX_GRANTS)
+        """By the id of the request in which they were given."""
+        self._sessions: BoundedDict[str, tuple[Tenant, LastingApproval]] = BoundedDict(MAX_GRANTS)
+        self._found: dict[Subject, str] = {}
+        """The ids of lasting grants by what they are for."""
+        self._is_saved = True
+        self._saving = trio.Lock()
+        if path is not None:
+            try:
+                for id, grant in GRANTS.read(path).items():
+                    self._always.put(id, grant)
+            except StateUnreadable as error:
+                self.problem = f"lasting approvals do not count: {error}"
+                self._path = None
+        self._index()
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._always or id in self._sessions
+
+    def __iter__(self) -> Iterator[tuple[str, LastingApproval, Tenant | None]]:
+        """Ids and grants, those of conversations with whose they are; none that has expired."""
+        now = self.wall()
+        found: list[tuple[str, LastingApproval, Tenant | None]] = [
+            (id, grant, None) for id, grant in self._always.items()
+        ]
+        found += [(id, grant, tenant) for id, (tenant, grant) in self._sessions.items()]
+        return iter([each for each in found if each[1].expires is None or each[1].expires > now])
+
+    def knows(self, thing: Subject) -> bool:
+        """True if there may be a grant for it: a cheap look."""
+        return thing in self._found or any(grant.thing == thing for _, grant in self._sessions.values())
+
+    def covers(self, wish: Wish) -> bool:
+        """True if a person has agreed to it. A grant for what has changed since ends."""
+        now, thing, tenant = self.wall(), wish.subject.thing, wish.caller.tenant
+        known = [] if (id := self._found.get(thing)) is None else [(id, self._always[id])]
+        known += [(id, each) for id, (whose, each) in self._sessions.items() if whose == tenant and each.thing == thing]
+        for id, grant in known:
+            if grant.fits(wish) and (grant.expires is None or grant.expires > now):
+                return True
+            if wish.subject.definition or not grant.definition:  # else it is not listed at the moment
+                self.revoke(id)
+        return False
+
+    def give_session(self, id: str, wish: Wish) -> None:
+        """Agree to all calls of this thing in the conversation of `wish`; of a host that begins each request anew, for
+        an hour."""
+        expires = None if wish.caller.lasting else self.wall() + HOUR_S
+        self._sessions.put(id, (wish.caller.tenant, _grant(wish, expires)))
+
+    def give_always(self, id: str, wish: Wish, days: float) -> None:
+        """Agree to all calls of this thing by its program for so many days."""
+        grant = _grant(wish, self.wall() + days * DAY_S)
+        if (before := self._found.get(grant.thing)) is not None:
+            del self._always[before]
+        self._always.put(id, grant)
+        self._index()
+        self._is_saved = False
+
+    def revoke(self, id: str) -> LastingApproval | None:
+        """End a grant; None: there is none of this id."""
+        if (found := self._sessions.pop(id, None)) is not None:
+            return found[1]
+        if (grant := self._always.pop(id, None)) is not None:
+            self._index()
+            self._is_saved = False
+        return grant
+
+    def conversation_over(self, tenant: Tenant) -> None:
+        """Forget what was agreed to for a conversation."""
+        if tenant.conversation:
+            for id in [id for id, (whose, _) in self._sessions.items() if whose == tenant]:
+                del self._sessions[id]
+
+    def _index(self) -> None:
+        self._found = {grant.thing: id for id, grant in self._always.items()}
+
+    async def save(self) -> None:
+        """Write what has changed. What cannot be written counts until the hub ends, and `problem` says so."""
+        async with self._saving:
+            if self._is_saved or self._path is None:
+                return
+            self._is_saved = True
+            now = self.wall()
+            kept = {id: each for id, each in self._always.items() if each.expires is None or each.expires > now}
+            try:
+                await trio.to_thread.run_sync(partial(replace_private, self._path, GRANTS.encode(kept)))
+                self.problem = ""
+            except OSError as error:
+                self._is_saved = False
+                self.problem = f"approvals are not saved: {error}"
+
+
+def _grant(wish: Wish, expires: float | None) -> LastingApproval:
+    its = {"runs": wish.runs, "rule": rule_of(wish.rule), "exposed": wish.exposed}
+    return LastingApproval(**structs.asdict(wish.subject), **its, expires=expires)

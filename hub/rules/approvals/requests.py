@@ -1,0 +1,228 @@
+"""Requests: the calls that wait for a person's yes, each under a short id, and how many of them there may be. Pure:
+time is an argument.
+
+    asked   -> yes, for this call or for the next equal one     -> gone when a call takes it
+            -> no                                               -> gone when a call has heard of it
+            -> nothing for `ttl_s`                              -> gone
+
+Equal requests join: those of one program for the same thing with the same arguments. The limits are those of one
+program, so that no other has less for it: `MAX_OPEN` questions that it shows at a time, `MAX_WAITING` calls that wait,
+and `NEW_PER_MINUTE` requests. Whoever said no to a tool `MAX_DECLINES` times within `DECLINE_S` is not asked about it
+for as long again.
+"""
+
+import secrets
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Raw, Struct
+
+from hub.calls.chain import Target
+from hub.catalog.view_name import View
+from hub.link.bounded_dict import BoundedDict
+from hub.link.call_interface import Caller, Identity
+from hub.link.rate_limits import TokenBucket
+
+MAX_OPEN: Final = 3
+MAX_WAITING: Final = 16
+NEW_PER_MINUTE: Final = 10
+MAX_DECLINES: Final = 3
+DECLINE_S: Final = 600.0
+MAX_REQUESTS: Final = 256
+"""Requests of all programs."""
+MAX_KEPT_BYTES: Final = 32 << 20
+"""Arguments of all requests."""
+MAX_STATES: Final = 16
+"""Questions of one request that modern hosts may still answer."""
+MAX_KNOWN: Final = 1024
+"""Programs, and tools, whose recent requests are remembered."""
+_LETTERS: Final = "ABCDEFGHJKLMNPQRSTUVWXYZ"
+_SIGNS: Final = f"{_LETTERS}23456789"
+"""Without those that are easily mistaken for others."""
+
+
+class Subject(Struct, frozen=True):
+    """What somebody wants to use, as it is defined now. Hashable."""
+
+    principal: str
+    host: str
+    upstream: str
+    kind: str
+    original: str
+    """Its own name or URI there."""
+    definition: str
+    """Digest of its definition; "": it has none."""
+
+    @property
+    def identity(self) -> Identity:
+        """The program that wants it."""
+        return Identity(self.principal, self.host)
+
+    @property
+    def thing(self) -> "Subject":
+        """The same, however it is defined."""
+        return Subject(self.principal, self.host, self.upstream, self.kind, self.original, "")
+
+
+class Wish(Struct, frozen=True):
+    """One call for which a yes is needed."""
+
+    subject: Subject
+    digest: str
+    """Digest of the final arguments."""
+    exposed: str
+    """The name or URI under which the host asks for it."""
+    rule: str
+    """The rule that asks, for people."""
+    runs: str
+    """Digest of the program or address behind the upstream."""
+    text: str
+    """The question, as people are shown it."""
+    arguments: Raw
+    """The final arguments; of those that are put in for the host, secrets included, so never shown as they are."""
+    caller: Caller
+    view: View
+    target: Target
+
+
+class ApprovalRequest(Struct, eq=False):
+    """One wish, or several equal ones, that a person is to decide on."""
+
+    id: str
+    wish: Wish
+    """The newest of them."""
+    made_at: float
+    expires_at: float
+    waiting: int = 0
+    """Calls that wait for the decision."""
+    is_shown: bool = False
+    """A host shows it to its user now, and waits with its call."""
+    states: BoundedDict[str, None] = BoundedDict(MAX_STATES)
+    """The questions to modern hosts that have no answer yet."""
+    is_approved: bool = False
+    """One call may take this yes."""
+    is_declined: bool = False
+
+
+class TooMany(Exception):
+    """There is no room for one more. The text is for a model."""
+
+
+class Requests:
+    """All requests of a hub. `is_used` tells ids that something else has."""
+
+    def __init__(self, is_used: Callable[[str], bool] = lambda id: False) -> None:
+        self.made = 0
+        """Number of requests that there ever were."""
+        self._is_used = is_used
+        self._by_id: dict[str, ApprovalRequest] = {}
+        self._by_wish: dict[tuple[Subject, str], ApprovalRequest] = {}
+        self._new: BoundedDict[Identity, TokenBucket] = BoundedDict(MAX_KNOWN)
+        self._declined: BoundedDict[Subject, deque[float]] = BoundedDict(MAX_KNOWN)
+        self._unasked: BoundedDict[Subject, float] = BoundedDict(MAX_KNOWN)
+        """Until when people are not asked about something."""
+
+    def all(self, now: float) -> list[ApprovalRequest]:
+        """Those that there are, the oldest first."""
+        self._forget_old(now)
+        return list(self._by_id.values())
+
+    def find(self, id: str, now: float) -> ApprovalRequest | None:
+        """The request of this id; None: there is none, or none any more."""
+        self._forget_old(now)
+        return self._by_id.get(id)
+
+    def join(self, wish: Wish, now: float, ttl_s: float) -> ApprovalRequest:
+        """The request of an equal wish, or a new one that is good for `ttl_s`.
+
+        Raises:
+            TooMany: there are too many new ones.
+        """
+        self._forget_old(now)
+        if (found := self._by_wish.get((wish.subject, wish.digest))) is not None:
+            found.wish = wish
+            return found
+        known = sum(memoryview(each.wish.arguments).nbytes for each in self._by_id.values())
+        if len(self._by_id) >= MAX_REQUESTS or known + memoryview(wish.arguments).nbytes > MAX_KEPT_BYTES:
+            raise TooMany("too many calls wait for a person's approval")
+        bucket = self._new.get(wish.subject.identity) or TokenBucket(NEW_PER_MINUTE, NEW_PER_MINUTE / 60)
+        self._new.put(wish.subject.identity, bucket)
+        if not bucket.take(now):
+            raise TooMany("too many calls of this program needed a person's approval within a minute")
+        request = ApprovalRequest(self.new_id(), wish, now, now + ttl_s, states=BoundedDict(MAX_STATES))
+        self.made += 1
+        self._by_id[request.id] = self._by_wish[wish.subject, wish.digest] = request
+        return request
+
+    def drop(self, request: ApprovalRequest) -> None:
+        """Forget a request; calls that wait for it still know it."""
+        self._by_id.pop(request.id, None)
+        key = request.wish.subject, request.wish.digest
+        if self._by_wish.get(key) is request:
+            del self._by_wish[key]
+
+    def may_show(self, request: ApprovalRequest) -> bool:
+        """True if its program may show it to its user now. One that it shows already, to a host that comes back with
+        the answer, may be shown again."""
+        if request.is_shown:
+            return False
+        if request.states:
+            return True
+        return self._count(request, lambda each: each.is_shown or bool(each.states)) < MAX_OPEN
+
+    def may_wait(self, request: ApprovalRequest) -> bool:
+        """True if one more call may wait for it."""
+        waiting = sum(each.waiting for each in self._by_id.values() if _is_of(each, request))
+        return waiting < MAX_OPEN + MAX_WAITING
+
+    def _count(self, request: ApprovalRequest, has: Callable[[ApprovalRequest], bool]) -> int:
+        return sum(_is_of(each, request) and has(each) for each in self._by_id.values())
+
+    # --- decisions
+
+    def approve(self, request: ApprovalRequest, until: float) -> None:
+        """One call may go on: one that waits, or the next equal one until then."""
+        request.is_approved = True
+        request.expires_at = max(request.expires_at, until)
+
+    def take_approval(self, request: ApprovalRequest) -> bool:
+        """Take the yes, if it is there, for one call."""
+        if not request.is_approved:
+            return False
+        request.is_approved = False
+        return True
+
+    def settle(self, request: ApprovalRequest) -> None:
+        """A call has heard the decision: forget the request, unless others wait for one."""
+        if not (request.waiting or request.states or request.is_approved):
+            self.drop(request)
+
+    def decline(self, request: ApprovalRequest, now: float) -> None:
+        """Note that a person said no."""
+        thing = request.wish.subject.thing
+        times = self._declined.get(thing) or deque(maxlen=MAX_DECLINES)
+        times.append(now)
+        self._declined.put(thing, times)
+        if len(times) == MAX_DECLINES and now - times[0] <= DECLINE_S:
+            self._unasked.put(thing, now + DECLINE_S)
+            del self._declined[thing]
+
+    def is_unasked(self, subject: Subject, now: float) -> bool:
+        """True if people are not asked about it, since they have said no so often."""
+        return self._unasked.get(subject.thing, 0.0) > now
+
+    def _forget_old(self, now: float) -> None:
+        for request in [each for each in self._by_id.values() if each.expires_at <= now and not each.waiting]:
+            self.drop(request)
+
+    def new_id(self) -> str:
+        while True:
+            id = secrets.choice(_LETTERS) + "".join(secrets.choice(_SIGNS) for _ in range(3))
+            if id not in self._by_id and not self._is_used(id):
+                return id
+
+
+def _is_of(one: ApprovalRequest, other: ApprovalRequest) -> bool:
+    """True if both are of one program."""
+    return one.wish.subject.identity == other.wish.subject.identity

@@ -1,0 +1,114 @@
+"""Sealed questions: how a modern host is asked, and how it brings the answer back.
+
+The state that it carries names the request, and is good for one answer, in this run of the hub, for the arguments that
+were shown. Anything else is no answer, and the host is asked anew.
+"""
+
+import secrets
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+import trio
+
+from hub.bridge.era_bridge import RELAY
+from hub.bridge.request_state import (
+    ASK,
+    BadState,
+    RequestState,
+    RequestStates,
+    answers_of,
+    bind,
+    input_required,
+    state_of,
+)
+from hub.bridge.request_state import ELSEWHERE as AT_ANOTHER_HUB
+from hub.bridge.url_elicitation import AGAIN
+from hub.calls.chain import Intent
+from hub.link.bounded_dict import BoundedDict
+from hub.link.call_interface import Interim
+from hub.rules.approvals.approvals import Approvals
+from hub.rules.approvals.requests import ApprovalRequest, Wish
+from hub.rules.approvals.words import Decision, form, read_answer
+from hub.wire.jsonrpc import peek_str, raw
+from hub.wire.mcp import ELICIT, MODERN, Era
+from hub.wire.questions.question import Question
+from hub.wire.questions.translate import answer_for_upstream, question_for_host
+
+KEY: Final = "hub-approval"
+"""The key of the question in a result."""
+MAX_SPENT: Final = 4096
+
+
+class BroughtBack(NamedTuple):
+    """A retry that answers a question of this hub."""
+
+    request: ApprovalRequest
+    round: int
+    decision: Decision | None
+    """None: it has no answer."""
+
+
+class SealedQuestions:
+    """The questions of one hub to modern hosts."""
+
+    def __init__(self, states: RequestStates, approvals: Approvals) -> None:
+        self._states = states
+        self._approvals = approvals
+        self._run = secrets.token_hex(8)
+        """This run of the hub, whose requests no other knows."""
+        self._spent: BoundedDict[bytes, None] = BoundedDict(MAX_SPENT)
+        """Digests of states of other stages that were brought back."""
+
+    def question(self, request: ApprovalRequest, wish: Wish, intent: Intent, round: int) -> Interim:
+        """The result that asks the host of an intent."""
+        number = secrets.token_hex(8)
+        request.states.put(number, None)
+        question = form(wish.text, self._approvals.offers(wish), MODERN)
+        params = question_for_host(question, wish.caller.version)
+        members = {"i": request.id, "o": number, "n": round, "r": self._run}
+        binding = bind(intent.target.upstream.name, wish.subject.principal, intent.request)
+        state = self._states.seal(ASK, binding, members, ttl_s=self._approvals.config.ttl_s, here=True)
+        return input_required({KEY: raw({"method": ELICIT, "params": params})}, state)
+
+    def open(self, intent: Intent) -> RequestState | None:
+        """The state that a modern host brings. None: it brings none. Raises BadState: it cannot go on."""
+        if not brings_state(intent):
+            return None
+        principal, text = intent.host.caller.identity.principal, state_of(intent.request) or ""
+        state = self._states.open(text, principal, intent.request, intent.target.upstream.name)
+        if state.mode == ASK and self._states.is_elsewhere(state.run):
+            raise BadState(AT_ANOTHER_HUB)
+        return state
+
+    def spares(self, state: RequestState, intent: Intent) -> bool:
+        """True if a state spares the question, since it was made behind it. One that has the upstream called anew does
+        so once."""
+        if state.mode not in (RELAY, AGAIN):
+            return state.mode != ASK
+        key = sha256((state_of(intent.request) or "").encode()).digest()
+        if key in self._spent:
+            return False
+        self._spent.put(key, None)
+        return True
+
+    def read(self, state: RequestState, intent: Intent, wish: Wish) -> BroughtBack | None:
+        """Read a retry, whose state is used then. None: it is no answer to what is asked now. Raises
+        RemoteProtocolError: the answer is malformed; the host may try again with the same state."""
+        members = state.members
+        id, number, run = (peek_str(members.get(name)) or "" for name in ("i", "o", "r"))
+        request = self._approvals.requests.find(id, trio.current_time()) if run == self._run else None
+        if state.expired or request is None or number not in request.states:
+            return None
+        if (request.wish.subject, request.wish.digest) != (wish.subject, wish.digest):
+            return None
+        decision: Decision | None = None
+        if (answer := answers_of(intent.request).get(KEY)) is not None:
+            checked = answer_for_upstream(Question(ELICIT, {}, "", MODERN), answer, MODERN)
+            decision = read_answer(checked, self._approvals.offers(wish))
+        del request.states[number]
+        return BroughtBack(request, int(bytes(members["n"])), decision)
+
+
+def brings_state(intent: Intent) -> bool:
+    """True if a modern host brings a state, made here or elsewhere; older ones have none."""
+    return intent.host.caller.era is Era.MODERN and "requestState" in intent.request.params

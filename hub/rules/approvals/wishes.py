@@ -1,0 +1,141 @@
+"""Wishes of hosts: what is asked about, read from an intent, with the words for people.
+
+What is shown and compared is what is sent: of a name that stands twice among the arguments nobody sees more than one
+value.
+"""
+
+import json
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+import trio
+from msgspec import Raw, structs
+
+from config.diff import what_runs
+from hub.bridge.request_state import digest
+from hub.calls.chain import Intent
+from hub.catalog.tool_hints import hints_for, marks_of
+from hub.rules.approvals.requests import Subject, Wish
+from hub.rules.approvals.words import question_text, show_arguments, show_marks, show_program
+from hub.wire.jsonrpc import EMPTY, RemoteProtocolError, Request, detach, peek_object, peek_str, raw
+from hub.wire.mcp import COMPLETE, INVALID_PARAMS, PROMPTS_GET, RESOURCES_READ, TOOLS_CALL, Kind, ListEntry
+from upstreams.redact import CommonSecrets, Mask
+
+VERBS: Final = {TOOLS_CALL: "run", PROMPTS_GET: "use the prompt", RESOURCES_READ: "read"}
+"""Operations that people can be asked about, with the word for them."""
+RETRY: Final = frozenset({"requestState", "inputResponses"})
+"""Params of a retry."""
+LARGE_BYTES: Final = 64 << 10
+"""Arguments that are larger are looked through in a thread."""
+_KINDS: Final = {TOOLS_CALL: Kind.TOOL, PROMPTS_GET: Kind.PROMPT}
+_REFERENCES: Final = {"ref/prompt": Kind.PROMPT, "ref/resource": Kind.TEMPLATE}
+_reading: Final = trio.CapacityLimiter(1)
+
+
+async def first_attempt(intent: Intent) -> Intent:
+    """The intent of a request that brings no answers and whose arguments mean one thing only.
+
+    Raises:
+        RemoteProtocolError: -32602, nobody can look through the arguments.
+    """
+    request, operation = intent.request, intent.operation
+    if not RETRY.isdisjoint(request.params):
+        params = {name: value for name, value in request.params.items() if name not in RETRY}
+        intent = structs.replace(intent, request=Request(request.id, request.method, params))
+    if (arguments := operation.params.get("arguments")) is not None:
+        work = partial(without_doubles, arguments)
+        is_large = memoryview(arguments).nbytes > LARGE_BYTES
+        once = await trio.to_thread.run_sync(work, limiter=_reading) if is_large else work()
+        if once is not arguments:
+            operation = structs.replace(operation, params={**operation.params, "arguments": once})
+            intent = structs.replace(intent, operation=operation)
+    return intent
+
+
+def without_doubles(arguments: Raw) -> Raw:
+    """The arguments, as they are if no name stands twice in an object; else with the last of its values, as JSON is
+    mostly read. Raises RemoteProtocolError: they cannot be read."""
+    has_doubles = False
+
+    def read_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal has_doubles
+        members = dict(pairs)
+        has_doubles = has_doubles or len(members) < len(pairs)
+        return members
+
+    try:
+        numbers: Any = {"parse_int": _number, "parse_float": _number, "parse_constant": _number}
+        value = json.loads(bytes(arguments), object_pairs_hook=read_members, **numbers)
+        return raw(value) if has_doubles else arguments
+    except (ValueError, RecursionError, msgspec.MsgspecError) as error:
+        text = f"The arguments cannot be looked through, so nobody can approve them: {error}"
+        raise RemoteProtocolError(INVALID_PARAMS, text[:300]) from None
+
+
+def _number(text: str) -> Raw:
+    return Raw(text.encode())
+
+
+def subject_of(intent: Intent) -> Subject:
+    """What an intent wants to use, however it is defined."""
+    identity, route = intent.host.caller.identity, intent.target.route
+    return Subject(identity.principal, identity.host, route.upstream, _kind(intent).value, route.original, "")
+
+
+def wish_of(intent: Intent, rule: str, common: CommonSecrets) -> Wish:
+    """The wish behind an intent that `rule` asks about. `common`: secrets that nobody is shown."""
+    target, params, caller = intent.target, intent.operation.params, intent.host.caller
+    upstream, config, subject = target.upstream, target.upstream.config, subject_of(intent)
+    entry = _find(intent)
+    if entry is not None:
+        said = Request(0, subject.kind, {"name": raw(subject.original), "arguments": raw(entry.fields)})
+        subject = structs.replace(subject, definition=digest(said))
+    arguments = params.get("arguments", EMPTY)
+    given = Request(0, intent.request.method, {"name": raw(subject.original), "arguments": arguments})
+    marks = ""
+    if intent.request.method == TOOLS_CALL:
+        hints, fields = tuple(config.hints.items()), {} if entry is None else entry.fields
+        found = marks_of(fields, subject.original, hints, trusted=config.trusted)
+        is_users = bool(hints_for(subject.original, hints))
+        marks = show_marks(found, upstream.name, trusted=config.trusted, is_users=is_users)
+    hidden = hide_secrets(arguments, Mask(config, common))
+    lines = (
+        ("server", f"{upstream.name}, which is {show_program(config)}"),
+        ("marks", marks),
+        ("arguments", show_arguments(hidden)),
+        ("rule", rule),
+    )
+    return Wish(
+        subject,
+        digest(given),
+        target.exposed,
+        rule,
+        what_runs(config),
+        question_text(subject.host, VERBS.get(intent.request.method, "use"), target.exposed, lines),
+        detach(arguments),
+        caller,
+        intent.host.view,
+        target,
+    )
+
+
+def hide_secrets(arguments: Raw, mask: Mask) -> Raw:
+    """Arguments as people may see them."""
+    text = bytes(arguments).decode(errors="replace")
+    return arguments if (found := mask(text)) == text else Raw(found.encode())
+
+
+def _kind(intent: Intent) -> Kind:
+    method = intent.request.method
+    if method == COMPLETE:
+        reference = peek_object(intent.operation.params.get("ref"))
+        return _REFERENCES.get(peek_str(reference.get("type")) or "", Kind.RESOURCE)
+    return _KINDS.get(method, Kind.RESOURCE)
+
+
+def _find(intent: Intent) -> ListEntry | None:
+    """The definition of what an intent wants; None: it is not listed."""
+    entries = intent.target.upstream.snapshot.lists.get(_kind(intent), ())
+    original = intent.target.route.original
+    return next((entry for entry in entries if entry.key == original), None)

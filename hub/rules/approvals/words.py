@@ -1,0 +1,118 @@
+"""Words: what a person is shown of a call that waits for a yes, and the answers that a host may give. Pure.
+
+Hosts and servers write parts of it, so none of that is shown as it came: nothing may look like another line, change the
+direction of writing, or be invisible.
+"""
+
+import re
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Final, Literal
+
+from msgspec import Raw
+
+from config.secrets.detection import mask_arguments, mask_url
+from config.settings import UpstreamConfig
+from hub.wire.jsonrpc import peek_object, peek_str, raw
+from hub.wire.mcp import ELICIT
+from hub.wire.printable import printable
+from hub.wire.questions.question import Question
+
+MAX_ARGUMENTS: Final = 20
+MAX_ARGUMENT: Final = 200
+"""Characters of one argument."""
+MAX_SHOWN: Final = 2 << 10
+"""Characters of all arguments together."""
+MAX_NAME: Final = 128
+_BLANK: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Characters that count as printable and are not seen."""
+
+Lasting = Literal["once", "session", "hour", "always"]
+"""The time for which a yes is good."""
+Decision = Lasting | Literal["no", "nothing"]
+"""A yes, "no", or "nothing" of these."""
+_LENGTHS: Final[tuple[Lasting, ...]] = ("once", "session", "always")
+
+
+def safe(text: str) -> str:
+    """`text` on one line, with escapes for all that is not seen."""
+    return _BLANK.sub(_escape, printable(text))
+
+
+def _escape(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
+
+
+def cut(text: str, most: int) -> str:
+    """`text`, made safe; of a longer one the beginning, how much more there is, and the digest of the whole."""
+    if len(text) <= most:
+        return safe(text)
+    left = f"{len(text) - most:,}".replace(",", " ")
+    digest = sha256(text.encode(errors="surrogatepass")).hexdigest()
+    return f"{safe(text[:most])} and {left} more characters, sha256 {digest}"
+
+
+def show_arguments(arguments: Raw | None, most: int = MAX_SHOWN) -> str:
+    """The arguments of a call on one line, such as `owner="acme" repo="site"`, at most about `most` characters."""
+    members = peek_object(arguments)
+    if not members:
+        text = "" if arguments is None else bytes(arguments).decode(errors="replace")
+        return "" if text in ("", "{}") else cut(text, most)
+    shown: list[str] = []
+    left = most
+    for number, (name, value) in enumerate(members.items()):
+        text = bytes(value).decode(errors="replace")
+        if number == MAX_ARGUMENTS or left <= 0:
+            rest = b"".join(bytes(each) for each in list(members.values())[number:])
+            digest = sha256(rest).hexdigest()
+            shown.append(f"and {len(members) - number} more arguments, sha256 {digest}")
+            break
+        shown.append(f"{safe(name[:MAX_NAME])}={cut(text, min(MAX_ARGUMENT, left))}")
+        left -= min(len(text), MAX_ARGUMENT) + len(name) + 2
+    return " ".join(shown)
+
+
+def show_program(config: UpstreamConfig) -> str:
+    """The command line or the address of a server, without secrets."""
+    words = [config.command or "", *mask_arguments(config.args)]
+    return cut(" ".join(words) if config.url is None else mask_url(config.url), MAX_ARGUMENT)
+
+
+def show_marks(marks: Iterable[str], upstream: str, *, trusted: bool, is_users: bool) -> str:
+    """The marks of a tool that rules go by, and who says so. `is_users`: the user has given it some."""
+    shown = ", ".join(f"@{mark}" for mark in sorted(marks)) or "none"
+    if is_users:
+        return f"{shown}, as hints of the configuration say"
+    return f"{shown}, says {upstream}, which is trusted" if trusted else f"{shown}, since {upstream} is not trusted"
+
+
+def question_text(host: str, verb: str, name: str, lines: Iterable[tuple[str, str]]) -> str:
+    """The question that a person is asked: may this host do that; then a line for each fact."""
+    first = f'hubd: may "{safe(host[:MAX_NAME])}" {verb} {safe(name[:MAX_SHOWN])}?'
+    return "\n".join([first, *(f"{label}: {text}" for label, text in lines if text)])
+
+
+def offers(remember: str, *, lasts: bool) -> tuple[Lasting, ...]:
+    """The answers that mean yes, at most as long as `remember`. `lasts`: the conversation goes on after the call."""
+    some = _LENGTHS[: _LENGTHS.index(remember) + 1]
+    return tuple("hour" if each == "session" and not lasts else each for each in some)
+
+
+def form(message: str, offered: Iterable[Lasting], version: str) -> Question:
+    """The question as a form with one choice, which each revision that has forms can show. It is no server's, so its
+    message has no server's name in front."""
+    choice = {"type": "string", "title": "Decision", "enum": list(offered)}
+    schema = {"type": "object", "properties": {"decision": choice}, "required": ["decision"]}
+    return Question(ELICIT, {"message": raw(message), "requestedSchema": raw(schema)}, "", version)
+
+
+def read_answer(answer: Raw, offered: Iterable[Lasting]) -> Decision:
+    """The decision of an answer to `form`, which may be one of those that were offered."""
+    members = peek_object(answer)
+    action = peek_str(members.get("action"))
+    if action == "decline":
+        return "no"
+    decision = peek_str(peek_object(members.get("content")).get("decision")) if action == "accept" else None
+    return next((each for each in offered if each == decision), "nothing")

@@ -1,0 +1,189 @@
+"""HookCalls: the stage that asks the hooks of a tool about each call, in the order of the configuration.
+
+Each hook sees what the one before has left; the first deny ends it. Rewritten arguments are judged by the rules once
+more. What a hook may not do is ignored, and logged. A retry of a call that goes on at its server is not asked about
+again; its result is, as every result that is no question.
+"""
+
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Final, Literal
+
+from msgspec import Raw, structs
+
+from config.selectors import TOOL, CallerTerm, Selector, Thing, read_selector
+from config.tables import DEFAULT_PROFILE, HookConfig
+from hub.bridge.parking.parking import PARK
+from hub.bridge.request_state import BadState, RequestStates, state_of
+from hub.bridge.tasks.task_bridge import ABSORBED
+from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
+from hub.catalog.tool_hints import marks_of
+from hub.catalog.upstream_entries import UpstreamEntries
+from hub.catalog.view_name import home_of
+from hub.link.call_interface import Interim
+from hub.link.hub_errors import CallDenied, Executed, HookUnanswered
+from hub.rules.hooks.messages import AFTER, BEFORE, HookFailed, Opinion, message
+from hub.rules.hooks.run import Hook
+from hub.rules.policy.effects import Effect
+from hub.rules.policy.verdicts import Judge, find_entry, holds
+from hub.wire.jsonrpc import Reply, Result, open_object, raw
+from hub.wire.mcp import RESULT_TYPE, Era, Kind
+
+log = logging.getLogger("hubd.hooks")
+FindPart = Callable[[str], UpstreamEntries | None]
+"""Finds what a server is listed with."""
+Note = Callable[..., None]
+_WORST: Final = frozenset({"destructive", "open-world"})
+
+
+class HookCalls(Stage):
+    """The stage of one hub. `environ`: the variables of the hub, of which hooks get some."""
+
+    def __init__(
+        self, judge: Judge, states: RequestStates, find_part: FindPart, note: Note, environ: Mapping[str, str]
+    ) -> None:
+        self._judge = judge
+        self._states = states
+        self._find_part = find_part
+        self._note = note
+        self._environ = environ
+        self._hooks: tuple[tuple[Hook, tuple[Selector, ...]], ...] = ()
+
+    def adjust(self, hooks: tuple[HookConfig, ...]) -> None:
+        """Ask these hooks from now on. Calls that are asked about go on with what they have."""
+        known = {hook.config: (hook, selectors) for hook, selectors in self._hooks}
+        self._hooks = tuple(
+            known.get(each) or (Hook(each, self._environ), tuple(map(read_selector, each.match))) for each in hooks
+        )
+
+    def admits(self, intent: Intent) -> Wait | None:
+        return WAIT if self._find(intent) else None
+
+    def _find(self, intent: Intent) -> list[Hook]:
+        """The hooks that are asked about a call."""
+        thing, caller = self._thing(intent), intent.host.caller
+        profile = intent.host.view.profile or DEFAULT_PROFILE
+
+        def is_so(term: CallerTerm) -> bool:
+            return holds(term, caller.identity, caller.rights, profile)
+
+        return [
+            hook
+            for hook, selectors in self._hooks
+            if any(each.means(thing) and each.admits(is_so) for each in selectors)
+        ]
+
+    def _thing(self, intent: Intent) -> Thing:
+        """The tool, under the name that rules go by."""
+        route = intent.target.route
+        server, _ = home_of(route.upstream)
+        part = self._find_part(route.upstream)
+        entry = None if part is None else find_entry(part, Kind.TOOL, route.original)
+        if part is None or entry is None:
+            return Thing(TOOL, f"{server}__{route.original}", server, _WORST)
+        marks = marks_of(entry.fields, entry.original, part.rule.hints, trusted=part.rule.trusted)
+        return Thing(TOOL, entry.visible, server, marks)
+
+    async def call(self, intent: Intent, next: Next) -> Reply:
+        """As `Stage.call`.
+
+        Raises:
+            CallDenied: a hook, or a rule after one has rewritten the arguments, denies it.
+            HookUnanswered: a hook gave no answer.
+        """
+        hooks, ids = self._find(intent), (f"{intent.host.caller.conversation}", secrets.token_hex(8))
+        if any(hook.config.on == "after" for hook in hooks):
+            intent.host.wait_for_tasks()  # a result that is polled would be seen by no hook
+        if self._goes_on(intent):
+            intent = structs.replace(intent, begins_again=False)
+        else:
+            for hook in (each for each in hooks if each.config.on == "before"):
+                intent = await self._before(hook, intent, ids)
+        reply = await next(intent)
+        for hook in (each for each in hooks if each.config.on == "after"):
+            if isinstance(reply, Result) and not isinstance(reply, Interim):
+                reply = await self._after(hook, intent, reply, ids)
+        return reply
+
+    def _goes_on(self, intent: Intent) -> bool:
+        """True if a retry brings the state of a call that goes on at its server, with the arguments it has."""
+        caller, text = intent.host.caller, state_of(intent.request)
+        if caller.era is not Era.MODERN or text is None:
+            return False
+        try:
+            state = self._states.open(text, caller.identity.principal, intent.request, intent.target.upstream.name)
+        except BadState:  # refused later, by whoever needs it
+            return True
+        return state.mode in (PARK, ABSORBED)
+
+    async def _before(self, hook: Hook, intent: Intent, ids: tuple[str, str]) -> Intent:
+        opinion = await self._ask(hook, intent, BEFORE, ids)
+        if opinion.decision == "deny":
+            self._write_down(hook, intent, "deny")
+            raise CallDenied(self._denial(opinion), upstream=intent.target.upstream.name)
+        if opinion.rewritten is not None and self._may(hook, "rewrite"):
+            params = {**intent.operation.params, "arguments": opinion.rewritten}
+            intent = structs.replace(intent, operation=structs.replace(intent.operation, params=params))
+            verdict = self._judge.judge_arguments(intent)
+            if verdict.effect is Effect.DENY:
+                reason = verdict.reason or "a rule of this hub denies it"
+                raise CallDenied(self._denial(Opinion(reason=reason)), upstream=intent.target.upstream.name)
+        if opinion.decision == "ask":
+            self._write_down(hook, intent, "ask")
+            return structs.replace(intent, hook=f"hook {hook.config.name}", spares_asking=False)
+        if opinion.decision == "allow" and not intent.hook and self._may(hook, "allow"):
+            self._write_down(hook, intent, "allow")
+            return structs.replace(intent, spares_asking=True)
+        return intent
+
+    async def _after(self, hook: Hook, intent: Intent, reply: Result, ids: tuple[str, str]) -> Reply:
+        opinion = await self._ask(hook, intent, AFTER, ids, tool_response=reply.value)
+        if opinion.decision == "deny":
+            self._write_down(hook, intent, "deny")
+            text = f"The result is withheld: {opinion.reason or 'a check of this hub says so'}."
+            raise CallDenied(text, upstream=intent.target.upstream.name, executed=Executed.YES)
+        if opinion.rewritten is None or not self._may(hook, "rewrite"):
+            return reply
+        marks = {name: value for name, value in open_object(reply.value).items() if name == RESULT_TYPE}
+        return Result(raw({**marks, **open_object(opinion.rewritten)}))
+
+    async def _ask(self, hook: Hook, intent: Intent, event: str, ids: tuple[str, str], **more: Raw) -> Opinion:
+        """The opinion of a hook. Raises HookUnanswered: it has none, and that denies the call."""
+        route, identity, upstream = intent.target.route, intent.host.caller.identity, intent.target.upstream
+        about = {
+            "host": identity.host,
+            "principal": identity.principal,
+            "upstream": route.upstream,
+            "original": route.original,
+            "exposed": intent.target.exposed,
+            "trusted": upstream.config.trusted,
+        }
+        name = f"mcp__{home_of(route.upstream)[0]}__{route.original}"
+        arguments: Raw | None = intent.operation.params.get("arguments")
+        try:
+            return await hook.ask(message(event, name, arguments, about, ids, **more), event)
+        except HookFailed as error:
+            log.warning("the hook %s gave no answer about %s: %s", hook.config.name, intent.target.exposed, error)
+            if hook.config.on_error == "pass":
+                return Opinion()
+            self._write_down(hook, intent, "deny")
+            executed = Executed.NO if event == BEFORE else Executed.YES
+            text = "Not run: the check" if event == BEFORE else "The result is withheld: the check"
+            text = f"{text} {hook.config.name} gave no answer (ref {ids[1]})."
+            raise HookUnanswered(text, upstream=upstream.name, executed=executed) from None
+
+    def _may(self, hook: Hook, right: Literal["rewrite", "allow"]) -> bool:
+        if right in hook.config.may:
+            return True
+        log.warning('the hook %s may not %s (`may = ["%s"]`): ignored', hook.config.name, right, right)
+        return False
+
+    def _denial(self, opinion: Opinion) -> str:
+        reason = opinion.reason.rstrip(".") or "a check of this hub denies it"
+        return f"Not run: {reason}. Do not try again with the same arguments."
+
+    def _write_down(self, hook: Hook, intent: Intent, decision: str) -> None:
+        identity, target = intent.host.caller.identity, intent.target
+        who = {"p": identity.principal, "host": identity.host, "up": target.upstream.name, "name": target.exposed}
+        self._note("hook", **who, hook=hook.config.name, decision=decision)

@@ -1,0 +1,143 @@
+"""`hubd approvals`, `approve`, `deny` and `hubd call`, with a hub that runs and hosts that cannot ask."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.attached import INITIALIZE, Host, hubd, upstream
+from tests.support.processes import HUBD, running_hub
+from tests.support.terminal import Terminal
+
+pytestmark = pytest.mark.covers("POL-30")
+
+TOOLS = ["drop", "wipe", "purge", "erase", "shred", "burn", "melt"]
+"""One for each test: who has said no three times is not asked again."""
+CONFIG = upstream("db", {"tools": TOOLS}) + '\n[policy]\nask = ["*"]\n'
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory):
+    with running_hub(tmp_path_factory.mktemp("place"), CONFIG) as hub:
+        yield hub
+
+
+def said(hub, *words, code=0):
+    done = hubd(hub, *words)
+    assert done.returncode == code, done
+    assert "Traceback" not in done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def requests(hub):
+    """Those that nobody has decided on."""
+    return [each for each in json.loads(said(hub, "approvals", "--json"))["requests"] if not each["decision"]]
+
+
+def test_a_call_is_refused_shown_and_approved(hub):
+    refused = said(hub, "call", "db__drop", "table=users", code=1)
+    [request] = requests(hub)
+    assert request["id"] in refused
+    assert "hubd approve" not in refused.replace("hubd approvals", "")
+    assert (request["host"], request["name"], request["arguments"]) == ("hubd", "db__drop", 'table="users"')
+    listed = said(hub, "approvals")
+    assert request["id"] in listed
+    assert 'table="users"' in listed
+    shown = said(hub, "approvals", "show", request["id"])
+    assert 'hubd: may "hubd" run db__drop?' in shown
+    assert '"table": "users"' in shown
+    assert "rule: hubd.toml:" in shown
+    assert "the next equal call of hubd runs" in said(hub, "approve", request["id"])
+    said(hub, "call", "db__drop", "table=users")
+    assert requests(hub) == []
+    assert "no request" in said(hub, "approve", request["id"], code=1)
+
+
+def test_a_call_is_denied(hub):
+    said(hub, "call", "db__wipe", "table=a", code=1)
+    [request] = requests(hub)
+    assert "is told that you said no" in said(hub, "deny", request["id"])
+    assert "the user said no" in said(hub, "call", "db__wipe", "table=a", code=1)
+    assert requests(hub) == []
+
+
+def test_a_yes_for_longer_is_listed_and_taken_back(hub):
+    said(hub, "call", "db__purge", "table=b", code=1)
+    [request] = requests(hub)
+    assert "from now on" in said(hub, "approve", request["id"], "--always")
+    said(hub, "call", "db__purge", "table=c")
+    [given] = json.loads(said(hub, "approvals", "--json"))["approvals"]
+    assert (given["name"], given["lasts"]) == ("db__purge", "always")
+    assert given["id"] in said(hub, "approvals")
+    assert "say what to take back" in said(hub, "approvals", "revoke", code=2)
+    assert "db__purge" in said(hub, "approvals", "revoke", "--tool", "db__*")
+    said(hub, "call", "db__purge", "table=c", code=1)
+    [request] = requests(hub)
+    said(hub, "deny", request["id"])
+
+
+def test_yes_on_the_command_line_approves_the_call(hub):
+    said(hub, "call", "db__erase", "table=d", "--yes")
+    assert requests(hub) == []
+
+
+def test_a_person_at_the_terminal_is_asked(hub):
+    for answer, code in (("o", 0), ("n", 1)):
+        with Terminal([HUBD, "call", "db__shred", f"table={answer}"], hub.env) as terminal:
+            terminal.see('hubd: may "hubd" run db__shred')
+            terminal.see(r"\[o\]nce, \[s\]ession, \[a\]lways or \[n\]o")
+            terminal.type(f"{answer}\n")
+            assert terminal.end()[0] == code
+
+
+@pytest.mark.covers("POL-25")
+def test_whoever_watches_is_told_of_calls_that_wait(hub):
+    said(hub, "call", "db__burn", "table=before", code=1)
+    with Terminal([HUBD, "approvals", "--follow"], hub.env, columns=120) as terminal, Host(hub, host="cursor") as host:
+        terminal.see('table="before"')
+        host.ask(0, "initialize", INITIALIZE)
+        assert host.receive()["id"] == 0
+        host.ask(1, "tools/call", {"name": "db__burn", "arguments": {"table": "z"}})
+        terminal.see('cursor.*db__burn.*table="z"')
+        terminal.see("it waits: .hubd approve ([A-Z0-9]{4})")
+        [before, request] = requests(hub)
+        assert request["waiting"] == 1
+        said(hub, "deny", request["id"])
+        assert "the user said no" in json.dumps(host.receive())
+    said(hub, "deny", before["id"])
+
+
+HOST = """
+import json, subprocess, sys
+hubd = sys.argv[1]
+shim = subprocess.Popen([hubd, "connect", "--host", "cursor"], stdin=-1, stdout=-1, text=True, bufsize=1)
+def ask(id, method, params):
+    print(json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}), file=shim.stdin)
+    while (found := json.loads(shim.stdout.readline())).get("id") != id:
+        pass
+    return found["result"]
+ask(1, "initialize", json.loads(sys.argv[2]))
+def call(id):
+    return ask(id, "tools/call", {"name": "db__burn", "arguments": {"table": "y"}})
+request = call(2)["_meta"]["dev.hubd/failure"]["request"]
+done = [subprocess.run([hubd, *words], capture_output=True, text=True) for words in (
+    ["approve", request], ["call", "db__burn", "table=y", "--yes"])]
+print(json.dumps([request, *([each.returncode, each.stderr] for each in done)]), flush=True)
+sys.stdin.readline()
+print(json.dumps(call(3)), flush=True)
+"""
+
+
+@pytest.mark.covers("POL-27")
+def test_a_program_of_a_host_approves_nothing(hub):
+    argv = [sys.executable, "-c", HOST, str(HUBD), json.dumps(INITIALIZE)]
+    with subprocess.Popen(argv, stdin=-1, stdout=-1, text=True, env=hub.env) as host:
+        request, *tried = json.loads(host.stdout.readline())
+        for code, error in tried:
+            assert code == 1
+            assert "only a person may do that" in error
+        assert "the next equal call of cursor runs" in said(hub, "approve", request)
+        host.stdin.write("\n")
+        host.stdin.flush()
+        assert "isError" not in json.loads(host.stdout.readline())

@@ -1,0 +1,130 @@
+"""Grants: a yes for longer ends with any change, and outlives a hub only as it was written."""
+
+import json
+
+import pytest
+from msgspec import structs
+
+from hub.link.call_interface import Identity
+from hub.rules.approvals.grants import DAY_S, HOUR_S, Grants, rule_of
+from tests.hub.rules.approvals.test_requests import wish
+
+
+class Clock:
+    now = 1_000_000.0
+
+    def __call__(self):
+        return self.now
+
+
+CHANGES = {
+    "principal": lambda it: structs.replace(it, subject=structs.replace(it.subject, principal="bob")),
+    "host": lambda it: structs.replace(it, subject=structs.replace(it.subject, host="codex")),
+    "upstream": lambda it: structs.replace(it, subject=structs.replace(it.subject, upstream="x")),
+    "kind": lambda it: structs.replace(it, subject=structs.replace(it.subject, kind="prompts")),
+    "original": lambda it: structs.replace(it, subject=structs.replace(it.subject, original="y")),
+    "definition": lambda it: structs.replace(it, subject=structs.replace(it.subject, definition="d2")),
+    "runs": lambda it: structs.replace(it, runs="other"),
+    "rule": lambda it: structs.replace(it, rule="hubd.toml:3 mode careful"),
+}
+
+
+@pytest.mark.covers("POL-28")
+@pytest.mark.parametrize("changed", CHANGES)
+@pytest.mark.parametrize("lasting", ["session", "always"])
+def test_any_change_ends_a_grant(changed, lasting):
+    grants, one = Grants(None, Clock()), wish()
+    grants.give_always("A234", one, 90) if lasting == "always" else grants.give_session("A234", one)
+    assert grants.covers(one)
+    assert grants.covers(structs.replace(one, digest="other arguments"))
+    other = CHANGES[changed](one)
+    if changed not in ("principal", "host"):
+        other = structs.replace(other, caller=one.caller)
+    assert not grants.covers(other)
+    assert grants.covers(one) is (changed in ("principal", "host", "upstream", "kind", "original"))
+
+
+@pytest.mark.covers("POL-28")
+def test_a_rule_that_moves_is_the_same():
+    assert rule_of("hubd.toml:12 mode careful") == rule_of("my file.toml:9 mode careful") == "mode careful"
+    assert rule_of("default") == "default"
+    grants, one = Grants(None, Clock()), structs.replace(wish(), rule="hubd.toml:12 ask[0]")
+    grants.give_always("A234", one, 90)
+    assert grants.covers(structs.replace(one, rule="hubd.toml:99 ask[0]"))
+
+
+@pytest.mark.covers("POL-28")
+def test_what_is_not_listed_for_a_moment_keeps_its_grant():
+    grants, one = Grants(None, Clock()), wish()
+    grants.give_always("A234", one, 90)
+    assert not grants.covers(structs.replace(one, subject=structs.replace(one.subject, definition="")))
+    assert grants.covers(one)
+
+
+@pytest.mark.covers("POL-28")
+def test_grants_end_in_time():
+    clock = Clock()
+    grants, one = Grants(None, clock), wish()
+    grants.give_always("A234", one, 90)
+    clock.now += 90 * DAY_S - 1
+    assert grants.covers(one)
+    clock.now += 2
+    assert list(grants) == []
+    assert not grants.covers(one)
+    hour = structs.replace(one, caller=structs.replace(one.caller, lasting=False))
+    grants.give_session("B234", hour)
+    assert grants.covers(hour)
+    clock.now += HOUR_S + 1
+    assert not grants.covers(hour)
+
+
+@pytest.mark.covers("POL-28")
+def test_a_conversation_ends_with_its_grants():
+    grants, one, other = Grants(None, Clock()), wish(), wish()
+    grants.give_session("A234", one)
+    grants.give_session("B234", other)
+    grants.conversation_over(one.caller.tenant)
+    assert not grants.covers(one)
+    assert grants.covers(other)
+    assert one.caller.identity == Identity("local", "cursor")
+
+
+@pytest.mark.covers("POL-28")
+async def test_a_file_that_was_cut_grants_nothing(tmp_path):
+    path = tmp_path / "grants.json"
+    grants, one = Grants(path, Clock()), wish()
+    grants.give_always("A234", one, 90)
+    await grants.save()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert Grants(path, Clock()).covers(one)
+    whole = path.read_bytes()
+    for at in range(0, len(whole) - 1, 7):
+        path.write_bytes(whole[:at])
+        found = Grants(path, Clock())
+        assert not found.covers(one)
+        assert found.problem
+        found.give_always("B234", one, 90)
+        await found.save()
+        assert path.read_bytes() == whole[:at]  # left alone
+    path.write_bytes(whole)
+    path.chmod(0o644)
+    assert not Grants(path, Clock()).covers(one)
+    path.chmod(0o600)
+    path.write_bytes(json.dumps({**json.loads(whole), "format": 9}).encode())
+    assert not Grants(path, Clock()).covers(one)
+
+
+async def test_what_cannot_be_saved_is_said(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    grants = Grants(tmp_path / "grants.json", Clock())
+    grants._path = blocked / "grants.json"
+    grants.give_always("A234", wish(), 90)
+    await grants.save()
+    assert "not saved" in grants.problem
+    grants._path = tmp_path / "grants.json"
+    await grants.save()
+    assert grants.problem == ""
+    grants.revoke("A234")
+    await grants.save()
+    assert Grants(tmp_path / "grants.json", Clock()).covers(wish()) is False
