@@ -79,6 +79,8 @@ grants_path = partial(_in_state, "grants.json")
 """The approvals that last (`hub.rules.approvals.grants`)."""
 catalogue_dir = partial(_in_state, "catalogue")
 """The directory of upstreams' last known lists (`upstreams.inventory.last_known`)."""
+pins_dir = partial(_in_state, "pins")
+"""The directory of what was approved of servers (`hub.rules.pins`)."""
 sessions_path = partial(_in_state, "sessions.json")
 """The file of what legacy sessions over HTTP have set, beyond what their ids say."""
 backup_dir = partial(_in_state, "backups")

@@ -142,8 +142,8 @@ def _upstream(name: str, stack: Stack, base: HubConfig) -> UpstreamConfig:
     return _narrow(upstream_of(stack, below, base.defaults), below, stack)
 
 
-OWN_WORD: Final = ("trusted", "hints", "flow", "allow")
-"""Settings by which a project would widen what a server of the user may do."""
+OWN_WORD: Final = ("trusted", "hints", "flow", "allow", "pinning", "pin_ignore", "hidden_text")
+"""Settings by which a project would widen what a server of the user may do or hide."""
 
 
 def _narrow(upstream: UpstreamConfig, below: UpstreamConfig, stack: Stack) -> UpstreamConfig:

@@ -25,8 +25,10 @@ from config.tables import (
     MAX_NAME_BUDGET,
     MIN_NAME_BUDGET,
     AccessConfig,
+    HiddenText,
     HookConfig,
     OAuthConfig,
+    Pinning,
     PolicyConfig,
     Profile,
     UpstreamOAuth,
@@ -184,6 +186,13 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
     """Names it had before, by which its tools and prompts can still be called."""
     trusted: Annotated[bool, live(hints="trust")] = False
     """Its tools are believed when they say that they only read: `hub__call_read_only_tool` takes them (search mode)."""
+    pinning: Annotated[Pinning | None, live(hints="pin pins")] = None
+    """What happens to its definitions that are new or have changed, if not what `[policy]` says."""
+    pin_ignore: Annotated[tuple[str, ...], live(mask="never")] = ()
+    """Members of its definitions that may change unnoticed, such as "description" or "_meta.built", for servers that
+    write the date there; "instructions": these."""
+    hidden_text: Annotated[HiddenText | None, live()] = None
+    """What happens to hidden characters in its definitions, if not what `[policy]` says."""
     rename: Annotated[dict[str, str], live(hints="renames")] = {}
     """Other names for its tools, by its own names of them; the own one can still be called."""
     describe: Annotated[dict[str, str], live(hints="descriptions")] = {}
@@ -333,7 +342,7 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     access: Annotated[AccessConfig, Setting(reload=None)] = AccessConfig()
     """Who is let in over HTTP."""
     policy: Annotated[PolicyConfig, Setting(reload=None)] = PolicyConfig()
-    """Who may use what."""
+    """Who may use what, and what of servers is taken for granted."""
     oauth: Annotated[OAuthConfig, Setting(reload=None)] = OAuthConfig()
     """Signing in at servers by OAuth."""
     usage: Annotated[UsageConfig, Setting(reload=None)] = UsageConfig()

@@ -195,6 +195,8 @@ class AccessConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 # --- rules of who may use what ---------------------------------------------------------------------------------------
 
 PolicyEffect = Literal["allow", "ask", "deny"]
+Pinning = Literal["off", "warn", "freeze", "quarantine", "required"]
+HiddenText = Literal["strip", "quarantine", "pass"]
 
 
 class ConditionalRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -231,6 +233,15 @@ class PolicyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     trifecta: Annotated[Literal["off", "ask", "deny"], live()] = "off"
     """What becomes of calls of `outward` tools (`flow`) in a conversation that has called a `private` and an
     `untrusted` one."""
+    pinning: Annotated[Pinning, live(hints="pin pins")] = "warn"
+    """Definitions of servers (tools, prompts, templates, instructions) that are new or have changed since they were
+    approved. `warn`: shown, and told; `freeze`: hosts keep seeing the approved ones; `quarantine`: held back until
+    `hubd approve`; `required`: so is what is seen for the first time; `off`: nobody looks."""
+    hidden_text: Annotated[HiddenText, live()] = "strip"
+    """Characters in definitions that models read and nobody sees. `strip`: taken out; `quarantine`: a definition that
+    has some is held back; `pass`: left."""
+    pins_file: Annotated[str | None, live(expanded=True, path=True)] = None
+    """A file of `hubd pins export`: what it says of a server is approved, and nothing else is, whoever asks."""
 
 
 # --- hooks -----------------------------------------------------------------------------------------------------------

@@ -47,6 +47,8 @@ from hub.routing.log_levels import LogLevels
 from hub.routing.router import Router
 from hub.routing.subscriptions import Subscriptions
 from hub.routing.view_catalogs import ShownServers
+from hub.rules.pins.reviews import Pins
+from hub.rules.pins.store import PinFolder
 from hub.rules.policy.verdicts import Judge
 from hub.running_servers import RunningServers, rules_of
 from hub.search_decisions import SearchDecisions, load_modes
@@ -78,7 +80,8 @@ class Hub:
     are those of sign-ins at upstreams. `environ` are the variables of which servers get their part, and programs that
     print a value all. `used` is where calls of tools are counted; None: in this run only. `secrets` are kept up to date
     with what any upstream may be sent. `left_out`: upstreams beside those of `config` that cannot be started yet.
-    `origins`: where settings stand. `grants` is the file of approvals that last; None: none does."""
+    `origins`: where settings stand. `grants` is the file of approvals that last, `pins` the directory of what was
+    approved of servers; None: in this run only."""
 
     def __init__(
         self,
@@ -100,6 +103,7 @@ class Hub:
         left_out: Mapping[str, UpstreamConfig] = {},
         origins: Mapping[Keys, Origin] = {},
         grants: Path | None = None,
+        pins: Path | None = None,
     ) -> None:
         self.memory = memory
         self.secrets = secrets or CommonSecrets()
@@ -115,7 +119,10 @@ class Hub:
         upstreams = Upstreams()
         claims = UriClaims.load(memory.get("claims", "all"))
         self.judge = self.hosts.judge = Judge(trio.current_time)
-        shown_servers = ShownServers(upstreams, rules_of(config, left_out), claims, sealer, memory.save_soon)
+        folder = PinFolder(pins, memory)
+        self.pins = Pins(folder, config.policy, upstreams, lambda name: self.live.changed(name), WALL)
+        rules = rules_of(config, left_out)
+        shown_servers = ShownServers(upstreams, rules, claims, sealer, memory.save_soon, review=self.pins.review)
         self.live = LiveCatalog(shown_servers, self.judge)
         self.supervisor = Supervisor(
             memory,
@@ -144,7 +151,7 @@ class Hub:
         self.subscriptions = Subscriptions(self.live, self.bridge.tasks.handles)
         self.lists = ListUpdates(self.live, (self.subscriptions.list_changed, self.hosts.list_changed))
         shown = self.live, self.lists, self.subscriptions
-        self.router = Router(*shown, self.levels, self.bridge, self.progress, self.usage, self.reads)
+        self.router = Router(*shown, self.levels, self.bridge, self.progress, self.usage, self.reads, self.pins)
         self._grants = grants
         self._ask: Ask | None = None
         """The stage that asks people; None: nobody has needed it yet."""
@@ -175,6 +182,7 @@ class Hub:
         try:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self.reads.run)
+                await self.pins.prepare(self.config.policy)
                 await nursery.start(self.supervisor.run, self.config.upstreams)
                 await nursery.start(self.bridge.run)
                 if self.projects is not None:
@@ -192,12 +200,14 @@ class Hub:
                 save = partial(autosave, self.memory, self._remember, beside=(self.usage.memory,))
                 nursery.start_soon(keep_going, "Saving what is remembered", save)
                 nursery.start_soon(keep_going, "Saving what servers offer", self.last_known.run)
+                nursery.start_soon(keep_going, "Saving pins", self.pins.run)
                 task_status.started()
         finally:
             self._remember()
             self.memory.save()
             self.usage.memory.save()
             self.last_known.save()
+            self.pins.save()
 
     async def _await_first_reports(self) -> None:
         """Let the first lists wait for upstreams that start quickly, but for no slow one, for none that was slow the
@@ -274,6 +284,7 @@ class Hub:
     async def prepare(self, config: HubConfig, origins: Mapping[Keys, Origin] = {}) -> None:
         """Read what `apply` needs to know."""
         await self.servers.prepare(config)
+        await self.pins.prepare(config.policy)
         await self.live.prepare(config.profiles, self.servers.read_rules(config, origins))
 
     @property
@@ -294,6 +305,7 @@ class Hub:
         if config.usage != self.config.usage:
             self.usage.adjust(keep=config.usage.keep)
             self.memory.save_soon()
+        self.pins.adjust(config)
         with self.views.moving(config.profiles):
             self.servers.apply(config, left_out, origins)
         self.searches.configuration_changed()

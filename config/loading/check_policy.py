@@ -122,6 +122,8 @@ def has_several_principals(config: HubConfig) -> bool:
 
 def is_ruled(config: HubConfig, upstreams: Mapping[str, UpstreamConfig]) -> bool:
     """True if there is any rule at all, or a default that denies."""
-    if config.policy != PolicyConfig() or default_of(config) == "deny":
+    policy = config.policy  # of which pins are no rule
+    unruled = PolicyConfig(pinning=policy.pinning, hidden_text=policy.hidden_text, pins_file=policy.pins_file)
+    if policy != unruled or default_of(config) == "deny":
         return True
     return any(upstream.allow or upstream.ask or upstream.deny for upstream in upstreams.values())

@@ -20,6 +20,7 @@ from config.name_globs import ALL
 from config.names import MAX_ID, SERVER_ID
 from config.tables import Profile
 from hub.catalog.sign_in_tool import SignInTool
+from hub.wire.mcp import Kind
 
 NameKind = Literal["tool", "prompt"]
 
@@ -136,6 +137,8 @@ class UpstreamRule(Struct, frozen=True):
     """Its tools are believed when they say that they only read."""
     hints: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """What the user says of its tools, by globs over its own names of them (`hub.catalog.tool_hints`)."""
+    held: frozenset[tuple[Kind | None, str]] = frozenset()
+    """What is not listed, by its own names, though it keeps its visible ones: calls of it are refused."""
     sign_in: SignInTool = SignInTool.NONE
     """The tool that has a person sign in there."""
 

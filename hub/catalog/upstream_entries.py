@@ -66,6 +66,9 @@ class VisibleEntry(Struct, frozen=True):
     """A second entry of a tool, under its bare name, for user interfaces of its upstream."""
 
 
+_Lists = dict[Kind, tuple[VisibleEntry, ...]]
+
+
 class UpstreamEntries:
     """The entries of one upstream under the names of the common endpoint or of its own (`/mcp/<name>`), once they were
     `read`. `common`: the entries of the common endpoint, of which these are its own."""
@@ -107,10 +110,11 @@ class UpstreamEntries:
         return self
 
     def _reading(self) -> Steps[None]:
-        self.shown = yield from self._all_shown()
+        named = yield from self._all_shown()
+        self.shown, self.held = (named, {}) if not self.rule.held else self._split(named)
         self.routes: dict[Kind, dict[str, Route]] = {}
-        for kind, its in self.shown.items():
-            self.routes[kind] = {each.visible: self.route_of(kind, each.original) for each in its}
+        for kind in named:
+            self.routes[kind] = {each.visible: self.route_of(kind, each.original) for each in self.askable(kind)}
         if self.rule.sign_in is SignInTool.LISTED:
             self.routes[Kind.TOOL] = self.route_of_sign_in
         self.apps = () if self._bare or not self.rule.apps else self._for_views()
@@ -120,13 +124,27 @@ class UpstreamEntries:
         self.varies = bool(self.apps) or any(each.app_only for each in self.shown[Kind.TOOL])
         """True if hosts with user interfaces see more than those without."""
 
+    def _split(self, named: _Lists) -> tuple[_Lists, _Lists]:
+        """The entries that are shown, and those that are held back; what has none of these stays the same object."""
+        shown, held = dict(named), _Lists()
+        for kind, its in named.items():
+            if back := tuple(each for each in its if (kind, each.original) in self.rule.held):
+                held[kind] = back
+                shown[kind] = tuple(each for each in its if (kind, each.original) not in self.rule.held)
+        return shown, held
+
+    def askable(self, kind: Kind) -> tuple[VisibleEntry, ...]:
+        """The entries that hosts can ask for: those that are shown, and those that are held back."""
+        held = self.held.get(kind)
+        return self.shown[kind] if held is None else (*self.shown[kind], *held)
+
     def route_of(self, kind: Kind, original: str) -> Route:
         """The route to one of its entries."""
         return Route(self.name, original)
 
     def names_of(self, tool: str) -> set[str]:
         """The visible names, here, of a tool that may not be listed now, by its own name."""
-        listed = {each.visible for each in self.shown[Kind.TOOL] if each.original == tool}
+        listed = {each.visible for each in self.askable(Kind.TOOL) if each.original == tool}
         own = dict(self.rule.rename).get(tool, tool)
         return listed or {own if self._bare else visible_name("tool", self.sid, own, self.budget)}
 
@@ -141,12 +159,18 @@ class UpstreamEntries:
 
     def select(self, choose: Callable[[Kind, VisibleEntry], VisibleEntry | None]) -> Self:
         """The same, but of its entries what `choose` makes of each; None: it is left out, and nothing leads there."""
-        shown = {kind: tuple(filter(None, (choose(kind, each) for each in its))) for kind, its in self.shown.items()}
-        if all(len(shown[kind]) == len(its) and all(map(is_, shown[kind], its)) for kind, its in self.shown.items()):
+        shown, held = (
+            {kind: tuple(filter(None, (choose(kind, each) for each in its))) for kind, its in lists.items()}
+            for lists in (self.shown, self.held)
+        )
+        if held == self.held and all(
+            len(shown[kind]) == len(its) and all(map(is_, shown[kind], its)) for kind, its in self.shown.items()
+        ):
             return self
         found = copy(self)
         found.shown = {kind: its if shown[kind] == its else shown[kind] for kind, its in self.shown.items()}
-        left = {kind: {each.original: each for each in its} for kind, its in shown.items()}
+        found.held = held
+        left = {kind: {each.original: each for each in (*its, *held.get(kind, ()))} for kind, its in shown.items()}
         found.routes = {
             kind: {name: route for name, route in its.items() if route.original in left.get(kind, ())}
             for kind, its in self.routes.items()
@@ -213,14 +237,14 @@ class UpstreamEntries:
         routes = {
             visible_name(NAME_KINDS[kind], sid, each.original, self.budget): self.route_of(kind, each.original)
             for sid in sids - {self.sid}
-            for each in self.shown[kind]
+            for each in self.askable(kind)
         }
         return routes | self._former_of_renamed(sids - {self.sid}) if kind is Kind.TOOL else routes
 
     def _former_of_renamed(self, sids: Iterable[str]) -> dict[str, Route]:
         """Routes of the names that renamed tools have by themselves, and of their new ones under former names."""
         routes = {}
-        for each in self.shown[Kind.TOOL]:
+        for each in self.askable(Kind.TOOL):
             if (before := self._renamed.get(each.visible)) is not None:
                 new = each.visible.removeprefix(f"{self.sid}__")
                 for name in (before, *(f"{sid}__{new}" for sid in sids)):

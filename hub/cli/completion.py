@@ -241,6 +241,8 @@ NAMES: Final[Mapping[str, Callable[[Ask], Found]]] = {
 """The values of options."""
 OF_COMMANDS: Final[Mapping[str, Callable[[Ask], Found]]] = {
     **dict.fromkeys(("restart", "enable", "disable", "remove", "cache clear", "auth", "logout", "update"), _servers),
+    "approve": _servers,
+    "pins": lambda ask: chain(_servers(ask), [("check", "exit 1 if anything differs"), ("export", "write a file")]),
     "call": _tools,
     "tools": lambda ask: chain(_servers(ask), _tools(ask)),
     "logs": lambda ask: chain(_servers(ask), [("hub", "the hub's own log")]),

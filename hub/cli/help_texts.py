@@ -72,7 +72,8 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
             "approvals": "the calls that wait for your yes, and what you have agreed to",
             "deny": "say no to a call that waits",
         },
-        "hub.cli.rules.approve": {"approve": "say yes to a call that waits"},
+        "hub.cli.rules.approve": {"approve": "say yes to a call that waits, or to what a server has changed"},
+        "hub.cli.rules.pins": {"pins": "what servers have changed of their definitions since you approved them"},
     },
     "hosts": {
         "hub.cli.setup.command": {
@@ -165,6 +166,7 @@ files:
     usage.json             how often tools are called: names and counts
     trust.json             the projects that are allowed
     grants.json            what you have approved for longer than a call
+    pins/                  what was approved of servers: their definitions
     secrets.json           what `hubd secret` keeps, or that the keyring has it
     oauth/                 sign-ins at servers, sealed
     installed.json         what `hubd install` put into files of hosts

@@ -63,6 +63,8 @@ class UpstreamRow(UpstreamStatus, frozen=True, kw_only=True):
     """None: it lets the hub in as it is, or the configuration says how."""
     limits: LimitStatus | None = None
     """None: it has none."""
+    pins: tuple[str, ...] = ()
+    """Sentences about its definitions that differ from what was approved, or hide something."""
 
 
 class HostRow(Struct, frozen=True, kw_only=True):

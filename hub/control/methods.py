@@ -14,6 +14,7 @@ from config.show.effective import ShownEnvironment
 from hub.control import approval_messages as approvals
 from hub.control import sign_in_messages as messages
 from hub.control.answers import Cleared, Logs, PolicyExplanation, PolicyReport, Reloaded, Status, ToolUses
+from hub.control.pin_messages import ApprovedPins, PinnedServer, PinsApproved
 
 ANSWER_S: Final = 30.0
 SIGN_IN_S: Final = 90.0
@@ -58,6 +59,9 @@ SIGN_IN_FINISH: Final = Method("sign_in_finish", messages.SignInOutcome, answer_
 SIGN_IN_STATUS: Final = Method("sign_in_status", messages.SignInAccounts)
 SIGN_IN_TRIALS: Final = Method("sign_in_trials", messages.SignInTrials)
 SIGN_OUT: Final = Method("sign_out", messages.SignedOut, answer_s=SIGN_IN_S)
+PINS: Final = Method("pins", list[PinnedServer], 64 << 20)
+APPROVE_PINS: Final = Method("approve_pins", PinsApproved)
+EXPORT_PINS: Final = Method("export_pins", ApprovedPins, 64 << 20)
 READ_TOKENS: Final = Method("read_tokens", Nothing)
 APPROVALS: Final = Method("approvals", approvals.ApprovalList, 16 << 20)
 APPROVAL_SHOW: Final = Method("approval_show", approvals.ShownRequest, 128 << 20)

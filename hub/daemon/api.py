@@ -110,6 +110,7 @@ class DaemonApi:
             connected_ago_s=self._since_connection_s(upstream),
             account=None if self._sign_ins is None else self._sign_ins.facts(upstream.name),
             limits=self._hub.router.chains.limits.status(upstream.name),
+            pins=tuple(self._hub.pins.remarks(upstream.name)),
             stale_config=self._stale(upstream.name),
             tokens=None if cost is None else cost.tokens,
             largest=None if cost is None or not cost.tools else answers.LargestTool(cost.largest, cost.largest_tokens),
@@ -147,9 +148,10 @@ class DaemonApi:
                 yield tokens.problem
             for profile in sorted(tokens.profiles - {DEFAULT_PROFILE, *hub.hosts.profiles.profiles}):
                 yield f"there is no profile {profile}, and a token opens nothing else: its hosts are shown nothing"
-        yield from filter(
-            None, [hub.memory.problem, hub.usage.memory.problem, hub.last_known.problem, hub.approvals_problem]
-        )
+        saved = hub.memory.problem, hub.usage.memory.problem, hub.last_known.problem, hub.pins.problem
+        yield from filter(None, [*saved, hub.approvals_problem])
+        if hub.pins.team_problem:
+            yield f"pins_file: {hub.pins.team_problem}"
         yield from hub.live.warnings
 
     def _doubts_of_labels(self) -> dict[str, list[str]]:

@@ -34,6 +34,7 @@ from hub.daemon.bind_unix import await_removal
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.loop_stalls import LoopWatchdog
 from hub.daemon.memory import calm_collector, keep_trim
+from hub.daemon.pin_requests import PinRequests
 from hub.daemon.reload import Reloader
 from hub.daemon.sign_in_parts import SignInParts
 from hub.daemon.sign_in_requests import SignInRequests
@@ -89,6 +90,7 @@ class Daemon:
         own_log.running_in(trio.lowlevel.current_trio_token())
         self._requests = SignInRequests(self._sign_ins, lambda: self._lines.shims)
         self._decisions = ApprovalRequests(hub, lambda: self._lines.shims)
+        self._pins = PinRequests(hub, lambda: self._lines.shims)
         self._api = DaemonApi(hub, listener, self._reloader, self._watch, faults, own_log.journal, self._requests)
         self._asked = trio.Event()
         self._patience = trio.CancelScope()
@@ -116,7 +118,8 @@ class Daemon:
                 await nursery.start(self._hub.run)
                 await nursery.start(self._listener.run, self._sign_ins.handle)
                 await nursery.start(self._lines.serve, lines)
-                await nursery.start(serve_control, control, self._api, self._requests, self._decisions)
+                apis = self._api, self._requests, self._decisions, self._pins
+                await nursery.start(serve_control, control, *apis)
                 self._announce()
                 calm_collector()
                 systemd.notify("READY=1", f"STATUS={self._summary()}")

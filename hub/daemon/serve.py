@@ -154,6 +154,7 @@ async def serve_daemon(
                 left_out=loaded.left_out,
                 origins=loaded.origins,
                 grants=hub_paths.grants_path(),
+                pins=hub_paths.pins_dir(),
             )
             listener = HttpListener(hub, bound, durable, fleet, lambda: sign_ins.fetch)
             sign_ins.serves(hub, listener)
@@ -194,6 +195,7 @@ async def serve_stdio(
         secrets=secrets,
         left_out=loaded.left_out,
         origins=loaded.origins,
+        pins=hub_paths.pins_dir(),
     )
     stdio = trio.StapledStream(trio.lowlevel.FdStream(os.dup(1)), trio.lowlevel.FdStream(os.dup(0)))
 

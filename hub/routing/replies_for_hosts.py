@@ -89,6 +89,11 @@ class HostReplies:
             return self.of_error(UpstreamProtocolError(str(error), upstream=upstream), method, viewer)
         return Result(value)
 
+    def of_refusal(self, error: HubError, intent: Intent) -> Reply:
+        """The answer to an intent that a stage refuses by `error`."""
+        reply = self.of_error(error, intent.request.method, intent.host)
+        return own_tools.mark(reply, intent.meta_call) if intent.meta_call else reply
+
     def of_error(self, error: HubError, method: str, viewer: Viewer) -> Reply:
         """The answer to a request that failed by `error`."""
         return self.of_hub(failure_from(error, method), viewer, method)

@@ -36,6 +36,7 @@ from hub.routing.replies_for_hosts import HostReplies, report_bug
 from hub.routing.resolve import Resolver
 from hub.routing.stages import Chains
 from hub.routing.subscriptions import Subscriptions
+from hub.rules.pins.reviews import Pins
 from hub.wire import mcp
 from hub.wire.declarations import EXPERIMENTAL, NO_HUBS, HubChain, announcement, negotiate
 from hub.wire.http.mirror_headers import Mirror
@@ -77,8 +78,9 @@ class Router:
     _progress: ProgressUpkeep
     usage: InitVar[ToolUsage]
     reads: InitVar[ResourceCache | None] = None
+    pins: InitVar[Pins | None] = None
 
-    def __post_init__(self, usage: ToolUsage, reads: ResourceCache | None) -> None:
+    def __post_init__(self, usage: ToolUsage, reads: ResourceCache | None, pins: Pins | None) -> None:
         live, bridge = self.live, self._bridge
         self._on_left: Callable[[Tenant], None] = lambda tenant: None
         """Told of each conversation that is over."""
@@ -87,7 +89,7 @@ class Router:
         self._resolver = Resolver(live, self._lists)
         self._own = OwnTools(live)
         self._replies = HostReplies(live)
-        self.chains = Chains(live, self._resolver, self.levels, self._replies, bridge, usage, reads)
+        self.chains = Chains(live, self._resolver, self.levels, self._replies, bridge, usage, reads, pins)
         self._intents = Intents(live, self._resolver, self.chains, self._replies, self._own)
         self._handlers: dict[str, Callable[[Request, HostExchange], Awaitable[Reply]]] = {
             mcp.PING: self._ping,

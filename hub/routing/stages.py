@@ -2,6 +2,7 @@
 
     outer, once for each request of a host, and each owner of what it asks for
         Gate          lets pass what no rule denies (`hub.rules.policy`)
+        PinGate       refuses what is held back, since it was not approved (`hub.rules.pins`)
         HookCalls     asks hooks about calls of tools (`hub.rules.hooks`)
         Ask           asks a person where a rule wants that (`hub.rules.approvals`)
         CallCount     counts calls of tools by host
@@ -36,6 +37,8 @@ from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.own_tools import call_sign_in_tool
 from hub.routing.replies_for_hosts import HostReplies
+from hub.rules.pins.gate import METHODS, PinGate
+from hub.rules.pins.reviews import Pins
 from hub.wire import mcp
 from hub.wire.jsonrpc import Reply
 
@@ -60,7 +63,7 @@ class Line(NamedTuple):
 
 
 class Chains:
-    """The chains of one hub. `reads`: the resource cache, or None."""
+    """The chains of one hub. `reads`: the resource cache, or None; `pins`: what is held back, or None."""
 
     def __init__(
         self,
@@ -71,6 +74,7 @@ class Chains:
         bridge: EraBridge,
         usage: ToolUsage,
         reads: ResourceCache | None,
+        pins: Pins | None = None,
     ) -> None:
         self.limits = UpstreamLimits()
         self._judge = live.judge
@@ -82,8 +86,11 @@ class Chains:
         self.hooks: dict[str, Stage] = {}
         self._load_hooks: LoadHooks | None = None
         self.sent: dict[str, Stage] = {}
+        self._pins = pins
+        self._pin_gates: dict[str, Stage] = {}
         self.outer = [
             Line(self.gates),
+            Line(self._pin_gates, METHODS),
             Line(self.hooks, (mcp.TOOLS_CALL,)),
             Line(self.asking, (*OPERATIONS, mcp.SUBSCRIBE)),
             Line(CallCount(usage), (mcp.TOOLS_CALL,)),
@@ -98,7 +105,7 @@ class Chains:
             *([] if reads is None else [Line(CallNote(reads), (mcp.TOOLS_CALL,))]),
             Line(self.limits.stages, OPERATIONS),
         ]
-        self._way_back = replies.of_intent
+        self._way_back, self._refuse = replies.of_intent, replies.of_refusal
         self._eras = EraStage(bridge)
         self.adjust({})
 
@@ -110,6 +117,10 @@ class Chains:
             stages.clear()
         if self._judge.book is not None:
             self._put_rules(configs)
+        self._pin_gates.clear()
+        if self._pins is not None:
+            gate = PinGate(self._pins, self._refuse)
+            self._pin_gates.update({name: gate for name, config in configs.items() if self._pins.may_hold(config)})
         if hooks and self._load_hooks is not None and self._load_ask is not None:
             self.hooks |= dict.fromkeys(configs, self._load_hooks(hooks))
             self.asking |= dict.fromkeys(configs, self._load_ask())  # a hook may want a person to be asked

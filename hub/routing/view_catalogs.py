@@ -21,6 +21,7 @@ from hub.catalog.time_slices import Steps, finish
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_name import EVERYTHING, View, profile_view, server_view
 from hub.link.sealing import Sealer
+from hub.rules.pins.reviews import Review, show_all
 from hub.wire.mcp import Kind
 from upstreams.upstream import ManagedUpstream
 
@@ -143,6 +144,8 @@ class ShownServers(Struct, eq=False):
     _save_soon: Callable[[], None]
     """Called when `claims` differ from what was saved."""
     projects: dict[View, ShownProject] = field(default_factory=dict)
+    review: Callable[[ManagedUpstream], Steps[Review]] = show_all
+    """Says what of a server is shown."""
     claims_for_good: bool = False
     """True if listed URIs are claimed for good, in configuration order."""
     _shows_sign_ins: bool = False
@@ -167,12 +170,15 @@ class ShownServers(Struct, eq=False):
     def merge_in_steps(self, old: ViewCatalogs, *, varies: bool) -> Steps[dict[View, Catalog]]:
         """The catalogue of everything and those of projects; `varies`: hosts are shown other things besides. Yields the
         number of entries that it has looked at."""
-        snapshots = [upstream.snapshot for upstream in self.upstreams.values()]
+        reviews: dict[str, Review] = {}
+        for name, upstream in [*self.upstreams.items()]:
+            reviews[name] = yield from self.review(upstream)
+        snapshots = [review.snapshot for review in reviews.values()]
         projects, upstreams = list(self.projects.items()), self.upstreams.items() if self.claims_for_good else ()
         heard = frozenset(name for name, upstream in upstreams if upstream.knows_tools)  # all have had their chance
         common = yield from merge_in_steps(
             snapshots,
-            self._now(self.rules),
+            self._now(self.rules, reviews),
             self.claims,
             sealer=self._sealer,
             settling=any(upstream.settling for upstream in self.upstreams.values()),
@@ -189,7 +195,7 @@ class ShownServers(Struct, eq=False):
             stay = [rule for rule in self.rules.upstreams if rule.name not in project.hides]
             catalogs[view] = yield from merge_in_steps(
                 snapshots,
-                self._now(structs.replace(self.rules, upstreams=(*stay, *project.rules))),
+                self._now(structs.replace(self.rules, upstreams=(*stay, *project.rules)), reviews),
                 project.claims,
                 sealer=self._sealer,
                 view=view,
@@ -201,14 +207,16 @@ class ShownServers(Struct, eq=False):
             )
         return catalogs
 
-    def _now(self, rules: Rules) -> Rules:
-        """`rules`, and which upstreams show a tool for signing in at this moment."""
-        if not self._shows_sign_ins:
+    def _now(self, rules: Rules, reviews: Mapping[str, Review]) -> Rules:
+        """`rules`, with what is held back of each upstream, and which show a tool for signing in at this moment."""
+        if not self._shows_sign_ins and not any(review.held for review in reviews.values()):
             return rules
-        return structs.replace(rules, upstreams=tuple(map(self._rule_now, rules.upstreams)))
+        return structs.replace(rules, upstreams=tuple(self._rule_now(rule, reviews) for rule in rules.upstreams))
 
-    def _rule_now(self, rule: UpstreamRule) -> UpstreamRule:
-        upstream = self.upstreams.get(rule.name)
-        if upstream is None or not upstream.wanted_sign_in:
+    def _rule_now(self, rule: UpstreamRule, reviews: Mapping[str, Review]) -> UpstreamRule:
+        review, upstream = reviews.get(rule.name), self.upstreams.get(rule.name)
+        if review is not None and review.held:
+            rule = structs.replace(rule, held=review.held)
+        if upstream is None or not self._shows_sign_ins or not upstream.wanted_sign_in:
             return rule
         return structs.replace(rule, sign_in=SignInTool.LISTED if upstream.wants_sign_in else SignInTool.FORMER)

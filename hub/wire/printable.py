@@ -12,6 +12,22 @@ def printable(text: str, keep: str = "") -> str:
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
 
 
+_UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u2800\u3164\uffa0")
+
+
+def _is_seen(character: str) -> bool:
+    """True if a character is printable, and no such one that shows nothing."""
+    is_selector = "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
+    return character.isprintable() and character not in _UNSEEN and not is_selector
+
+
+def visible(text: str) -> str:
+    """Escape all that nobody sees: what `printable` escapes, and what counts as printable and shows nothing."""
+    if text.isascii():
+        return printable(text)
+    return "".join(c if _is_seen(c) else c.encode("unicode_escape").decode() for c in text)
+
+
 def printable_json(text: str) -> str:
     """Escape all that is not printable in the JSON `text`, without changing its meaning: terminal controls, changes of
     the direction of writing, characters without width. Line ends between tokens stay."""

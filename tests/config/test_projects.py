@@ -291,7 +291,11 @@ def test_a_project_can_only_narrow_what_a_server_of_the_user_may_do(root):
 
 @pytest.mark.covers("POL-12")
 @pytest.mark.parametrize(
-    "text", ["trusted = true", 'hints = { "*" = ["read-only"] }', 'flow = ["private"]', 'allow = ["*"]']
+    "text",
+    [
+        *("trusted = true", 'hints = { "*" = ["read-only"] }', 'flow = ["private"]', 'allow = ["*"]'),
+        *('pinning = "off"', 'pin_ignore = ["description"]', 'hidden_text = "pass"'),
+    ],
 )
 def test_a_project_never_vouches_for_a_server_of_the_user(root, text):
     (root / ".hubd.toml").write_text(f"[upstreams.files]\n{text}\n")

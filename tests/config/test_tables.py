@@ -11,9 +11,10 @@ from config.errors import ConfigError
 from config.loading.assemble import load_all
 from config.loading.gather import gather
 from config.setting import secrets_of
-from config.settings import HubConfig
+from config.settings import HubConfig, UpstreamConfig
 from config.show.effective import hub_settings, lines
 from config.show.json_schema import schema
+from config.tables import PolicyConfig
 
 END = '\n[upstreams.a]\ncommand = "x"\n'
 TOKEN = "c4n4ry-c4n4ry-c4n4ry"
@@ -150,6 +151,39 @@ def test_a_policy_in_a_further_file_is_refused(file, tmp_path):
     (tmp_path / "more.toml").write_text('[policy]\nallow = []\n[upstreams.b]\ncommand = "x"')
     with pytest.raises(ConfigError, match="is a setting of the whole hub"):
         load_all(file('include = ["more.toml"]'), {})
+
+
+@pytest.mark.covers("PIN-03")
+def test_pins_are_set_for_all_servers_and_for_one(file, tmp_path):
+    text = """[policy]
+pinning = "quarantine"
+hidden_text = "quarantine"
+pins_file = "team/pins.json"
+[upstreams.b]
+command = "x"
+pinning = "off"
+pin_ignore = ["description", "_meta.built"]
+hidden_text = "pass"
+"""
+    config = load_all(file(text), {}).config
+    path = str(tmp_path / "team" / "pins.json")
+    assert config.policy == PolicyConfig(pinning="quarantine", hidden_text="quarantine", pins_file=path)
+    mine = config.upstreams["b"]
+    assert (mine.pinning, mine.pin_ignore, mine.hidden_text) == ("off", ("description", "_meta.built"), "pass")
+    assert HubConfig().policy == PolicyConfig(pinning="warn", hidden_text="strip", pins_file=None)
+    assert (UpstreamConfig(command="x").pinning, UpstreamConfig(command="x").hidden_text) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('[policy]\npinning = "tofu"', 'policy.pinning: must be one of "off", "warn", "freeze", "quarantine"'),
+        ("[policy]\nhidden_text = true", "policy.hidden_text"),
+        ('[upstreams.b]\ncommand = "x"\npinning = "on"', "upstreams.b.pinning"),
+    ],
+)
+def test_no_other_word_is_taken_for_a_setting_of_pins(file, text, expected):
+    assert any(expected in each for each in refusal(file(text)))
 
 
 @pytest.mark.parametrize(

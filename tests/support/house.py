@@ -638,6 +638,7 @@ async def a_house(
     shared: RedisStore | None = None,
     guide: SignInGuide | None = None,
     grants: Path | None = None,
+    pins: Path | None = None,
     **config: Any,
 ) -> AsyncIterator[House]:
     """A running hub over `fakes`; `upstreams` holds settings of some of them, `config` those of the hub. With a
@@ -657,6 +658,7 @@ async def a_house(
         shared=shared,
         used=used,
         grants=grants,
+        pins=pins,
     )
     if guide is not None:
         signs_in = guide

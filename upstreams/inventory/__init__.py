@@ -2,5 +2,5 @@
 
 `offer` (what is known now and how long it is good, and the one gate that lists pass: `Offered.replace_lists`),
 `read_lists` (reads a list page by page), `refresh` (when they are read again), `last_known` (lists kept between runs,
-and who is not waited for at a start).
+and who is not waited for at a start), `hidden_text` (what nobody sees in them).
 """

@@ -111,7 +111,7 @@ class ChosenEntries(UpstreamEntries):
 
     def former(self, kind: Kind) -> dict[str, Route]:
         """Routes of former names, of what is shown only."""
-        shown = {each.original for each in self.shown[kind]}
+        shown = {each.original for each in self.askable(kind)}
         known = self.source.former(kind).items()
         return {name: self.route_of(kind, route.original) for name, route in known if route.original in shown}
 
@@ -121,7 +121,7 @@ class ChosenEntries(UpstreamEntries):
 
     def shows_tool(self, tool: str) -> bool:
         """True if the profile shows the tool, or would if it were listed now."""
-        if any(each.original == tool for each in self.source.shown[Kind.TOOL]):
+        if any(each.original == tool for each in self.source.askable(Kind.TOOL)):
             return any(each.original == tool for each in self.choice.tools)
         return self.profile.shows_tool(self.source.names_of(tool) | self.common.names_of(tool))
 
@@ -147,11 +147,11 @@ class ChosenEntries(UpstreamEntries):
             structs.replace(each, visible=names[each.visible]) if each.visible in names else each
             for each in self.choice.tools
         )
-        all_tools = self.source.shown[Kind.TOOL]
+        all_tools = self.source.askable(Kind.TOOL)
         if len(tools) == len(all_tools) and all(map(is_, tools, all_tools)):
             tools = all_tools  # so that they are recognised
         yield from ()
-        return {**self.source.shown, Kind.TOOL: tools}
+        return {**{kind: self.source.askable(kind) for kind in Kind}, Kind.TOOL: tools}
 
 
 def choose_part(
@@ -170,7 +170,7 @@ def choose_part(
             source = yield from UpstreamEntries(common.snapshot, common.rule, budget, common.claims).read()
     if known is not None and known.source is source and known.common is common and known.profile is rules:
         return known
-    others = {} if common is source else {each.original: each.visible for each in common.shown[Kind.TOOL]}
+    others = {} if common is source else {each.original: each.visible for each in common.askable(Kind.TOOL)}
     meant = {own: tuple({source.with_prefix(new), common.with_prefix(new)}) for own, new in source.rule.rename}
     choice = ToolChoice(rules)
 
@@ -178,7 +178,7 @@ def choose_part(
         names = dict.fromkeys((tool.visible, others.get(tool.original, tool.visible)))
         choice.take(tool, tuple(names), meant.get(tool.original, ()), source.rule.sign_in)
 
-    tools = source.shown[Kind.TOOL]
+    tools = source.askable(Kind.TOOL)
     yield from map_in_steps(take, tools)
     yield len(tools) % STEP
     return ChosenEntries(source, rules, common, choice)

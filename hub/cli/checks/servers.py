@@ -169,10 +169,11 @@ def packages_to_pin(examined: Examined) -> Iterator[Finding]:
         return
     if len(found) == 1:
         ((name, (package, pinned)),) = found.items()
-        what, why = f"{name}: {package} is not pinned", "each start runs its latest release, even a compromised one"
+        what = f"{name}: {package} is not pinned"
+        why = "each start runs its latest release, even a compromised one; `hubd pins` shows only what its tools say"
     else:
         what = f"{len(found)} packages are not pinned: {join_few([package for package, _ in found.values()])}"
-        why = "each start runs their latest releases, even a compromised one"
+        why = "each start runs their latest releases, even a compromised one; `hubd pins` shows only what tools say"
         pinned = next(iter(found.values()))[1] + " and the like"
     yield Finding("version", "warning", what, why, f"write {pinned} in args", names=tuple(found))
 

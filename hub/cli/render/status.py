@@ -170,6 +170,7 @@ def _notes(upstream: UpstreamRow) -> list[Line]:
         notes.append(f"restarted {times(upstream.restarts)}")
     if limits := upstream.limits:
         notes.append(f"limited: {limits.running} running, {limits.waiting} waiting")
+    notes += upstream.pins
     if parked := upstream.parked:
         notes.append(f"{parked} {'calls wait' if parked != 1 else 'call waits'} for an answer of a host")
     if refused := upstream.unattributed:

@@ -9,6 +9,8 @@ from cache.statistics import CacheStatistics
 from hub.control.answers import Logs, ReplicaStatus, Status
 from hub.control.methods import ENDLESS, METHODS, read
 from hub.daemon.api import DaemonApi
+from hub.daemon.approval_requests import ApprovalRequests
+from hub.daemon.pin_requests import PinRequests
 from hub.daemon.sign_in_requests import SignInRequests
 
 SENT_AS_THEY_CAME = {"tools": list[msgspec.Raw]}
@@ -17,7 +19,8 @@ SENT_AS_THEY_CAME = {"tools": list[msgspec.Raw]}
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_the_api_has_every_method_as_the_table_says(method):
-    (function,) = (getattr(api, method.name) for api in (DaemonApi, SignInRequests) if hasattr(api, method.name))
+    apis = DaemonApi, SignInRequests, PinRequests, ApprovalRequests
+    (function,) = (getattr(api, method.name) for api in apis if hasattr(api, method.name))
     returned = typing.get_type_hints(function)["return"]
     if method.name in ENDLESS:
         assert typing.get_args(returned) == (method.result, None)
@@ -31,7 +34,21 @@ MEMBERS = {
     "upstreams": "since_s last_error last_error_ago_s last_exit restarts next_attempt_s ends_lately crash_loop name"
     " state installing installing_s queued era"
     " version transport pid counts failures health silent_s in_flight degraded sessions mode unattributed"
-    " withheld_roots settling parked stale_config tokens largest connected_ago_s account limits",
+    " withheld_roots settling parked stale_config tokens largest connected_ago_s account limits pins",
+    "pins": "name pinning state shown approved approved_at changes hidden left_out flags problem item",
+    "changes": "item change held words hints parameters only_form",
+    "words": "where old new",
+    "approve_pins": "items",
+    "export_pins": "text",
+    "policy": "ruled rows notes failures",
+    "rows": "kind name server effect by_arguments rule",
+    "explain_policy": "row rules facts",
+    "row": "kind name server effect by_arguments rule",
+    "requests": "id host name server arguments rule age_s left_s waiting decision principal",
+    "approval_show": "id text arguments offers",
+    "approval_give": "id host name lasts waiting",
+    "approval_deny": "id host name lasts waiting",
+    "approval_revoke": "names",
     "limits": "running waiting",
     "account": "state issuer expires_s renewable note command",
     "last_exit": "how code signal ago_s said",
@@ -97,6 +114,7 @@ def test_members_of_json_keep_their_names():
         "upstream principal account state issuer expires_s renewable scope note key_source",
         "upstream principal was_signed_in revoked why_not forgot_client",
     }
+    assert found.pop("approvals") == {"requests approvals", "id host name server rule lasts left_s principal"}
     assert found.pop("logs") == {"records lost"}
     assert found.pop("cache_clear") == {"cleared"}
     assert {found.pop(name) == {""} for name in ("restart", "stop", "read_tokens")} == {True}

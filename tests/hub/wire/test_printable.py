@@ -7,7 +7,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from hub.wire.printable import Printable, printable, printable_json
+from hub.wire.printable import Printable, printable, printable_json, visible
 
 
 @pytest.mark.covers("SEC-54")
@@ -38,3 +38,20 @@ def test_whatever_is_written_to_such_a_stream_obeys_nothing() -> None:
     print("a\tb\x1b[2J\nc\x9b\u202e", "d\r", file=stream, flush=True)
     assert inner.getvalue() == "a\tb\\x1b[2J\nc\\x9b\\u202e d\\r\n"
     assert stream.isatty() is False
+
+
+@pytest.mark.covers("PIN-04")
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain, fünf, 五, Ω", "plain, fünf, 五, Ω"),
+        ("a\u200bb", "a\\u200bb"),
+        ("a\ufe0fb\U000e0101c", "a\\ufe0fb\\U000e0101c"),
+        ("\u034f\u115f\u2800\u3164\uffa0", "\\u034f\\u115f\\u2800\\u3164\\uffa0"),
+        ("\x1b[2J\t", "\\x1b[2J\\t"),
+        ("\U000e0061", "\\U000e0061"),
+        ("\u202eb", "\\u202eb"),
+    ],
+)
+def test_all_that_nobody_sees_is_escaped(text, shown):
+    assert visible(text) == shown

@@ -1,0 +1,121 @@
+"""Differences between a definition that was approved and one that is listed, for a person; and flags of what reads as
+if it were meant to steer a model. Pure.
+
+A flag is no defence: it says where to look first.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
+
+from hub.control.pin_messages import PinChange, WordChange
+from hub.rules.pins.fingerprints import INSTRUCTIONS, Definition, fingerprint, read, split_key, words_of
+
+_HINTS: Final = (
+    ("readOnlyHint", False, True, "says that it only reads"),
+    ("destructiveHint", True, False, "says that it destroys nothing"),
+    ("idempotentHint", False, True, "says that it may be repeated"),
+    ("openWorldHint", True, False, "says that it stays in its own world"),
+)
+"""Hints with what their absence means, the value that makes a tool look safer, and what that says."""
+_PHRASES: Final = re.compile(
+    r"(?i)\b(?:ignore|disregard|forget)\b.{0,40}\b(?:previous|prior|above|other|all)\b.{0,40}\b(?:instructions?|rules?|tools?)"
+    r"|\b(?:do not|don't|never)\b.{0,20}\b(?:tell|mention|inform|show|reveal|notify)\b"
+    r"|\bwithout (?:telling|asking|informing|notifying)\b"
+    r"|\b(?:before|after|instead of) (?:using|calling|invoking|running) (?:this|any|every|all|other)\b"
+    r"|\bsystem prompt\b|<\s*/?\s*(?:important|system|instructions?|secret)\s*>"
+    r"|\b(?:you must|always) (?:first |also )?(?:call|read|send|include|pass|use)\b"
+    r"|(?:~|\$HOME|/home/\w+)/\.\w+|\bid_rsa\b|\.env\b|\bmcp\.json\b"
+)
+_PROPERTIES: Final = "inputSchema.properties"
+_WORD: Final = re.compile(r"[A-Za-z0-9_-]+")
+MAX_FLAGS: Final = 50
+MAX_NAMED: Final = 3
+MAX_QUOTED: Final = 80
+
+
+def describe(
+    key: str, old: Definition | None, new: Definition | None, *, held: bool, approved_words: str | None
+) -> PinChange:
+    """The change of one definition. `approved_words`: the hash of the words that were approved, None: none were. `old`
+    may be lost all the same."""
+    change = "gone" if new is None else "new" if approved_words is None else "changed"
+    if new is None:
+        return PinChange(item=key, change=change)
+    before, after = {} if old is None else read(old), read(new)
+    words = tuple(_exchanges(before, after))
+    hints, parameters = tuple(_looser(before, after)), tuple(_parameters(before, after))
+    if old is None:  # new, or nobody knows more of it than its hash
+        words, parameters = tuple(each for each in words if "." not in each.where or approved_words), ()
+        only_form = fingerprint(key, new).words == approved_words
+    else:
+        words = tuple(each for each in words if each.where != _PROPERTIES)  # parameters tell of these
+        only_form = not (words or hints or parameters)
+    return PinChange(
+        item=key, change=change, held=held, words=words, hints=hints, parameters=parameters, only_form=only_form
+    )
+
+
+def _exchanges(before: Any, after: Any) -> Iterator[WordChange]:
+    """Words that differ, place by place; of several at one place, in their order."""
+    old, new = (words_of(each) if each else [] for each in (before, after))
+    lost, gained = Counter(old) - Counter(new), Counter(new) - Counter(old)
+    for place in dict.fromkeys(where for where, _ in (*old, *new)):
+        gone = [text for (where, text), count in lost.items() if where == place for _ in range(count)]
+        come = [text for (where, text), count in gained.items() if where == place for _ in range(count)]
+        for at in range(max(len(gone), len(come))):
+            yield WordChange(
+                where=place, old=gone[at] if at < len(gone) else None, new=come[at] if at < len(come) else None
+            )
+
+
+def _looser(before: Any, after: Any) -> Iterator[str]:
+    old, new = (_members(each, "annotations") for each in (before, after))
+    for name, absent, safer, text in _HINTS:
+        if new.get(name, absent) is safer and old.get(name, absent) is not safer:
+            yield text
+
+
+def _parameters(before: Any, after: Any) -> Iterator[str]:
+    old, new = _arguments(before), _arguments(after)
+    for name in old.keys() - new.keys():
+        yield f"- {name}"
+    for name, what in new.items():
+        if name not in old:
+            yield f"+ {name} ({what})"
+        elif old[name] != what:
+            yield f"{name}: {old[name]} -> {what}"
+
+
+def _arguments(value: Any) -> dict[str, str]:
+    """The arguments of a tool or prompt, with their type, and whether they have to be there."""
+    if isinstance(value, dict) and isinstance(listed := value.get("arguments"), list):
+        named = [each for each in listed if isinstance(each, dict)]
+        return {str(each.get("name")): "required" if each.get("required") is True else "optional" for each in named}
+    schema = _members(value, "inputSchema")
+    required = schema.get("required")
+    needed = required if isinstance(required, list) else []
+    found = {}
+    for name, each in _members(schema, "properties").items():
+        kind = each.get("type", "any type") if isinstance(each, dict) else "any type"
+        found[name] = f"{kind}, required" if name in needed else str(kind)
+    return found
+
+
+def _members(value: Any, name: str) -> Mapping[str, Any]:
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def flags(definitions: Mapping[str, Definition], others: Collection[str]) -> tuple[str, ...]:
+    """Sentences about definitions that read like instructions, or name tools of `others`, by their names."""
+    found = []
+    for key, definition in definitions.items():
+        text = "\n".join(text for _, text in words_of(read(definition)))
+        name = split_key(key)[1]
+        if key != INSTRUCTIONS and (phrase := _PHRASES.search(text)):
+            found.append(f'{name} reads like an instruction: "{phrase[0][:MAX_QUOTED]}"')
+        if named := sorted(set(_WORD.findall(text)).intersection(others)):
+            found.append(f"{name} names tools of other servers: {', '.join(named[:MAX_NAMED])}")
+    return tuple(found[:MAX_FLAGS])

@@ -1,0 +1,103 @@
+"""Judgement of what a server lists against what was approved of it. Pure.
+
+    pinning      first sight   later new or changed
+    off          -             -
+    warn         accepted      shown as it is
+    freeze       accepted      the approved definition is shown; what takes other arguments, or is new, is held back
+    quarantine   accepted      held back; the approved instructions stay
+    required     held back     likewise
+
+What is held back is in no list, and calls of it are refused.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from msgspec import Struct, structs
+
+from config.tables import Pinning
+from hub.rules.pins.fingerprints import INSTRUCTIONS, KINDS, Definition, Fingerprint, hash_of, key_of
+from hub.wire.mcp import Kind, ListEntry, Snapshot
+
+HOLDING: Final = frozenset({"freeze", "quarantine", "required"})
+"""Settings by which something may be held back."""
+_INPUT: Final = ("inputSchema", "arguments")
+"""Members that say what a tool or prompt takes."""
+
+
+class Changes(Struct, frozen=True):
+    """What differs from what was approved, by the keys of definitions in the order in which they are listed."""
+
+    new: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """What is there and was not approved."""
+        return (*self.new, *self.changed)
+
+    def __bool__(self) -> bool:
+        return bool(self.new or self.changed or self.gone)
+
+
+class Withheld(Struct, frozen=True):
+    """What hosts are shown otherwise than it is listed."""
+
+    held: frozenset[str] = frozenset()
+    """What is held back."""
+    instead: Mapping[str, Definition] = {}
+    """What is shown in place of what is listed."""
+
+
+def compare(
+    hashes: Mapping[str, str], newest: Mapping[str, Fingerprint], approves: Callable[[str, str], bool]
+) -> Changes:
+    """The differences between what is listed, by its hashes, and what was approved."""
+    waiting = [key for key, hash in hashes.items() if not approves(key, hash)]
+    return Changes(
+        new=tuple(key for key in waiting if key not in newest),
+        changed=tuple(key for key in waiting if key in newest),
+        gone=tuple(key for key in newest if key not in hashes),
+    )
+
+
+def judge(
+    pinning: Pinning, changes: Changes, listed: Mapping[str, Definition], approved: Callable[[str], Definition | None]
+) -> Withheld:
+    """What is shown of a server by one setting. `approved`: finds the approved definition, as far as it is known."""
+    if pinning not in HOLDING:
+        return Withheld()
+    held, instead = set[str](), dict[str, Definition]()
+    for key in changes.waiting:
+        before = approved(key)
+        if key == INSTRUCTIONS:
+            instead[key] = before or ""
+        elif pinning == "freeze" and before is not None and _input_of(before) == _input_of(listed[key]):
+            instead[key] = before
+        else:
+            held.add(key)
+    return Withheld(frozenset(held), instead)
+
+
+def _input_of(definition: Definition) -> str:
+    if isinstance(definition, str):
+        return ""
+    return hash_of("", {name: definition[name] for name in _INPUT if name in definition})
+
+
+def apply(judgement: Withheld, snapshot: Snapshot) -> Snapshot:
+    """The snapshot with what is shown in place of what is listed. What is held back is still in it."""
+    instead = judgement.instead
+    if not instead:
+        return snapshot
+    lists = {kind: tuple(_replace(kind, its, instead)) for kind, its in snapshot.lists.items()}
+    instructions = instead.get(INSTRUCTIONS, snapshot.instructions)
+    assert isinstance(instructions, str), "they are a text"
+    return structs.replace(snapshot, lists=lists, instructions=instructions)
+
+
+def _replace(kind: Kind, entries: tuple[ListEntry, ...], instead: Mapping[str, Definition]) -> Iterator[ListEntry]:
+    for entry in entries:
+        shown = instead.get(key_of(kind, entry.key)) if kind in KINDS else None
+        yield entry if shown is None or isinstance(shown, str) else ListEntry(entry.key, shown)
