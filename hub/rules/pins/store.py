@@ -179,8 +179,10 @@ class PinFolder:
     def write_all(self, drafts: Mapping[str, bytes]) -> dict[str, str]:
         """Replace the files of these servers; why some could not be, by name. Blocks for an fsync each. One that is
         another than this hub has left stays: `ELSEWHERE`."""
-        problems = {}
-        for name, data in drafts.items() if self._directory is not None else ():
+        problems: dict[str, str] = {}
+        if self._directory is None:
+            return problems
+        for name, data in drafts.items():
             path = self._directory / file_name(name)
             try:
                 if _digest(path) != self._seen.get(name):
