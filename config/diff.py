@@ -21,6 +21,8 @@ from config.settings import HubConfig, UpstreamConfig
 
 _BREADTH: Final = {"per_host": 0, "auto": 1, "shared": 2, "singleton": 3}
 """Session modes by how many hosts may share a session."""
+_WALLS: Final = {"off": 0, "auto": 1, "shield": 1, "own-home": 2, "offline": 3}
+"""Presets of sandboxes by how much they keep from a server."""
 _ROOTS: Final = {"none": 0, "auto": 1, "host": 2}
 
 
@@ -114,6 +116,8 @@ def _withdraws(old: UpstreamConfig, new: UpstreamConfig) -> bool:
         or old.across_principals > new.across_principals
         or _BREADTH[old.session_mode] > _BREADTH[new.session_mode]
         or _tells_less(old.roots, new.roots)
+        or _WALLS[old.sandbox.preset] < _WALLS[new.sandbox.preset]
+        or not {*old.sandbox.read, *old.sandbox.write} <= {*new.sandbox.read, *new.sandbox.write}
         or (old.client_features, new.client_features) == ("auto", "none")
     )
 

@@ -56,6 +56,15 @@ def _in_state(name: str) -> Path:
     return state_dir() / name
 
 
+def own_home(server: str) -> Path:
+    """The home directory of a server in a sandbox that gives it one. Raises: ConfigError, if it is not private, or
+    cannot be made."""
+    try:
+        return Path(directories.private_dir(f"{directories.private_dir(str(_in_state('homes')))}/{server}"))
+    except NotPrivate as error:
+        raise ConfigError(str(error)) from None
+
+
 def lock_path() -> Path:
     """Locked by the daemon for as long as it lives."""
     return runtime_dir() / "hubd.lock"

@@ -135,15 +135,7 @@ def _upstream(name: str, stack: Stack, base: HubConfig) -> UpstreamConfig:
         stack.wrong(("disabled",), f"{text}: give it a command or url")
     if below is None or stack.defines():
         return upstream_of(stack, below, base.defaults)
-    for setting in OWN_WORD:
-        if stack.value(setting) is not None:
-            text = "is for your own configuration to say of your server: a project can add `deny` and `ask`, and narrow"
-            stack.wrong((setting,), f"{text} `tools`")
     return _narrow(upstream_of(stack, below, base.defaults), below, stack)
-
-
-OWN_WORD: Final = ("trusted", "hints", "flow", "allow", "pinning", "pin_ignore", "hidden_text")
-"""Settings by which a project would widen what a server of the user may do or hide."""
 
 
 def _narrow(upstream: UpstreamConfig, below: UpstreamConfig, stack: Stack) -> UpstreamConfig:

@@ -40,6 +40,10 @@ class Setting(Struct, frozen=True, kw_only=True):
     """The identity that it belongs to, of the server or of sessions with it: what is remembered is kept apart by it."""
     needs: Literal["command", "url"] | None = None
     """The setting beside which alone it makes sense."""
+    short: str = ""
+    """The setting of this table that a text in place of the table stands for."""
+    owner: bool = False
+    """True if a project may not say it of a server that the user's own files have."""
     adds: bool = False
     """True if a server's list is added to that of `[defaults]`, and does not replace it."""
     hints: str = ""

@@ -25,12 +25,15 @@ from config.tables import (
     MAX_NAME_BUDGET,
     MIN_NAME_BUDGET,
     AccessConfig,
+    ElicitationBudget,
     HiddenText,
     HookConfig,
     OAuthConfig,
     Pinning,
     PolicyConfig,
     Profile,
+    SamplingBudget,
+    Sandbox,
     UpstreamOAuth,
 )
 
@@ -40,6 +43,8 @@ OFFICIAL: Final = "official"
 OFFICIAL_URL: Final = "https://registry.modelcontextprotocol.io"
 MAX_REGISTRIES: Final = 16
 REGISTRY_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,31}")
+OWNER: Final = "local"
+"""The principal of the owner of the hub."""
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
@@ -161,6 +166,16 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     queue: Annotated[int, live(min=0, max=MAX_QUEUE, unit="calls", zero="none")] = 64
     """Those that may wait, if it has one of these two limits; beyond that the newest of the host that has most waiting
     is refused. 0: none waits."""
+    sandbox: Annotated[Sandbox, reconnect(needs="command", short="preset", owner=True)] = Sandbox()
+    """What its process may see, write and take of this machine: a preset, or a table with one."""
+    sampling: Annotated[SamplingBudget, live(owner=True)] = SamplingBudget()
+    """What it may have the models of hosts do for it."""
+    elicitation: Annotated[ElicitationBudget, live(owner=True)] = ElicitationBudget()
+    """What it may ask the people at hosts."""
+    validate_: Annotated[Literal["off", "strict"], live(owner=True)] = field(default="off", name="validate")
+    """`strict`: arguments that do not fit a tool's input schema are not sent (extra `schema`)."""
+    validate_output: Annotated[Literal["off", "strict"], live(owner=True)] = "off"
+    """`strict`: structured results that do not fit a tool's output schema are refused (extra `schema`)."""
     cache: Annotated[bool, live()] = True
     """Resources that were read from it may be cached (`[cache]`)."""
 
@@ -184,29 +199,29 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
     """Server id in visible names, the table's name unless said; "": bare names (one upstream only)."""
     aliases: Annotated[tuple[str, ...], live()] = ()
     """Names it had before, by which its tools and prompts can still be called."""
-    trusted: Annotated[bool, live(hints="trust")] = False
+    trusted: Annotated[bool, live(hints="trust", owner=True)] = False
     """Its tools are believed when they say that they only read: `hub__call_read_only_tool` takes them (search mode)."""
-    pinning: Annotated[Pinning | None, live(hints="pin pins")] = None
+    pinning: Annotated[Pinning | None, live(hints="pin pins", owner=True)] = None
     """What happens to its definitions that are new or have changed, if not what `[policy]` says."""
-    pin_ignore: Annotated[tuple[str, ...], live(mask="never")] = ()
+    pin_ignore: Annotated[tuple[str, ...], live(mask="never", owner=True)] = ()
     """Members of its definitions that may change unnoticed, such as "description" or "_meta.built", for servers that
     write the date there; "instructions": these."""
-    hidden_text: Annotated[HiddenText | None, live()] = None
+    hidden_text: Annotated[HiddenText | None, live(owner=True)] = None
     """What happens to hidden characters in its definitions, if not what `[policy]` says."""
     rename: Annotated[dict[str, str], live(hints="renames")] = {}
     """Other names for its tools, by its own names of them; the own one can still be called."""
     describe: Annotated[dict[str, str], live(hints="descriptions")] = {}
     """Descriptions in place of its own, by its own names of tools."""
-    allow: Annotated[tuple[str, ...], live(mask="never")] = ()
+    allow: Annotated[tuple[str, ...], live(mask="never", owner=True)] = ()
     """Selectors as in `[policy]`, by its own names of tools: what may be used, where the default is "deny"."""
     ask: Annotated[tuple[str, ...], live(mask="never")] = ()
     """Selectors by its own names: what a person is asked about, such as "merge_*"."""
     deny: Annotated[tuple[str, ...], live(mask="never")] = ()
     """Selectors by its own names: what does not exist for those whom it is about."""
-    hints: Annotated[dict[str, tuple[Hint, ...]], live(hints="annotations")] = {}
+    hints: Annotated[dict[str, tuple[Hint, ...]], live(hints="annotations", owner=True)] = {}
     """What you say of its tools, by globs over its own names: "read-only", "destructive", "idempotent", "open-world".
     It counts before what the server says, and hosts are told it."""
-    flow: Annotated[tuple[Flow, ...] | dict[str, tuple[Flow, ...]], live()] = ()
+    flow: Annotated[tuple[Flow, ...] | dict[str, tuple[Flow, ...]], live(owner=True)] = ()
     """What its tools touch, or by globs over its own names what these touch: "private" data, "untrusted" text, or the
     world outside ("outward"). See `trifecta` of `[policy]`."""
     source: Annotated[str, live(mask="never", pattern=r"[a-z][a-z0-9-]*:[^ ]+/[^ ]+@[^ ]+$|$")] = ""
@@ -364,3 +379,10 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Setting(reload=None, hints="mcpServers mcp_servers mcpservers servers context_servers server mcp"),
     ] = field(default_factory=dict)
     """The MCP servers by name: lower-case words joined by single dashes, at most 32 characters."""
+
+    @property
+    def serves_several(self) -> bool:
+        """True if others than the owner of the hub are let in."""
+        if self.auth == "none":
+            return False
+        return self.auth in ("oauth", "proxy") or any(t.principal not in ("", OWNER) for t in self.access.tokens)

@@ -268,6 +268,59 @@ class HookConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What becomes of the call where it gives no answer."""
 
 
+# --- what a server may do ---------------------------------------------------------------------------------------------
+
+
+class Sandbox(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the process of a server may see, write and take of this machine."""
+
+    preset: Annotated[Literal["auto", "off", "shield", "own-home", "offline"], reconnect()] = "auto"
+    """`shield`: all but the hub's own directories and other programs' memory; `own-home`: the system, tool chains, and
+    a home of its own in place of yours; `offline`: that without a network; `off`: everything that you may; `auto`:
+    `shield` where bubblewrap works, else `off`."""
+    read: Annotated[tuple[str, ...], reconnect(expanded=True, mask="never")] = ()
+    """Files and directories that a server with a home of its own may read, too."""
+    write: Annotated[tuple[str, ...], reconnect(expanded=True, mask="never")] = ()
+    """Those that it may write, too."""
+    memory_bytes: Annotated[int, reconnect(min=0, unit="bytes", zero="no limit")] = 0
+    """Memory for the data of each of its processes; 0: no limit."""
+    processes: Annotated[int, reconnect(min=0, unit="processes", zero="no limit")] = 0
+    """Its processes and threads together, in a sandbox; 0: no limit."""
+    fallback: Annotated[Literal["none", "off"], reconnect()] = "none"
+    """`off`: where a preset that is written here cannot be had, the server runs without; else it does not start."""
+
+
+MAX_PER_MINUTE: Final = 10_000
+
+
+class SamplingBudget(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a server may have the models of hosts do for it."""
+
+    allow: Annotated[bool | None, live()] = None
+    """It may ask at all; by default where the hub serves one person."""
+    per_minute: Annotated[int, live(min=0, max=MAX_PER_MINUTE, unit="questions", zero="none")] = 10
+    """Questions within a minute, all hosts together."""
+    max_tokens: Annotated[int, live(min=0, unit="tokens", zero="none")] = 8192
+    """The most tokens that one question may ask for."""
+    tokens_per_day: Annotated[int, live(min=0, unit="tokens", zero="none")] = 200_000
+    """Tokens that all questions within 24 hours may ask for."""
+    tools: Annotated[bool, live()] = True
+    """Its questions may offer the model tools."""
+
+
+class ElicitationBudget(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a server may ask the people at hosts."""
+
+    allow: Annotated[bool, live()] = True
+    """It may ask at all."""
+    per_minute: Annotated[int, live(min=0, max=MAX_PER_MINUTE, unit="questions", zero="none")] = 10
+    """Questions within a minute, all hosts together."""
+    per_call: Annotated[int, live(min=0, max=MAX_PER_MINUTE, unit="questions", zero="none")] = 5
+    """Questions during one call."""
+    url_hosts: Annotated[tuple[str, ...], live(mask="never")] = ()
+    """Globs over the names of hosts to which its questions may send people; `[]`: any host, by https."""
+
+
 # --- profiles ---------------------------------------------------------------------------------------------------------
 
 MAX_NAME_BUDGET: Final = 64

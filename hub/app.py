@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from hub.rules.approvals.approvals import Approvals
     from hub.rules.approvals.ask import Ask
     from hub.rules.hooks.stage import HookCalls
+    from upstreams.transports.stdio.sandbox.enclose import Sandboxes
 
 log = logging.getLogger("hubd")
 WALL: Final = time.time  # noqa: TID251  # what hosts carry and people read outlives this process
@@ -81,7 +82,7 @@ class Hub:
     print a value all. `used` is where calls of tools are counted; None: in this run only. `secrets` are kept up to date
     with what any upstream may be sent. `left_out`: upstreams beside those of `config` that cannot be started yet.
     `origins`: where settings stand. `grants` is the file of approvals that last, `pins` the directory of what was
-    approved of servers; None: in this run only."""
+    approved of servers; None: in this run only. `sandboxes` are those of processes."""
 
     def __init__(
         self,
@@ -104,6 +105,7 @@ class Hub:
         origins: Mapping[Keys, Origin] = {},
         grants: Path | None = None,
         pins: Path | None = None,
+        sandboxes: "Sandboxes | None" = None,
     ) -> None:
         self.memory = memory
         self.secrets = secrets or CommonSecrets()
@@ -129,7 +131,8 @@ class Hub:
             self.live.changed,
             self.reads.listener_for,
             upstreams=upstreams,
-            run_session=run_session or partial(transports.run_session, budget=self.budget, environ=environ),
+            run_session=run_session
+            or partial(transports.run_session, budget=self.budget, environ=environ, sandboxes=sandboxes),
             read_references=partial(read_references, environ=environ),
             is_found=partial(is_found, environ=environ),
             credentials=credentials,

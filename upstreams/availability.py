@@ -21,6 +21,7 @@ from upstreams.redact import CommonSecrets
 
 log = logging.getLogger(__name__)
 
+_GIVES_UP: Final = (hub_errors.UpstreamVersionError, hub_errors.UpstreamLoop, hub_errors.UpstreamConfined)
 GIVEN_UP: Final = frozenset({State.FAILED, State.UNAUTHORIZED, State.UNRESOLVED})
 """States in which nothing is tried until a call needs the upstream."""
 
@@ -148,7 +149,7 @@ class Availability:
             event = Event.REFUSED
         elif isinstance(error, hub_errors.UpstreamUnresolved):
             event = Event.UNRESOLVED
-        elif pause_s is None or isinstance(error, hub_errors.UpstreamVersionError | hub_errors.UpstreamLoop):
+        elif pause_s is None or isinstance(error, _GIVES_UP):
             event = Event.GAVE_UP
         if event is not Event.LOST or pause_s is None:
             self._wanted = trio.Event()

@@ -12,9 +12,12 @@ from msgspec import Raw
 from hub.link.elicitation_ends import FinishedElicitations
 from hub.wire.jsonrpc import peek_str
 from hub.wire.mcp import Kind
+from hub.wire.questions.question import Question
 from upstreams.inventory.refresh import ListRefresh
 from upstreams.journal.history import History
+from upstreams.questions.budgets import QuestionBudget
 from upstreams.session import Exit
+from upstreams.status_facts import SandboxFacts
 from upstreams.subscriptions.subscription import InvalidationListener
 
 log = logging.getLogger(__name__)
@@ -35,12 +38,16 @@ class EventSink:
     listener: InvalidationListener
     elicitations: FinishedElicitations
     """Elicitations at URLs that are done."""
+    budget: QuestionBudget
+    """What it may ask."""
     asked: Callable[[str], None]
     ended: Callable[[], None]
     unattributed_count: int = 0
     """Questions that were refused because they could not be attributed to a host."""
     withheld_roots: int = 0
     """Questions for roots that were refused, because hosts share the session or the configuration gives none."""
+    sandbox: SandboxFacts | None = None
+    """The sandbox of the last process; None: none was started."""
     _logs_left: int = LOGS_PER_S
     _second: int = 0
     _told_refused: float = -inf
@@ -53,6 +60,7 @@ class EventSink:
         self.elicitations = old.elicitations
         self.unattributed_count += old.unattributed_count
         self.withheld_roots += old.withheld_roots
+        self.budget.follow(old.budget)
 
     def changed(self, kinds: tuple[Kind, ...]) -> None:
         if Kind.RESOURCE in kinds:
@@ -72,6 +80,12 @@ class EventSink:
 
     def exited(self, exit: Exit) -> None:
         self.history.exited(exit, trio.current_time())
+
+    def admit(self, question: Question, asked: int) -> None:
+        self.budget.admit([question], trio.current_time(), asked)
+
+    def sandboxed(self, facts: SandboxFacts) -> None:
+        self.sandbox = facts
 
     def roots_withheld(self) -> None:
         self.withheld_roots += 1

@@ -17,7 +17,9 @@ from hub.link.hub_errors import UpstreamProtocolError
 from hub.wire.declarations import PASSIVE, ServerFacts, capabilities_for_upstream, detach_all
 from hub.wire.jsonrpc import EMPTY, Failure, Notification, Reply, detach, peek_object, peek_str, raw
 from hub.wire.mcp import ELICITED, LIST_CHANGED, PROGRESS_TOKEN, UPDATED, Era, Kind
+from hub.wire.questions.question import Question
 from hub.wire.request_meta import stamp
+from upstreams.status_facts import SandboxFacts
 
 OWN_CAPABILITIES: Final[dict[str, Raw]] = {}
 """Capabilities of the hub itself, with no host behind it."""
@@ -165,11 +167,18 @@ class UpstreamEvents(Protocol):
     def exited(self, exit: Exit) -> None:
         """The process has ended."""
 
+    def sandboxed(self, facts: SandboxFacts) -> None:
+        """The process begins in this sandbox, or ended and may have missed something in it."""
+
     def note(self, text: str) -> None:
         """A note about a session, for `hubd logs`."""
 
     def asked(self, method: str) -> None:
         """The upstream asked a question: it is interactive from now on. Said once a session of each method."""
+
+    def admit(self, question: Question, asked: int) -> None:
+        """Count a question of a call that has `asked` for so many forms and visits before. Raises QuestionRefusal, as
+        the only method: the upstream may ask no more."""
 
     def roots_withheld(self) -> None:
         """A question for roots was refused because this session has none, whatever its hosts have."""

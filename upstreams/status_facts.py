@@ -34,6 +34,20 @@ class LastExit(Struct, frozen=True):
     """The last lines of its stderr."""
 
 
+class SandboxFacts(Struct, frozen=True):
+    """The sandbox of the last process of an upstream."""
+
+    preset: str = "off"
+    why: str = ""
+    """The reason why it has none; "": it was not to have one, or has it."""
+    blamed: bool = False
+    """The process ended soon after its start, or said that something was refused to it."""
+    path: str = ""
+    """What was refused, if it says so."""
+    wants: str = "read"
+    """`read`, or `write`."""
+
+
 class Trouble(Struct, frozen=True, kw_only=True):
     """The part of `UpstreamStatus` that says how well it goes. None, here and there: it cannot be told."""
 
@@ -90,8 +104,12 @@ class UpstreamStatus(Trouble, frozen=True, kw_only=True):
     """The choice of hosts that share the sessions."""
     unattributed: int | None = None
     """Questions refused because nobody can tell which host they are for."""
+    beyond_budget: int | None = None
+    """Questions refused because its configuration allows no more."""
     withheld_roots: int | None = None
     """Questions for roots refused because hosts share the session, or the configuration gives none."""
+    sandbox: SandboxFacts | None = None
+    """None: it is no process, or none was started yet."""
     settling: bool | None = None
     """Its lists may soon differ from these counts: it has not listed what it offers since it was connected, or is being
     tried."""

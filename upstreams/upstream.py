@@ -13,7 +13,7 @@
 State is changed by sync methods only, which the runner of this upstream calls; everybody else reads.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from math import inf
@@ -29,6 +29,7 @@ from hub.link.hub_errors import HubError, UpstreamLoop, UpstreamUnauthorized, Up
 from hub.link.sync_primitives import DirtyFlag
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import Era, Kind, Snapshot, era_of
+from hub.wire.questions.question import Question
 from upstreams.availability import Availability
 from upstreams.cold_start.start_gate import StartGate
 from upstreams.event_sink import EventSink
@@ -37,6 +38,7 @@ from upstreams.inventory.offer import Offered, declares_changes, empty_snapshot,
 from upstreams.inventory.refresh import ListRefresh, Reading
 from upstreams.journal.journal import Journal
 from upstreams.lifecycle import Event, State
+from upstreams.questions.budgets import QuestionBudget
 from upstreams.redact import CommonSecrets
 from upstreams.references import ReadReferences, ReferenceValues
 from upstreams.session import CredentialSource
@@ -85,7 +87,10 @@ class ManagedUpstream:
         history = self.availability.history
         self._mask = history.mask
         visits = FinishedElicitations(partial(parts.on_elicited, name))
-        self.events = EventSink(name, history, self.lists, listener, visits, asked=self._asked, ended=self.main_lost)
+        self.budget = QuestionBudget(name, config)
+        self.events = EventSink(
+            name, history, self.lists, listener, visits, self.budget, asked=self._asked, ended=self.main_lost
+        )
         self.values = ReferenceValues(name, config, parts.read_references, history.mask)
         """The values of references in its configuration."""
         session_parts = SessionParts(
@@ -122,6 +127,12 @@ class ManagedUpstream:
     def snapshot(self) -> Snapshot:
         """The lists and server information that the upstream offers, or offered last while it is away."""
         return self.offered.snapshot
+
+    def admit(self, questions: Iterable[Question], asked: int = 0) -> None:
+        self.budget.admit(questions, trio.current_time(), asked)
+
+    def judge(self, questions: Iterable[Question]) -> None:
+        self.budget.judge(questions)
 
     @property
     def elicitations(self) -> FinishedElicitations:
@@ -384,9 +395,12 @@ class ManagedUpstream:
 
     def adjust(self, config: UpstreamConfig) -> None:
         """Take over settings that need no other session (`reload="live"` in `config.settings`)."""
+        if (config.validate_, config.validate_output) != (self.config.validate_, self.config.validate_output):
+            self.lists.mark_stale((Kind.TOOL,))  # some may be left out
         self.config = config
         self.calls.adjust(config)
         self.lists.adjust(config)
+        self.budget.adjust(config)
         self.availability.adjust(config)
         self.adjusted.set()
         self.pool.config = config
@@ -496,6 +510,8 @@ class ManagedUpstream:
             sessions=sum(map(len, self.pools)),
             mode=self.pool.sharing.value if self.pool.sharing else None,
             unattributed=self.events.unattributed_count,
+            beyond_budget=self.budget.refused,
             withheld_roots=self.events.withheld_roots,
+            sandbox=self.events.sandbox,
             settling=self.settling,
         )

@@ -5,7 +5,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -110,6 +110,8 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
         origins = {keys: Origin(main.path, main.findings.line(keys), main.layer) for keys in _keys(values)}
     found = stacks(gathered.sources)
     upstreams = {name: upstream_of(stack) for name, stack in found.items()}
+    if config.serves_several:
+        upstreams = {name: _without_sampling(upstream) for name, upstream in upstreams.items()}
     check_names(found, upstreams, config.name_budget)
     for name, problem in check.problems_of_oauth_in_fleet(config.replica, upstreams):
         found[name].wrong(problem.keys, str(problem))
@@ -122,6 +124,13 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
         if not upstreams and not main.findings.problems:
             main.findings.warn((), "names no upstreams; add [upstreams.NAME] with `command` or `url`")
     return msgspec.structs.replace(config, upstreams=upstreams), origins
+
+
+def _without_sampling(upstream: UpstreamConfig) -> UpstreamConfig:
+    """An upstream that may not sample unless its configuration says so: it would spend what is another's."""
+    if upstream.sampling.allow is not None:
+        return upstream
+    return msgspec.structs.replace(upstream, sampling=msgspec.structs.replace(upstream.sampling, allow=False))
 
 
 def _keys(values: Mapping[str, Any], above: Keys = ()) -> Iterator[Keys]:
@@ -151,6 +160,9 @@ def upstream_of(
         merged = _merge(merged, values)
     lowest = _plain_defaults(stack, defaults, is_disabled=is_disabled)
     if below is not None and not stack.defines():
+        for key in sorted(_OWNERS & merged.keys()):
+            text = "is for your own configuration to say of your server: a project can add `deny` and `ask`, and narrow"
+            stack.wrong((key,), f"{text} `tools`")
         merged = _merge(msgspec.to_builtins(below, enc_hook=reveal), merged)
     else:
         merged = _on_defaults(lowest, merged)
@@ -179,6 +191,10 @@ def _plain_defaults(stack: Stack, defaults: ServerSettings | None, *, is_disable
     plain: dict[str, Any] = msgspec.to_builtins(defaults, enc_hook=reveal)
     is_url = "command" not in stack.used[-1].table.values
     return {key: value for key, value in plain.items() if makes_sense(key, value, is_url=is_url)}
+
+
+_OWNERS: Final = frozenset(name for name, each in declarations(UpstreamConfig).items() if each.setting.owner)
+"""The settings by which a project would widen what a server of the user may do or hide."""
 
 
 def _mistaken(stack: Stack) -> tuple[str, str] | None:

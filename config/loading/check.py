@@ -7,6 +7,7 @@ hold secrets that variables brought in, so problems describe what is expected an
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import Final, Literal
 from urllib.parse import parse_qsl, urlsplit
 
@@ -24,8 +25,9 @@ from config.name_globs import problem_of
 from config.references import NUL, blank_references, references_in
 from config.setting import declarations, flaw_in_bounds, leaves_of, texts_of
 from config.settings import LOOPBACK, HubConfig, RegistryConfig, ReplicaConfig, UpstreamConfig
-from config.tables import OWN_PARAMETERS, OAuthConfig, UpstreamOAuth
+from config.tables import OWN_PARAMETERS, OAuthConfig, Sandbox, UpstreamOAuth
 
+_HAS_SCHEMAS: Final = find_spec("jsonschema_rs") is not None
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t -~]*")
 _FILE_URI = re.compile(r"file://(localhost)?/[!-~]*")
@@ -104,6 +106,11 @@ def problems_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
     if why := problem_of(upstream.tools):
         yield Problem("tools", why)
     yield from problems_of_rules_of_server(upstream)
+    if upstream.elicitation.url_hosts and (why := problem_of(upstream.elicitation.url_hosts)):
+        yield Problem("elicitation.url_hosts", why)
+    for name in ("validate", "validate_output"):
+        if getattr(upstream, declarations(UpstreamConfig)[name].attribute) == "strict" and not _HAS_SCHEMAS:
+            yield Problem(name, "\"strict\" needs the extra schema: run pip install 'mcp-hubd[schema]'")
     yield from problems_of_renames(upstream)
     yield from problems_of_bounds(upstream)
 
@@ -131,6 +138,7 @@ def _check_command(upstream: UpstreamConfig, command: str) -> Iterator[Problem]:
     if not command:
         yield Problem("command", "is empty; name the program to start")
     yield from _check_needs(upstream, "command")
+    yield from _check_sandbox(upstream.sandbox)
     if upstream.transport in ("http", "sse"):
         yield Problem("transport", f'"{upstream.transport}" needs a `url`; leave it out beside `command`')
     for name in ("command", "cwd", "args"):
@@ -142,6 +150,16 @@ def _check_command(upstream: UpstreamConfig, command: str) -> Iterator[Problem]:
         if "\0" in blank_references(secret.reveal()):
             yield Problem(("env", name), "holds a NUL character, which no program can be given")
     yield from (Problem("pass", mistake) for mistake in mistakes(upstream.pass_))
+
+
+def _check_sandbox(sandbox: Sandbox) -> Iterator[Problem]:
+    for name in ("read", "write"):
+        if any(NUL in path for path in getattr(sandbox, name)):
+            text = "holds a NUL character, or a reference that is read at the start, which no path may here"
+            yield Problem(("sandbox", name), text)
+    if sandbox.processes and sandbox.preset == "off":
+        text = "needs a sandbox: outside of one all your processes would count; write another preset, or take it out"
+        yield Problem(("sandbox", "processes"), text)
 
 
 def _check_sharing(upstream: UpstreamConfig) -> Iterator[Problem]:

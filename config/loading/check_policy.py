@@ -109,15 +109,7 @@ def default_of(config: HubConfig) -> str:
     policy = config.policy
     if policy.default is not None:
         return policy.default
-    return "deny" if policy.mode == "read-only" or has_several_principals(config) else "allow"
-
-
-def has_several_principals(config: HubConfig) -> bool:
-    """True if the configuration lets in others than the owner of the hub."""
-    if config.auth == "none":
-        return False
-    others = any(token.principal not in ("", "local") for token in config.access.tokens)
-    return others or config.auth in ("oauth", "proxy")
+    return "deny" if policy.mode == "read-only" or config.serves_several else "allow"
 
 
 def is_ruled(config: HubConfig, upstreams: Mapping[str, UpstreamConfig]) -> bool:

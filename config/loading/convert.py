@@ -29,7 +29,7 @@ Place = Callable[[Keys], Keys]
 
 def convert_known(values: dict[str, Any], type: type[T], findings: Findings, place: Place) -> tuple[dict[str, Any], T]:
     """The values that fit, and their struct. Those that do not fit are among the findings."""
-    values = _select_known(values, type, findings, place)
+    values = _spell_out(_select_known(values, type, findings, place), type)
     for setting, declared in declarations(type).items():
         value = values.get(setting)
         below = partial(_place_below, place, setting)
@@ -64,6 +64,13 @@ def convert_known(values: dict[str, Any], type: type[T], findings: Findings, pla
             findings.wrong(place(path), text)
             del values[setting]
     return values, convert(values, type)
+
+
+def _spell_out(values: dict[str, Any], type: type[Struct]) -> dict[str, Any]:
+    """`values` with the tables that stand there as one word."""
+    short = {name: declared.setting.short for name, declared in declarations(type).items() if declared.setting.short}
+    words = {name: {key: values[name]} for name, key in short.items() if isinstance(values.get(name), str)}
+    return {**values, **words}
 
 
 def _tables(

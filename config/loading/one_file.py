@@ -289,6 +289,8 @@ def _make_absolute(values: dict[str, Any], directory: Path) -> None:
 
     So does a child's own idea of where it is: without `cwd` it runs in the directory of the file that has `command`.
     """
+    if isinstance(box := values.get("sandbox"), dict):
+        values["sandbox"] = {key: _below(directory, paths) for key, paths in box.items()}
     command, cwd = values.get("command"), values.get("cwd")
     if (isinstance(cwd, str) and not cwd.startswith(NUL)) or (isinstance(command, str) and cwd is None):
         values["cwd"] = cwd = str(directory / os.path.expanduser(cwd or ""))
@@ -296,3 +298,10 @@ def _make_absolute(values: dict[str, Any], directory: Path) -> None:
         return
     if "/" in blank_references(command):
         values["command"] = str(Path(cwd) / os.path.expanduser(command))
+
+
+def _below(directory: Path, value: Any) -> Any:
+    """The paths of a list, relative to `directory`; another value as it is."""
+    if not isinstance(value, list):
+        return value
+    return [str(directory / os.path.expanduser(each)) if isinstance(each, str) else each for each in value]

@@ -62,7 +62,9 @@ def _of(hint: Any) -> dict[str, Any]:
         return {"$ref": "#/$defs/upstream"}
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return _of(arguments[0]) | _limits(arguments[1])
+        whole = _of(arguments[0])
+        word = whole["properties"][arguments[1].short] if arguments[1].short else {}
+        return {"anyOf": [{"enum": word["enum"]}, whole]} if word else whole | _limits(arguments[1])
     if origin is Literal:
         return {"enum": list(arguments)}
     if origin is tuple:

@@ -12,7 +12,15 @@ import trio
 from msgspec import Raw, structs
 
 from hub.bridge import request_state
-from hub.bridge.input_rounds import Crossing, call_to_the_end, check_answers, input_requests, kinds_of, read_wanted
+from hub.bridge.input_rounds import (
+    Crossing,
+    admit,
+    call_to_the_end,
+    check_answers,
+    input_requests,
+    kinds_of,
+    read_wanted,
+)
 from hub.bridge.parking.parking import PARK, ParkedCalls
 from hub.bridge.request_state import BadState, RequestState, RequestStates, input_required
 from hub.bridge.tasks.task_bridge import ABSORBED, Tasks
@@ -23,6 +31,7 @@ from hub.wire import mcp
 from hub.wire.declarations import can_be_asked
 from hub.wire.jsonrpc import Failure, Reply, Result, encode, open_object, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import Era, Kind, era_of
+from hub.wire.request_meta import read_number
 
 RELAY: Final = "relay"
 RELAY_TTL_S: Final = 24 * 3600.0
@@ -134,7 +143,8 @@ class EraBridge:
         more = {"inputResponses": raw(answers)}
         if "s" in state.members:
             more["requestState"] = state.members["s"]  # the upstream's own, byte for byte
-        return await self.tasks.handle_reply(self._relay(await crossing.again(more), crossing), crossing)
+        asked = int(read_number(state.members.get("n")) or 0)
+        return await self.tasks.handle_reply(self._relay(await crossing.again(more), crossing, asked), crossing)
 
     async def _call_to_the_end(self, crossing: Crossing) -> Reply:
         """The final reply of the upstream, tasks included; the host is asked on the way."""
@@ -146,8 +156,9 @@ class EraBridge:
         lacking = crossing.exchange.lacking
         return reply if lacking is None else _explain(reply, lacking, crossing.upstream.name)
 
-    def _relay(self, reply: Reply, crossing: Crossing) -> Reply:
-        """Pass the questions of a modern upstream on to its modern host; other replies are returned unchanged.
+    def _relay(self, reply: Reply, crossing: Crossing, asked: int = 0) -> Reply:
+        """Pass the questions of a modern upstream on to its modern host; other replies are returned unchanged. `asked`:
+        forms and visits that the operation has asked for before.
 
         Not for what the hub itself asks on behalf of a task: that has a state of its own.
         """
@@ -158,7 +169,8 @@ class EraBridge:
             return reply
         questions, state = wanted
         requests = input_requests(questions, crossing.exchange.caller, crossing.offered)
-        kept = {"k": kinds_of(questions)} | ({} if state is None else {"s": state})
+        asked = admit(upstream, questions, asked)
+        kept = {"k": kinds_of(questions), "n": asked} | ({} if state is None else {"s": state})
         return input_required(requests or None, self._states.seal(RELAY, crossing.binding, kept, ttl_s=RELAY_TTL_S))
 
     def _may_begin_again(self, crossing: Crossing) -> bool:

@@ -127,6 +127,18 @@ def read_questions(members: Mapping[str, Raw], upstream: str, version: str) -> d
     return questions
 
 
+def admit(upstream: Upstream, questions: Mapping[str, Question], asked: int = 0) -> int:
+    """Count questions of a call that has `asked` for so many forms and visits before; how many it has then. Raises
+    InputRefused: the upstream may ask no more."""
+    try:
+        upstream.admit(questions.values(), asked)
+    except QuestionRefusal as refused:
+        error = InputRefused(f"{refused.failure.message}: it was not asked", upstream=upstream.name)
+        error.refusal = refused.failure
+        raise error from None
+    return asked + sum(question.method == ELICIT for question in questions.values())
+
+
 def judge(questions: Mapping[str, Question], declared: Mapping[str, Raw], upstream: str) -> None:
     """Check that all questions may be asked, so that no person is bothered in vain.
 
@@ -224,6 +236,7 @@ async def call_to_the_end(crossing: Crossing) -> Reply:
         return reply
     pause_s = 0.0
     visits: list[str] = []
+    asked_before = 0
     for _ in range(MAX_ROUNDS):
         if (wanted := read_wanted(reply, upstream.name, version)) is None:
             break
@@ -231,6 +244,7 @@ async def call_to_the_end(crossing: Crossing) -> Reply:
         asked, state = wanted
         if asked:
             judge(asked, crossing.offered, upstream.name)
+            asked_before = admit(upstream, asked, asked_before)
             questions = {key: _with_id(question, visits) for key, question in asked.items()}
             more["inputResponses"] = raw(await ask_all(questions, crossing.exchange))
             pause_s = 0.0

@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 import trio
 from msgspec import Raw, Struct
 
-from hub.bridge.input_rounds import MAX_AT_ONCE, MAX_ROUNDS, Crossing, InputRefused
+from hub.bridge.input_rounds import MAX_AT_ONCE, MAX_ROUNDS, Crossing, InputRefused, admit
 from hub.bridge.request_state import Binding, RequestState, RequestStates, input_required
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import Caller, Upstream
@@ -152,6 +152,7 @@ class UrlElicitations:
         if round > MAX_ROUNDS:
             text = f"{upstream.name} asked more than {MAX_ROUNDS} times to open a page for one operation"
             raise UpstreamProtocolError(text, upstream=upstream.name)
+        admit(upstream, {page.id: page.question for page in pages})
         members = data_of(reply)
         try:
             asked = self.ask(pages, members, crossing, message=reply.message, round=round, own=False)

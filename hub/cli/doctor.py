@@ -223,6 +223,7 @@ CHECKS: Final[tuple[Callable[[examine.Examined], Iterator[Finding]], ...]] = (
     lacking_environment.of_this_shell_only,
     servers.addresses,
     servers.roots,
+    servers.sandboxes,
     stores.store,
     stores.same_names,
     hosts.entries,
@@ -244,11 +245,15 @@ CHECKS: Final[tuple[Callable[[examine.Examined], Iterator[Finding]], ...]] = (
 )
 
 
+ADVICE: Final = (servers.packages_to_pin, servers.missing_sandboxes)
+"""Checks of what works, and could be better."""
+
+
 def findings(examined: examine.Examined, *, strict: bool = False) -> list[Finding]:
     """The findings of all checks, the worst first. A failed server is left out if another check found the cause.
     `strict`: with advice on what works."""
     found: list[Finding] = []
-    for check in (*CHECKS, *([servers.packages_to_pin] if strict else [])):
+    for check in (*CHECKS, *(ADVICE if strict else ())):
         try:
             found.extend(check(examined))
         except OSError as error:  # a file that may not be read; the other checks go on

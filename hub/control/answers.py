@@ -65,6 +65,8 @@ class UpstreamRow(UpstreamStatus, frozen=True, kw_only=True):
     """None: it has none."""
     pins: tuple[str, ...] = ()
     """Sentences about its definitions that differ from what was approved, or hide something."""
+    unchecked: tuple[str, ...] = ()
+    """Tools by whose schemas nothing can be checked although the configuration says so, each with the reason."""
 
 
 class HostRow(Struct, frozen=True, kw_only=True):

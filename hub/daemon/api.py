@@ -111,6 +111,7 @@ class DaemonApi:
             account=None if self._sign_ins is None else self._sign_ins.facts(upstream.name),
             limits=self._hub.router.chains.limits.status(upstream.name),
             pins=tuple(self._hub.pins.remarks(upstream.name)),
+            unchecked=() if (checks := self._hub.router.chains.checks) is None else checks.find_unchecked(upstream),
             stale_config=self._stale(upstream.name),
             tokens=None if cost is None else cost.tokens,
             largest=None if cost is None or not cost.tools else answers.LargestTool(cost.largest, cost.largest_tokens),

@@ -95,6 +95,11 @@ class Daemon:
         self._asked = trio.Event()
         self._patience = trio.CancelScope()
 
+    @property
+    def configuration(self) -> Loaded:
+        """The configuration that was read last, and is in effect."""
+        return self._reloader.loaded
+
     async def run(
         self, signals: AsyncIterator[int], lines: trio.SocketListener, control: trio.SocketListener, own: Iterable[Path]
     ) -> None:

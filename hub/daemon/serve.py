@@ -46,6 +46,7 @@ from hub.projects.workplaces import TrustedProjects
 from hub.wire.printable import printable
 from upstreams.inventory.last_known import LastKnown
 from upstreams.redact import CommonSecrets, Mask
+from upstreams.transports.stdio.sandbox.enclose import Sandboxes
 
 log = logging.getLogger("hubd")
 
@@ -155,6 +156,7 @@ async def serve_daemon(
                 origins=loaded.origins,
                 grants=hub_paths.grants_path(),
                 pins=hub_paths.pins_dir(),
+                sandboxes=Sandboxes(lambda: daemon.configuration),
             )
             listener = HttpListener(hub, bound, durable, fleet, lambda: sign_ins.fetch)
             sign_ins.serves(hub, listener)
@@ -196,6 +198,7 @@ async def serve_stdio(
         left_out=loaded.left_out,
         origins=loaded.origins,
         pins=hub_paths.pins_dir(),
+        sandboxes=Sandboxes(lambda: reloader.loaded),
     )
     stdio = trio.StapledStream(trio.lowlevel.FdStream(os.dup(1)), trio.lowlevel.FdStream(os.dup(0)))
 

@@ -11,12 +11,13 @@ An upstream's answer, error included, is a `Reply` value. A failure of the hub's
 (`hub.link.hub_errors`).
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Raw, Struct, field, structs
 
+from config.settings import OWNER as OWNER
 from config.settings import UpstreamConfig
 from hub.wire.jsonrpc import EMPTY, Reply, Result
 from hub.wire.mcp import Era, Snapshot, era_of
@@ -56,9 +57,6 @@ class Program(Struct, frozen=True):
     name: str = ""
     """The name it gives itself, which tells apart programs of one credential and never makes two of them one."""
 
-
-OWNER: Final = "local"
-"""The principal of the user the daemon runs as: whoever may open its socket, or read the token it made."""
 
 new_conversation: Final = count(1).__next__
 """A number for a conversation with one host, never used twice."""
@@ -180,6 +178,14 @@ class Upstream(Protocol):
     @property
     def elicitations(self) -> "FinishedElicitations":
         """Visits to pages that it said are over."""
+
+    def admit(self, questions: Iterable[Question], asked: int = 0) -> None:
+        """Count questions in a result, of a call that has `asked` for so many forms and visits before. Raises
+        QuestionRefusal: it may ask no more."""
+
+    def judge(self, questions: Iterable[Question]) -> None:
+        """Check questions that hosts see more than once, and that are not counted. Raises QuestionRefusal: it may never
+        ask one of them."""
 
     async def call(self, operation: Operation, exchange: Exchange) -> Reply:
         """Carry out an operation.

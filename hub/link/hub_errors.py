@@ -92,6 +92,10 @@ class UpstreamUnresolved(UpstreamUnavailable):
     """A reference in its configuration cannot be read now: a secret is not set, or the keyring is locked."""
 
 
+class UpstreamConfined(UpstreamUnavailable):
+    """The sandbox that its configuration wants cannot be had on this machine."""
+
+
 class UpstreamLost(HubError):
     """The process or stream died while the call was with it."""
 
@@ -174,6 +178,13 @@ class HookUnanswered(HubError):
     """A hook gave no answer, so the call is denied, or its result withheld."""
 
     kind = "hook_failed"
+    executed = Executed.NO
+
+
+class InvalidArguments(HubError):
+    """The arguments of a call do not fit the input schema of its tool; nothing was sent."""
+
+    kind = "invalid_arguments"
     executed = Executed.NO
 
 

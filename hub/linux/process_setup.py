@@ -15,6 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from hub.linux.processes import children, pids
+
 MOST_DESCRIPTORS: Final = 1 << 16
 """That a child may open. Some systems allow a thousand million, and some programs close them all when they start."""
 GIVEN_DESCRIPTORS: Final = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -48,6 +50,22 @@ def limit_child(pid: int) -> None:
     with suppress(OSError, ValueError):
         score = min(1000, int(Path("/proc/self/oom_score_adj").read_text()) + OOM_SCORE)
         Path(f"/proc/{pid}/oom_score_adj").write_text(str(score))
+
+
+def limit_family(pid: int) -> None:
+    """The same for a child that has begun to start others, which wait: one that it starts later has its limits."""
+    limit_child(pid)
+    with suppress(OSError):
+        for each in children(pid):
+            limit_family(each)
+
+
+def signal_followers(leader: int, number: signal.Signals) -> None:
+    """Signal the processes of a group, but not the one that leads it."""
+    for pid in pids():
+        with suppress(OSError):
+            if pid != leader and os.getpgid(pid) == leader:
+                os.kill(pid, number)
 
 
 def refuse_last_descriptors() -> None:

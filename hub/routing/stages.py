@@ -3,6 +3,7 @@
     outer, once for each request of a host, and each owner of what it asks for
         Gate          lets pass what no rule denies (`hub.rules.policy`)
         PinGate       refuses what is held back, since it was not approved (`hub.rules.pins`)
+        SchemaCheck   refuses arguments and results that do not fit a tool's schemas (`hub.rules.schemas`)
         HookCalls     asks hooks about calls of tools (`hub.rules.hooks`)
         Ask           asks a person where a rule wants that (`hub.rules.approvals`)
         CallCount     counts calls of tools by host
@@ -23,7 +24,7 @@ A stage that has nothing to do for a target is not in its chain.
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cache.resource_cache import ResourceCache
 from config.settings import UpstreamConfig
@@ -41,6 +42,9 @@ from hub.rules.pins.gate import METHODS, PinGate
 from hub.rules.pins.reviews import Pins
 from hub.wire import mcp
 from hub.wire.jsonrpc import Reply
+
+if TYPE_CHECKING:
+    from hub.rules.schemas import SchemaChecks
 
 OPERATIONS: Final = (mcp.TOOLS_CALL, mcp.PROMPTS_GET, mcp.RESOURCES_READ, mcp.COMPLETE)
 BESIDE: Final = (mcp.SUBSCRIBE, mcp.TASKS_GET)
@@ -77,6 +81,8 @@ class Chains:
         pins: Pins | None = None,
     ) -> None:
         self.limits = UpstreamLimits()
+        self.checks: SchemaChecks | None = None
+        """The checks of schemas; None: no upstream wants any."""
         self._judge = live.judge
         self.gates: dict[str, Stage] = {}
         self.asking: dict[str, Stage] = {}
@@ -88,9 +94,11 @@ class Chains:
         self.sent: dict[str, Stage] = {}
         self._pins = pins
         self._pin_gates: dict[str, Stage] = {}
+        self._checked: dict[str, Stage] = {}
         self.outer = [
             Line(self.gates),
             Line(self._pin_gates, METHODS),
+            Line(self._checked, (mcp.TOOLS_CALL,)),
             Line(self.hooks, (mcp.TOOLS_CALL,)),
             Line(self.asking, (*OPERATIONS, mcp.SUBSCRIBE)),
             Line(CallCount(usage), (mcp.TOOLS_CALL,)),
@@ -113,14 +121,14 @@ class Chains:
         """Compose the chains for upstreams with these configurations, by name, and these hooks. A call keeps the chain
         that it has."""
         self.limits.adjust(configs)
-        for stages in (self.gates, self.hooks, self.asking, self.sent):
+        for stages in (self.gates, self._pin_gates, self._checked, self.hooks, self.asking, self.sent):
             stages.clear()
         if self._judge.book is not None:
             self._put_rules(configs)
-        self._pin_gates.clear()
         if self._pins is not None:
             gate = PinGate(self._pins, self._refuse)
-            self._pin_gates.update({name: gate for name, config in configs.items() if self._pins.may_hold(config)})
+            self._pin_gates |= {name: gate for name, config in configs.items() if self._pins.may_hold(config)}
+        self._check_schemas(configs)
         if hooks and self._load_hooks is not None and self._load_ask is not None:
             self.hooks |= dict.fromkeys(configs, self._load_hooks(hooks))
             self.asking |= dict.fromkeys(configs, self._load_ask())  # a hook may want a person to be asked
@@ -131,6 +139,16 @@ class Chains:
         """Have people asked by the stage that `load_ask` loads, and hooks by that of `load_hooks`, from the next
         `adjust` on."""
         self._load_ask, self._load_hooks = load_ask, load_hooks
+
+    def _check_schemas(self, configs: Mapping[str, UpstreamConfig]) -> None:
+        wants = any("strict" in (config.validate_, config.validate_output) for config in configs.values())
+        if self.checks is None and not wants:
+            return
+        from hub.rules.schemas import SchemaChecks  # not above: few want it, and it loads an extra
+
+        self.checks = self.checks or SchemaChecks()
+        self.checks.adjust(configs)
+        self._checked |= self.checks.stages
 
     def _put_rules(self, configs: Mapping[str, UpstreamConfig]) -> None:
         from hub.rules.policy.gate import Gate, NobodyAsks, SentCalls  # not above: only rules need it

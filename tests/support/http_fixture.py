@@ -21,6 +21,7 @@ from hub.wire.questions.question import Question
 from tests.support.http_peer import Handler, HttpPeer, PeerRequest, Talk, http_peer
 from tests.support.schemas import validate
 from upstreams.session import COMMON, CallTimeouts, Session, SessionTerms
+from upstreams.status_facts import SandboxFacts
 from upstreams.transports.choose_transport import run_session
 
 TIMEOUTS = CallTimeouts(300.0, 3600.0)
@@ -90,6 +91,10 @@ class Ear:
 
     def note(self, text: str) -> None:
         self.notes.append(text)
+
+    def sandboxed(self, facts: SandboxFacts) -> None: ...
+
+    def admit(self, question: Question, asked: int) -> None: ...
 
     def roots_withheld(self) -> None:
         self.events.append("roots withheld")

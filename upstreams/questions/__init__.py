@@ -2,5 +2,5 @@
 
 `call_deadlines` (a running call and its deadline), `attribution` (decides which call a question belongs to, by those
 that run and those that ended a moment ago; has the progress tokens of tasks), `questions` (a question from arrival to
-answer).
+answer), `budgets` (how much one upstream may ask).
 """

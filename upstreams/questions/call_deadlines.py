@@ -24,7 +24,10 @@ class Running:
     Both times, idle and total, stand still while a question of the operation is open, since people take their time.
     """
 
-    __slots__ = ("_done", "_idle_s", "_paused_at", "_until", "deadline", "exchange", "id", "operation", "questions")
+    __slots__ = (
+        *("_done", "_idle_s", "_paused_at", "_until"),
+        *("asked_count", "deadline", "exchange", "id", "operation", "questions"),
+    )
 
     def __init__(
         self, id: int, operation: Operation, exchange: Exchange, timeouts: CallTimeouts, now: float, done: Done | None
@@ -34,6 +37,8 @@ class Running:
         self.exchange = exchange
         self.questions: dict[trio.CancelScope, None] | None = None
         """Open questions, by the scopes that they are answered in; None as well, if there never was one."""
+        self.asked_count = 0
+        """Forms and visits that were asked for."""
         self._done = done
         self._idle_s = timeouts.idle_s
         self._until = now + timeouts.total_s

@@ -127,7 +127,7 @@ class Questions:
             if (found := self._call_lacking_capability(question, on)) is None:
                 return _at_once(refused.failure)
         try:
-            self._admit(found)
+            self._admit(found, question)
         except QuestionRefusal as refused:
             return _at_once(refused.failure)
         asked = OpenQuestion(question, found)
@@ -213,7 +213,7 @@ class Questions:
             remedy = f"repeat the call later, or {remedy}"
         return QuestionRefusal(f"{text}: {why}; {remedy}")
 
-    def _admit(self, running: Running | None) -> None:
+    def _admit(self, running: Running | None, question: Question) -> None:
         """Count one more question.
 
         Raises:
@@ -222,6 +222,9 @@ class Questions:
         if len(self._open) >= MAX_OPEN or (running and running.questions and len(running.questions) >= MAX_OPEN_EACH):
             raise QuestionRefusal("Too many questions wait for an answer already")
         self._quota.admit(self.name)
+        self.events.admit(question, running.asked_count if running else 0)
+        if running and question.method == mcp.ELICIT:
+            running.asked_count += 1
 
     # --- answering ----------------------------------------------------------------------------------------------------
 

@@ -67,6 +67,7 @@ class _Events:
         self.exited = upstream.exited
         self.note = upstream.note
         self.asked = upstream.asked
+        self.admit, self.sandboxed = upstream.admit, upstream.sandboxed
         self.roots_withheld = upstream.roots_withheld
         self.unattributed = upstream.unattributed
         self.elicited = upstream.elicited

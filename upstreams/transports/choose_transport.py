@@ -2,12 +2,16 @@
 
 import os
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.memory_budget import Budget
 from hub.link.module_loading import load
 from upstreams.session import Session, SessionEvents, SessionTerms
+
+if TYPE_CHECKING:
+    from upstreams.transports.stdio.sandbox.enclose import Sandboxes
 
 
 async def run_session(
@@ -20,18 +24,20 @@ async def run_session(
     *,
     budget: Budget | None = None,
     environ: Mapping[str, str] = os.environ,
+    sandboxes: "Sandboxes | None" = None,
 ) -> None:
     """Connect, shake hands, call `started` with the session, serve until the connection ends; then raise why.
 
-    What the session queues and reads is counted in `budget`. A process gets its part of `environ`, a server behind a
-    URL is reached through the proxy that it names. Raises HubError: before `started`: the session could not be opened;
-    after: why it ended. Cancellation: closes the connection in order. Either way running calls get `UpstreamLost`.
+    What the session queues and reads is counted in `budget`. A process gets its part of `environ`, and one of
+    `sandboxes`; a server behind a URL is reached through the proxy that it names. Raises HubError: before `started`:
+    the session could not be opened; after: why it ended. Cancellation: closes the connection in order. Either way
+    running calls get `UpstreamLost`.
     """
     budget = budget or Budget()
     if config.command is not None:
         from upstreams.transports.stdio.session import StdioSession
 
-        await StdioSession(config, name, events, memory, terms, budget, environ).run(started)
+        await StdioSession(config, name, events, memory, terms, budget, environ, sandboxes).run(started)
     else:
         await load("upstreams.transports.http.detect")
         from upstreams.transports.http.detect import run_http_session

@@ -20,7 +20,7 @@ from typing import Final
 import trio
 from msgspec import Raw
 
-from hub.bridge.input_rounds import MAX_ROUNDS, ask_all, capabilities_offered, judge, read_questions
+from hub.bridge.input_rounds import MAX_ROUNDS, admit, ask_all, capabilities_offered, judge, read_questions
 from hub.bridge.tasks import messages
 from hub.bridge.tasks.client import TaskCancelled, TaskClient, TaskGone, is_unknown
 from hub.bridge.tasks.messages import NEEDS_INPUT, TERMINAL, Task, nonsense
@@ -99,6 +99,7 @@ class TaskWait:
         if not questions:
             return None
         judge(questions, capabilities_offered(self.client.upstream.config, self.exchange.caller.capabilities), name)
+        admit(self.client.upstream, questions)
         self.round += 1
         if self.round > MAX_ROUNDS:
             raise nonsense(name, "a task that asks without end")

@@ -14,7 +14,7 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from hub.bridge.input_rounds import capabilities_offered, input_requests, read_questions
+from hub.bridge.input_rounds import InputRefused, capabilities_offered, input_requests, read_questions
 from hub.bridge.request_state import RequestStates, answers_of
 from hub.bridge.tasks import messages
 from hub.bridge.tasks.client import SilentExchange, TaskClient, TaskQuestions, is_unknown
@@ -28,6 +28,7 @@ from hub.wire import mcp
 from hub.wire.declarations import TASKS_NEEDED
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, open_object, peek_str, raw
 from hub.wire.mcp import Era, era_of
+from hub.wire.questions.question import QuestionRefusal
 
 PURPOSE: Final = "task"
 MAX_GATHERINGS: Final = 256
@@ -220,6 +221,10 @@ class TaskHandles:
     async def _requests(self, task: Task, client: TaskClient, ticket: TaskTicket, caller: Caller) -> dict[str, Raw]:
         if client.era is Era.MODERN:
             found = read_questions(task.members, ticket.upstream, ticket.version)
+            try:
+                client.upstream.judge(found.values())
+            except QuestionRefusal as refused:
+                raise InputRefused(refused.failure.message, upstream=ticket.upstream) from None
             return input_requests(found, caller, capabilities_offered(client.upstream.config, caller.capabilities))
         key = ticket.upstream, ticket.session, ticket.task
         if (gathering := self._gatherings.get(key)) is None:

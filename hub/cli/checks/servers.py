@@ -1,5 +1,6 @@
 """Checks of the configuration, and of the servers in it."""
 
+import json
 import os
 import re
 import shlex
@@ -244,6 +245,33 @@ def open_files(examined: Examined) -> Iterator[Finding]:
                 fix = f"run `chmod 700 {shlex.quote(str(directory))}`"
                 repair = Restrict(str(directory), 0o700)
                 yield Finding("mode", "problem", what, "hubd refuses to use it", fix, repair=repair)
+
+
+def sandboxes(examined: Examined) -> Iterator[Finding]:
+    """Servers that ended in their sandboxes, which may have kept from them what they need."""
+    for row in examined.seen.upstreams:
+        box = row.sandbox
+        if box is None or not box.blamed or row.state == "connected":
+            continue
+        what = f"{row.name} ended in its sandbox ({box.preset})"
+        why = f"it could not {box.wants} {box.path}" if box.path else "what it needs may be hidden there"
+        fix = f'write sandbox = "off" below [upstreams.{row.name}], if that makes it work'
+        if box.path and box.preset != "shield":
+            path = os.path.dirname(box.path) if box.wants == "write" else box.path
+            table = f'{{ preset = "{box.preset}", {box.wants} = {json.dumps([path], ensure_ascii=False)} }}'
+            fix = f"write sandbox = {table} below [upstreams.{row.name}]"
+        yield Finding("sandbox", "warning", what, why, fix, names=(row.name,))
+
+
+def missing_sandboxes(examined: Examined) -> Iterator[Finding]:
+    """Servers without a sandbox, since there is none on this machine."""
+    boxes = [(row.sandbox.why, row.name) for row in examined.seen.upstreams if row.sandbox is not None]
+    for reason, names in group(box for box in boxes if box[0].startswith("bubblewrap")).items():
+        why = "such a server can read the hub's token and state, and change them"
+        fix = "install bubblewrap, or let it use user namespaces; without either nothing can be done here"
+        yield Finding(
+            "sandbox", "warning", f"{join_few(names)} runs without a sandbox: {reason}", why, fix, tuple(names)
+        )
 
 
 def roots(examined: Examined) -> Iterator[Finding]:

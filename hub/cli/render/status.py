@@ -1,7 +1,7 @@
 """`hubd status` as blocks of a screen. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec.structs import astuple
@@ -11,12 +11,14 @@ from hub.cli.render.cache import brief
 from hub.cli.render.costs import host_name, warning_of
 from hub.cli.render.sign_ins import sign_in_notes
 from hub.cli.render.tables_and_styles import Block, Cell, Line, Table, paint
-from hub.cli.render.words import about, duration, hint_at_variable, size, times
+from hub.cli.render.words import about, duration, group, hint_at_variable, join_names, size, times
 from hub.control.answers import BufferStatus, ConfigStatus, HostRow, ProjectRow, ReplicaStatus, Status, UpstreamRow
 from upstreams.journal.last_words import error_line
 
 NOTABLE: Final = 0.05
 """The part of the memory for buffers below which it is not shown."""
+NAMES_SHOWN: Final = 4
+"""Names of servers in a line that says the same of several."""
 QUIET_S: Final = 60.0
 """An HTTP host without a stream or a call for so long is counted only: nobody can tell whether it is still there."""
 
@@ -50,6 +52,9 @@ def _buffer(buffer: BufferStatus) -> Line:
 
 def _in_common(data: Status) -> list[Block]:
     lines: list[Block] = []
+    boxes = ((row.sandbox.why, row.name) for row in data.upstreams if row.sandbox is not None and row.sandbox.why)
+    for why, names in group(boxes).items():
+        lines.append(paint(f"no sandbox: {join_names(names, most=NAMES_SHOWN)}, since {why}", "dim"))
     if data.cache:
         lines.append(f"cache: {brief(data.cache)}")
     if data.replica:
@@ -160,7 +165,7 @@ def _notes(upstream: UpstreamRow) -> list[Line]:
         notes.append(paint(f"crash loop: ended or failed to start {often} within 5 min", "bad"))
     if upstream.stale_config:
         notes.append(f"still runs with its old settings: {upstream.stale_config.partition(chr(10))[0]}")
-    notes += [*_trouble(upstream), *sign_in_notes(upstream)]
+    notes += [*_trouble(upstream), *_sandbox(upstream), *sign_in_notes(upstream)]
     if upstream.silent_s is not None:
         notes.append(f"not answering pings for {duration(upstream.silent_s)}; calls are still sent")
     if upstream.queued:
@@ -176,6 +181,11 @@ def _notes(upstream: UpstreamRow) -> list[Line]:
     if refused := upstream.unattributed:
         noun, whose = ("question", "it is") if refused == 1 else ("questions", "they are")
         notes.append(f"{refused} {noun} refused: nobody can tell which host {whose} for")
+    notes += [f"not checked: {reason}" for reason in upstream.unchecked[:NAMES_SHOWN]]
+    if (more := len(upstream.unchecked) - NAMES_SHOWN) > 0:
+        notes.append(f"not checked: {more} more tools")
+    if refused := upstream.beyond_budget:
+        notes.append(f"{refused} {'question' if refused == 1 else 'questions'} refused: beyond its budget")
     return notes
 
 
@@ -201,6 +211,14 @@ def _trouble(upstream: UpstreamRow) -> list[Line]:
     elif state == "idle":
         notes.append("started by the first call that needs it")
     return notes
+
+
+def _sandbox(upstream: UpstreamRow) -> Iterator[Line]:
+    """That it may have missed something in its sandbox, if it is not there now."""
+    box = upstream.sandbox
+    if box is not None and box.blamed and upstream.state != "connected":
+        missed = f" and could not {box.wants} {box.path}" if box.path else ""
+        yield f"sandboxed ({box.preset}){missed}; see `hubd doctor`"
 
 
 def _last_words(said: Sequence[str]) -> list[Line]:

@@ -12,17 +12,20 @@ from msgspec import Raw, structs
 
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
-from hub.bridge.input_rounds import MAX_AT_ONCE, MAX_ROUNDS, Crossing, InputRefused, call_to_the_end, read_wanted
+from config.tables import ElicitationBudget
+from hub.bridge.input_rounds import MAX_AT_ONCE, MAX_ROUNDS, Crossing, InputRefused, admit, call_to_the_end, read_wanted
 from hub.downstream.host_questions import HostQuestions
 from hub.link.call_interface import Operation
 from hub.link.elicitation_ends import FinishedElicitations
 from hub.link.hub_errors import UpstreamProtocolError, failure_from
 from hub.wire.jsonrpc import Failure, Response, Result, raw
-from hub.wire.mcp import L3, L4, LEGACY_VERSIONS, MODERN
+from hub.wire.mcp import ELICIT, L3, L4, LEGACY_VERSIONS, MODERN
+from hub.wire.questions.question import Question
 from hub.wire.value_limits import MAX_ITEMS
 from tests.support.fakes import FakeHost, FakeUpstream, running
 from tests.support.schemas import validate
 from upstreams.inventory.offer import empty_snapshot
+from upstreams.questions.budgets import QuestionBudget
 from upstreams.session import CallTimeouts, SessionTerms
 
 EVERYTHING = {"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {"listChanged": True}}
@@ -134,6 +137,9 @@ def crossing(call, operation, person, declared=None, visited=None):
         config = UpstreamConfig(command="up", client_features="none" if declared == {} else "auto", roots="host")
         snapshot = empty_snapshot("up", True)
         elicitations = FinishedElicitations(visited or (lambda id: None))
+
+        @staticmethod
+        def admit(questions, asked=0): ...
 
     Up.snapshot = structs.replace(Up.snapshot, version=MODERN)
     timeouts = CallTimeouts(30, 60)
@@ -440,3 +446,21 @@ async def test_cancelled_anywhere_nothing_is_left_behind(autojump_clock):
         if not scope.cancelled_caught:
             break
     assert steps > 3
+
+
+@pytest.mark.covers("POL-56", "F-I-08")
+def test_what_is_beyond_the_budget_is_not_asked_and_ends_the_operation():
+    budget = QuestionBudget("up", UpstreamConfig(command="up", elicitation=ElicitationBudget(per_call=2)))
+
+    class Up:
+        name = "up"
+
+        @staticmethod
+        def admit(questions, asked):
+            budget.admit(questions, 0.0, asked)
+
+    form = Question(ELICIT, {}, "up", MODERN)
+    assert admit(Up, {"a": form, "b": form}) == 2
+    with pytest.raises(InputRefused, match="more than 2 times in one call: it was not asked"):
+        admit(Up, {"c": form}, 2)
+    assert budget.refused == 1

@@ -53,6 +53,8 @@ class Up:
     def version_for(self, caller):
         return self.version
 
+    def admit(self, questions, asked=0): ...
+
 
 class Bridge:
     """Visits of one hub, and one upstream."""

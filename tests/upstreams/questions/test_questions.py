@@ -83,6 +83,10 @@ class Up:
     def asked(self, method):
         self.said.append("asked")
 
+    def sandboxed(self, facts): ...
+
+    def admit(self, question, asked): ...
+
     def roots_withheld(self):
         self.said.append("roots withheld")
 

@@ -9,13 +9,15 @@ known by the mark in their environment; `orphans` finds them, also those of hubs
 
 import contextlib
 import errno
+import fcntl
 import itertools
 import logging
 import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,9 +29,10 @@ from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.rate_limits import TokenBucket
 from hub.linux.orphans import MARKER, THIS_HUB, kill_marked, mark_of, waited_for
-from hub.linux.process_setup import limit_child, refuse_last_descriptors
+from hub.linux.process_setup import limit_child, limit_family, refuse_last_descriptors, signal_followers
 from hub.linux.processes import take_descriptors
 from upstreams.redact import Mask
+from upstreams.transports.stdio.sandbox.arguments import LOWEST_FREE, OPEN, Enclosure
 from upstreams.transports.stdio.stderr import StderrLog
 
 log = logging.getLogger(__name__)
@@ -50,7 +53,12 @@ STDERR_READS: Final = 100
 STDERR_PAUSE_S: Final = 0.002
 """Short enough that a full pipe is emptied as fast as any server has reason to write: 32 MiB a second."""
 
-_PIPES: Final[dict[str, Any]] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+_KILLED: Final = 128
+"""Exit status of bubblewrap, but for the number of the signal that killed what it started."""
+_HOW: Final[dict[str, Any]] = {
+    **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE),
+    **{"bufsize": 0, "start_new_session": True, "umask": UMASK},
+}
 _numbers = itertools.count(1)
 spawn = subprocess.Popen
 """The function that starts a process; tests put something else here that fails."""
@@ -66,9 +74,10 @@ class Child:
         environ: Mapping[str, str],
         hear: Callable[[str, int], object] | None = None,
         mask: Callable[[str], str] = str,
+        enclosure: Enclosure = OPEN,
     ) -> None:
-        """Start it. `hear` is called with every line of its stderr, printable and without secrets, and its pid; `mask`
-        takes out those that `config` does not say. Raises UpstreamUnavailable: it cannot be started."""
+        """Start it in a sandbox. `hear` is called with every line of its stderr, printable and without secrets, and its
+        pid; `mask` takes out those that `config` does not say. Raises UpstreamUnavailable: it cannot be started."""
         assert config.command is not None
         self.name = name
         number = next(_numbers)
@@ -77,13 +86,19 @@ class Child:
         env = child_environment(config, environ) | {MARKER: mark}
         try:
             refuse_last_descriptors()
-            argv, where = [config.command, *config.args], config.cwd
-            self._popen = spawn(argv, **_PIPES, bufsize=0, cwd=where, env=env, start_new_session=True, umask=UMASK)
+            if enclosure.words():
+                _refuse_missing(config, environ)  # whoever stands in front of it would fail in other words
+            where = config.cwd
+            with _barrier(enclosure) as (options, passed):
+                argv = [*enclosure.words(*options), config.command, *config.args]
+                how = _HOW | ({"pass_fds": passed} if passed else {})
+                self._popen = spawn(argv, **how, cwd=where, env=env)
+                self.pid = self._popen.pid
+                waited_for.add(self.pid)
+                limit_family(self.pid) if passed else limit_child(self.pid)
         except (OSError, ValueError) as error:
             raise UpstreamUnavailable(cannot_start(name, config, error), upstream=name) from None
-        self.pid = self._popen.pid
-        waited_for.add(self.pid)
-        limit_child(self.pid)
+        self._is_enclosed = bool(enclosure.bubblewrap)
         try:
             self._pidfd, pipes = take_descriptors(self._popen)
         except OSError as error:
@@ -134,11 +149,13 @@ class Child:
     @property
     def exit_code(self) -> int | None:
         """Exit status of the process; negative: killed by that signal; None while it runs."""
-        return self._popen.returncode
+        code = self._popen.returncode
+        is_signal = self._is_enclosed and code is not None and code > _KILLED
+        return _KILLED - code if is_signal else code
 
     def ending(self) -> str:
         """The end of the process, as a clause; "" until it was reaped."""
-        if (code := self._popen.returncode) is None:
+        if (code := self.exit_code) is None:
             return ""
         return f"exited with status {code}" if code >= 0 else f"was killed by {signal_name(-code)}"
 
@@ -163,7 +180,10 @@ class Child:
     async def _end(self) -> None:
         await self.stdin.aclose()
         if not await self._is_gone(CLOSE_GRACE_S):
-            self._signal_group(signal.SIGTERM)
+            if self._is_enclosed:  # bubblewrap would end at once, and all of it, before the server could do anything
+                signal_followers(self.pid, signal.SIGTERM)
+            else:
+                self._signal_group(signal.SIGTERM)
             await self._is_gone(TERM_GRACE_S)
         self._signal_group(signal.SIGKILL)  # whatever of its group is left
         if await self._is_gone(KILL_GRACE_S):
@@ -187,6 +207,32 @@ class Child:
             nursery.start_soon(_discard, self.stdout)
             nursery.start_soon(self.drain_stderr)
         drained.set()
+
+
+@contextmanager
+def _barrier(enclosure: Enclosure) -> Iterator[tuple[list[str], tuple[int, ...]]]:
+    """The options by which bubblewrap waits until what is done here is done, so that limits hold for all that it
+    starts, and the descriptors that it needs for that."""
+    if not enclosure.bubblewrap:
+        yield [], ()
+        return
+    low, its = os.pipe()
+    ours = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, LOWEST_FREE)
+    os.close(low)
+    try:
+        yield ["--block-fd", str(ours)], (ours,)
+        os.write(its, b".")
+    finally:
+        os.close(ours)
+        os.close(its)
+
+
+def _refuse_missing(config: UpstreamConfig, environ: Mapping[str, str]) -> None:
+    """Raise OSError, as starting its command would, if that is not there."""
+    if not is_found(config, environ):
+        command = config.command or ""
+        error = PermissionError if "/" in command and os.path.isfile(command) else FileNotFoundError
+        raise error(command)
 
 
 def signal_name(number: int) -> str:

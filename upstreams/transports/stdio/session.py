@@ -25,9 +25,13 @@ from upstreams.cold_start.npx_cache import BrokenNpxCache, find_breakage
 from upstreams.cold_start.recognise_runner import is_failure_of_npm, recognise
 from upstreams.cold_start.start_attempt import Patience
 from upstreams.session import Exit, Session, SessionEvents, SessionTerms
+from upstreams.status_facts import SandboxFacts
 from upstreams.transports.negotiation import about, expect_era, remember, shake_hands
 from upstreams.transports.peer_session import PeerSession
 from upstreams.transports.stdio.process import Child, child_environment, signal_name
+from upstreams.transports.stdio.sandbox.enclose import Sandboxes
+from upstreams.transports.stdio.sandbox.refusals import QUICK_S, Refusal, find_refusal
+from upstreams.transports.stdio.stderr import STDERR_LINES
 
 LAST_READ_S: Final = 0.2
 """Time to read on after the process has exited or closed its input."""
@@ -58,6 +62,7 @@ class StdioSession(PeerSession):
         terms: SessionTerms,
         budget: Budget,
         environ: Mapping[str, str] = os.environ,
+        sandboxes: Sandboxes | None = None,
     ) -> None:
         """`environ`: the variables of which the process gets its part, as they are when it starts."""
         super().__init__(name, events, terms)
@@ -65,6 +70,7 @@ class StdioSession(PeerSession):
         self._config = config
         self._memory = memory
         self._environ = environ
+        self._sandboxes = sandboxes or Sandboxes()
         self._package_run = recognise(config.command, config.args)
 
     async def run(self, started: Callable[[Session], None]) -> None:
@@ -78,7 +84,11 @@ class StdioSession(PeerSession):
             await self._run_process(Era.LEGACY, started)
 
     async def _run_process(self, expected: Era | None, started: Callable[[Session], None]) -> None:
-        child = Child(self._config, self.name, self._environ, self._said, self.terms.mask)
+        env = child_environment(self._config, self._environ)
+        self._enclosure = await self._sandboxes.enclose(self._config, self.name, env)
+        self.events.sandboxed(SandboxFacts(self._enclosure.preset, self._enclosure.why))
+        child = Child(self._config, self.name, self._environ, self._said, self.terms.mask, self._enclosure)
+        began = trio.current_time()
         at_work = None if self._package_run is None else self.events.at_work
         self._patience = Patience(self._config.timeouts.start, at_work)
         self.pid = child.pid
@@ -99,6 +109,8 @@ class StdioSession(PeerSession):
             await child.stop()
             self.pid = None
             self._tell_exit(child, by_itself)
+            if by_itself:
+                self._blame_sandbox(child, trio.current_time() - began)
         raise self._broken_install(child) or self._reason(child, refused, exited)
 
     def _connect(self, child: Child, nursery: trio.Nursery, account: Account) -> None:
@@ -160,12 +172,24 @@ class StdioSession(PeerSession):
         how = child.ending() if by_itself else f"stopped: {child.ending()}"
         self.events.exited(Exit(child.pid, how, code if code >= 0 else None, killed, by_itself, said))
 
+    def _blame_sandbox(self, child: Child, lived_s: float) -> None:
+        """Say that its sandbox may be why a process ended, if it may."""
+        preset = self._enclosure.preset
+        refusal = find_refusal(child.said.tail(STDERR_LINES), self._hides)
+        if preset != "off" and (refusal is not None or lived_s < QUICK_S):
+            path, wants = refusal or Refusal("")
+            self.events.sandboxed(SandboxFacts(preset, blamed=True, path=path, wants=wants))
+
+    def _hides(self, path: str) -> bool:
+        return os.path.lexists(path) and self._enclosure.hides(os.path.realpath(path))
+
     def _broken_install(self, child: Child) -> BrokenNpxCache | None:
         """The error of a server that could not start because its folder in the cache of npx is broken; None: it did."""
         if self._package_run is None or not self._package_run.npx_folder or self.facts.version:
             return None
-        env = child_environment(self._config, self._environ)
-        found = find_breakage(child.said.raw_tail(), self._package_run.npx_folder, env)
+        outside = self._enclosure.outside
+        env = {name: outside(value) for name, value in child_environment(self._config, self._environ).items()}
+        found = find_breakage(outside(child.said.raw_tail()), self._package_run.npx_folder, env)
         return None if found is None else BrokenNpxCache(self.name, *found)
 
     def _reason(self, child: Child, refused: HubError | None, exited: bool) -> HubError:

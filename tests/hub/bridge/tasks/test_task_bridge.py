@@ -44,6 +44,10 @@ class Fake:
             raise answer
         return answer if isinstance(answer, Failure) else Result(raw(answer))
 
+    def admit(self, questions: object, asked: int = 0) -> None: ...
+
+    def judge(self, questions: object) -> None: ...
+
     def expect(self, session: str, caller: object, for_s: float) -> None:
         pass
 
