@@ -90,6 +90,8 @@ catalogue_dir = partial(_in_state, "catalogue")
 """The directory of upstreams' last known lists (`upstreams.inventory.last_known`)."""
 pins_dir = partial(_in_state, "pins")
 """The directory of what was approved of servers (`hub.rules.pins`)."""
+audit_dir = partial(_in_state, "audit")
+"""The directory of the audit log (`hub.rules.audit.files`)."""
 sessions_path = partial(_in_state, "sessions.json")
 """The file of what legacy sessions over HTTP have set, beyond what their ids say."""
 backup_dir = partial(_in_state, "backups")

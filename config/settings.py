@@ -178,6 +178,9 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """`strict`: structured results that do not fit a tool's output schema are refused (extra `schema`)."""
     cache: Annotated[bool, live()] = True
     """Resources that were read from it may be cached (`[cache]`)."""
+    arguments: Annotated[Literal["digest", "full"], live(owner=True)] = "digest"
+    """What the audit log has of the arguments of its tools. `full`: all, up to 64 KiB, but for secrets of the
+    configuration."""
 
 
 class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -310,6 +313,24 @@ class ApprovalsConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """Time for which "always" is good."""
 
 
+class AuditConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The audit log: who called what, by which rule, and how it ended."""
+
+    enabled: Annotated[bool, live()] = True
+    """It is written, to `audit/audit.jsonl` in the state directory: digests of arguments, and neither arguments nor
+    results."""
+    required: Annotated[bool, live()] = False
+    """A call that may change something is written down before it is sent, or else refused."""
+    sync: Annotated[bool, live(hints="fsync fdatasync")] = False
+    """What is written is on disk, and not only with the system, before it counts as written."""
+    reads: Annotated[bool, live()] = False
+    """Reads of resources and prompts are written down, too."""
+    keep: Annotated[int, live(min=0, max=1000, unit="files", hints="max_files backups")] = 8
+    """Files of 16 MiB that are kept beside the present one."""
+    keep_days: Annotated[float, live(min=0, unit="days", zero="no limit", hints="max_days days retention")] = 90.0
+    """Age above which such a file is removed. 0: no limit."""
+
+
 class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Everything: how the hub listens, and its upstreams in configuration order."""
 
@@ -366,6 +387,8 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Programs that are asked about calls of tools, in this order."""
     approvals: Annotated[ApprovalsConfig, Setting(reload=None)] = ApprovalsConfig()
     """Asking people, where a rule wants that."""
+    audit: Annotated[AuditConfig, Setting(reload=None, hints="audit_log")] = AuditConfig()
+    """The audit log."""
     defaults: Annotated[ServerSettings, Setting(reload=None)] = ServerSettings()
     """Settings of all servers, but for what says which server one is."""
     registries: Annotated[dict[str, RegistryConfig], Setting(reload=None, hints="registry")] = {}

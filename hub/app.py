@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from cache.resource_cache import ResourceCache
-from config.diff import pending
+from config.diff import difference, pending
 from config.loading.precedence import Origin
 from config.loading.safe_reading import Keys
 from config.saved_state import Memory
@@ -47,6 +47,7 @@ from hub.routing.log_levels import LogLevels
 from hub.routing.router import Router
 from hub.routing.subscriptions import Subscriptions
 from hub.routing.view_catalogs import ShownServers
+from hub.rules.audit.writer import Audit
 from hub.rules.pins.reviews import Pins
 from hub.rules.pins.store import PinFolder
 from hub.rules.policy.verdicts import Judge
@@ -82,7 +83,8 @@ class Hub:
     print a value all. `used` is where calls of tools are counted; None: in this run only. `secrets` are kept up to date
     with what any upstream may be sent. `left_out`: upstreams beside those of `config` that cannot be started yet.
     `origins`: where settings stand. `grants` is the file of approvals that last, `pins` the directory of what was
-    approved of servers; None: in this run only. `sandboxes` are those of processes."""
+    approved of servers; None: in this run only. `sandboxes` are those of processes. `audit` writes down what is called
+    and decided, and whoever made it closes it; None: nothing is."""
 
     def __init__(
         self,
@@ -106,8 +108,10 @@ class Hub:
         grants: Path | None = None,
         pins: Path | None = None,
         sandboxes: "Sandboxes | None" = None,
+        audit: Audit | None = None,
     ) -> None:
         self.memory = memory
+        self.audit = audit or Audit(config.audit)
         self.secrets = secrets or CommonSecrets()
         self.secrets.replace(_secrets_of(config))
         self.sealer = sealer
@@ -154,7 +158,9 @@ class Hub:
         self.subscriptions = Subscriptions(self.live, self.bridge.tasks.handles)
         self.lists = ListUpdates(self.live, (self.subscriptions.list_changed, self.hosts.list_changed))
         shown = self.live, self.lists, self.subscriptions
-        self.router = Router(*shown, self.levels, self.bridge, self.progress, self.usage, self.reads, self.pins)
+        self.audit.follow_rounds(self.states.first_of)
+        guards = self.pins, self.audit
+        self.router = Router(*shown, self.levels, self.bridge, self.progress, self.usage, self.reads, *guards)
         self._grants = grants
         self._ask: Ask | None = None
         """The stage that asks people; None: nobody has needed it yet."""
@@ -182,6 +188,7 @@ class Hub:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run upstreams and upkeep until cancelled. Cancellation: upstreams are stopped in order, state is saved."""
         self.started_at = trio.current_time()
+        self.audit.start()
         try:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self.reads.run)
@@ -300,6 +307,8 @@ class Hub:
     ) -> None:
         """Take over another configuration and disturb only what differs. How hosts come in is set elsewhere."""
         self.secrets.replace(_secrets_of(config))  # before anything of it is sent
+        self.audit.adjust(config.audit)
+        self.audit.note("config", changed=str(difference(self.config, config)))
         self.progress.adjust(config.synthetic_progress_s)
         self.hosts.adjust(config.park_ttl_s)
         self.budget.adjust(config.global_buffer_bytes)

@@ -22,7 +22,7 @@ from hub.bridge.input_rounds import (
     read_wanted,
 )
 from hub.bridge.parking.parking import PARK, ParkedCalls
-from hub.bridge.request_state import BadState, RequestState, RequestStates, input_required
+from hub.bridge.request_state import BadState, FirstRound, RequestState, RequestStates, input_required
 from hub.bridge.tasks.task_bridge import ABSORBED, Tasks
 from hub.bridge.url_elicitation import AGAIN, FindGuide, PageVisits, UrlElicitations, round_of
 from hub.link.call_interface import HostEnd, Interim
@@ -81,6 +81,10 @@ class EraBridge:
         if self.nursery is not None:
             self.nursery.start_soon(work)
 
+    def first_round(self, ref: int, ago_s: float) -> FirstRound:
+        """The first round of an operation, which came so many seconds ago."""
+        return FirstRound(f"{ref & 0xFFFFFFFF:08x}", self._states.wall() - ago_s)
+
     async def forward(self, crossing: Crossing) -> Reply:
         """Carry out an operation, and return the reply for its host. Raises HubError: as `Upstream.call`; or the
         upstream asks what it may not ask; SignInNeeded: a person has to sign in, and the host cannot be asked for that.
@@ -103,6 +107,7 @@ class EraBridge:
                 state = self._states.open(text, principal, request, crossing.upstream.name)
                 if state.mode == request_state.ASK:  # no rule asks about it any more
                     return await self._begin(crossing)
+                crossing = structs.replace(crossing, first=state.binding.first)
                 return _forbid_caching(await self._resume(state, crossing), request.method)
             except BadState as error:
                 if error.reason == request_state.INVALID or not self._may_begin_again(crossing):
@@ -125,7 +130,8 @@ class EraBridge:
             async def work(call: HostEnd) -> Reply:
                 return await self._call_to_the_end(structs.replace(crossing, exchange=call))
 
-            reply = await self.parking.begin(work, exchange, crossing.request, crossing.upstream.name)
+            first = crossing.first
+            reply = await self.parking.begin(work, exchange, crossing.request, crossing.upstream.name, first)
         return self._urls.visit(reply, crossing, round=round)
 
     async def _resume(self, state: RequestState, crossing: Crossing) -> Reply:

@@ -14,7 +14,7 @@ import trio
 from msgspec import Raw, Struct, field, structs
 
 from config.settings import UpstreamConfig
-from hub.bridge.request_state import Binding, bind
+from hub.bridge.request_state import NO_ROUND, Binding, FirstRound, bind
 from hub.link.call_interface import Call, Caller, Exchange, HostEnd, Operation, Upstream
 from hub.link.hub_errors import HubError, UpstreamProtocolError
 from hub.link.sync_primitives import Promise
@@ -51,11 +51,13 @@ class Crossing(Struct, frozen=True):
     call: Call
     begins_again: bool = True
     """The upstream may be called anew where a retry cannot go on."""
+    first: FirstRound = NO_ROUND
+    """The first of the requests by which it is carried out."""
 
     @property
     def binding(self) -> Binding:
         """Binding of states of this request."""
-        return bind(self.upstream.name, self.exchange.caller.identity.principal, self.request)
+        return bind(self.upstream.name, self.exchange.caller.identity.principal, self.request, self.first)
 
     @property
     def offered(self) -> Mapping[str, Raw]:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
@@ -55,6 +55,18 @@ class BadState(Exception):
         """The error that the host gets."""
 
 
+class FirstRound(NamedTuple):
+    """The first request of those by which one operation is carried out."""
+
+    ref: str
+    """Its number, as records spell it; "": it is not known."""
+    at: float
+    """The time of day when it came."""
+
+
+NO_ROUND: Final = FirstRound("", 0.0)
+
+
 class Binding(Struct, frozen=True):
     """Binding of a state: one request of one principal, to one upstream."""
 
@@ -62,6 +74,8 @@ class Binding(Struct, frozen=True):
     principal: str
     method: str
     digest: str
+    first: FirstRound = NO_ROUND
+    """What it belongs to; it binds nothing."""
 
 
 class RequestState(Struct, frozen=True):
@@ -91,14 +105,15 @@ class _Sealed(Struct, frozen=True):
     b: str = ""
     """The boot of the machine that sealed it, if known; `y` is the expiry by the clock that runs from then on."""
     y: float = 0.0
+    f: FirstRound = NO_ROUND
 
 
 _decode = msgspec.json.Decoder(_Sealed).decode
 
 
-def bind(upstream: str, principal: str, request: Request) -> Binding:
+def bind(upstream: str, principal: str, request: Request, first: FirstRound = NO_ROUND) -> Binding:
     """The binding of a state of `request`."""
-    return Binding(upstream, principal, request.method, digest(request))
+    return Binding(upstream, principal, request.method, digest(request), first)
 
 
 def digest(request: Request) -> str:
@@ -172,6 +187,7 @@ class RequestStates:
             self.run if here else "",
             self.boot.id,
             self.boot.now() + ttl_s if self.boot.id else 0.0,
+            binding.first,
         )
         return self.sealer.seal(PURPOSE, jsonrpc.encode(sealed))
 
@@ -183,7 +199,7 @@ class RequestStates:
         meant = VERSION, principal, request.method, upstream or found.u
         if (found.v, found.p, found.q, found.u) != meant or not _may_have(found.d, request):
             raise BadState(INVALID)
-        binding = bind(found.u, principal, request)
+        binding = bind(found.u, principal, request, found.f)
         if found.d != binding.digest:
             raise BadState(INVALID)
         knows_boot = found.b and found.b == self.boot.id
@@ -198,6 +214,13 @@ class RequestStates:
             return self._unseal(text).r
         except BadState:
             return ""
+
+    def first_of(self, text: str) -> FirstRound:
+        """The first round of what a state belongs to, as far as it is known."""
+        try:
+            return self._unseal(text).f
+        except BadState:
+            return NO_ROUND
 
     def _unseal(self, text: str) -> _Sealed:
         """Raises BadState."""

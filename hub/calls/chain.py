@@ -14,9 +14,12 @@ holds up passes all of them and is sent in the step in which it came, without a 
 from collections.abc import Awaitable, Callable, Iterable
 from enum import Enum
 from functools import partial
+from itertools import count
+from secrets import randbits
+from time import perf_counter
 from typing import Final, NamedTuple
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from hub.bridge.era_bridge import EraBridge
 from hub.bridge.input_rounds import Crossing, may_want_input
@@ -66,6 +69,10 @@ class Intent(Struct, frozen=True, eq=False):
     """A hook has agreed in place of a person."""
     begins_again: bool = True
     """The upstream may be called anew where a retry cannot go on; False: a person has agreed to one call only."""
+    ref: int = field(default_factory=count(randbits(32)).__next__)
+    """Number by which people and records refer to it, written as eight hexadecimal digits."""
+    began: float = field(default_factory=perf_counter)
+    """The time when it was made, by that clock: whoever needs to know how long it took measures from there."""
 
     def send(self, next: "Next", operation: Operation, exchange: Exchange) -> Awaitable[Reply]:
         """Carry out another operation for this intent by `next`."""
@@ -144,8 +151,15 @@ class EraStage:
     async def call(self, intent: Intent, next: Next) -> Reply:
         """As `Stage.call`. `next` may be called several times, with other operations and exchanges."""
         call = partial(intent.send, next)
+        first = self._bridge.first_round(intent.ref, perf_counter() - intent.began)
         crossing = Crossing(
-            intent.target.upstream, intent.operation, intent.host, intent.request, call, intent.begins_again
+            intent.target.upstream,
+            intent.operation,
+            intent.host,
+            intent.request,
+            call,
+            begins_again=intent.begins_again,
+            first=first,
         )
         return await self._bridge.forward(crossing)
 

@@ -20,6 +20,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
         "hub.cli.token_commands": {
             "token": "print the token that hosts send over HTTP, or deal with those of single hosts"
         },
+        "hub.cli.rules.audit_commands": {"audit": "the audit log: who called what, by which rule, and how it ended"},
         "hub.cli.service": {"service": "keep the hub running, by systemd"},
         "hub.cli.doctor": {"doctor": "find what is wrong between hosts, hub and servers, with the fixes"},
         "hub.cli.completion": {"completion": "print the script that lets a shell complete commands and names"},
@@ -164,6 +165,7 @@ files:
     memory.json, sessions.json, catalogue/
                            hints that spare work after a restart
     usage.json             how often tools are called: names and counts
+    audit/                 who called what, and how it ended; no arguments
     trust.json             the projects that are allowed
     grants.json            what you have approved for longer than a call
     pins/                  what was approved of servers: their definitions

@@ -187,6 +187,21 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     """It started a moment ago and does not know all peers yet."""
 
 
+class AuditStatus(Struct, frozen=True, kw_only=True):
+    """The audit log."""
+
+    records: int = 0
+    """The number of the last record, since there is a log."""
+    head: str = ""
+    """Its hash: whoever has it can tell later whether anything before it was changed."""
+    lost: int = 0
+    """Records of this run that could not be written."""
+    problem: str | None = None
+    """The reason why nothing is written now."""
+    required: bool = False
+    """Calls are refused meanwhile."""
+
+
 class Status(Struct, frozen=True, kw_only=True):
     """Everything `hubd status` shows. UNSET: the hub has no such part, or did not say."""
 
@@ -215,6 +230,7 @@ class Status(Struct, frozen=True, kw_only=True):
     """Tools that hosts are shown that no profile chooses for."""
     all_tokens: int = 0
     """About how many tokens these and the instructions take."""
+    audit: AuditStatus | UnsetType = UNSET
 
 
 class Cleared(Struct, frozen=True):

@@ -98,6 +98,7 @@ class DaemonApi:
             instructions_tokens=tokens_of(text_bytes(hub.live.everything.instructions)),
             all_tools=hub.live.everything.shown_cost.tools,
             all_tokens=hub.live.everything.shown_cost.tokens,
+            audit=hub.audit.status(),
         )
 
     def _upstream(self, upstream: ManagedUpstream) -> answers.UpstreamRow:

@@ -164,6 +164,7 @@ class Daemon:
 
     def _cut_off(self) -> None:
         """Answer the running requests with the error that the hub stops, and wait only until that is sent."""
+        self._hub.audit.stop()
         self._hub.hosts.requests.cut_off()
         self._patience.deadline = min(self._patience.deadline, trio.current_time() + LAST_ANSWERS_S)
 

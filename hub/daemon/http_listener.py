@@ -25,6 +25,7 @@ from hub.downstream.access.named_tokens import NamedTokens
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.link.fault_isolation import keep_going
+from hub.link.rate_limits import TokenBucket
 from hub.net.http_server import Handler, HttpServer
 from hub.net.request_and_response import EarlyReply, HttpRequest
 
@@ -38,6 +39,8 @@ log = logging.getLogger("hubd")
 LOOK_S: Final = 60.0
 """Seconds between looks for tokens that have ended by the time of day."""
 Fetch = Callable[[], "Fetcher"]
+MAX_NOTED: Final = 10
+"""Refusals within a minute that are written down one by one."""
 
 
 class HttpListener:
@@ -49,6 +52,9 @@ class HttpListener:
     ) -> None:
         """`fleet`: the hub is one of several. `fetch` gives what asks issuers of tokens, if there are any."""
         self._hub, config = hub, hub.config
+        self._refusals = TokenBucket(MAX_NOTED, MAX_NOTED / 60)
+        self._unnoted = 0
+        """Refusals that were not written down since the last one that was."""
         self._fetch = fetch
         self._listen = config.listen
         self._movable = not bound.is_given
@@ -215,7 +221,19 @@ class HttpListener:
             others=None if self.squatted else Credentials(self.named_tokens, self._issued, proxied),
             named_by="" if proxied is None else proxied.header,
             public=self._public_reply,
+            refused=self._note_refusal,
         )
+
+    def _note_refusal(self, request: HttpRequest, reply: EarlyReply) -> None:
+        """Write down that somebody was not let in; of many only how many there were, so that nobody fills the log."""
+        if not self._refusals.take(trio.current_time()):
+            self._unnoted += 1
+            return
+        ends, more = request.ends(), {"more": self._unnoted} if self._unnoted else {}
+        self._unnoted = 0
+        peer = "" if ends is None else ends.peer[0]
+        facts = {"status": reply.status, "peer": peer, "path": request.path}
+        self._hub.audit.note("access", what="refused", **facts, **more)
 
     # --- tokens of authorization servers ------------------------------------------------------------------------------
 

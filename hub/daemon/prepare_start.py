@@ -19,7 +19,7 @@ from config import files
 from config.directories import state_dir
 from config.errors import ConfigError, Diagnostic
 from config.fixed_values import references_in_profiles, with_values
-from config.hub_paths import sessions_path
+from config.hub_paths import audit_dir, sessions_path
 from config.loading.assemble import Loaded, load_all
 from config.loading.check import check_hub
 from config.loading.check_profiles import warnings_of_unread
@@ -33,6 +33,9 @@ from hub.downstream.http.durable_sessions import DurableSessions
 from hub.link.sealing import Keys, Signer, derive_keys, keys_from_setting, load_keys
 from hub.linux import orphans
 from hub.linux.clocks import current_time
+from hub.rules.audit.files import AuditFiles
+from hub.rules.audit.writer import Audit
+from upstreams.redact import CommonSecrets, Mask
 from upstreams.references import read_each
 
 if TYPE_CHECKING:
@@ -179,3 +182,9 @@ def sessions_for(config: HubConfig, keys: Keys, store: "RedisStore | None") -> "
     sessions = DurableSessions(signer, journal, WALL, config.replica.name, facts.put)
     me = membership.Registration(sessions.run_id, config.replica.name or sessions.run_id, "")
     return sessions, gate.Fleet(membership.Membership(me, store.directory, sessions.was_mine), facts)
+
+
+def audit_for(config: HubConfig, keys: Keys, secrets: CommonSecrets) -> Audit:
+    """The audit log of this hub. `keys` as `keys_for`; `secrets` are masked in it."""
+    key, files = derive_keys(keys, "audit")[0], AuditFiles(audit_dir(), WALL)
+    return Audit(config.audit, files, key=key, wall=WALL, mask=Mask(common=secrets))

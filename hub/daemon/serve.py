@@ -10,7 +10,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 
 import trio
@@ -157,12 +157,14 @@ async def serve_daemon(
                 grants=hub_paths.grants_path(),
                 pins=hub_paths.pins_dir(),
                 sandboxes=Sandboxes(lambda: daemon.configuration),
+                audit=prepare_start.audit_for(config, keys, secrets),
             )
             listener = HttpListener(hub, bound, durable, fleet, lambda: sign_ins.fetch)
             sign_ins.serves(hub, listener)
             daemon = Daemon(hub, listener, loaded, read, store, environment, own_log, sign_ins, shown)
             own = [path for path, it in ((socket_path, given), (control_path, given_control)) if it is None]
-            await daemon.run(signals, lines, control, [hub_paths.lock_path(), *own])
+            with closing(hub.audit):
+                await daemon.run(signals, lines, control, [hub_paths.lock_path(), *own])
     log.info("stopped")
 
 
@@ -184,6 +186,8 @@ async def serve_stdio(
     host is shown, by the word of its user. If a reload takes that away, it is shown nothing."""
     view = EVERYTHING if profile is None else profile_view(profile)
     keys = prepare_start.keys_for(loaded.config, None)
+    path = hub_paths.key_path()
+    own_keys = path if path.exists() else None  # no file is made: a daemon may be making it
     store = prepare_start.store_for(loaded, keys)
     environment = CurrentEnvironment(loaded.environ)
     hub = Hub(
@@ -199,6 +203,7 @@ async def serve_stdio(
         origins=loaded.origins,
         pins=hub_paths.pins_dir(),
         sandboxes=Sandboxes(lambda: reloader.loaded),
+        audit=prepare_start.audit_for(loaded.config, prepare_start.keys_for(loaded.config, own_keys), secrets),
     )
     stdio = trio.StapledStream(trio.lowlevel.FdStream(os.dup(1)), trio.lowlevel.FdStream(os.dup(0)))
 
@@ -207,7 +212,7 @@ async def serve_stdio(
         hub.apply(changed.config, changed.left_out, changed.origins)
 
     reloader = Reloader(loaded, read, apply, wall=WALL, pending=lambda: hub.pending, environment=environment)
-    with receive() as signals:
+    with receive() as signals, closing(hub.audit):
         await prepare_start.kill_orphans()
         async with trio.open_nursery() as life:
             await life.start(adopt)

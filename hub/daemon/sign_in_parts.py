@@ -239,4 +239,5 @@ class SignInParts:
         through_idp = [name for name, each in supervisor.upstreams.items() if each.config.oauth.grant == "id_jag"]
         for name in [upstream] if upstream else through_idp:
             supervisor.signed_in(name)
+            self.hub.audit.note("access", what="signed in", up=name)
         self.hub.visit_done(upstream, visit)

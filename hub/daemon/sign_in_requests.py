@@ -148,6 +148,7 @@ class SignInRequests:
                 out = await credential.logout(forget)
             except _problems() as error:
                 raise UpstreamUnauthorized(str(error), upstream=upstream) from None
+            parts.hub.audit.note("access", what="signed out", up=upstream, p=principal)
             if upstream:
                 parts.hub.supervisor.signed_out(upstream)
                 parts.hub.reads.invalidate(upstream, DropCause.CLEARED)

@@ -203,6 +203,14 @@ class Overloaded(HubError):
     retryable = True
 
 
+class AuditUnavailable(HubError):
+    """The call has to be written down first, and that cannot be done now; nothing was sent."""
+
+    kind = "audit_unavailable"
+    executed = Executed.NO
+    retryable = True
+
+
 class Stopping(Overloaded):
     """The hub takes on no more requests, since it is about to end; nothing was sent."""
 

@@ -36,6 +36,7 @@ from hub.routing.replies_for_hosts import HostReplies, report_bug
 from hub.routing.resolve import Resolver
 from hub.routing.stages import Chains
 from hub.routing.subscriptions import Subscriptions
+from hub.rules.audit.writer import Audit
 from hub.rules.pins.reviews import Pins
 from hub.wire import mcp
 from hub.wire.declarations import EXPERIMENTAL, NO_HUBS, HubChain, announcement, negotiate
@@ -68,7 +69,8 @@ def initialize_result(version: str, instructions: str, behind: HubChain = NO_HUB
 
 @dataclass(eq=False, repr=False)
 class Router:
-    """Answers one request of one host. `usage` counts calls of tools; `reads`: the resource cache, or None."""
+    """Answers one request of one host. `usage` counts calls of tools; `reads`: the resource cache, or None; `audit`
+    writes them down, or None."""
 
     live: LiveCatalog
     _lists: ListUpdates
@@ -79,8 +81,11 @@ class Router:
     usage: InitVar[ToolUsage]
     reads: InitVar[ResourceCache | None] = None
     pins: InitVar[Pins | None] = None
+    audit: InitVar[Audit | None] = None
 
-    def __post_init__(self, usage: ToolUsage, reads: ResourceCache | None, pins: Pins | None) -> None:
+    def __post_init__(
+        self, usage: ToolUsage, reads: ResourceCache | None, pins: Pins | None, audit: Audit | None
+    ) -> None:
         live, bridge = self.live, self._bridge
         self._on_left: Callable[[Tenant], None] = lambda tenant: None
         """Told of each conversation that is over."""
@@ -89,7 +94,8 @@ class Router:
         self._resolver = Resolver(live, self._lists)
         self._own = OwnTools(live)
         self._replies = HostReplies(live)
-        self.chains = Chains(live, self._resolver, self.levels, self._replies, bridge, usage, reads, pins)
+        guards = pins, audit
+        self.chains = Chains(live, self._resolver, self.levels, self._replies, bridge, usage, reads, *guards)
         self._intents = Intents(live, self._resolver, self.chains, self._replies, self._own)
         self._handlers: dict[str, Callable[[Request, HostExchange], Awaitable[Reply]]] = {
             mcp.PING: self._ping,

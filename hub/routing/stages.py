@@ -6,6 +6,7 @@
         SchemaCheck   refuses arguments and results that do not fit a tool's schemas (`hub.rules.schemas`)
         HookCalls     asks hooks about calls of tools (`hub.rules.hooks`)
         Ask           asks a person where a rule wants that (`hub.rules.approvals`)
+        AuditTrail    makes records of calls, for the audit log (`hub.rules.audit`)
         CallCount     counts calls of tools by host
         Resolver      remembers whose user interfaces an account reads (`hub.routing.resolve`)
         CachedCopy    answers a read from memory, in the form of the host
@@ -38,6 +39,8 @@ from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.own_tools import call_sign_in_tool
 from hub.routing.replies_for_hosts import HostReplies
+from hub.rules.audit.trail import AuditTrail
+from hub.rules.audit.writer import SIGN_IN, Audit
 from hub.rules.pins.gate import METHODS, PinGate
 from hub.rules.pins.reviews import Pins
 from hub.wire import mcp
@@ -49,8 +52,6 @@ if TYPE_CHECKING:
 OPERATIONS: Final = (mcp.TOOLS_CALL, mcp.PROMPTS_GET, mcp.RESOURCES_READ, mcp.COMPLETE)
 BESIDE: Final = (mcp.SUBSCRIBE, mcp.TASKS_GET)
 """Methods that are no operation of a host's request: only the outer stages of their chains are passed."""
-SIGN_IN: Final = "sign-in"
-"""In place of a method: calls of the hub's own tool for signing in at an upstream."""
 EVERY_DOOR: Final = (*OPERATIONS, *BESIDE, SIGN_IN)
 
 LoadHooks = Callable[[tuple[HookConfig, ...]], Stage]
@@ -67,7 +68,8 @@ class Line(NamedTuple):
 
 
 class Chains:
-    """The chains of one hub. `reads`: the resource cache, or None; `pins`: what is held back, or None."""
+    """The chains of one hub. `reads`: the resource cache, or None; `pins`: what is held back, or None. `audit`, or
+    None, has settled which doors have records when `adjust` is called."""
 
     def __init__(
         self,
@@ -79,6 +81,7 @@ class Chains:
         usage: ToolUsage,
         reads: ResourceCache | None,
         pins: Pins | None = None,
+        audit: Audit | None = None,
     ) -> None:
         self.limits = UpstreamLimits()
         self.checks: SchemaChecks | None = None
@@ -95,12 +98,14 @@ class Chains:
         self._pins = pins
         self._pin_gates: dict[str, Stage] = {}
         self._checked: dict[str, Stage] = {}
+        self._trail = None if audit is None else AuditTrail(audit)
         self.outer = [
             Line(self.gates),
             Line(self._pin_gates, METHODS),
             Line(self._checked, (mcp.TOOLS_CALL,)),
             Line(self.hooks, (mcp.TOOLS_CALL,)),
             Line(self.asking, (*OPERATIONS, mcp.SUBSCRIBE)),
+            *([] if self._trail is None or audit is None else [Line(self._trail, audit.doors)]),
             Line(CallCount(usage), (mcp.TOOLS_CALL,)),
             Line(resolver, (mcp.RESOURCES_READ,)),
             *([] if reads is None else [Line(CachedCopy(live, reads), (mcp.RESOURCES_READ,))]),

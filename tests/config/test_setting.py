@@ -23,8 +23,8 @@ STRUCTS: list[type[Struct]] = [
     ToolOverride,
 ]
 UNDECIDED = (
-    *("cache", "replica", "access", "policy", "approvals", "oauth", "defaults", "registries", "usage", "include"),
-    "upstreams",
+    *("cache", "replica", "access", "policy", "approvals", "oauth", "defaults", "registries", "usage", "audit"),
+    *("include", "upstreams"),
 )
 """Tables, whose settings say it, and what means nothing by itself."""
 SETTINGS = [(struct, name) for struct in STRUCTS for name in declarations(struct)]

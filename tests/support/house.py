@@ -33,6 +33,7 @@ from hub.downstream.lines.preamble import Preamble
 from hub.link.call_interface import Identity
 from hub.link.sealing import Sealer
 from hub.projects.workplaces import TrustedProjects
+from hub.rules.audit.writer import Audit
 from hub.wire.http.mirror_headers import encode_header
 from hub.wire.jsonrpc import Failure, Wire
 from hub.wire.mcp import (
@@ -639,6 +640,7 @@ async def a_house(
     guide: SignInGuide | None = None,
     grants: Path | None = None,
     pins: Path | None = None,
+    audit: Audit | None = None,
     **config: Any,
 ) -> AsyncIterator[House]:
     """A running hub over `fakes`; `upstreams` holds settings of some of them, `config` those of the hub. With a
@@ -659,6 +661,7 @@ async def a_house(
         used=used,
         grants=grants,
         pins=pins,
+        audit=audit,
     )
     if guide is not None:
         signs_in = guide

@@ -12,7 +12,7 @@ import trio
 from msgspec import Raw
 
 from hub.bridge.parking.phases import ParkedState
-from hub.bridge.request_state import Binding
+from hub.bridge.request_state import NO_ROUND, Binding, FirstRound
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import Caller, Exchange, Tenant
 from hub.link.memory_budget import Account
@@ -38,6 +38,8 @@ class ParkedCall:
     request: Request
     upstream: str
     state: ParkedState
+    first: FirstRound = NO_ROUND
+    """The first of the requests by which it is carried out."""
     over: trio.Event = field(default_factory=trio.Event)
     """Set when its task is over."""
     account: Account | None = None

@@ -19,7 +19,7 @@ from msgspec import Raw
 from hub.bridge import request_state
 from hub.bridge.parking.call import KnownRoots, ParkedCall
 from hub.bridge.parking.phases import CallEvent, ParkedState, Phase
-from hub.bridge.request_state import BadState, RequestState, RequestStates, bind, input_required
+from hub.bridge.request_state import NO_ROUND, BadState, FirstRound, RequestState, RequestStates, bind, input_required
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import Exchange, HostEnd, Interim, Tenant
 from hub.link.fault_isolation import keep_going
@@ -107,8 +107,10 @@ class ParkedCalls:
 
     # --- requests of hosts --------------------------------------------------------------------------------------------
 
-    async def begin(self, work: Work, exchange: Exchange, request: Request, upstream: str) -> Reply:
-        """Run `work` at `upstream` for `request` of the host of `exchange`.
+    async def begin(
+        self, work: Work, exchange: Exchange, request: Request, upstream: str, first: FirstRound = NO_ROUND
+    ) -> Reply:
+        """Run `work` at `upstream` for `request` of the host of `exchange`, which is the `first` of its requests.
 
         It is given an exchange that lasts as long as it does. Returns what it returns; or, if it asks before, a result
         that asks for input, and the call goes on for `resume`. Raises Draining: the hub is stopping; Exception:
@@ -116,7 +118,7 @@ class ParkedCalls:
         if self._nursery is None:
             raise Draining("The hub is stopping", upstream=upstream, executed=Executed.NO)
         state = ParkedState(exchange.caller, ttl_s=self.ttl_s, total_s=self.total_s)
-        call = ParkedCall(self._ask, self.abandon, exchange, request, upstream, state)
+        call = ParkedCall(self._ask, self.abandon, exchange, request, upstream, state, first)
         self._nursery.start_soon(self._carry_out, call, work)
         return await call.wait()
 
@@ -249,7 +251,7 @@ class ParkedCalls:
         if runs:
             if call.binding is None:
                 call.id = secrets.token_hex(16)
-                call.binding = bind(call.upstream, call.caller.identity.principal, call.request)
+                call.binding = bind(call.upstream, call.caller.identity.principal, call.request, call.first)
             self._calls[call.id] = call
             call.clock, call.patience = trio.CancelScope(), trio.CancelScope()
             self._nursery.start_soon(self._keep_time, call)

@@ -57,6 +57,8 @@ def _in_common(data: Status) -> list[Block]:
         lines.append(paint(f"no sandbox: {join_names(names, most=NAMES_SHOWN)}, since {why}", "dim"))
     if data.cache:
         lines.append(f"cache: {brief(data.cache)}")
+    if data.audit:
+        lines.append(f"audit log: {data.audit.records} records, head {data.audit.head or '-'}")
     if data.replica:
         store = data.cache.store if data.cache else None
         lines.append(f"replica: {_replica(data.replica, store)}")
@@ -96,6 +98,12 @@ def _warnings(data: Status) -> list[Block]:
     texts = [*data.config.warnings, *data.warnings]
     if warning := warning_of(data.hosts):
         texts.append(f"{warning}; `hubd tools --cost` shows what is large")
+    if data.audit and (problem := data.audit.problem):
+        texts.append(
+            f"{problem}; {'calls that may change something are refused' if data.audit.required else 'calls go on'}"
+        )
+    if data.audit and data.audit.lost:
+        texts.append(f"records of the audit log that are lost: {data.audit.lost}")
     if data.faults:
         texts.append(f"the hub itself failed {times(data.faults)}; see `hubd logs`")
     return [paint("warning: ", "warning") + text for text in texts]

@@ -110,7 +110,7 @@ class Access:
     passes Host and Origin is the hub's owner (`auth = "none"`). `others` judge whoever shows another credential, or
     none; a request with the header field `named_by` is theirs, too, whatever it shows. `public` replies to requests
     that need no credential, or by `ANYBODY` lets them in; it gives None for all others, and is not asked about
-    `MCP_PATH`."""
+    `MCP_PATH`. `refused` is told of whom `guard` does not let in."""
 
     port: int
     hosts: Collection[str] = ()
@@ -119,6 +119,7 @@ class Access:
     others: "Credentials | None" = None
     named_by: str = ""
     public: Callable[[HttpRequest], EarlyReply | None] = lambda request: None
+    refused: Callable[[HttpRequest, EarlyReply], None] = lambda request, reply: None
 
     def __post_init__(self) -> None:
         port, token = self.port, self.token
@@ -176,7 +177,16 @@ class Access:
         if isinstance(found, Identity):
             request.identity = found
             return None
+        if not isinstance(found, EarlyReply):
+            return partial(self._decide, request, found)
+        if found is not PREFLIGHT:
+            self.refused(request, found)
         return found
+
+    async def _decide(self, request: HttpRequest, find_reply: Undecided) -> EarlyReply | None:
+        if (reply := await find_reply()) is not None:
+            self.refused(request, reply)
+        return reply
 
 
 class Credentials(Struct, frozen=True):

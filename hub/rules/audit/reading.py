@@ -1,0 +1,162 @@
+"""Reading of an audit log: whether it is whole, what of it is asked for, which calls of it have no end. Pure.
+
+The files of a log are given as lines, the oldest first; `hub.rules.audit.lines` says what a line is.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, BinaryIO, Final, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from hub.rules.audit.lines import hash_of
+
+Record = dict[str, Any]
+REFUSED: Final = frozenset({"refuse", "deny"})
+"""Kinds of records of what was not done, whatever they say."""
+CALL: Final = ("p", "host", "up", "m", "name", "def", "args", "by", "rule")
+"""Members of a `begin` that its `end` is shown with."""
+
+
+class File(NamedTuple):
+    """One file of a log."""
+
+    name: str
+    lines: BinaryIO
+    """With their ends; the last one of the newest file may lack it."""
+
+
+class Flaw(NamedTuple):
+    """The first line of a log that is not as it was written."""
+
+    file: str
+    line: int
+    why: str
+
+
+class Verified(NamedTuple):
+    """The outcome of a look at a whole log."""
+
+    records: int = 0
+    head: str = ""
+    """The hash of the last record; "": there is none."""
+    flaw: Flaw | None = None
+    has_head: bool = True
+    """False: no record has the hash that was asked for."""
+
+
+class _Known(Struct):
+    """The members of a record that the chain needs."""
+
+    n: int
+    k: str
+    ref: str = ""
+    prev: str = ""
+
+
+_decode_known: Final = msgspec.json.Decoder(_Known).decode
+_decode: Final = msgspec.json.Decoder(Record).decode
+
+
+def read_end(line: bytes) -> tuple[int, str, str] | None:
+    """The number, the hash and the kind of the record of a whole line; None: it is none."""
+    text = line.rstrip(b"\n")
+    found, _ = hash_of(text, "")
+    try:
+        known = _decode_known(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return (known.n, found, known.k) if found else None
+
+
+def verify(files: Sequence[File], head: str = "") -> Verified:
+    """Look at every line of a log. `head`: a hash, or its beginning, that one of them has to have; "": none has to."""
+    number, before, count, has_head = 0, "", 0, not head
+    for file in files:
+        is_first = True
+        for at, line in enumerate(file.lines, 1):
+            if not line.endswith(b"\n"):
+                if file is files[-1]:  # the hub may be writing it
+                    break
+                return Verified(count, before, Flaw(file.name, at, "has no end"), has_head)
+            text = line[:-1]
+            try:
+                known = _decode_known(text)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                return Verified(count, before, Flaw(file.name, at, "is no record"), has_head)
+            if is_first and not count:  # those before it are older than what is kept
+                number, before = known.n - 1, known.prev
+            elif is_first and known.prev != before:
+                why = "does not follow the file before it: records in between are missing, or were changed"
+                return Verified(count, before, Flaw(file.name, at, why), has_head)
+            said, right = hash_of(text, before)
+            if said != right or not said:
+                why = "was changed, or the record before it was changed or removed"
+                return Verified(count, before, Flaw(file.name, at, why), has_head)
+            if known.n != number + 1:
+                return Verified(count, before, Flaw(file.name, at, f"should be record {number + 1}"), has_head)
+            is_first, number, before, count = False, known.n, said, count + 1
+            has_head = has_head or said.startswith(head)
+    return Verified(count, before, None, has_head)
+
+
+def find_open_calls(lines: Iterable[bytes]) -> list[str]:
+    """The refs of calls that have a `begin` and no `end`, the oldest first."""
+    found: dict[str, None] = {}
+    for line in lines:
+        try:
+            known = _decode_known(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+        if known.k == "begin":
+            found[known.ref] = None
+        elif known.k == "end":
+            found.pop(known.ref, None)
+    return list(found)
+
+
+class Query(Struct, frozen=True, kw_only=True):
+    """The records that are asked for; "" and False: it does not matter."""
+
+    tool: str = ""
+    """A glob over names as hosts see them."""
+    upstream: str = ""
+    host: str = ""
+    since: str = ""
+    """A time in the form of records."""
+    refused: bool = False
+    ref: str = ""
+
+
+def select(
+    lines: Iterable[bytes], wanted: Query, begun: dict[str, Record] | None = None
+) -> Iterator[tuple[Record, Record]]:
+    """The records that are wanted, each with what it is shown with: an `end` with the members of its `begin`. `begun`
+    has those of earlier lines by their refs, and gets those of these."""
+    begun = {} if begun is None else begun
+    for line in lines:
+        try:
+            record = _decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+        shown, kind, ref = record, record.get("k"), str(record.get("ref"))
+        if kind == "begin":
+            begun[ref] = record
+        elif kind == "end" and (begin := begun.pop(ref, None)) is not None:
+            shown = {**record, **{name: begin[name] for name in CALL if name in begin}}
+        if _is_wanted(shown, wanted):
+            yield record, shown
+
+
+def _is_wanted(shown: Mapping[str, Any], wanted: Query) -> bool:
+    asked = {"up": wanted.upstream, "host": wanted.host}
+    if any(value and shown.get(name) != value for name, value in asked.items()):
+        return False
+    if wanted.ref and wanted.ref not in (shown.get("ref"), shown.get("first")):
+        return False
+    if wanted.tool and not fnmatchcase(str(shown.get("name", "")), wanted.tool):
+        return False
+    if wanted.since and str(shown.get("t")) < wanted.since:
+        return False
+    return not wanted.refused or shown.get("k") in REFUSED or shown.get("decision") == "deny"

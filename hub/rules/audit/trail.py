@@ -1,0 +1,118 @@
+"""AuditTrail: the stage that makes records of calls, for the audit log.
+
+A call that may change something has two, `begin` and `end`. One that only reads, by what is said of its tool, has an
+`end` that says all; reads of resources and prompts have it where `reads` of the configuration wants that. Each round of
+a modern host is a call; where it ends with a question, the next one says which was the first.
+"""
+
+from typing import Final
+
+from hub.calls.chain import WAIT, Intent, Next, Outcome, Stage, Wait
+from hub.catalog.search.meta_tools import only_reads
+from hub.link.hub_errors import AuditUnavailable
+from hub.link.sync_primitives import Promise
+from hub.rules.audit.records import BEGIN, CLOCK, END, ERROR, LARGE_BYTES, NO_ARGUMENTS, Ending, sum_up
+from hub.rules.audit.writer import READS, RECORD_BYTES, Audit
+from hub.rules.policy.verdicts import UNRULED, Judge
+from hub.wire.jsonrpc import Reply, Result
+from hub.wire.mcp import Kind, Snapshot
+
+MAX_KNOWN: Final = 256
+"""Upstreams of whose tools is known whether they only read."""
+REFUSED: Final = (
+    "Not run: this hub writes down each call before it makes it, and cannot do so now. Ask the user to look at "
+    "`hubd status`, then call again."
+)
+
+
+class AuditTrail(Stage):
+    """Makes records of calls for `audit`. `judge`: None, as long as there are no rules."""
+
+    def __init__(self, audit: Audit, judge: Judge | None = None) -> None:
+        self.judge = judge
+        self._audit = audit
+        self._known: dict[str, tuple[Snapshot, dict[str, bool]]] = {}
+        """By upstream, of its tools that were called whether they only read."""
+
+    # Both methods call no function of ours for a plain call, since every call comes by.
+
+    def admits(self, intent: Intent) -> Wait | None:
+        audit, upstream = self._audit, intent.target.upstream
+        if intent.request.method in READS or (upstream.config.trusted and self._only_reads(intent)):
+            return None
+        if audit.required:
+            return WAIT
+        verdict = UNRULED if self.judge is None else self.judge.judge_arguments(intent)
+        held = memoryview(intent.operation.params.get("arguments", NO_ARGUMENTS)).nbytes
+        digest = None
+        if held > LARGE_BYTES:
+            intent, digest, held = *audit.lighten(intent), 0
+        audit.records.append((BEGIN, intent, verdict, upstream.offered.snapshot, digest, CLOCK(), None))
+        audit.held += held
+        audit.room -= RECORD_BYTES
+        if audit.room < 0 or not audit.gathering:
+            audit.press()
+        return None
+
+    def left(self, intent: Intent, outcome: Outcome) -> None:
+        audit, upstream = self._audit, intent.target.upstream
+        verdict, digest = None, None
+        if intent.request.method in READS or (upstream.config.trusted and self._only_reads(intent)):
+            verdict = UNRULED if self.judge is None else self.judge.judge_arguments(intent)
+        held = memoryview(intent.operation.params.get("arguments", NO_ARGUMENTS)).nbytes
+        if held > LARGE_BYTES:
+            intent, digest, held = *audit.lighten(intent), 0
+        ended: Ending | int
+        if type(outcome) is Result and (size := memoryview(outcome.value).nbytes) <= LARGE_BYTES:
+            ended = size if bytes(outcome.value).find(ERROR) < 0 else sum_up(outcome)
+        else:
+            ended = sum_up(outcome, is_stopping=audit.is_stopping)
+        audit.records.append((END, intent, ended, CLOCK(), verdict, digest, None))
+        if verdict is not None:  # else it is counted with its begin
+            audit.held += held
+        audit.room -= RECORD_BYTES
+        if audit.room < 0 or not audit.gathering:
+            audit.press()
+
+    async def call(self, intent: Intent, next: Next) -> Reply:
+        """Carry out a call once its `begin` is written.
+
+        Raises:
+            AuditUnavailable: it cannot be written, or as `Stage.call`.
+        """
+        upstream = intent.target.upstream
+        outcome: Outcome = None
+        verdict = UNRULED if self.judge is None else self.judge.judge_arguments(intent)
+        try:
+            if not await self._audit.write(
+                (BEGIN, intent, verdict, upstream.offered.snapshot, None, CLOCK(), Promise())
+            ):
+                who, name = intent.host.caller.identity, intent.target.exposed
+                facts = {"p": who.principal, "host": who.host, "up": upstream.name, "m": intent.request.method}
+                self._audit.note("refuse", ref=intent.ref, **facts, name=name, kind=AuditUnavailable.kind)
+                raise AuditUnavailable(REFUSED, upstream=upstream.name)
+            outcome = await next(intent)
+            return outcome
+        except Exception as error:
+            outcome = error
+            raise
+        finally:
+            if not isinstance(outcome, AuditUnavailable):
+                self.left(intent, outcome)
+            del outcome  # a cycle: an error's traceback holds this frame
+
+    def _only_reads(self, intent: Intent) -> bool:
+        """True if the tool of an upstream that is trusted says that it changes nothing."""
+        snapshot, target = intent.target.upstream.snapshot, intent.target
+        found, known = self._known.get(snapshot.upstream, (None, {}))
+        if found is not snapshot:
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            known = {}
+            self._known[snapshot.upstream] = snapshot, known
+        tool = target.route.original
+        if tool not in known:
+            entries = snapshot.lists[Kind.TOOL] if target.kind is Kind.TOOL else ()
+            entry = next((each for each in entries if each.key == tool), None)
+            known[tool] = entry is not None and only_reads(entry.fields)
+        return known[tool]
