@@ -124,9 +124,10 @@ class Hub:
         """The configuration at start-up; compared with the current one to list settings that need a restart."""
         upstreams = Upstreams()
         claims = UriClaims.load(memory.get("claims", "all"))
-        self.judge = self.hosts.judge = Judge(trio.current_time)
+        self.judge = self.hosts.judge = Judge(trio.current_time, self.audit.note)
         folder = PinFolder(pins, memory)
-        self.pins = Pins(folder, config.policy, upstreams, lambda name: self.live.changed(name), WALL)
+        changed, note = lambda name: self.live.changed(name), self.audit.note
+        self.pins = Pins(folder, config.policy, upstreams, changed, WALL, note)
         rules = rules_of(config, left_out)
         shown_servers = ShownServers(upstreams, rules, claims, sealer, memory.save_soon, review=self.pins.review)
         self.live = LiveCatalog(shown_servers, self.judge)
@@ -144,6 +145,7 @@ class Hub:
             last_known=self.last_known,
             on_new=self.reads.register,
             on_elicited=self.hosts.elicited,
+            on_asked=self._note_question,
             wall=WALL,
             drain_s=config.drain_s,
         )
@@ -247,6 +249,9 @@ class Hub:
         if (found := self.supervisor.upstreams.get(upstream)) is not None:
             found.elicitations.on_complete(visit)
 
+    def _note_question(self, upstream: str, method: str, is_refused: bool) -> None:
+        self.audit.note("relay", up=upstream, m=method, **({"kind": "refused"} if is_refused else {}))
+
     # --- asking people ------------------------------------------------------------------------------------------------
 
     def _load_ask(self) -> "Ask":
@@ -256,7 +261,7 @@ class Hub:
             from hub.rules.approvals.grants import Grants
 
             grants = Grants(self._grants, WALL)
-            self._ask = Ask(self.judge, grants, self.states, self.secrets, _note_nothing, lambda: self.config)
+            self._ask = Ask(self.judge, grants, self.states, self.secrets, self.audit.note, lambda: self.config)
         return self._ask
 
     def _load_hooks(self, hooks: tuple[HookConfig, ...]) -> "HookCalls":
@@ -264,7 +269,8 @@ class Hub:
         if self._hooks is None:
             from hub.rules.hooks.stage import HookCalls
 
-            self._hooks = HookCalls(self.judge, self.states, self._find_part, _note_nothing, self._environ)
+            around = self._find_part, self.audit.note, self._environ, self.router.chains.check_arguments
+            self._hooks = HookCalls(self.judge, self.states, *around)
         self._hooks.adjust(hooks)
         return self._hooks
 
@@ -323,10 +329,6 @@ class Hub:
         self.searches.configuration_changed()
         if self.projects is not None:
             self.projects.changed.set()
-
-
-def _note_nothing(kind: str, **members: object) -> None:
-    """The audit of a hub that has none."""
 
 
 def _secrets_of(config: HubConfig) -> Iterator[str]:

@@ -30,6 +30,7 @@ from upstreams.cold_start.start_gate import StartGate
 from upstreams.inventory.last_known import LATE, LastConnected, LastKnown
 from upstreams.journal.journal import Journals
 from upstreams.lifecycle import State
+from upstreams.questions.budgets import OnAsked, tell_nobody
 from upstreams.redact import CommonSecrets
 from upstreams.references import ReadReferences, read_references
 from upstreams.runner import UpstreamRunner
@@ -85,8 +86,9 @@ class Supervisor:
     `settled` is set once every upstream has listed what it offers, now or in an earlier run, or has failed; one that
     was late the last time (`note_late`) is not waited for. `on_new` is called with every new upstream before any call
     can reach it, `on_change` with the name of an upstream whenever what it offers may differ, `on_elicited` with the
-    name of an upstream and the id of an elicitation at a URL that is done. `listener_for` makes the listener of
-    invalidation events of an upstream. `last_known` is kept up to date. `secrets` are masked in what any of them says.
+    name of an upstream and the id of an elicitation at a URL that is done, `on_asked` as it says. `listener_for` makes
+    the listener of invalidation events of an upstream. `last_known` is kept up to date. `secrets` are masked in what
+    any of them says.
     """
 
     memory: Memory
@@ -101,6 +103,7 @@ class Supervisor:
     """Tells the time of day."""
     run_session: RunSession = run_session
     on_elicited: Callable[[str, str], None] = lambda upstream, id: None
+    on_asked: OnAsked = tell_nobody
     read_references: ReadReferences = read_references
     credentials: CredentialSource = NO_CREDENTIALS
     secrets: CommonSecrets | None = None
@@ -124,7 +127,7 @@ class Supervisor:
         self.last_connected = LastConnected(self.memory, self.wall)
         gate = StartGate(self.memory, self.start_limits, self.is_found)
         given = self.memory, self.run_session, self.read_references, self.credentials, self.secrets
-        self._parts = UpstreamParts(*given, gate, self._changed, self.on_elicited, self.listener_for)
+        self._parts = UpstreamParts(*given, gate, self._changed, self.on_elicited, self.on_asked, self.listener_for)
 
     async def run(
         self, configs: Mapping[str, UpstreamConfig], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED

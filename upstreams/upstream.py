@@ -38,7 +38,7 @@ from upstreams.inventory.offer import Offered, declares_changes, empty_snapshot,
 from upstreams.inventory.refresh import ListRefresh, Reading
 from upstreams.journal.journal import Journal
 from upstreams.lifecycle import Event, State
-from upstreams.questions.budgets import QuestionBudget
+from upstreams.questions.budgets import OnAsked, QuestionBudget
 from upstreams.redact import CommonSecrets
 from upstreams.references import ReadReferences, ReferenceValues
 from upstreams.session import CredentialSource
@@ -65,6 +65,7 @@ class UpstreamParts(Struct, frozen=True):
     """Called whenever what an upstream offers may differ."""
     on_elicited: Callable[[str, str], None]
     """Called with the name of an upstream and the id of an elicitation at a URL that is done there."""
+    on_asked: OnAsked
     listener_for: Callable[[str, UpstreamConfig], InvalidationListener]
 
 
@@ -87,7 +88,7 @@ class ManagedUpstream:
         history = self.availability.history
         self._mask = history.mask
         visits = FinishedElicitations(partial(parts.on_elicited, name))
-        self.budget = QuestionBudget(name, config)
+        self.budget = QuestionBudget(name, config, parts.on_asked)
         self.events = EventSink(
             name, history, self.lists, listener, visits, self.budget, asked=self._asked, ended=self.main_lost
         )

@@ -27,7 +27,7 @@ from config.setting import declarations, flaw_in_bounds, leaves_of, texts_of
 from config.settings import LOOPBACK, HubConfig, RegistryConfig, ReplicaConfig, UpstreamConfig
 from config.tables import OWN_PARAMETERS, OAuthConfig, Sandbox, UpstreamOAuth
 
-_HAS_SCHEMAS: Final = find_spec("jsonschema_rs") is not None
+HAS_SCHEMAS: Final = find_spec("jsonschema_rs") is not None
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t -~]*")
 _FILE_URI = re.compile(r"file://(localhost)?/[!-~]*")
@@ -109,7 +109,7 @@ def problems_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
     if upstream.elicitation.url_hosts and (why := problem_of(upstream.elicitation.url_hosts)):
         yield Problem("elicitation.url_hosts", why)
     for name in ("validate", "validate_output"):
-        if getattr(upstream, declarations(UpstreamConfig)[name].attribute) == "strict" and not _HAS_SCHEMAS:
+        if getattr(upstream, declarations(UpstreamConfig)[name].attribute) == "strict" and not HAS_SCHEMAS:
             yield Problem(name, "\"strict\" needs the extra schema: run pip install 'mcp-hubd[schema]'")
     yield from problems_of_renames(upstream)
     yield from problems_of_bounds(upstream)

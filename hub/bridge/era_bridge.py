@@ -83,7 +83,7 @@ class EraBridge:
 
     def first_round(self, ref: int, ago_s: float) -> FirstRound:
         """The first round of an operation, which came so many seconds ago."""
-        return FirstRound(f"{ref & 0xFFFFFFFF:08x}", self._states.wall() - ago_s)
+        return self._states.first_round(ref, ago_s)
 
     async def forward(self, crossing: Crossing) -> Reply:
         """Carry out an operation, and return the reply for its host. Raises HubError: as `Upstream.call`; or the

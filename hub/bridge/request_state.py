@@ -215,6 +215,10 @@ class RequestStates:
         except BadState:
             return ""
 
+    def first_round(self, ref: int, ago_s: float) -> FirstRound:
+        """The first round of an operation, which came so many seconds ago."""
+        return FirstRound(f"{ref & 0xFFFFFFFF:08x}", self.wall() - ago_s)
+
     def first_of(self, text: str) -> FirstRound:
         """The first round of what a state belongs to, as far as it is known."""
         try:

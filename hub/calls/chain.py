@@ -23,6 +23,7 @@ from msgspec import Struct, field, structs
 
 from hub.bridge.era_bridge import EraBridge
 from hub.bridge.input_rounds import Crossing, may_want_input
+from hub.bridge.request_state import NO_ROUND, FirstRound
 from hub.bridge.tasks.messages import may_be_task
 from hub.calls.host_exchange import HostExchange
 from hub.catalog.upstream_entries import Route
@@ -69,6 +70,8 @@ class Intent(Struct, frozen=True, eq=False):
     """A hook has agreed in place of a person."""
     begins_again: bool = True
     """The upstream may be called anew where a retry cannot go on; False: a person has agreed to one call only."""
+    first: FirstRound = NO_ROUND
+    """The request in which a person was first asked about it, if that was another."""
     ref: int = field(default_factory=count(randbits(32)).__next__)
     """Number by which people and records refer to it, written as eight hexadecimal digits."""
     began: float = field(default_factory=perf_counter)
@@ -151,7 +154,9 @@ class EraStage:
     async def call(self, intent: Intent, next: Next) -> Reply:
         """As `Stage.call`. `next` may be called several times, with other operations and exchanges."""
         call = partial(intent.send, next)
-        first = self._bridge.first_round(intent.ref, perf_counter() - intent.began)
+        first = intent.first
+        if not first.ref:
+            first = self._bridge.first_round(intent.ref, perf_counter() - intent.began)
         crossing = Crossing(
             intent.target.upstream,
             intent.operation,

@@ -13,7 +13,7 @@ from hub.control.pin_messages import ApprovedPins, PinnedServer, PinsApproved
 from hub.control.server import asker
 from hub.link.hub_errors import HubError, UpstreamUnavailable
 from hub.linux.processes import Process, find_process
-from hub.rules.pins.fingerprints import key_of
+from hub.rules.fingerprints import key_of
 from hub.wire.mcp import Kind
 
 log = logging.getLogger("hubd.pins")

@@ -28,10 +28,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cache.resource_cache import ResourceCache
+from config.loading.check import HAS_SCHEMAS
 from config.settings import UpstreamConfig
 from config.tables import HookConfig
 from hub.bridge.era_bridge import EraBridge
 from hub.calls.chain import WAIT, Chain, EraStage, Intent, Next, Outcome, Stage, Wait
+from hub.link.call_interface import Operation
 from hub.link.tool_usage import ToolUsage
 from hub.routing.cached_reads import find_cached, is_plain
 from hub.routing.limits import UpstreamLimits
@@ -128,6 +130,8 @@ class Chains:
         self.limits.adjust(configs)
         for stages in (self.gates, self._pin_gates, self._checked, self.hooks, self.asking, self.sent):
             stages.clear()
+        if self._trail is not None:
+            self._trail.judge = None if self._judge.book is None else self._judge
         if self._judge.book is not None:
             self._put_rules(configs)
         if self._pins is not None:
@@ -147,13 +151,21 @@ class Chains:
 
     def _check_schemas(self, configs: Mapping[str, UpstreamConfig]) -> None:
         wants = any("strict" in (config.validate_, config.validate_output) for config in configs.values())
-        if self.checks is None and not wants:
-            return
+        if self.checks is not None or wants:
+            checks = self._load_checks()
+            checks.adjust(configs)
+            self._checked |= checks.stages
+
+    def _load_checks(self) -> "SchemaChecks":
         from hub.rules.schemas import SchemaChecks  # not above: few want it, and it loads an extra
 
         self.checks = self.checks or SchemaChecks()
-        self.checks.adjust(configs)
-        self._checked |= self.checks.stages
+        return self.checks
+
+    def check_arguments(self, intent: Intent) -> Operation:
+        """The operation of a call whose arguments were rewritten. Raises InvalidArguments: they do not fit the tool's
+        input schema; without the extra `schema` nobody looks."""
+        return self._load_checks().check(intent) if HAS_SCHEMAS else intent.operation
 
     def _put_rules(self, configs: Mapping[str, UpstreamConfig]) -> None:
         from hub.rules.policy.gate import Gate, NobodyAsks, SentCalls  # not above: only rules need it

@@ -35,13 +35,24 @@ class SchemaChecks:
     def __init__(self) -> None:
         self.stages: dict[str, Stage] = {}
         """The stage of each upstream whose tools are checked, by its name."""
+        self._others: dict[str, SchemaCheck] = {}
+        """What is known of others, of which only arguments are checked that were rewritten here."""
 
     def adjust(self, configs: Mapping[str, UpstreamConfig]) -> None:
         """Take over the configurations of all upstreams, by name."""
         strict = [name for name, config in configs.items() if "strict" in (config.validate_, config.validate_output)]
         known = self.stages.copy()
+        self._others = {name: each for name, each in self._others.items() if name in configs}
         self.stages.clear()
         self.stages.update((name, known.get(name) or SchemaCheck()) for name in strict)
+
+    def check(self, intent: Intent) -> Operation:
+        """The operation of an intent as it is to be sent, of any upstream. Raises InvalidArguments."""
+        name = intent.target.upstream.name
+        stage = self.stages.get(name)
+        if not isinstance(stage, SchemaCheck):
+            stage = self._others.setdefault(name, SchemaCheck())
+        return stage.check_arguments(intent)
 
     def find_unchecked(self, upstream: ManagedUpstream) -> tuple[str, ...]:
         """The tools of an upstream by whose schemas nothing can be checked, each with the reason."""
@@ -65,7 +76,7 @@ class SchemaCheck(Stage):
         if upstream.config.validate_ != "strict":
             return None
         try:
-            checked = self._check_arguments(intent)
+            checked = self.check_arguments(intent)
         except InvalidArguments as error:
             reply = failure_from(error, mcp.TOOLS_CALL)
             assert isinstance(reply, Result)
@@ -76,13 +87,13 @@ class SchemaCheck(Stage):
 
     async def call(self, intent: Intent, next: Next) -> Reply:
         config = intent.target.upstream.config
-        operation = self._check_arguments(intent) if config.validate_ == "strict" else intent.operation
+        operation = self.check_arguments(intent) if config.validate_ == "strict" else intent.operation
         reply = await intent.send(next, operation, intent.exchange)
         if config.validate_output == "strict" and isinstance(reply, Result) and not isinstance(reply, Interim):
             self._check_result(intent, reply)
         return reply
 
-    def _check_arguments(self, intent: Intent) -> Operation:
+    def check_arguments(self, intent: Intent) -> Operation:
         """The operation as it is to be sent. Raises InvalidArguments."""
         operation = intent.operation
         if (schema := self._find(intent, INPUT)) is None:

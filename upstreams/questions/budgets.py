@@ -6,7 +6,7 @@ what a host really spends is its own affair.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -22,14 +22,23 @@ DAY_S: Final = 86_400.0
 SLICES: Final = 24
 """Parts of a day by which tokens are forgotten."""
 
+OnAsked = Callable[[str, str, bool], None]
+"""Told that an upstream, by its name, asks models or people something, by its method; True: it may not."""
+
+
+def tell_nobody(*question: object) -> None:
+    """What nobody wants to know of questions."""
+
 
 class QuestionBudget:
     """The budget of one upstream."""
 
-    def __init__(self, name: str, config: UpstreamConfig) -> None:
+    def __init__(self, name: str, config: UpstreamConfig, on_asked: OnAsked = tell_nobody) -> None:
+        """`on_asked` is told of each question to models and people that is asked, or beyond the budget."""
         self.refused = 0
         """Questions that were beyond it."""
         self._name = name
+        self._on_asked = on_asked
         self._spent: deque[list[float]] = deque()
         """Begin and tokens of each part of the last day in which some were asked for."""
         self.adjust(config)
@@ -52,8 +61,9 @@ class QuestionBudget:
     def admit(self, questions: Iterable[Question], now: float, asked: int = 0) -> None:
         """Count questions that are about to be asked, during a call that has `asked` for so many forms and visits
         before. Raises QuestionRefusal: one is beyond the budget."""
+        found = [*questions]
         try:
-            for question in questions:
+            for question in found:
                 self._judge(question)
                 if question.method == ELICIT:
                     asked += 1
@@ -66,7 +76,14 @@ class QuestionBudget:
                     self._spend(question, now)
         except QuestionRefusal:
             self.refused += 1
+            self._tell(found, is_refused=True)
             raise
+        self._tell(found)
+
+    def _tell(self, questions: Iterable[Question], *, is_refused: bool = False) -> None:
+        for question in questions:
+            if question.method in self._rates:
+                self._on_asked(self._name, question.method, is_refused)
 
     def judge(self, questions: Iterable[Question]) -> None:
         """Check questions that were counted before, or will be. Raises QuestionRefusal: no budget would do for one."""

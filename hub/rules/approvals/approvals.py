@@ -17,9 +17,8 @@ from hub.link.sync_primitives import Bell
 from hub.rules.approvals.grants import Grants, LastingApproval
 from hub.rules.approvals.requests import ApprovalRequest, Requests, TooMany, Wish
 from hub.rules.approvals.words import Decision, Lasting, offers
+from hub.rules.policy.verdicts import Note
 
-Note = Callable[..., None]
-"""Writes down what happened: its kind, and members by name."""
 RETRY_MS: Final = 60_000
 
 
@@ -157,7 +156,7 @@ class Approvals:
         """Have the audit note something about a wish."""
         subject = wish.subject
         who = {"p": subject.principal, "host": subject.host, "up": subject.upstream}
-        self._note(kind, **who, name=wish.exposed, rule=wish.rule, **members)
+        self._note(kind, ref=wish.ref, **who, name=wish.exposed, rule=wish.rule, **members)
 
     # --- for people outside of hosts
 

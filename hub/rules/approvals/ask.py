@@ -22,13 +22,13 @@ from hub.bridge.input_rounds import MAX_ROUNDS
 from hub.bridge.request_state import BadState, RequestStates
 from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
 from hub.link.hub_errors import CallDenied
-from hub.rules.approvals.approvals import Approvals, Note, approval_error, decline_error
+from hub.rules.approvals.approvals import Approvals, approval_error, decline_error
 from hub.rules.approvals.grants import Grants
 from hub.rules.approvals.requests import ApprovalRequest, Wish
 from hub.rules.approvals.sealed_questions import BroughtBack, SealedQuestions, brings_state
 from hub.rules.approvals.wishes import VERBS, first_attempt, subject_of, wish_of
 from hub.rules.approvals.words import Decision, form, read_answer
-from hub.rules.policy.verdicts import Effect, Judge, Verdict
+from hub.rules.policy.verdicts import Effect, Judge, Note, Verdict
 from hub.wire.declarations import FORM, elicitation_modes
 from hub.wire.jsonrpc import Reply, Result
 from hub.wire.mcp import MODERN, Era
@@ -110,6 +110,8 @@ class Ask(Stage):
         if state is not None and self._sealed.spares(state, intent):
             return structs.replace(intent, begins_again=False)
         first = await first_attempt(intent)
+        if state is not None:
+            first = structs.replace(first, first=state.binding.first)
         wish = wish_of(first, rule, self._common)
         back = None if state is None else self._sealed.read(state, intent, wish)
         asked = await self._decide(first, wish, back)

@@ -84,6 +84,8 @@ class Wish(Struct, frozen=True):
     caller: Caller
     view: View
     target: Target
+    ref: int = 0
+    """The number of its intent, for records."""
 
 
 class ApprovalRequest(Struct, eq=False):

@@ -6,6 +6,7 @@ were shown. Anything else is no answer, and the host is asked anew.
 
 import secrets
 from hashlib import sha256
+from time import perf_counter
 from typing import Final, NamedTuple
 
 import trio
@@ -66,7 +67,10 @@ class SealedQuestions:
         question = form(wish.text, self._approvals.offers(wish), MODERN)
         params = question_for_host(question, wish.caller.version)
         members = {"i": request.id, "o": number, "n": round, "r": self._run}
-        binding = bind(intent.target.upstream.name, wish.subject.principal, intent.request)
+        first = intent.first
+        if not first.ref:
+            first = self._states.first_round(intent.ref, perf_counter() - intent.began)
+        binding = bind(intent.target.upstream.name, wish.subject.principal, intent.request, first)
         state = self._states.seal(ASK, binding, members, ttl_s=self._approvals.config.ttl_s, here=True)
         return input_required({KEY: raw({"method": ELICIT, "params": params})}, state)
 

@@ -18,6 +18,7 @@ from hub.calls.chain import Intent
 from hub.catalog.tool_hints import hints_for, marks_of
 from hub.rules.approvals.requests import Subject, Wish
 from hub.rules.approvals.words import question_text, show_arguments, show_marks, show_program
+from hub.rules.fingerprints import hash_of, key_of
 from hub.wire.jsonrpc import EMPTY, RemoteProtocolError, Request, detach, peek_object, peek_str, raw
 from hub.wire.mcp import COMPLETE, INVALID_PARAMS, PROMPTS_GET, RESOURCES_READ, TOOLS_CALL, Kind, ListEntry
 from upstreams.redact import CommonSecrets, Mask
@@ -89,8 +90,8 @@ def wish_of(intent: Intent, rule: str, common: CommonSecrets) -> Wish:
     upstream, config, subject = target.upstream, target.upstream.config, subject_of(intent)
     entry = _find(intent)
     if entry is not None:
-        said = Request(0, subject.kind, {"name": raw(subject.original), "arguments": raw(entry.fields)})
-        subject = structs.replace(subject, definition=digest(said))
+        definition = hash_of(key_of(_kind(intent), subject.original), entry.fields)
+        subject = structs.replace(subject, definition=definition)
     arguments = params.get("arguments", EMPTY)
     given = Request(0, intent.request.method, {"name": raw(subject.original), "arguments": arguments})
     marks = ""
@@ -117,6 +118,7 @@ def wish_of(intent: Intent, rule: str, common: CommonSecrets) -> Wish:
         caller,
         intent.host.view,
         target,
+        intent.ref,
     )
 
 

@@ -6,7 +6,7 @@ digest of arguments has a key of this installation, so that short values cannot 
 
 import re
 from collections.abc import Callable, Mapping
-from hashlib import blake2b, sha256
+from hashlib import blake2b
 from time import perf_counter
 from typing import Any, Final, Literal, NamedTuple
 
@@ -19,10 +19,11 @@ from hub.link.call_interface import Interim
 from hub.link.hub_errors import Executed, HubError
 from hub.link.sync_primitives import Promise
 from hub.rules.audit.lines import Draft, Stamps, draft
+from hub.rules.fingerprints import hash_listed
 from hub.rules.policy.verdicts import Verdict
 from hub.wire.jsonrpc import Failure, Result, encode, peek_object, peek_str
 from hub.wire.large_messages import excerpt
-from hub.wire.mcp import RESULT_TYPE, TASK, URL_ELICITATION_REQUIRED, Kind, Snapshot
+from hub.wire.mcp import RESULT_TYPE, TASK, URL_ELICITATION_REQUIRED, Snapshot
 
 LARGE_BYTES: Final = 64 << 10
 """Arguments up to this are held until a thread digests them, and written where they are wanted; a result up to this is
@@ -33,7 +34,6 @@ MAX_CHARS: Final = 200
 """Characters of a name, a label, a URI or another text."""
 MAX_FACTS: Final = 4_096
 """Tools, by host, that are described."""
-PIN_PREFIX: Final = b"hubd-pin/1 %b\0"
 _USER: Final = re.compile(r"(?<=://)[^/@]*@")
 ERROR: Final = b'"isError"'
 """In every result that says it is an error, and in some others."""
@@ -177,11 +177,12 @@ class Describe:
         args, size = digested or self.digest(arguments_of(intent))
         self.released += 0 if digested else size
         text = b'%b,"args":"k:%b","size":%d' % (facts[1], args, size)
-        if "requestState" in intent.request.params:
+        first = intent.first
+        if not first.ref and "requestState" in intent.request.params:
             state = state_of(intent.request)
             first = NO_ROUND if state is None else self.find_first(state)
-            if first.ref:
-                text += b',"first":"%b","since":"%b"' % (first.ref.encode(), self.stamps.at(first.at))
+        if first.ref:
+            text += b',"first":"%b","since":"%b"' % (first.ref.encode(), self.stamps.at(first.at))
         if digested is None and target.kind is not None and target.upstream.config.arguments == "full":
             text += b',"arguments":' + encode(self._mask_arguments(arguments_of(intent)))
         return text
@@ -193,9 +194,8 @@ class Describe:
         members |= {"up": target.upstream.name, "m": intent.request.method}
         members["name"] = (target.exposed if kind is not None else strip_uri(target.exposed))[:MAX_CHARS]
         if kind is not None:
-            fields = (each.fields for each in snapshot.lists.get(kind, ()) if each.key == target.route.original)
-            definition = next(fields, None)
-            members["def"] = "" if definition is None else hash_definition(kind, definition)[:DEFINITION_CHARS]
+            found = hash_listed(snapshot, kind, target.route.original, target.upstream.config.pin_ignore)
+            members["def"] = found[:DEFINITION_CHARS]
         if verdict is not None:
             members |= {"by": verdict.effect.value, "rule": verdict.rule[:MAX_CHARS]}
         return encode(members)[1:-1]
@@ -207,12 +207,6 @@ class Describe:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
         return value
-
-
-def hash_definition(kind: Kind, fields: Mapping[str, Raw]) -> str:
-    """The hash of a definition as its server listed it, however the members are ordered."""
-    plain = msgspec.json.encode(msgspec.json.decode(encode(fields)), order="sorted")
-    return sha256(PIN_PREFIX % kind.value.encode() + plain).hexdigest()
 
 
 def arguments_of(intent: Intent) -> Raw | bytes:

@@ -7,8 +7,9 @@ a modern host is a call; where it ends with a question, the next one says which 
 
 from typing import Final
 
+from config.settings import UpstreamConfig
 from hub.calls.chain import WAIT, Intent, Next, Outcome, Stage, Wait
-from hub.catalog.search.meta_tools import only_reads
+from hub.catalog.tool_hints import marks_of
 from hub.link.hub_errors import AuditUnavailable
 from hub.link.sync_primitives import Promise
 from hub.rules.audit.records import BEGIN, CLOCK, END, ERROR, LARGE_BYTES, NO_ARGUMENTS, Ending, sum_up
@@ -31,14 +32,15 @@ class AuditTrail(Stage):
     def __init__(self, audit: Audit, judge: Judge | None = None) -> None:
         self.judge = judge
         self._audit = audit
-        self._known: dict[str, tuple[Snapshot, dict[str, bool]]] = {}
+        self._known: dict[str, tuple[Snapshot, UpstreamConfig, dict[str, bool]]] = {}
         """By upstream, of its tools that were called whether they only read."""
 
     # Both methods call no function of ours for a plain call, since every call comes by.
 
     def admits(self, intent: Intent) -> Wait | None:
         audit, upstream = self._audit, intent.target.upstream
-        if intent.request.method in READS or (upstream.config.trusted and self._only_reads(intent)):
+        config = upstream.config
+        if intent.request.method in READS or ((config.trusted or config.hints) and self._only_reads(intent)):
             return None
         if audit.required:
             return WAIT
@@ -56,8 +58,8 @@ class AuditTrail(Stage):
 
     def left(self, intent: Intent, outcome: Outcome) -> None:
         audit, upstream = self._audit, intent.target.upstream
-        verdict, digest = None, None
-        if intent.request.method in READS or (upstream.config.trusted and self._only_reads(intent)):
+        config, verdict, digest = upstream.config, None, None
+        if intent.request.method in READS or ((config.trusted or config.hints) and self._only_reads(intent)):
             verdict = UNRULED if self.judge is None else self.judge.judge_arguments(intent)
         held = memoryview(intent.operation.params.get("arguments", NO_ARGUMENTS)).nbytes
         if held > LARGE_BYTES:
@@ -102,17 +104,20 @@ class AuditTrail(Stage):
             del outcome  # a cycle: an error's traceback holds this frame
 
     def _only_reads(self, intent: Intent) -> bool:
-        """True if the tool of an upstream that is trusted says that it changes nothing."""
-        snapshot, target = intent.target.upstream.snapshot, intent.target
-        found, known = self._known.get(snapshot.upstream, (None, {}))
-        if found is not snapshot:
+        """True if it is believed of the tool that it changes nothing."""
+        target, snapshot, config = intent.target, intent.target.upstream.snapshot, intent.target.upstream.config
+        *found, known = self._known.get(snapshot.upstream, (None, None, {}))
+        if found[0] is not snapshot or found[1] is not config:
             if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
             known = {}
-            self._known[snapshot.upstream] = snapshot, known
+            self._known[snapshot.upstream] = snapshot, config, known
         tool = target.route.original
         if tool not in known:
             entries = snapshot.lists[Kind.TOOL] if target.kind is Kind.TOOL else ()
             entry = next((each for each in entries if each.key == tool), None)
-            known[tool] = entry is not None and only_reads(entry.fields)
+            hints = tuple(config.hints.items())
+            known[tool] = entry is not None and "read-only" in marks_of(
+                entry.fields, tool, hints, trusted=config.trusted
+            )
         return known[tool]

@@ -21,19 +21,19 @@ from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
 from hub.catalog.tool_hints import marks_of
 from hub.catalog.upstream_entries import UpstreamEntries
 from hub.catalog.view_name import home_of
-from hub.link.call_interface import Interim
+from hub.link.call_interface import Interim, Operation
 from hub.link.hub_errors import CallDenied, Executed, HookUnanswered
+from hub.rules.fingerprints import hash_listed
 from hub.rules.hooks.messages import AFTER, BEFORE, HookFailed, Opinion, message
 from hub.rules.hooks.run import Hook
 from hub.rules.policy.effects import Effect
-from hub.rules.policy.verdicts import Judge, find_entry, holds
+from hub.rules.policy.verdicts import Judge, Note, find_entry, holds
 from hub.wire.jsonrpc import Reply, Result, open_object, raw
 from hub.wire.mcp import RESULT_TYPE, Era, Kind
 
 log = logging.getLogger("hubd.hooks")
 FindPart = Callable[[str], UpstreamEntries | None]
 """Finds what a server is listed with."""
-Note = Callable[..., None]
 _WORST: Final = frozenset({"destructive", "open-world"})
 
 
@@ -41,13 +41,21 @@ class HookCalls(Stage):
     """The stage of one hub. `environ`: the variables of the hub, of which hooks get some."""
 
     def __init__(
-        self, judge: Judge, states: RequestStates, find_part: FindPart, note: Note, environ: Mapping[str, str]
+        self,
+        judge: Judge,
+        states: RequestStates,
+        find_part: FindPart,
+        note: Note,
+        environ: Mapping[str, str],
+        check: Callable[[Intent], Operation],
     ) -> None:
+        """`check` gives the operation of an intent whose arguments were rewritten, and raises InvalidArguments."""
         self._judge = judge
         self._states = states
         self._find_part = find_part
         self._note = note
         self._environ = environ
+        self._check = check
         self._hooks: tuple[tuple[Hook, tuple[Selector, ...]], ...] = ()
 
     def adjust(self, hooks: tuple[HookConfig, ...]) -> None:
@@ -91,6 +99,7 @@ class HookCalls(Stage):
         Raises:
             CallDenied: a hook, or a rule after one has rewritten the arguments, denies it.
             HookUnanswered: a hook gave no answer.
+            InvalidArguments: what a hook has rewritten does not fit the tool's schema.
         """
         hooks, ids = self._find(intent), (f"{intent.host.caller.conversation}", secrets.token_hex(8))
         if any(hook.config.on == "after" for hook in hooks):
@@ -125,6 +134,7 @@ class HookCalls(Stage):
         if opinion.rewritten is not None and self._may(hook, "rewrite"):
             params = {**intent.operation.params, "arguments": opinion.rewritten}
             intent = structs.replace(intent, operation=structs.replace(intent.operation, params=params))
+            intent = structs.replace(intent, operation=self._check(intent))
             verdict = self._judge.judge_arguments(intent)
             if verdict.effect is Effect.DENY:
                 reason = verdict.reason or "a rule of this hub denies it"
@@ -156,6 +166,7 @@ class HookCalls(Stage):
             "principal": identity.principal,
             "upstream": route.upstream,
             "original": route.original,
+            "definition": hash_listed(upstream.snapshot, Kind.TOOL, route.original),
             "exposed": intent.target.exposed,
             "trusted": upstream.config.trusted,
         }
@@ -170,7 +181,7 @@ class HookCalls(Stage):
             self._write_down(hook, intent, "deny")
             executed = Executed.NO if event == BEFORE else Executed.YES
             text = "Not run: the check" if event == BEFORE else "The result is withheld: the check"
-            text = f"{text} {hook.config.name} gave no answer (ref {ids[1]})."
+            text = f"{text} {hook.config.name} gave no answer (ref {intent.ref & 0xFFFFFFFF:08x})."
             raise HookUnanswered(text, upstream=upstream.name, executed=executed) from None
 
     def _may(self, hook: Hook, right: Literal["rewrite", "allow"]) -> bool:
@@ -186,4 +197,4 @@ class HookCalls(Stage):
     def _write_down(self, hook: Hook, intent: Intent, decision: str) -> None:
         identity, target = intent.host.caller.identity, intent.target
         who = {"p": identity.principal, "host": identity.host, "up": target.upstream.name, "name": target.exposed}
-        self._note("hook", **who, hook=hook.config.name, decision=decision)
+        self._note("hook", ref=intent.ref, **who, hook=hook.config.name, decision=decision)

@@ -1,6 +1,5 @@
 """Pins: the definitions of servers as they were approved, and what hosts are shown when a server changes them.
 
-    fingerprints   two hashes of a definition: of all, and of its words
     store          one file for each server: what was approved, and the last three approvals
     judge          what is new, changed or gone, and what hosts are shown of it by the setting `pinning`
     reviews        both for the servers that run, whenever their lists were read (`Pins`)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from hub.control.pin_messages import PinChange, WordChange
-from hub.rules.pins.fingerprints import INSTRUCTIONS, Definition, fingerprint, read, split_key, words_of
+from hub.rules.fingerprints import INSTRUCTIONS, Definition, fingerprint, read, split_key, words_of
 
 _HINTS: Final = (
     ("readOnlyHint", False, True, "says that it only reads"),

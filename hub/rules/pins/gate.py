@@ -8,7 +8,7 @@ from typing import Final
 
 from hub.calls.chain import Intent, Stage
 from hub.link.hub_errors import ApprovalRequired, HubError
-from hub.rules.pins.fingerprints import key_of
+from hub.rules.fingerprints import key_of
 from hub.rules.pins.reviews import Pins
 from hub.wire.jsonrpc import Reply
 from hub.wire.mcp import COMPLETE, PROMPTS_GET, TOOLS_CALL, Kind
@@ -41,7 +41,7 @@ class PinGate(Stage):
         if kind is None:
             return None
         who = intent.host.caller.identity
-        what = {"up": name, "m": intent.operation.method, "name": intent.target.exposed, "by": "pin"}
+        what = {"up": name, "m": intent.operation.method, "name": intent.target.exposed, "by": "pin", "ref": intent.ref}
         self._pins.note("refuse", p=who.principal, host=who.host, **what)
         return self._refuse(ApprovalRequired(self._why(name, kind, original), upstream=name), intent)
 

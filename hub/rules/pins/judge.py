@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from config.tables import Pinning
-from hub.rules.pins.fingerprints import INSTRUCTIONS, KINDS, Definition, Fingerprint, hash_of, key_of
+from hub.rules.fingerprints import INSTRUCTIONS, KINDS, Definition, Fingerprint, hash_of, key_of
 from hub.wire.mcp import Kind, ListEntry, Snapshot
 
 HOLDING: Final = frozenset({"freeze", "quarantine", "required"})

@@ -22,8 +22,8 @@ from hub.control.pin_messages import PinnedServer
 from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import HubError, UpstreamUnavailable
 from hub.link.sync_primitives import DirtyFlag
-from hub.rules.pins import fingerprints
-from hub.rules.pins.fingerprints import INSTRUCTIONS, KINDS, Definition, Fingerprint
+from hub.rules import fingerprints
+from hub.rules.fingerprints import INSTRUCTIONS, KINDS, Definition, Fingerprint
 from hub.rules.pins.judge import HOLDING, Changes, apply, compare, judge
 from hub.rules.pins.store import (
     ELSEWHERE,
@@ -34,6 +34,7 @@ from hub.rules.pins.store import (
     encode_team_pins,
     read_team_pins,
 )
+from hub.rules.policy.verdicts import Note, note_nothing
 from hub.wire.mcp import Kind, ListEntry, Snapshot
 from upstreams.inventory import hidden_text
 from upstreams.upstream import ManagedUpstream
@@ -45,13 +46,6 @@ SAVE_AFTER_S: Final = 1.0
 RETRY_S: Final = 30.0
 LOOK_EVERY_S: Final = 5.0
 """Interval for looking whether the file of a team's pins has changed."""
-
-Note = Callable[..., None]
-"""Writes into the audit: a kind, and its members by name."""
-
-
-def note_nothing(kind: str, **members: object) -> None:
-    """The audit of a hub that has none."""
 
 
 class PinTerms(Struct, frozen=True):

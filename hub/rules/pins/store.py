@@ -18,7 +18,7 @@ from config.files import replace_private
 from config.loading.safe_reading import is_foreign, read_private
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
-from hub.rules.pins.fingerprints import Definition, Fingerprint, fingerprint
+from hub.rules.fingerprints import Definition, Fingerprint, fingerprint
 from upstreams.inventory.last_known import file_name
 
 FORMAT: Final = 1

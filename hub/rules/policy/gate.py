@@ -78,8 +78,9 @@ class SentCalls(Stage):
 
 
 def _note(judge: Judge, intent: Intent, verdict: Verdict) -> None:
-    target = intent.target
-    judge.note_refusal(intent.host.caller, target.upstream.name, intent.request.method, target.exposed, verdict.rule)
+    target, caller = intent.target, intent.host.caller
+    method = intent.request.method
+    judge.note_refusal(caller, target.upstream.name, method, target.exposed, verdict.rule, ref=intent.ref)
 
 
 def _dress(error: HubError, intent: Intent) -> Reply:

@@ -363,10 +363,10 @@ class Judge:
         entry = None if part is None else find_entry(part, Kind.TOOL, route.original)
         return _WORST if part is None or entry is None else _marks_of(part, entry)
 
-    def note_refusal(self, caller: Caller, upstream: str, method: str, name: str, rule: str) -> None:
+    def note_refusal(self, caller: Caller, upstream: str, method: str, name: str, rule: str, **more: object) -> None:
         """Something was refused because of a rule."""
-        identity = caller.identity
-        self._note("refuse", p=identity.principal, host=identity.host, up=upstream, m=method, name=name, rule=rule)
+        who = {"p": caller.identity.principal, "host": caller.identity.host}
+        self._note("refuse", **who, up=upstream, m=method, name=name, rule=rule, **more)
 
     def _with_legs(self, verdict: Verdict, tenant: Tenant, target: "Target") -> Verdict:
         book = self.book
@@ -408,7 +408,7 @@ def _finite(text: str) -> float:
 
 def find_entry(part: UpstreamEntries, kind: Kind, original: str) -> VisibleEntry | None:
     """The entry of this own name or URI; None: it is not listed."""
-    return next((each for each in part.shown[kind] if each.original == original), None)
+    return next((each for each in part.askable(kind) if each.original == original), None)
 
 
 def _adapt(audience: Audience, book: "RuleBook") -> Audience:
@@ -441,7 +441,7 @@ def _masks_of(part: UpstreamEntries, book: "RuleBook") -> Steps[dict[tuple[Kind,
     """The rules that are about each entry of a server."""
     found: dict[tuple[Kind, str], Masks] = {}
     for kind in Kind:
-        entries = part.shown[kind]
+        entries = part.askable(kind)
         for at in range(0, len(entries), STEP):
             some = entries[at : at + STEP]
             if kind in (Kind.RESOURCE, Kind.TEMPLATE):

@@ -13,7 +13,7 @@ from hub.catalog.upstream_entries import Route
 from hub.link.call_interface import Identity, Interim, Operation
 from hub.link.hub_errors import DeadlineExceeded, Overloaded, UpstreamLost
 from hub.rules.audit.lines import Stamps, write_line
-from hub.rules.audit.records import BEGIN, END, NOTE, Describe, Ending, hash_definition, strip_uri, sum_up
+from hub.rules.audit.records import BEGIN, END, NOTE, Describe, Ending, strip_uri, sum_up
 from hub.rules.policy.verdicts import UNRULED
 from hub.wire.jsonrpc import Failure, Request, Result
 from hub.wire.mcp import Kind, ListEntry, Snapshot
@@ -103,14 +103,6 @@ def test_times_are_of_the_day_in_utc():
         *(b"1970-01-01T00:00:00.000Z", b"1970-01-01T00:00:01.001Z", b"2025-11-22T09:17:00.500Z")
     ]
     assert [stamps.at(second)[17:19] for second in range(600)][-1] == b"59"
-
-
-def test_a_definition_has_one_hash_however_it_is_ordered():
-    one = hash_definition(Kind.TOOL, tool(description="d", inputSchema={"a": 1, "b": 2}))
-    other = {"inputSchema": Raw(b'{"b":2,"a":1}'), "description": Raw(b'"d"'), "name": Raw(b'"t"')}
-    assert one == hash_definition(Kind.TOOL, other)
-    assert one != hash_definition(Kind.PROMPT, other)
-    assert one != hash_definition(Kind.TOOL, {**other, "description": Raw(b'"D"')})
 
 
 def test_another_definition_has_another_hash_in_the_next_record():

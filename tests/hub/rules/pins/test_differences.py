@@ -6,8 +6,8 @@ import pytest
 from msgspec import Raw
 
 from hub.control.pin_messages import WordChange
+from hub.rules.fingerprints import fingerprint
 from hub.rules.pins.differences import describe, flags
-from hub.rules.pins.fingerprints import fingerprint
 from tests.support.tables import each_row
 
 pytestmark = pytest.mark.covers("PIN-04")

@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
-from hub.rules.pins.fingerprints import INSTRUCTIONS, fingerprint
+from hub.rules.fingerprints import INSTRUCTIONS, fingerprint
 from hub.rules.pins.store import ELSEWHERE, CannotReadPins, PinFolder, TeamPins, encode_team_pins, read_team_pins
 from tests.support.tables import each_row
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from hub.rules.pins.fingerprints import (
+from hub.rules.fingerprints import (
     INSTRUCTIONS,
     definitions_of,
     fingerprint,
