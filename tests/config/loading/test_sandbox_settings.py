@@ -74,7 +74,7 @@ def test_what_is_wrong_is_said(load, text, why):
 @pytest.mark.covers("POL-50")
 def test_without_the_extra_no_server_can_be_strict(load, monkeypatch):
     assert load('validate = "strict"').validate_ == "strict"
-    monkeypatch.setattr(check, "_HAS_SCHEMAS", False)
+    monkeypatch.setattr(check, "HAS_SCHEMAS", False)
     for name in ("validate", "validate_output"):
         with pytest.raises(ConfigError, match=rf"upstreams.a.{name}: .*pip install 'mcp-hubd\[schema\]'"):
             load(f'{name} = "strict"')
