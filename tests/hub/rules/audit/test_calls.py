@@ -48,7 +48,9 @@ class Log:
         return b"".join(all_lines(logs_in(self.directory).get("audit.jsonl", []))).decode()
 
     def all(self):
-        return [json.loads(line) for line in self.text().splitlines()]
+        """All records but those of pins, which notice servers that are new."""
+        records = [json.loads(line) for line in self.text().splitlines()]
+        return [record for record in records if record["k"] != "pin"]
 
     def calls(self):
         return [record for record in self.all() if record["k"] in ("begin", "end")]
