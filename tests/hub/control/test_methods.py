@@ -35,7 +35,9 @@ MEMBERS = {
     "upstreams": "since_s last_error last_error_ago_s last_exit restarts next_attempt_s ends_lately crash_loop name"
     " state installing installing_s queued era"
     " version transport pid counts failures health silent_s in_flight degraded sessions mode unattributed"
-    " withheld_roots settling parked stale_config tokens largest connected_ago_s account limits pins",
+    " beyond_budget withheld_roots sandbox settling parked stale_config tokens largest connected_ago_s account limits"
+    " pins unchecked",
+    "sandbox": "preset why blamed path wants",
     "pins": "name pinning state shown approved approved_at changes hidden left_out flags problem item",
     "changes": "item change held words hints parameters only_form",
     "words": "where old new",

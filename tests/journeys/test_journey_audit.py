@@ -1,0 +1,94 @@
+"""What rules, hooks, people and budgets decide about calls is in the audit log, under the numbers of the calls."""
+
+import json
+import time
+from contextlib import asynccontextmanager
+
+import pytest
+
+from config.settings import AuditConfig
+from config.tables import ElicitationBudget, HookConfig, PolicyConfig
+from hub.rules.audit.files import AuditFiles, logs_in
+from hub.rules.audit.writer import Audit
+from hub.rules.hooks.messages import Opinion
+from tests.journeys.pairs import Pair
+from tests.journeys.test_journey_approvals import FORMS, YES, answering, counting, failure_of, text_of
+from tests.support.audit_log import all_lines
+
+
+@asynccontextmanager
+async def written(pair, tmp_path, fakes, **more):
+    """A house, its host, and what reads the audit log: the records of calls and of decisions."""
+    audit = Audit(AuditConfig(), AuditFiles(tmp_path, time.time), key=b"k" * 32, wall=time.time)  # noqa: TID251
+
+    async def read():
+        assert await audit.flush()
+        lines = b"".join(all_lines(logs_in(tmp_path)["audit.jsonl"])).splitlines()
+        return [record for record in map(json.loads, lines) if record["k"] not in ("open", "pin")]
+
+    try:
+        async with pair.house(fakes, audit=audit, **more) as (house, host):
+            yield house, host, read
+    finally:
+        audit.close()
+
+
+@pytest.mark.covers("AUD-01", "POL-21")
+async def test_a_call_that_a_person_agrees_to(pair: Pair, tmp_path, autojump_clock):
+    fake, _ = counting(pair)
+    async with written(pair, tmp_path, {"db": fake}, policy=PolicyConfig(ask=("*",))) as (house, _, read):
+        host = answering(await pair.host(house, capabilities=FORMS), YES)
+        assert text_of(await host.call("db__echo")) == "call 1"
+        ask, approve, begin, end = await read()
+    assert [record["k"] for record in (ask, approve, begin, end)] == ["ask", "approve", "begin", "end"]
+    assert (begin["by"], begin["rule"]) == ("ask", "ask[0]")
+    assert ask["request"] == approve["request"]
+    assert end["ref"] == begin["ref"]
+    assert ask["ref"] == (begin["ref"] if pair.from_legacy else begin["first"])
+
+
+@pytest.mark.covers("AUD-01", "POL-08")
+async def test_what_is_denied_is_a_refusal(pair: Pair, tmp_path, autojump_clock):
+    fake, calls = counting(pair)
+    async with written(pair, tmp_path, {"db": fake}, policy=PolicyConfig(deny=("*",))) as (_, host, read):
+        await host.error("tools/call", {"name": "db__echo", "arguments": {}})
+        [refuse] = await read()
+    assert not calls
+    assert (refuse["k"], refuse["name"], refuse["rule"]) == ("refuse", "db__echo", "deny[0]")
+
+
+@pytest.mark.covers("AUD-01", "POL-42", "POL-50")
+async def test_what_a_hook_decides_and_what_it_rewrites_in_vain(pair: Pair, tmp_path, monkeypatch, autojump_clock):
+    fake, calls = counting(pair, tools=[])
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    fake.lists["tools"] = [{"name": "echo", "inputSchema": schema}]
+    opinions = [Opinion("deny", "no"), Opinion(rewritten=b'{"n":"x"}')]
+
+    async def ask(hook, message, event):
+        return opinions.pop(0)
+
+    monkeypatch.setattr("hub.rules.hooks.run.Hook.ask", ask)
+    hooks = (HookConfig(name="dlp", on="before", match=("*",), command=("check",), may=("rewrite",)),)
+    async with written(pair, tmp_path, {"db": fake}, hooks=hooks) as (_, host, read):
+        assert failure_of(await host.call("db__echo", {"n": 1}))["hub"] == "denied"
+        assert failure_of(await host.call("db__echo", {"n": 1}))["hub"] == "invalid_arguments"
+        [hook] = await read()
+    assert not calls
+    assert (hook["k"], hook["hook"], hook["decision"]) == ("hook", "dlp", "deny")
+    assert len(hook["ref"]) == 8
+
+
+@pytest.mark.covers("AUD-01", "POL-56")
+async def test_what_a_server_asks_people(pair: Pair, tmp_path, autojump_clock):
+    form = {"mode": "form", "message": "Name?", "requestedSchema": {"type": "object", "properties": {}}}
+    fake = pair.fake()
+    fake.on["tools/call"] = pair.asks({"q": ("elicitation/create", form)}, lambda found: {"content": []})
+    settings = {"db": {"session_mode": "per_host", "elicitation": ElicitationBudget(per_minute=1)}}
+    async with written(pair, tmp_path, {"db": fake}, upstreams=settings) as (house, _, read):
+        host = answering(await pair.host(house, capabilities=FORMS), {"action": "accept", "content": {}})
+        for _ in range(2):
+            await host.call("db__echo")
+        relays = [record for record in await read() if record["k"] == "relay"]
+    assert [(record["m"], record.get("kind")) for record in relays] == [
+        *(("elicitation/create", None), ("elicitation/create", "refused"))
+    ]
