@@ -48,7 +48,7 @@ from hub.routing.router import Router
 from hub.routing.subscriptions import Subscriptions
 from hub.routing.view_catalogs import ShownServers
 from hub.rules.audit.writer import Audit
-from hub.rules.pins.reviews import Pins
+from hub.rules.pins.pins import Pins
 from hub.rules.pins.store import PinFolder
 from hub.rules.policy.verdicts import Judge
 from hub.running_servers import RunningServers, rules_of

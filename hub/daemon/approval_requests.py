@@ -96,8 +96,13 @@ class ApprovalRequests:
         return messages.RevokedApprovals(tuple(grant.exposed for grant in ended))
 
     async def _why_no_person(self) -> str:
-        """The reason why a program of a host or a server may be asking; "": it is a person."""
-        from hub.sign_in.connection_owner import why_of_a_host
+        return await why_no_person(self._shims())
 
-        pid, shims = asker.get(), tuple(self._shims())
-        return await trio.to_thread.run_sync(lambda: why_of_a_host(find_process(pid), shims, os.getpid()))
+
+async def why_no_person(shims: Iterable[Process]) -> str:
+    """The reason why a program of a host or a server may be asking; "": it is a person. `shims` as in
+    `ApprovalRequests`."""
+    from hub.sign_in.connection_owner import why_of_a_host
+
+    pid, attached = asker.get(), tuple(shims)
+    return await trio.to_thread.run_sync(lambda: why_of_a_host(find_process(pid), attached, os.getpid()))

@@ -1,18 +1,16 @@
 """Requests about pins, as the control socket carries them: look at what servers have changed, and approve it."""
 
 import logging
-import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-import trio
 from msgspec import structs
 
 from hub.app import Hub
 from hub.control.pin_messages import ApprovedPins, PinnedServer, PinsApproved
-from hub.control.server import asker
-from hub.link.hub_errors import HubError, UpstreamUnavailable
-from hub.linux.processes import Process, find_process
+from hub.daemon.approval_requests import OnlyAPerson, why_no_person
+from hub.link.hub_errors import UpstreamUnavailable
+from hub.linux.processes import Process
 from hub.rules.fingerprints import key_of
 from hub.wire.mcp import Kind
 
@@ -74,12 +72,9 @@ class PinRequests:
                     yield each.original
 
     async def _refuse_hosts(self, name: str) -> None:
-        """Raise HubError, if a program of a host or a server asks, or one of which nothing is known."""
-        from hub.sign_in.connection_owner import why_of_a_host
-
-        pid, shims = asker.get(), tuple(self._shims())
-        why = await trio.to_thread.run_sync(lambda: why_of_a_host(find_process(pid), shims, os.getpid()))
-        if why:
+        """Raise OnlyAPerson, if a program of a host or a server asks, or one of which nothing is known."""
+        if why := await why_no_person(self._shims()):
             log.warning("refused to approve %s: %s", name, why)
+            self._hub.audit.note("refuse", name=name, m="approve", why=why)
             text = "this was run by a program of a host or a server, and only a person may approve"
-            raise HubError(f"{text}; run it in a terminal")
+            raise OnlyAPerson(f"{text}; run it in a terminal")

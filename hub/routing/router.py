@@ -37,7 +37,7 @@ from hub.routing.resolve import Resolver
 from hub.routing.stages import Chains
 from hub.routing.subscriptions import Subscriptions
 from hub.rules.audit.writer import Audit
-from hub.rules.pins.reviews import Pins
+from hub.rules.pins.pins import Pins
 from hub.wire import mcp
 from hub.wire.declarations import EXPERIMENTAL, NO_HUBS, HubChain, announcement, negotiate
 from hub.wire.http.mirror_headers import Mirror

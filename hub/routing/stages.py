@@ -44,7 +44,7 @@ from hub.routing.replies_for_hosts import HostReplies
 from hub.rules.audit.trail import AuditTrail
 from hub.rules.audit.writer import SIGN_IN, Audit
 from hub.rules.pins.gate import METHODS, PinGate
-from hub.rules.pins.reviews import Pins
+from hub.rules.pins.pins import Pins
 from hub.wire import mcp
 from hub.wire.jsonrpc import Reply
 

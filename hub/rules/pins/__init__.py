@@ -2,7 +2,8 @@
 
     store          one file for each server: what was approved, and the last three approvals
     judge          what is new, changed or gone, and what hosts are shown of it by the setting `pinning`
-    reviews        both for the servers that run, whenever their lists were read (`Pins`)
+    reviews        what hosts are shown of one server, without hidden text
+    pins           all of it for the servers that run, whenever their lists were read (`Pins`)
     gate           refuses calls of what is held back
     differences    what a person is shown
 

@@ -9,7 +9,7 @@ from typing import Final
 from hub.calls.chain import Intent, Stage
 from hub.link.hub_errors import ApprovalRequired, HubError
 from hub.rules.fingerprints import key_of
-from hub.rules.pins.reviews import Pins
+from hub.rules.pins.pins import Pins
 from hub.wire.jsonrpc import Reply
 from hub.wire.mcp import COMPLETE, PROMPTS_GET, TOOLS_CALL, Kind
 
