@@ -20,7 +20,12 @@ NOBODY = 0
 @pytest.mark.parametrize("pid", [os.getpid(), NOBODY], ids=["of a server", "unknown"])
 async def test_no_program_of_the_hub_approves(pid, monkeypatch, autojump_clock):
     notes = []
-    monkeypatch.setattr("hub.app._note_nothing", lambda kind, **members: notes.append((kind, members)))
+
+    def note(audit, kind, /, **members):
+        if kind != "pin":
+            notes.append((kind, members))
+
+    monkeypatch.setattr("hub.rules.audit.writer.Audit.note", note)
     async with a_house({"db": FakeUpstream()}, policy=PolicyConfig(ask=("*",))) as house:
         host = await house.host()
         id = (await host.call("db__echo"))["_meta"]["dev.hubd/failure"]["request"]
