@@ -124,10 +124,10 @@ class Hub:
         """The configuration at start-up; compared with the current one to list settings that need a restart."""
         upstreams = Upstreams()
         claims = UriClaims.load(memory.get("claims", "all"))
-        self.judge = self.hosts.judge = Judge(trio.current_time, self.audit.note)
+        note = self.audit.note
+        self.judge = self.hosts.judge = Judge(trio.current_time, note)
         folder = PinFolder(pins, memory)
-        changed, note = lambda name: self.live.changed(name), self.audit.note
-        self.pins = Pins(folder, config.policy, upstreams, changed, WALL, note)
+        self.pins = Pins(folder, config.policy, upstreams, lambda name: self.live.changed(name), WALL, note)
         rules = rules_of(config, left_out)
         shown_servers = ShownServers(upstreams, rules, claims, sealer, memory.save_soon, review=self.pins.review)
         self.live = LiveCatalog(shown_servers, self.judge)

@@ -136,11 +136,11 @@ class Describe:
             self._begun[ref] = at
             text = self._beginning(intent, verdict, snapshot, digested)
             return self.stamps.at(at + offset), b'"k":"begin","ref":"%08x",%b' % (ref, text), waiter is not None
-        _, _, ending, at, verdict, digested, _ = record
+        _, _, ending, at, its_verdict, digested, _ = record
         began = self._begun.pop(ref, None)
         text = describe_ending(ending, at - (intent.began if began is None else began))
         if began is None:
-            alone = self._beginning(intent, verdict, intent.target.upstream.snapshot, digested)
+            alone = self._beginning(intent, its_verdict, intent.target.upstream.snapshot, digested)
             text = b"%b,%b" % (alone.replace(b',"size":', b',"sent":', 1), text)
         return self.stamps.at(at + offset), b'"k":"end","ref":"%08x",%b' % (ref, text), False
 

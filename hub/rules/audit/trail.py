@@ -14,7 +14,8 @@ from hub.link.hub_errors import AuditUnavailable
 from hub.link.sync_primitives import Promise
 from hub.rules.audit.records import BEGIN, CLOCK, END, ERROR, LARGE_BYTES, NO_ARGUMENTS, Ending, sum_up
 from hub.rules.audit.writer import READS, RECORD_BYTES, Audit
-from hub.rules.policy.verdicts import UNRULED, Judge
+from hub.rules.policy.effects import UNRULED
+from hub.rules.policy.verdicts import Judge
 from hub.wire.jsonrpc import Reply, Result
 from hub.wire.mcp import Kind, Snapshot
 

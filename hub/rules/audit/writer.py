@@ -211,8 +211,10 @@ class Audit:
     def status(self) -> AuditStatus | UnsetType:
         """How the log is; UNSET: there is none."""
         last, lost = self._written, self._lost + self._dropped
-        facts = {"records": last.number, "head": last.head, "lost": lost, "problem": last.problem or None}
-        return AuditStatus(**facts, required=self.required) if self.doors else UNSET
+        if not self.doors:
+            return UNSET
+        problem, required = last.problem or None, self.required
+        return AuditStatus(records=last.number, head=last.head, lost=lost, problem=problem, required=required)
 
     def close(self) -> None:
         """Write all that is left, and close the log. Blocks; never raises. Nothing is noted any more."""
