@@ -4,12 +4,8 @@ What is shown and compared is what is sent: of a name that stands twice among th
 value.
 """
 
-import json
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
-import msgspec
-import trio
 from msgspec import Raw, structs
 
 from config.diff import what_runs
@@ -19,19 +15,17 @@ from hub.catalog.tool_hints import hints_for, marks_of
 from hub.rules.approvals.requests import Subject, Wish
 from hub.rules.approvals.words import question_text, show_arguments, show_marks, show_program
 from hub.rules.fingerprints import hash_of, key_of
-from hub.wire.jsonrpc import EMPTY, RemoteProtocolError, Request, detach, peek_object, peek_str, raw
-from hub.wire.mcp import COMPLETE, INVALID_PARAMS, PROMPTS_GET, RESOURCES_READ, TOOLS_CALL, Kind, ListEntry
+from hub.rules.plain_arguments import settle
+from hub.wire.jsonrpc import EMPTY, Request, detach, peek_object, peek_str, raw
+from hub.wire.mcp import COMPLETE, PROMPTS_GET, RESOURCES_READ, TOOLS_CALL, Kind, ListEntry
 from upstreams.redact import CommonSecrets, Mask
 
 VERBS: Final = {TOOLS_CALL: "run", PROMPTS_GET: "use the prompt", RESOURCES_READ: "read"}
 """Operations that people can be asked about, with the word for them."""
 RETRY: Final = frozenset({"requestState", "inputResponses"})
 """Params of a retry."""
-LARGE_BYTES: Final = 64 << 10
-"""Arguments that are larger are looked through in a thread."""
 _KINDS: Final = {TOOLS_CALL: Kind.TOOL, PROMPTS_GET: Kind.PROMPT}
 _REFERENCES: Final = {"ref/prompt": Kind.PROMPT, "ref/resource": Kind.TEMPLATE}
-_reading: Final = trio.CapacityLimiter(1)
 
 
 async def first_attempt(intent: Intent) -> Intent:
@@ -44,38 +38,7 @@ async def first_attempt(intent: Intent) -> Intent:
     if not RETRY.isdisjoint(request.params):
         params = {name: value for name, value in request.params.items() if name not in RETRY}
         intent = structs.replace(intent, request=Request(request.id, request.method, params))
-    if (arguments := operation.params.get("arguments")) is not None:
-        work = partial(without_doubles, arguments)
-        is_large = memoryview(arguments).nbytes > LARGE_BYTES
-        once = await trio.to_thread.run_sync(work, limiter=_reading) if is_large else work()
-        if once is not arguments:
-            operation = structs.replace(operation, params={**operation.params, "arguments": once})
-            intent = structs.replace(intent, operation=operation)
-    return intent
-
-
-def without_doubles(arguments: Raw) -> Raw:
-    """The arguments, as they are if no name stands twice in an object; else with the last of its values, as JSON is
-    mostly read. Raises RemoteProtocolError: they cannot be read."""
-    has_doubles = False
-
-    def read_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        nonlocal has_doubles
-        members = dict(pairs)
-        has_doubles = has_doubles or len(members) < len(pairs)
-        return members
-
-    try:
-        numbers: Any = {"parse_int": _number, "parse_float": _number, "parse_constant": _number}
-        value = json.loads(bytes(arguments), object_pairs_hook=read_members, **numbers)
-        return raw(value) if has_doubles else arguments
-    except (ValueError, RecursionError, msgspec.MsgspecError) as error:
-        text = f"The arguments cannot be looked through, so nobody can approve them: {error}"
-        raise RemoteProtocolError(INVALID_PARAMS, text[:300]) from None
-
-
-def _number(text: str) -> Raw:
-    return Raw(text.encode())
+    return structs.replace(intent, operation=await settle(operation))
 
 
 def subject_of(intent: Intent) -> Subject:

@@ -26,6 +26,7 @@ from hub.link.hub_errors import CallDenied, Executed, HookUnanswered
 from hub.rules.fingerprints import hash_listed
 from hub.rules.hooks.messages import AFTER, BEFORE, HookFailed, Opinion, message
 from hub.rules.hooks.run import Hook
+from hub.rules.plain_arguments import settle
 from hub.rules.policy.effects import Effect
 from hub.rules.policy.verdicts import Judge, Note, find_entry, holds
 from hub.wire.jsonrpc import Reply, Result, open_object, raw
@@ -99,6 +100,7 @@ class HookCalls(Stage):
         Raises:
             CallDenied: a hook, or a rule after one has rewritten the arguments, denies it.
             HookUnanswered: a hook gave no answer.
+            RemoteProtocolError: -32602, nobody can look through the arguments.
             InvalidArguments: what a hook has rewritten does not fit the tool's schema.
         """
         hooks, ids = self._find(intent), (f"{intent.host.caller.conversation}", secrets.token_hex(8))
@@ -107,6 +109,7 @@ class HookCalls(Stage):
         if self._goes_on(intent):
             intent = structs.replace(intent, begins_again=False)
         else:
+            intent = structs.replace(intent, operation=await settle(intent.operation))
             for hook in (each for each in hooks if each.config.on == "before"):
                 intent = await self._before(hook, intent, ids)
         reply = await next(intent)
