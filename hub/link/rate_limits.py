@@ -58,7 +58,7 @@ UNIT_BYTES: Final = 16 << 10
 TURN: Final = 64
 """Messages that are read before other tasks have their turn."""
 SHORT_TURN: Final = 8
-"""The same while several hosts are busy, and others wait: half a millisecond (`hub.link.sync_primitives.LoopTurns`)."""
+"""The same while several hosts are busy (`hub.link.sync_primitives.LoopTurns`): half a millisecond."""
 TURN_BYTES: Final = 256 << 10
 """Bytes that are read before other tasks have their turn: parsing takes as long as a message is large."""
 _COUNTS_AS: Final = TURN_BYTES // TURN

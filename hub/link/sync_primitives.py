@@ -5,8 +5,8 @@ In one turn tasks do what they were woken for; at its end the loop waits for the
 peer in a turn. What is given to `LoopTurns` is done at its end, once, before the wait: then the loop has decided how
 long to wait, so nothing done there may wake a task but by `wake`.
 
-While several hosts are busy, whoever reads much lets others go on after `SHORT_TURN` messages, if they have something
-to read; while only one is, nobody looks for others, since a look costs something, and a turn more.
+While several hosts are busy, a turn takes little of each (`hub.link.rate_limits.SHORT_TURN`), since all others wait for
+its end; while one is, as much as there is, since each turn costs something.
 """
 
 import logging
@@ -135,22 +135,25 @@ class LoopTurns(trio.abc.Instrument):
         """Calls a function in the next turn, which may wake tasks, but must not raise."""
         self.party: object = None
         """The host whose request was taken last."""
+        self.is_crowded = False
+        """Several hosts are busy: take little of each, and of each upstream."""
         self._crowded_until = 0
-        """Number of the turn up to which others have their turn soon, since several hosts are busy."""
-        self.watch = socket_watch()
+        self._watch = socket_watch()
 
     def take_from(self, party: object) -> None:
         """A host has a request, and another one had the last."""
         if self.party is not None:
             self._crowded_until = self.number + CROWDED_TURNS
-            self.watch.divide(SHORT_TURN)
+            self.is_crowded = True
+            self._watch.divide(SHORT_TURN)
         self.party = party
 
     def before_io_wait(self, timeout: float) -> None:
         """End the present turn."""
         self.number += 1
-        if self.number == self._crowded_until:
-            self.watch.divide(TURN)
+        if self.is_crowded and self.number > self._crowded_until:
+            self.is_crowded = False
+            self._watch.divide(TURN)
         if self.at_end:
             due, self.at_end = self.at_end, []
             for call in due:
