@@ -18,8 +18,8 @@ from msgspec import Raw
 
 from hub.link.channel import Channel, ChannelClosed, LineDropped, LineTooLong, OutboxFull
 from hub.link.hub_errors import Executed, Overloaded
-from hub.link.rate_limits import SHORT_TURN, TURN, ReadPace
-from hub.link.sync_primitives import Wakeup, loop_turns
+from hub.link.rate_limits import TURN, ReadPace
+from hub.link.sync_primitives import Wakeup
 from hub.wire import jsonrpc
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, RequestId, Response, Result, raw
 from hub.wire.mcp import CANCELLED, DISCOVER, INITIALIZE, INTERNAL_ERROR, PING
@@ -199,7 +199,6 @@ class Peer:
 
     async def _read(self, nursery: trio.Nursery) -> None:
         """Read messages; all but expected answers at the peer's pace."""
-        turns = loop_turns()
         while True:
             try:
                 data = await self._channel.receive()
@@ -220,7 +219,7 @@ class Peer:
                 continue
             if not self._handle(message, nursery):
                 await self._pace.keep(len(data))
-            elif self.messages % (SHORT_TURN if turns.is_crowded else TURN) == 0:
+            elif self.messages % TURN == 0:
                 await trio.lowlevel.checkpoint()  # other peers have their turn: each answer is passed on as it is read
 
     async def _handle_batch(self, data: bytes, nursery: trio.Nursery) -> None:

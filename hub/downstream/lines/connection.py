@@ -23,8 +23,6 @@ from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, Outbox, Ou
 from hub.link.hub_errors import Executed, Overloaded
 from hub.link.line_channel import LineChannel, LineReader
 from hub.link.memory_budget import FREE_BYTES, NO_ROOM, Account
-from hub.link.rate_limits import SHORT_TURN
-from hub.link.sync_primitives import loop_turns
 from hub.routing.router import Router
 from hub.wire import jsonrpc, mcp
 from hub.wire.jsonrpc import Failure, Notification, RemoteProtocolError, Reply, Request, RequestId, Response, Result
@@ -213,7 +211,7 @@ class LineHost(Host):
         """Take messages until there are no more; False: the framing is lost, so nothing is worth waiting for."""
         if self._owes_digests:  # they come once the host has begun, its place is known, and lists are shown
             self._write(_digests_line({}))
-        taken, turns, now = 0, loop_turns(), trio.lowlevel.current_clock().current_time
+        taken = 0
         while True:
             try:
                 line = await self._channel.receive()
@@ -232,7 +230,7 @@ class LineHost(Host):
                 self._nursery.start_soon(self._begin_digests)
             if begun:
                 taken += 1
-                if taken % (SHORT_TURN if turns.is_crowded else TURN) == 0:
+                if taken % TURN == 0:
                     await checkpoint()  # other hosts have their turn
                     if self._channel.queued_bytes > MUCH_UNREAD_BYTES:
                         await self._channel.flush()

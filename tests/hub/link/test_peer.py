@@ -11,8 +11,7 @@ import hub.link.peer
 from hub.link.channel import ChannelClosed, Outbox, OutboxFull
 from hub.link.line_channel import LineChannel, LineReader
 from hub.link.peer import MAX_BAD_MESSAGES, MAX_QUESTIONS, MAX_UNREAD_BYTES, BadPeer, Peer, last_words
-from hub.link.rate_limits import MESSAGES_PER_S, SHORT_TURN, TURN, TURN_BYTES, UNIT_BYTES
-from hub.link.sync_primitives import loop_turns
+from hub.link.rate_limits import MESSAGES_PER_S, TURN, TURN_BYTES, UNIT_BYTES
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Result, raw
 from tests.support.steps import counting
 
@@ -587,21 +586,3 @@ async def test_last_words_are_bounded(autojump_clock):
         with last_words(2):
             await trio.sleep_forever()
     assert trio.current_time() < 4
-
-
-async def test_of_two_busy_upstreams_each_has_a_short_turn(nursery):
-    one, other, heard, turns = Ends(nursery), Ends(nursery), [], loop_turns()
-    turns.take_from("one")
-    turns.take_from("other")
-    for ends, name in ((one, "one"), (other, "other")):
-        for id in range(1, 2 * TURN if ends is one else 2):
-            ends.peer.post(id, "x", {}, lambda answer, name=name: heard.append(name))
-
-    def answers(last):
-        return b"".join(b'{"jsonrpc":"2.0","id":%d,"result":{}}\n' % id for id in range(1, last))
-
-    nursery.start_soon(one.far.write, answers(2 * TURN))
-    nursery.start_soon(other.far.write, answers(2))
-    await trio.testing.wait_all_tasks_blocked()
-    assert heard.index("other") <= 2 * SHORT_TURN
-    assert heard.count("one") == 2 * TURN - 1

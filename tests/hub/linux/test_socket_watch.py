@@ -8,8 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from hub.link.rate_limits import SHORT_TURN
-from hub.link.sync_primitives import CROWDED_TURNS, loop_turns
+from hub.link.sync_primitives import loop_turns
 from hub.linux.socket_watch import TURN, SocketWatch, socket_watch
 
 
@@ -139,60 +138,6 @@ async def test_other_tasks_have_their_turn(watch):
     finally:
         for pair in many:
             pair.close()
-
-
-async def test_while_several_hosts_are_busy_each_has_a_share_of_a_step(watch):
-    many, told, turns = [Pair(watch) for _ in range(TURN)], [], loop_turns()
-    busy, other = many[:-1], many[-1]
-    try:
-        for pair in many:
-            fd, party = pair.mine.fileno(), "other" if pair is other else "busy"
-            watch.add(fd, lambda hung_up, party=party: told.append((turns.number, party)))
-            watch.parties[fd] = party
-        for is_crowded in (False, True):
-            told.clear()
-            for pair in (*busy, other):
-                pair.peer.send(b"x")
-            await settle()
-            steps = Counter(number for number, party in told if party == "busy")
-            assert sum(steps.values()) == len(busy)
-            assert [party for _, party in told].index("other") == (SHORT_TURN if is_crowded else len(busy))
-            assert max(steps.values()) == (SHORT_TURN if is_crowded else len(busy))
-            turns.take_from("busy")
-            turns.take_from("other")
-    finally:
-        for pair in many:
-            pair.close()
-
-
-async def test_what_waits_for_its_step_is_dropped_with_its_socket(watch):
-    many, told, turns = [Pair(watch) for _ in range(2 * SHORT_TURN)], [], loop_turns()
-    turns.take_from("busy")
-    turns.take_from("other")
-
-    def end_all(hung_up):
-        told.append(hung_up)
-        for pair in many:
-            pair.close()
-
-    for pair in many:
-        watch.add(pair.mine.fileno(), end_all)
-        watch.parties[pair.mine.fileno()] = "busy"
-        pair.peer.send(b"x")
-    await settle()
-    assert told == [False]
-    assert not watch.parties
-
-
-async def test_one_host_alone_is_not_held_up_for_ever(watch):
-    turns = loop_turns()
-    turns.take_from("busy")
-    assert watch.share == TURN, "there was nobody before"
-    turns.take_from("other")
-    assert (turns.is_crowded, watch.share) == (True, SHORT_TURN)
-    turns.number += CROWDED_TURNS
-    await settle()
-    assert (turns.is_crowded, watch.share) == (False, TURN)
 
 
 async def test_it_ends_with_the_loop():

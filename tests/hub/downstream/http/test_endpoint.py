@@ -25,7 +25,7 @@ def router(request):
 
 
 @pytest.fixture
-async def endpoint(router):
+def endpoint(router):
     return make_endpoint(router)
 
 

@@ -77,13 +77,6 @@ async def test_one_connection_serves_many_calls(era: str) -> None:
 
 
 @ERAS
-async def test_the_connections_of_an_upstream_wait_for_each_other(era: str) -> None:
-    async with begun(Script(era)) as (_, calls):
-        assert await calls.of() == TEXT
-        assert calls.session.poster.client in socket_watch().parties.values()
-
-
-@ERAS
 async def test_a_call_may_be_begun_by_who_hears_an_outcome(era: str) -> None:
     async with begun(Script(era)) as (it, calls):
         connections = it.peer.connections
