@@ -211,7 +211,7 @@ class LineHost(Host):
         """Take messages until there are no more; False: the framing is lost, so nothing is worth waiting for."""
         if self._owes_digests:  # they come once the host has begun, its place is known, and lists are shown
             self._write(_digests_line({}))
-        taken = 0
+        taken, now = 0, trio.lowlevel.current_clock().current_time
         while True:
             try:
                 line = await self._channel.receive()

@@ -25,7 +25,7 @@ def router(request):
 
 
 @pytest.fixture
-def endpoint(router):
+async def endpoint(router):
     return make_endpoint(router)
 
 

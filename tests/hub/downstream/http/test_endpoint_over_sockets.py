@@ -20,7 +20,7 @@ def router(request):
 
 
 @pytest.fixture
-def endpoint(router):
+async def endpoint(router):
     return make_endpoint(router)
 
 

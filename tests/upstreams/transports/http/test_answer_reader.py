@@ -12,7 +12,6 @@ from msgspec import structs
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import DeadlineExceeded, HubError, Overloaded, UpstreamLost, UpstreamProtocolError
 from hub.link.memory_budget import Budget
-from hub.linux.socket_watch import socket_watch
 from hub.wire.jsonrpc import Reply, Result, raw
 from tests.support.begun_tasks import counted_tasks
 from tests.support.http_fixture import ERAS, TEXT, TIMEOUTS, Ear, Fixture, note, running
