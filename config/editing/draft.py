@@ -49,14 +49,6 @@ class FileChange(Struct, frozen=True):
     after: str
 
 
-class Saved(Struct, frozen=True):
-    """A file that was changed."""
-
-    path: Path
-    backup: Path | None
-    """None: the file is new."""
-
-
 class Draft:
     """The configuration as it would be. Changes raise ConfigError where a file that they need cannot be read at all."""
 
@@ -229,13 +221,13 @@ class Draft:
                 found.append(FileChange(path, None if was is None else was.decode(), text))
         return found
 
-    def save(self, now: datetime, backups: Path) -> list[Saved]:
-        """Put the changed files in place.
+    def save(self, now: datetime, backups: Path) -> dict[Path, Path | None]:
+        """Put the changed files in place: the backup of each, None: the file is new.
         Raises: EditError, if one was changed meanwhile or cannot be written; those before it stay changed."""
-        saved = []
+        saved = {}
         for each in self.changes():
             data, was = each.after.encode(), self._was[each.path]
-            saved.append(Saved(each.path, replace_file(each.path, data, was=was, now=now, backups=backups)))
+            saved[each.path] = replace_file(each.path, data, was=was, now=now, backups=backups)
         if f"#:schema ./{SCHEMA_FILE}\n" in self._texts.get(self.main, ""):
             publish_schema(self.main.with_name(SCHEMA_FILE))
         return saved

@@ -70,11 +70,12 @@ class EraBridge:
         async with trio.open_nursery() as self.nursery:
             try:
                 await self.nursery.start(self.parking.run)
-                await self.nursery.start(self.tasks.handles.run)
+                self.tasks.handles.work_in(self.nursery)
                 task_status.started()
                 await trio.sleep_forever()
             finally:
                 self.nursery = None
+                self.tasks.handles.work_in(None)
 
     def start(self, work: Callable[[], Awaitable[None]]) -> None:
         """Start a task that outlives the request of its host, while `run` is running."""

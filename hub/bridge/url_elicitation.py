@@ -49,9 +49,6 @@ class PageVisits:
     def __init__(self) -> None:
         self._begun: BoundedDict[str, BoundedDict[int, None]] = BoundedDict(MAX_VISITS)
 
-    def __repr__(self) -> str:
-        return f"<PageVisits [{len(self._begun)} begun]>"
-
     def on_question(self, question: Question, caller: Caller) -> None:
         """`question` is about to be put to `caller`, a host of a legacy session; others have no ids."""
         theirs = peek_str(question.params.get("elicitationId"))

@@ -38,8 +38,7 @@ from hub.downstream.admission import StatelessHost
 from hub.downstream.request_pipeline import serve
 from hub.link.call_interface import OWNER, Caller, Identity
 from hub.link.hub_errors import UpstreamUnavailable
-from hub.link.tool_usage import RECENT_DAYS, RecentUse, ToolUsage
-from hub.routing.live_catalog import LiveCatalog
+from hub.link.tool_usage import RECENT_DAYS, RecentUse
 from hub.wire.jsonrpc import Request, Result, own_items, raw
 from hub.wire.mcp import HUBD_VERSION, L4, LIST_METHOD, Kind
 from upstreams.journal.journal import Follower, Journal, merge_tails
@@ -238,8 +237,19 @@ class DaemonApi:
         return own_items(reply.value, "tools") if isinstance(reply, Result) else []
 
     async def tool_use(self) -> answers.ToolUses:
-        """The tools of the common endpoint, and how often each was called."""
-        return tool_uses(self._hub.live, self._hub.usage)
+        """Every tool of the common endpoint, in the order of its list, and how often each was called."""
+        catalog, usage = self._hub.live.everything, self._hub.usage
+        recent, tools = usage.recent(), []
+        for name, size in catalog.tool_bytes():
+            route = catalog.route(Kind.TOOL, name)
+            if route is None or route.signs_in:
+                continue
+            use = recent.get((route.upstream, route.original), RecentUse())
+            its = {"name": name, "server": route.upstream, "tool": route.original}
+            tools.append(
+                answers.ToolUse(**its, tokens=tokens_of(size), bytes=size, calls=use.calls, last=use.last or None)
+            )
+        return answers.ToolUses(tools=tuple(tools), since=usage.since or None, today=usage.today, days=RECENT_DAYS)
 
     async def policy(self, host: str = "", principal: str = "") -> answers.PolicyReport:
         """What the rules say of everything, for hosts with this label and of this account."""
@@ -311,17 +321,3 @@ def _displacement_warnings(listener: HttpListener) -> Iterator[str]:
             "that have the usual URL do not reach it. Stop what uses that port and run `hubd stop`, or name another "
             "port with `listen` in hubd.toml"
         )
-
-
-def tool_uses(live: LiveCatalog, usage: ToolUsage) -> answers.ToolUses:
-    """Every tool that a model is shown, in the order of its list, and its use."""
-    catalog, recent = live.everything, usage.recent()
-    tools = []
-    for name, size in catalog.tool_bytes():
-        route = catalog.route(Kind.TOOL, name)
-        if route is None or route.signs_in:
-            continue
-        use = recent.get((route.upstream, route.original), RecentUse())
-        its = {"name": name, "server": route.upstream, "tool": route.original}
-        tools.append(answers.ToolUse(**its, tokens=tokens_of(size), bytes=size, calls=use.calls, last=use.last or None))
-    return answers.ToolUses(tools=tuple(tools), since=usage.since or None, today=usage.today, days=RECENT_DAYS)

@@ -9,7 +9,6 @@ from msgspec import Raw, Struct
 from hub.catalog.view_name import EVERYTHING, View
 from hub.link.call_interface import RunningCall
 from hub.link.hub_errors import Overloaded, Stopping
-from hub.link.sync_primitives import loop_turns
 from hub.wire.jsonrpc import RequestId, peek_str
 from hub.wire.mcp import LISTEN
 
@@ -22,7 +21,6 @@ class RunningRequests:
     A request is known by what cancels it: the scope of its task, or a `QuickRequest`."""
 
     def __init__(self) -> None:
-        self.turns = loop_turns()
         self.stopped: set[RunningCall] = set()
         """Requests that `cut_off` has cancelled: these are answered all the same."""
         self._running: dict[RunningCall, None] = {}

@@ -64,11 +64,7 @@ def take_on(
         RemoteProtocolError: a request of `host` with this id is running.
         Overloaded: too many are.
     """
-    caller, turns = exchange.caller, host.requests.turns
-    party = caller.conversation if caller.lasting else caller.identity
-    if turns.party != party:
-        turns.take_from(party)
-    if request.method == mcp.SET_LEVEL and isinstance(host, Host) and caller is host.caller:
+    if request.method == mcp.SET_LEVEL and isinstance(host, Host) and exchange.caller is host.caller:
         return host.change_level(router, request.params)
     if not (congested or request.id in host.calls or request.id in host.listens):
         quick = None

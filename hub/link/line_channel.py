@@ -6,13 +6,10 @@ from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import Final, cast
 
 import trio
-from trio.lowlevel import checkpoint, wait_readable
+from trio.lowlevel import wait_readable
 
 from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, Outbox, fileno_of, gather
 from hub.link.memory_budget import FREE_BYTES, NO_LIMIT, Account, Budget
-from hub.link.rate_limits import SHORT_TURN
-from hub.link.sync_primitives import LoopTurns, loop_turns
-from hub.linux.socket_watch import TURN
 from hub.wire.jsonrpc import Wire
 from hub.wire.large_messages import LARGE_BYTES
 
@@ -31,8 +28,7 @@ class LineReader:
     """Reads newline-framed messages from one stream, with a limit.
 
     Lines are cut from what was read one by one as they are asked for, so a read of many short lines costs no more at
-    once than one of few long lines; while several hosts are busy, those that are less so go on between `SHORT_TURN`
-    of them, if they have something to read. The scan for the newline never starts over, so a 16 MB line costs one pass.
+    once than one of few long lines. The scan for the newline never starts over, so a 16 MB line costs one pass.
     `received` was read from the stream before. Bytes of an incomplete line beyond `FREE_BYTES` are held on `account`.
     """
 
@@ -55,13 +51,6 @@ class LineReader:
         self._data = received
         self._at = 0
         """Offset in `_data` of the next line."""
-        self._lines = 0
-        """Number of lines so far."""
-        self._turns: LoopTurns | None = None
-        """Known once this has a descriptor, by its `_number`."""
-        self._number = -1
-        self._counted_in = 0
-        """Number of the turn of the loop in which the last `SHORT_TURN` lines ended."""
         self._is_lost = False
 
     async def receive(self) -> bytes:
@@ -78,11 +67,6 @@ class LineReader:
             if end < 0:
                 await self._fill()
                 continue
-            self._lines += 1
-            if self._lines % SHORT_TURN == 0 and (turns := self._turns) is not None and turns.watch.share < TURN:
-                before, self._counted_in = self._counted_in, turns.number
-                if turns.watch.others_wait(self._number, is_busy=turns.number - before <= SHORT_TURN):
-                    await checkpoint()
             self._at = end + 1
             line = data[at:end]
             if self._dropping is not None:
@@ -120,9 +104,6 @@ class LineReader:
             if descriptor is None:
                 return bytes(await self._stream.receive_some(RECEIVE_BYTES))
             while (number := descriptor()) >= 0:
-                if self._turns is None:
-                    self._turns, self._number = loop_turns(), number
-                    self._turns.watch.attend(number)
                 await wait_readable(number)
                 if descriptor() != number:  # closed in the same moment: the number may be another file by now
                     break

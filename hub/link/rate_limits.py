@@ -57,8 +57,6 @@ UNIT_BYTES: Final = 16 << 10
 """Each such piece of a message counts as one more message: large messages are more work."""
 TURN: Final = 64
 """Messages that are read before other tasks have their turn."""
-SHORT_TURN: Final = 8
-"""The same while several hosts are busy, and others wait: half a millisecond (`hub.link.sync_primitives.LoopTurns`)."""
 TURN_BYTES: Final = 256 << 10
 """Bytes that are read before other tasks have their turn: parsing takes as long as a message is large."""
 _COUNTS_AS: Final = TURN_BYTES // TURN

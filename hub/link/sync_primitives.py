@@ -4,9 +4,6 @@ promised value; and for the outcome of what was begun. Functions may wait for th
 In one turn tasks do what they were woken for; at its end the loop waits for the kernel. Many tasks may write to one
 peer in a turn. What is given to `LoopTurns` is done at its end, once, before the wait: then the loop has decided how
 long to wait, so nothing done there may wake a task but by `wake`.
-
-While several hosts are busy, whoever reads much lets others go on after `SHORT_TURN` messages, if they have something
-to read; while only one is, nobody looks for others, since a look costs something, and a turn more.
 """
 
 import logging
@@ -16,13 +13,7 @@ from typing import Final, Generic, TypeVar
 import trio
 from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 
-from hub.link.rate_limits import SHORT_TURN
-from hub.linux.socket_watch import TURN, socket_watch
-
 log = logging.getLogger(__name__)
-
-CROWDED_TURNS: Final = 10_000
-"""The turns of the loop in which a host counts as busy after its last request: some seconds, if another one is."""
 
 
 class DirtyFlag:
@@ -133,24 +124,10 @@ class LoopTurns(trio.abc.Instrument):
         """Called at the end of the present turn; must not wake a task."""
         self.wake = trio.lowlevel.current_trio_token().run_sync_soon
         """Calls a function in the next turn, which may wake tasks, but must not raise."""
-        self.party: object = None
-        """The host whose request was taken last."""
-        self._crowded_until = 0
-        """Number of the turn up to which others have their turn soon, since several hosts are busy."""
-        self.watch = socket_watch()
-
-    def take_from(self, party: object) -> None:
-        """A host has a request, and another one had the last."""
-        if self.party is not None:
-            self._crowded_until = self.number + CROWDED_TURNS
-            self.watch.divide(SHORT_TURN)
-        self.party = party
 
     def before_io_wait(self, timeout: float) -> None:
         """End the present turn."""
         self.number += 1
-        if self.number == self._crowded_until:
-            self.watch.divide(TURN)
         if self.at_end:
             due, self.at_end = self.at_end, []
             for call in due:

@@ -1,19 +1,16 @@
 """Socket watch: calls the owners of sockets when bytes have come or the peer has hung up, so that they need no tasks.
 
 One set of all sockets is watched. To wait for one costs no system call, and no task is woken for it. Each event is told
-once, and to the owner that had the socket when it was told of: a socket is removed before it is closed. While several
-hosts are busy, the sockets of one party, which is a host or an upstream, have a `share`; then others go on who have
-something to read, here or in tasks of their own.
+once, and to the owner that had the socket when it was told of: a socket is removed before it is closed.
 """
 
 import logging
 import select
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final
 
 import trio
-from trio.lowlevel import checkpoint, wait_readable
+from trio.lowlevel import wait_readable
 
 log = logging.getLogger(__name__)
 
@@ -34,18 +31,7 @@ class SocketWatch:
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
-        self._readable = select.epoll()
-        """What has something to read: descriptors that tasks read, and, as one, all sockets."""
-        self._busy: set[int] = set()
-        """Descriptors that are read by tasks, and were busy lately."""
         self._owners: dict[int, OnEvent] = {}
-        self.parties: dict[int, object] = {}
-        """The host or upstream of each socket, if known."""
-        self.share = TURN
-        """Events of one party that are told before those of others."""
-        self._waiting: dict[int, bool] = {}
-        """Events that are to be told: sockets, each with whether it was hung up, first come first."""
-        self.attend(self._epoll.fileno())
 
     def add(self, descriptor: int, on_event: OnEvent) -> None:
         """Tell `on_event` of hang-ups and of bytes, until `remove`. A descriptor that is watched gets another owner."""
@@ -57,63 +43,27 @@ class SocketWatch:
         """Watch it no more: to be called before it is closed. Harmless when called again."""
         if self._owners.pop(descriptor, None) is not None:
             self._epoll.unregister(descriptor)
-            self.parties.pop(descriptor, None)
-            self._waiting.pop(descriptor, None)
 
     def heed(self, descriptor: int, *, bytes: bool) -> None:
         """Tell of bytes, or only of hang-ups, from now on; what is there already is told anew."""
         self._epoll.modify(descriptor, _BYTES if bytes else _HANGUPS)
 
-    def divide(self, share: int) -> None:
-        """Tell of so many events of one party from now on, before others have their turn."""
-        self.share = share
-
-    def attend(self, descriptor: int) -> None:
-        """Let `others_wait` know of a descriptor that a task reads until it is closed."""
-        self._busy.discard(descriptor)
-        with suppress(OSError):  # it is known, or no pipe or socket
-            self._readable.register(descriptor, select.EPOLLIN)
-
-    def others_wait(self, descriptor: int, *, is_busy: bool = False) -> bool:
-        """True if a task other than that of `descriptor` has something to read that was not as `is_busy` as this."""
-        (self._busy.add if is_busy else self._busy.discard)(descriptor)
-        return any(found != descriptor and found not in self._busy for found, _ in self._readable.poll(0))
-
     async def run(self) -> None:
         """Tell owners of events until cancelled. An error of one is logged, and stops no other."""
-        waiting = self._waiting
         try:
             while True:
-                if waiting:
-                    await checkpoint()
-                else:
-                    await wait_readable(self._epoll.fileno())
-                room = TURN
-                while room:
-                    for descriptor, event in self._epoll.poll(0, TURN):
-                        waiting[descriptor] = event != select.EPOLLIN or waiting.get(descriptor, False)
-                    told: dict[object, int] = {}
-                    for descriptor in list(waiting)[:TURN]:
-                        if descriptor not in waiting:  # it was removed a moment ago
-                            continue
-                        hung_up = waiting.pop(descriptor)
-                        if self.share < TURN:
-                            party = self.parties.get(descriptor, descriptor)
-                            told[party] = told.get(party, 0) + 1
-                            if told[party] > self.share or not room:
-                                waiting[descriptor] = hung_up  # behind all others
-                                continue
-                        room -= 1
-                        try:
-                            self._owners[descriptor](hung_up)
-                        except Exception:
-                            log.exception("an event of a socket could not be taken")
-                    if not waiting or self.others_wait(self._epoll.fileno()):
-                        break
+                await wait_readable(self._epoll.fileno())
+                for descriptor, event in self._epoll.poll(0, TURN):
+                    on_event = self._owners.get(descriptor)
+                    if on_event is None:  # it was removed a moment ago
+                        continue
+                    try:
+                        on_event(event != select.EPOLLIN)
+                    except Exception:
+                        log.exception("an event of a socket could not be taken")
         finally:
             self._owners.clear()
             self._epoll.close()
-            self._readable.close()
 
 
 _WATCH: Final = trio.lowlevel.RunVar[SocketWatch]("socket watch")

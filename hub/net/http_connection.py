@@ -450,8 +450,6 @@ class Connection(OpenConnection):
     def _on_handled(self, request: HttpRequest, response: HttpResponse) -> None:
         """The handler has returned: the request is over, or pending until its answer is there and has left."""
         request.body = b""  # while this connection waits for the next one
-        if response.party is not None and not self.closed:
-            self.shared.watch.parties[self.fd] = response.party
         if response.cancel is not None:
             self._pending = response
             response.at_end = self._on_over

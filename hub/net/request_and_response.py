@@ -147,7 +147,7 @@ class HttpResponse:
 
     __slots__ = (
         *("_always", "_bodiless", "_connection", "_on_gone", "_streaming", "at_end"),
-        *("cancel", "complete", "gone", "party", "quiet_s", "started"),
+        *("cancel", "complete", "gone", "quiet_s", "started"),
     )
 
     def __init__(self, connection: Carrier, request: HttpRequest | None = None) -> None:
@@ -160,7 +160,6 @@ class HttpResponse:
         """Called at the `end`."""
         self.cancel: Callable[[], None] | None = None
         """Cancels the request, which is answered after its handler has returned; None: it is answered before that."""
-        self.party: object = None
         self._streaming = False
         self.started = False
         """A status line has been sent: neither `reply` nor `open_stream` may be called any more."""
@@ -181,18 +180,13 @@ class HttpResponse:
         if self.gone:
             self._call_on_gone()
 
-    def answer_later(self, cancel: Callable[[], None], party: object = None, *, cancel_if_gone: bool = False) -> None:
+    def answer_later(self, cancel: Callable[[], None], *, cancel_if_gone: bool = False) -> None:
         """Let the handler return before the request is answered: `end` must follow then, whatever becomes of the peer.
 
-        `cancel` ends the request before its time; `cancel_if_gone`: also when the peer leaves. `party`: the host, whose
-        connections wait for each other while others are busy."""
-        self.cancel, self.party = cancel, party
+        `cancel` ends the request before its time; `cancel_if_gone`: also when the peer leaves."""
+        self.cancel = cancel
         if cancel_if_gone:
             self._on_gone = cancel
-
-    def serve(self, party: object) -> None:
-        """Note the host that is answered, as for `answer_later`."""
-        self.party = party
 
     def end(self) -> None:
         """The request is over that was to be answered later; harmless when called again."""

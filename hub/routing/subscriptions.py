@@ -48,20 +48,15 @@ class Subscriptions:
         self._streams: dict[Tenant, dict[ListenStream, None]] = {}
         self._ended = False
 
-    def __repr__(self) -> str:
-        return f"<Subscriptions [{len(self._sessions)} sessions, {sum(map(len, self._streams.values()))} streams]>"
-
     async def subscribe(self, request: Request, exchange: HostExchange) -> Reply:
         """Answer `resources/subscribe`, once an owner of the resource has.
 
         Raises:
             Overloaded: the host watches too much.
-            RemoteProtocolError: there is no URI.
+            RemoteProtocolError: there is no URI, or no such request in this revision.
         Cancellation: it is not subscribed.
         """
         uri, host = _legacy_request(request, exchange)
-        if host is None:
-            return _no_method(request)
         tenant = exchange.caller.tenant
         session = self._sessions.get(tenant)
         if session is None:
@@ -88,8 +83,6 @@ class Subscriptions:
     async def unsubscribe(self, request: Request, exchange: HostExchange) -> Reply:
         """Answer `resources/unsubscribe`, also of a resource that is not watched; the upstream hears of it later."""
         uri, host = _legacy_request(request, exchange)
-        if host is None:
-            return _no_method(request)
         host.watches(uri, on=False)
         session = self._sessions.get(exchange.caller.tenant)
         if session is not None:
@@ -111,7 +104,7 @@ class Subscriptions:
         Cancellation: ends it.
         """
         if exchange.caller.era is Era.LEGACY:
-            return _no_method(request)
+            raise _no_method(request)
         wanted = read_filter(request)
         if wanted.tasks is not None and not declares(exchange.caller.capabilities):
             return Failure(MISSING_CAPABILITY, "taskIds needs the tasks extension among the capabilities", TASKS_NEEDED)
@@ -203,15 +196,14 @@ class Subscriptions:
         return (len(session.wanted) if session else 0) + sum(len(each.wanted) for each in self._streams.get(host, ()))
 
 
-def _legacy_request(request: Request, exchange: HostExchange) -> tuple[str, HostSession | None]:
-    """The URI, and who is to be told of it; None: not a host of a session."""
-    uri = peek_str(request.params.get("uri"))
+def _legacy_request(request: Request, exchange: HostExchange) -> tuple[str, HostSession]:
+    """The URI, and who is to be told of it. Raises RemoteProtocolError: it is no host of a session, or names no URI."""
     if exchange.caller.era is Era.MODERN or exchange.host is None:
-        return "", None
-    if uri is None:
+        raise _no_method(request)
+    if (uri := peek_str(request.params.get("uri"))) is None:
         raise RemoteProtocolError(INVALID_PARAMS, f"{request.method} needs a uri")
     return uri, exchange.host.session
 
 
-def _no_method(request: Request) -> Failure:
-    return Failure(METHOD_NOT_FOUND, f"There is no {request.method} in this revision")
+def _no_method(request: Request) -> RemoteProtocolError:
+    return RemoteProtocolError(METHOD_NOT_FOUND, f"There is no {request.method} in this revision")

@@ -17,6 +17,7 @@ from tests.journeys.test_journey_visits import Linked
 from tests.support.fakes import FakeUpstream
 from tests.support.fleet_house import KEY, Fleet, FleetHost, Replica
 from tests.support.http_fakes import ALICE, BOB, Answered
+from tests.support.parking import statistics_of
 
 NEXT = b"n" * 32
 FORM = {"mode": "form", "message": "Name?", "requestedSchema": {"type": "object", "properties": {}}}
@@ -183,10 +184,10 @@ async def test_cancelling_a_call_at_another_hub(start):
     retry = await parked(modern(a))
     host = modern(b)
     answered = b.start(lambda into: ask(host, "tools/call", retry, into=into))
-    while len(a.seen) < 1 or a.hub.bridge.parking.statistics().parked:
+    while len(a.seen) < 1 or statistics_of(a.hub.bridge.parking).parked:
         await trio.lowlevel.checkpoint()
     answered.leave()
-    while a.hub.bridge.parking.statistics().running:
+    while statistics_of(a.hub.bridge.parking).running:
         await trio.lowlevel.checkpoint()
     while not a.fakes["files"].conversation.of("notifications/cancelled"):
         await trio.lowlevel.checkpoint()

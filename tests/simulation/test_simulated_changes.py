@@ -27,6 +27,7 @@ from tests.simulation.reading import observing
 from tests.simulation.shifting import Atlas, NoWatcher, Shifter
 from tests.simulation.successors import Street
 from tests.simulation.world import SEEDS, run_seeded
+from tests.support.parking import statistics_of
 from upstreams.lifecycle import State
 
 MOVES = 50
@@ -277,8 +278,8 @@ def at_rest(house: Street, tasks: Counter[str]) -> None:
     """Assert that nothing is left of hosts that are gone."""
     hub = house.hub
     assert len(hub.hosts) == 0
-    assert (hub.bridge.parking.statistics().running, hub.bridge.parking.statistics().parked) == (0, 0)
-    assert repr(hub.subscriptions) == "<Subscriptions [0 sessions, 0 streams]>"
+    assert (statistics_of(hub.bridge.parking).running, statistics_of(hub.bridge.parking).parked) == (0, 0)
+    assert (hub.subscriptions._sessions, hub.subscriptions._streams) == ({}, {})
     projects, roots = hub.projects, hub.projects._roots
     assert (projects.shown, projects._hosts, projects._moved) == ({}, set(), set())
     assert (roots._said, roots._asking, roots._unasked) == ({}, {}, set())

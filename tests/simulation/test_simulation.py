@@ -18,6 +18,7 @@ from tests.simulation.reading import observing
 from tests.simulation.visiting import DESK, open_desk
 from tests.simulation.world import FRAIL, SEEDS, STEADY, World, run_seeded
 from tests.support.house import a_house, tasks_at_rest
+from tests.support.parking import statistics_of
 
 MOVES = 40
 SETTINGS = {"park_ttl_s": 20.0, "park_total_s": 60.0, "synthetic_progress_s": 5.0}
@@ -67,7 +68,7 @@ async def at_rest(house: Any, tasks: int) -> None:
     """Assert that nothing is left of hosts that are gone."""
     hub = house.hub
     assert len(hub.hosts) == 0
-    assert (hub.bridge.parking.statistics().running, hub.bridge.parking.statistics().parked) == (0, 0)
+    assert (statistics_of(hub.bridge.parking).running, statistics_of(hub.bridge.parking).parked) == (0, 0)
     left = await tasks_of_hub(house) - tasks - observing(hub)
     assert left <= 0, f"{left} tasks are left"
 

@@ -49,6 +49,7 @@ from hub.wire.mcp import (
 )
 from tests.support.fakes import FakeUpstream, opener
 from tests.support.http_fakes import Answered, Host, Open, make_durable_sessions, pending
+from tests.support.parking import statistics_of
 from tests.support.schemas import Invalid, validate
 from upstreams.inventory.last_known import LastKnown
 
@@ -566,7 +567,7 @@ class House:
         assert [host.calls for host in self.hub.hosts if host.calls] == []
         assert [host.asking for host in self.hub.hosts if len(host.asking)] == []
         assert pending(self.endpoint) == 0
-        parking = self.hub.bridge.parking.statistics()
+        parking = statistics_of(self.hub.bridge.parking)
         assert (parking.asked, parking.running) == (0, 0), parking
         for upstream in self.hub.supervisor.upstreams.values():
             assert upstream.in_flight == 0, upstream

@@ -93,10 +93,6 @@ class PeerSession(SessionFrame):
         self._scope = trio.CancelScope()
         """The scope of the subclass's `run`: cancelled when the session is given up."""
 
-    def __repr__(self) -> str:
-        version = self.facts.version or "not yet open"
-        return f"<{type(self).__name__} {self.name} {version} [{len(self.running)} running]>"
-
     def _attach(self, channel: Channel, outbox: Outbox | None = None) -> Peer:
         self.outbox = outbox
         self.clock = trio.lowlevel.current_clock()  # asked twice in every call: without detours

@@ -136,9 +136,6 @@ class KnownRoots:
         self._known: BoundedDict[Tenant | str, tuple[Raw, float]] = BoundedDict(MAX_ROOTS)
         """Answers, each with its expiry, by host or by the id of a call."""
 
-    def __len__(self) -> int:
-        return len(self._known)
-
     def answer(self, question: Question, caller: Caller, call: str, now: float) -> Raw | None:
         """The answer to `question`, which is asked in the call of the id `call`; None: `caller` is to be asked. Raises
         QuestionRefusal: this caller has no roots to be asked for."""

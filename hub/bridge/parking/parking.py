@@ -11,7 +11,7 @@ phases of a call are in `phases`.
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 import trio
 from msgspec import Raw
@@ -51,21 +51,6 @@ Work = Callable[[HostEnd], Awaitable[Reply]]
 """Work of a call, on the exchange that it is given."""
 
 
-class ParkingStatistics(NamedTuple):
-    """Numbers of calls; all but the last two are 0 when the hub is idle."""
-
-    running: int
-    """Calls that are with their upstreams."""
-    asked: int
-    """Calls that have asked and are not over."""
-    parked: int
-    """Of these, calls that no request is attached to, ended ones included."""
-    tombstones: int
-    """Calls that are gone, and of which is known why."""
-    roots: int
-    """Hosts whose roots are known."""
-
-
 class ParkedCalls:
     """All parked calls of one hub. `ttl_s` and `total_s` limit the wait for answers in calls to come, as in
     `ParkedState`."""
@@ -75,7 +60,6 @@ class ParkedCalls:
         self._states = states
         self.ttl_s, self.total_s = ttl_s, total_s
         self._nursery: trio.Nursery | None = None
-        self._running = 0
         self._calls: dict[str, ParkedCall] = {}
         """Running calls that have asked, by id."""
         self._tombstones: BoundedDict[str, tuple[str, float]] = BoundedDict(MAX_TOMBSTONES)
@@ -85,11 +69,6 @@ class ParkedCalls:
     def adjust(self, ttl_s: float, total_s: float) -> None:
         """Change how long answers are waited for, in calls to come."""
         self.ttl_s, self.total_s = ttl_s, total_s
-
-    def statistics(self) -> ParkingStatistics:
-        """Numbers of calls."""
-        parked = sum(call.state.phase in _ALONE for call in self._calls.values())
-        return ParkingStatistics(self._running, len(self._calls), parked, len(self._tombstones), len(self.roots))
 
     def calls_without_request(self, upstream: str) -> int:
         """Number of calls of `upstream` without an attached request: their hosts may come back."""
@@ -162,7 +141,6 @@ class ParkedCalls:
 
     async def _carry_out(self, call: ParkedCall, work: Work) -> None:
         outcome: Reply | Exception | None = None
-        self._running += 1
         try:
             with call.scope:
                 outcome = await work(call)
@@ -171,7 +149,6 @@ class ParkedCalls:
         except Exception as error:  # noqa: BLE001 raised again where the outcome is awaited
             outcome = error
         finally:
-            self._running -= 1
             self._ended(call, outcome)
             outcome = None  # it may hold this frame
 

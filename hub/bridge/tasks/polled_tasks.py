@@ -94,14 +94,9 @@ class TaskHandles:
         """Let upstreams wait so long for answers from now on."""
         self.ttl_s = ttl_s
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Run the tasks that outlive requests of hosts, until cancelled."""
-        async with trio.open_nursery() as self.nursery:
-            try:
-                task_status.started()
-                await trio.sleep_forever()
-            finally:
-                self.nursery = None
+    def work_in(self, nursery: trio.Nursery | None) -> None:
+        """Start what outlives requests of hosts there from now on; None: start no more."""
+        self.nursery = nursery
 
     def create_handle(self, client: TaskClient, task: Task, tool: str, exposed: str) -> Interim:
         """Make the result of a call of `tool`, by the name `exposed`, that began `task`, which `client` has in hand."""

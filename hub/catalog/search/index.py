@@ -92,9 +92,6 @@ class SearchIndex:
         self._by_gram: dict[str, list[int]] = {}
         """By two neighbouring characters of visible names, the tools."""
 
-    def __repr__(self) -> str:
-        return f"<SearchIndex of {len(self.tools)} tools, {len(self._places)} words>"
-
     def __len__(self) -> int:
         return len(self.tools)
 

@@ -51,13 +51,13 @@ def save(draft: Draft, did: str, done: str, output: Output) -> list[Path]:
     """Save a draft and report it; the files that were changed."""
     changes = draft.changes()
     saved = draft.save(now(), backup_dir())
-    files = [_as_object(change, each.backup) for each, change in zip(saved, changes, strict=True)]
+    files = [_as_object(change, saved[change.path]) for change in changes]
     output.set(did=did, dry_run=False, files=files)
-    for each in saved:
-        output.say(f"{done}: {each.path}" + (f" (before: {each.backup})" if each.backup else " (new)"))
+    for path, backup in saved.items():
+        output.say(f"{done}: {path}" + (f" (before: {backup})" if backup else " (new)"))
     if not saved:
         output.say(f"{done} already; nothing was changed")
-    return [each.path for each in saved]
+    return list(saved)
 
 
 def _as_object(change: FileChange, backup: Path | None) -> dict[str, Any]:

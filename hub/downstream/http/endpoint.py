@@ -209,9 +209,8 @@ class Endpoint:
         taken = admit(host, self._router, request, exchange, finish)
         if isinstance(taken, QuickRequest):
             self.slow.add(reply_to, trio.current_time())
-            response.answer_later(taken.cancel, inbound.identity, cancel_if_gone=True)
+            response.answer_later(taken.cancel, cancel_if_gone=True)
         elif isinstance(taken, trio.CancelScope):
-            response.serve(inbound.identity)
             return self._answer_modern(inbound, host, request, exchange, taken, reply_to)
         elif not self._challenge(inbound, taken):
             reply_to.finish(request.id, taken)
@@ -311,9 +310,8 @@ class Endpoint:
         taken = admit(session, self._router, request, exchange, finish)
         if isinstance(taken, QuickRequest):
             self.slow.add(reply_to, session.seen)
-            response.answer_later(taken.cancel, session.id)
+            response.answer_later(taken.cancel)
         elif isinstance(taken, trio.CancelScope):
-            response.serve(session.id)
             return self._answer_legacy(request, exchange, taken, reply_to, inbound)
         elif not self._challenge(inbound, taken):
             reply_to.finish(response_pieces(request.id, taken))

@@ -94,18 +94,18 @@ def test_links_are_followed_and_modes_kept(home, tmp_path):
     real = home.write(FILES, "elsewhere/real.toml")
     real.chmod(0o640)
     home.main.symlink_to(real)
-    [saved] = changed_files(home, lambda draft: draft.add("third", {"command": "z"}))
+    [backup] = changed_files(home, lambda draft: draft.add("third", {"command": "z"}))
     assert home.main.is_symlink()
     assert real.stat().st_mode & 0o777 == 0o640
     assert "[upstreams.third]" in real.read_text()
-    assert saved.backup.read_text() == FILES
-    assert saved.backup.stat().st_mode & 0o777 == 0o600
+    assert backup.read_text() == FILES
+    assert backup.stat().st_mode & 0o777 == 0o600
 
 
 def changed_files(home, change):
     draft = home.draft()
     change(draft)
-    return home.save(draft)
+    return home.save(draft).values()
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_what_was_wrong_before_is_no_hindrance(home):
     home.write(FILES + "[upstreams.broken]\ncommand = 'x'\nargs = ['${UNSET_HERE}']\n")
     draft = home.draft()
     draft.switch("broken", disabled=True)
-    assert [saved.path for saved in home.save(draft)] == [home.main]
+    assert list(home.save(draft)) == [home.main]
     assert home.draft().problems_of_main() == []
 
 
@@ -202,7 +202,7 @@ def test_an_entry_is_removed_where_it_stands(home, name, text):
     assert home.draft().upstreams["x"].value("disabled") is True
     draft = home.draft()
     assert draft.remove("x") is None
-    assert {saved.path for saved in home.save(draft)} == {path, home.main}
+    assert home.save(draft).keys() == {path, home.main}
     assert home.text() == FILES
     assert "mine" in path.read_text()
     assert list(home.draft().upstreams) == ["first", "second", "y"]

@@ -1,7 +1,5 @@
 """Lines from one peer: in order, bounded, framed independently of the chunks."""
 
-import os
-import socket
 import tracemalloc
 
 import pytest
@@ -10,8 +8,6 @@ import trio.testing
 
 from hub.link.channel import ChannelClosed, LineTooLong
 from hub.link.line_channel import LineReader
-from hub.link.rate_limits import SHORT_TURN
-from hub.link.sync_primitives import loop_turns
 
 LIMIT = 100
 
@@ -92,37 +88,3 @@ async def test_blank_lines_are_read_no_faster_than_they_should(autojump_clock, b
     await ours.send_all(b"line\n")
     assert trio.current_time() - began == 1
     assert await reader.receive() == b"line"
-
-
-def stream_pair():
-    return [trio.SocketStream(trio.socket.from_stdlib_socket(end)) for end in socket.socketpair()]
-
-
-@pytest.mark.parametrize("is_crowded", [False, True])
-async def test_while_several_hosts_are_busy_one_line_does_not_wait_for_many(is_crowded):
-    read, many, turns = [], 8 * SHORT_TURN, loop_turns()
-    busy, others = stream_pair(), stream_pair()
-    if is_crowded:
-        turns.take_from("one")
-        turns.take_from("other")
-
-    async def listen(name, stream):
-        reader = LineReader(stream)
-        while True:
-            await reader.receive()
-            read.append(name)
-            if len(read) == 1:
-                os.write(others[1].socket.fileno(), b"line\n")
-
-    async with trio.open_nursery() as nursery:
-        for name, (mine, _) in (("other", others), ("busy", busy)):
-            nursery.start_soon(listen, name, mine)
-        await trio.testing.wait_all_tasks_blocked()
-        await busy[1].send_all(b"line\n" * many)
-        await trio.testing.wait_all_tasks_blocked()
-        nursery.cancel_scope.cancel()
-    for stream in (*busy, *others):
-        await stream.aclose()
-    assert len(read) == many + 1
-    at = read.index("other")
-    assert at <= 2 * SHORT_TURN if is_crowded else at == many

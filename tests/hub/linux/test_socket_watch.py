@@ -8,8 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from hub.link.rate_limits import SHORT_TURN
-from hub.link.sync_primitives import CROWDED_TURNS, loop_turns
+from hub.link.sync_primitives import loop_turns
 from hub.linux.socket_watch import TURN, SocketWatch, socket_watch
 
 
@@ -139,86 +138,6 @@ async def test_other_tasks_have_their_turn(watch):
     finally:
         for pair in many:
             pair.close()
-
-
-@pytest.mark.parametrize("is_other_read", [False, True], ids=["alone", "beside a task that has something to read"])
-async def test_while_several_hosts_are_busy_each_has_a_share(watch, is_other_read):
-    beside = socket.socketpair()
-    many, told, turns = [Pair(watch) for _ in range(TURN)], [], loop_turns()
-    busy, other = many[:-1], many[-1]
-    try:
-        for pair in many:
-            fd, party = pair.mine.fileno(), "other" if pair is other else "busy"
-            watch.add(fd, lambda hung_up, party=party: told.append((turns.number, party)))
-            watch.parties[fd] = party
-        for is_crowded in (False, True):
-            told.clear()
-            for pair in (*busy, other):
-                pair.peer.send(b"x")
-            await settle()
-            steps = Counter(number for number, party in told if party == "busy")
-            assert sum(steps.values()) == len(busy)
-            assert [party for _, party in told].index("other") == (SHORT_TURN if is_crowded else len(busy))
-            assert max(steps.values()) == (SHORT_TURN if is_crowded and is_other_read else len(busy))
-            turns.take_from("busy")
-            turns.take_from("other")
-            if is_other_read:
-                watch.attend(beside[0].fileno())
-                beside[1].send(b"x")
-    finally:
-        for each in beside:
-            each.close()
-        for pair in many:
-            pair.close()
-
-
-async def test_what_waits_for_its_step_is_dropped_with_its_socket(watch):
-    many, told, turns = [Pair(watch) for _ in range(2 * SHORT_TURN)], [], loop_turns()
-    turns.take_from("busy")
-    turns.take_from("other")
-
-    def end_all(hung_up):
-        told.append(hung_up)
-        for pair in many:
-            pair.close()
-
-    for pair in many:
-        watch.add(pair.mine.fileno(), end_all)
-        watch.parties[pair.mine.fileno()] = "busy"
-        pair.peer.send(b"x")
-    await settle()
-    assert told == [False]
-    assert not watch.parties
-
-
-async def test_who_is_as_busy_is_not_waited_for(watch):
-    one, other = socket.socketpair(), socket.socketpair()
-    for mine, peer in (one, other):
-        watch.attend(mine.fileno())
-        watch.attend(mine.fileno())
-        peer.send(b"x")
-    a, b = one[0].fileno(), other[0].fileno()
-    assert watch.others_wait(a)
-    assert watch.others_wait(b, is_busy=True)
-    assert not watch.others_wait(a, is_busy=True), "both are"
-    watch.attend(b)
-    assert watch.others_wait(a), "it is another one"
-    other[0].recv(1)
-    assert not watch.others_wait(a)
-    for each in (*one, *other):
-        each.close()
-    assert not watch.others_wait(a)
-
-
-async def test_one_host_alone_is_not_held_up_for_ever(watch):
-    turns = loop_turns()
-    turns.take_from("busy")
-    assert watch.share == TURN, "there was nobody before"
-    turns.take_from("other")
-    assert watch.share == SHORT_TURN
-    turns.number += CROWDED_TURNS - 1
-    await settle()
-    assert watch.share == TURN
 
 
 async def test_it_ends_with_the_loop():

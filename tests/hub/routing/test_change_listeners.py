@@ -210,7 +210,7 @@ async def test_a_session_is_told_until_it_is_over(autojump_clock):
     world.subscriptions.left(host.caller.tenant)
     side.watches.updated(A)
     assert len(host.host.told_of) == 1
-    assert repr(world.subscriptions) == "<Subscriptions [0 sessions, 0 streams]>"
+    assert (world.subscriptions._sessions, world.subscriptions._streams) == ({}, {})
 
 
 async def test_a_subscription_that_comes_too_late_for_its_session_is_taken_back(autojump_clock, nursery):

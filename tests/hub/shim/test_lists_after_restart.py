@@ -124,17 +124,25 @@ def names(host):
     return [tool["name"] for tool in host.ask("tools/list")["tools"]]
 
 
+def call_twice(host):
+    """Until the hub has said its digests: a task of it does, while it answers lists at once, but not calls."""
+    for _ in range(2):
+        assert host.ask("tools/call", name="files__one", arguments={})["structuredContent"] == {"done": "one"}
+
+
 @pytest.mark.covers("F-H-22")
 def test_only_lists_that_differ_are_announced(place, tmp_path):
     with contextlib.closing(Host(place)) as host:
         host.begin()
         for _ in range(3):
             assert names(host) == ["files__one", "files__two"]
+        call_twice(host)
         host.told.clear()
         for _ in range(2):
             kill_hub(place)
             for _ in range(3):  # by the second answer of the new hub the first ones have passed whatever came before
                 assert names(host) == ["files__one", "files__two"]
+            call_twice(host)
             assert host.told == []
         (tmp_path / "tools").write_text("one three")
         kill_hub(place)

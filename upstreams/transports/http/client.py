@@ -274,9 +274,6 @@ class HttpClient:
         self._parser = HeadParser(response_head.read_response)
         self._closed = False
 
-    def __repr__(self) -> str:
-        return f"<HttpClient {self.name} {self.url.origin}: {len(self._active)} active, {len(self._idle)} idle>"
-
     async def request(
         self,
         method: str,

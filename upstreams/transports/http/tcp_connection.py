@@ -120,7 +120,6 @@ class ClientConnection:
         assert self._fd is not None
         self.reader = reader
         self._watch.add(self._fd, reader.on_event)
-        self._watch.parties[self._fd] = party
 
     def detach(self) -> None:
         """Leave what comes next to whoever sends a request."""

@@ -111,9 +111,6 @@ class Child:
         self.gone = trio.Event()
         """Set by `watch` once the process has exited."""
 
-    def __repr__(self) -> str:
-        return f"<Child {self.name} pid {self.pid} {self.ending() or 'running'}>"
-
     def _abandon(self) -> None:
         """End what was started and cannot be watched: at once, since it has had no time to do anything."""
         self._signal_group(signal.SIGKILL)

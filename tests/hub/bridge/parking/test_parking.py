@@ -16,15 +16,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 import hub.bridge.parking.parking
 from hub.bridge.parking.call import ROOTS_VALID_S
-from hub.bridge.parking.parking import (
-    COALESCE_S,
-    DRAIN_S,
-    MAX_PARKED_EACH,
-    PARK,
-    TOMBSTONE_S,
-    ParkedCalls,
-    ParkingStatistics,
-)
+from hub.bridge.parking.parking import COALESCE_S, DRAIN_S, MAX_PARKED_EACH, PARK, TOMBSTONE_S, ParkedCalls
 from hub.bridge.request_state import EXPIRED, LOST, USED, BadState, RequestStates
 from hub.link.call_interface import Exchange
 from hub.link.hub_errors import DeadlineExceeded, Draining, UpstreamLost
@@ -34,6 +26,7 @@ from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Resul
 from hub.wire.mcp import ELICIT, L4, LIST_ROOTS, MODERN, SAMPLE
 from hub.wire.questions.question import Question
 from tests.support.fakes import FakeHost
+from tests.support.parking import ParkingStatistics, statistics_of
 from tests.support.schemas import validate
 
 CAPABLE = {"elicitation": {}, "sampling": {}, "roots": {}}
@@ -173,7 +166,7 @@ class Lot:
         return await self.begin(work, host).wait()
 
     def assert_at_rest(self) -> None:
-        now = self.parking.statistics()
+        now = statistics_of(self.parking)
         assert (now.running, now.asked, now.parked) == (0, 0, 0)
 
 
@@ -200,7 +193,7 @@ async def a_lot(**more: Any) -> AsyncIterator[Lot]:
         tasks = nursery.child_tasks
         assert [inner.child_tasks for task in tasks for inner in task.child_nurseries] == [frozenset()]
         await trio.sleep(TOMBSTONE_S + 100)
-        assert lot.parking.statistics() == ParkingStatistics(0, 0, 0, 0, 0)
+        assert statistics_of(lot.parking) == ParkingStatistics(0, 0, 0, 0, 0)
         nursery.cancel_scope.cancel()
 
 
@@ -267,7 +260,7 @@ async def test_an_answer_goes_to_the_call_that_asked(autojump_clock):
         assert trio.current_time() == pytest.approx(COALESCE_S)
         assert first.asks["q1"]["method"] == ELICIT
         assert first.asks["q1"]["params"]["message"] == "[crm] Which?"
-        assert (lot.parking.statistics().running, lot.parking.statistics().parked) == (1, 1)
+        assert (statistics_of(lot.parking).running, statistics_of(lot.parking).parked) == (1, 1)
         await trio.sleep(800)
         second = await lot.resume(first.state, {"q1": YES}).wait()
         assert text_of(second.outcome) == [YES]
@@ -433,7 +426,7 @@ async def test_a_call_that_ends_while_parked_has_its_outcome_kept(ends, autojump
     async with a_lot() as lot:
         first = await lot.parked(work)
         await trio.sleep(100)
-        assert (lot.parking.statistics().running, lot.parking.statistics().parked) == (0, 1)
+        assert (statistics_of(lot.parking).running, statistics_of(lot.parking).parked) == (0, 1)
         second = await lot.resume(first.state, {"q1": {"action": "nonsense"}}).wait()
         if ends == "raises":
             assert isinstance(second.outcome, DeadlineExceeded)
@@ -452,7 +445,7 @@ async def test_an_outcome_nobody_fetches_is_dropped(autojump_clock):
     async with a_lot() as lot:
         first = await lot.parked(work)
         await trio.sleep(TTL_S - 1)
-        assert lot.parking.statistics().parked == 1
+        assert statistics_of(lot.parking).parked == 1
         await trio.sleep(1 + DRAIN_S)
         lot.assert_at_rest()
         assert (await lot.resume(first.state).wait()).reason == EXPIRED
@@ -790,7 +783,7 @@ async def test_all_together_park_only_so_many_calls(autojump_clock, monkeypatch)
         refused = await lot.begin(asker()).wait()
         assert text_of(refused.outcome)[0][0] == -32602
         await trio.sleep(TTL_S + 10)
-        assert lot.parking.statistics().tombstones == 2
+        assert statistics_of(lot.parking).tombstones == 2
         assert len(attempts) == 3
 
 

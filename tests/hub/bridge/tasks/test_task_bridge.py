@@ -75,7 +75,7 @@ async def settled(fake: Fake, reply: Any, host: FakeHost | None = None) -> Reply
     operation = slow()
     mine = tasks(fake)
     async with trio.open_nursery() as nursery:
-        await nursery.start(mine.handles.run)
+        mine.handles.work_in(nursery)
         try:
             request = Request(1, operation.method, operation.params)
             return await mine.handle_reply(Result(raw(reply)), crossing(fake, operation, host, request))

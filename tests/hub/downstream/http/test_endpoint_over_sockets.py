@@ -5,7 +5,6 @@ import trio
 import trio.testing
 
 from hub.catalog.view_name import EVERYTHING
-from hub.link.rate_limits import SHORT_TURN
 from hub.wire.http.sse import SseParser
 from hub.wire.jsonrpc import encode, raw
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L4, MODERN, TOOLS_CALL, VERSION_KEY, Kind
@@ -79,26 +78,6 @@ async def test_a_modern_host_that_leaves_cancels(served, router, endpoint, how, 
     assert router.cancelled == ["wait"]
     assert (await served.ask(modern_call("echo"))).status == 200
     assert not caplog.records
-
-
-async def test_the_connections_of_one_session_wait_for_each_other(served, router):
-    busy, other = await open_session(served), await open_session(served)
-    clients = [(await served.connect(), session) for session in (*[busy] * 4 * SHORT_TURN, other)]
-    for client, session in clients:  # whose connections they are is known from now on
-        assert (await client.ask(post(encode(call("echo")), *JSON, session))).status == 200
-    begun, begin = [], router.begin
-
-    def note(request, exchange, done):
-        begun.append(exchange.caller.conversation)
-        return begin(request, exchange, done)
-
-    router.begin = note
-    for id, (client, session) in enumerate(clients):  # while the loop stands still
-        client.stream.socket._sock.send(post(encode(call("echo", id)), *JSON, session))
-    for client, _ in clients:
-        assert (await client.answer()).status == 200
-    [last] = {each for each in begun if begun.count(each) == 1}
-    assert (len(begun), begun.index(last)) == (len(clients), SHORT_TURN)
 
 
 @pytest.mark.covers("T-28", "T-29", "F-H-01")

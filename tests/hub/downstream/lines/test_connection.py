@@ -16,7 +16,6 @@ from hub.downstream.hosts import SESSION_IN_FLIGHT, Hosts
 from hub.downstream.lines import connection as downstream
 from hub.downstream.lines.connection import EOF_GRACE_S, MAX_MESSAGE_BYTES, TURN, LineHost
 from hub.link import rate_limits
-from hub.link.rate_limits import SHORT_TURN
 from hub.wire.jsonrpc import Failure, Result, encode, raw
 from hub.wire.mcp import (
     CLIENT_CAPABILITIES_KEY,
@@ -100,7 +99,7 @@ def router(request):
 
 
 @pytest.fixture
-async def hosts():
+def hosts():
     return Hosts()
 
 
@@ -281,19 +280,26 @@ async def test_what_is_at_hand_is_not_waited_for(host, router):
     router.release.set()
 
 
+def note_hosts(router, begin, other, message):
+    """Have `begin` take requests, and note the hosts of these. With the first comes `message` of the host `other`."""
+    begun = []
+
+    def note(request, exchange, done):
+        begun.append(exchange.caller.identity)
+        if len(begun) == 1:
+            os.write(other.stream.socket.fileno(), encode(message) + b"\n")
+        return begin(request, exchange, done)
+
+    router.begin = note
+    return begun
+
+
 async def test_a_host_that_asks_much_at_once_lets_others_have_their_turn(router, hosts):
-    answered, many = [], 3 * TURN
+    many = 3 * TURN
     async with connected(router, hosts) as busy, connected(router, hosts, BOB) as other:
         await busy.initialize()
         await other.initialize()
-
-        def begin(request, exchange, done):
-            answered.append(exchange.caller.identity)
-            if len(answered) == 1:
-                os.write(other.stream.socket.fileno(), encode(read("note:a")) + b"\n")
-            return Result(raw({"contents": []}))
-
-        router.begin = begin
+        answered = note_hosts(router, lambda *_: Result(raw({"contents": []})), other, read("note:a"))
         await busy.send(b"\n".join(encode(read("note:a", id)) for id in range(many)))
         assert (await other.receive())["id"] == 1
         for id in range(many):
@@ -303,49 +309,18 @@ async def test_a_host_that_asks_much_at_once_lets_others_have_their_turn(router,
 
 async def test_a_host_with_many_quick_calls_lets_others_have_their_turn(router, hosts, monkeypatch):
     monkeypatch.setattr(downstream, "TURN", 8)
-    begun, many = [], SESSION_IN_FLIGHT
+    many = SESSION_IN_FLIGHT
     router.is_quick = True
-    begin = router.begin
-
-    def note(request, exchange, done):
-        begun.append(exchange.caller.identity)
-        if len(begun) == 1:
-            os.write(other.stream.socket.fileno(), encode(call("wait", 1)) + b"\n")
-        return begin(request, exchange, done)
-
     async with connected(router, hosts) as busy, connected(router, hosts, BOB) as other:
         await busy.initialize()
         await other.initialize()
-        router.begin = note
+        begun = note_hosts(router, router.begin, other, call("wait", 1))
         await busy.send(b"\n".join(encode(call("wait", id)) for id in range(many)))
         await trio.testing.wait_all_tasks_blocked()
         assert begun.index(BOB) <= 2 * downstream.TURN < many == begun.count(ALICE)
         router.release.set()
         assert (await other.receive())["id"] == 1
         assert {(await busy.receive())["id"] for _ in range(many)} == set(range(many))
-
-
-async def test_of_two_busy_hosts_each_has_a_short_turn(router, hosts):
-    begun = []
-    router.is_quick = True
-    begin = router.begin
-
-    def note(request, exchange, done):
-        begun.append(exchange.caller.identity)
-        if len(begun) == 1:
-            os.write(other.stream.socket.fileno(), encode(call("wait", 1)) + b"\n")
-        return begin(request, exchange, done)
-
-    async with connected(router, hosts) as busy, connected(router, hosts, BOB) as other:
-        for each in (busy, other):
-            await each.initialize()
-            await each.ask("ping")
-        router.begin = note
-        await busy.send(b"\n".join(encode(call("wait", id)) for id in range(SESSION_IN_FLIGHT)))
-        await trio.testing.wait_all_tasks_blocked()
-        assert begun.index(BOB) <= 2 * SHORT_TURN < SESSION_IN_FLIGHT == begun.count(ALICE)
-        router.release.set()
-        assert (await other.receive())["id"] == 1
 
 
 @pytest.mark.covers("SEC-16")

@@ -12,7 +12,6 @@ from msgspec import structs
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import DeadlineExceeded, HubError, Overloaded, UpstreamLost, UpstreamProtocolError
 from hub.link.memory_budget import Budget
-from hub.linux.socket_watch import socket_watch
 from hub.wire.jsonrpc import Reply, Result, raw
 from tests.support.begun_tasks import counted_tasks
 from tests.support.http_fixture import ERAS, TEXT, TIMEOUTS, Ear, Fixture, note, running
@@ -74,13 +73,6 @@ async def test_one_connection_serves_many_calls(era: str) -> None:
         for _ in range(10):
             assert await calls.of() == TEXT
         assert (trio.lowlevel.current_statistics().tasks_living, it.peer.connections) == (tasks, connections)
-
-
-@ERAS
-async def test_the_connections_of_an_upstream_wait_for_each_other(era: str) -> None:
-    async with begun(Script(era)) as (_, calls):
-        assert await calls.of() == TEXT
-        assert calls.session.poster.client in socket_watch().parties.values()
 
 
 @ERAS

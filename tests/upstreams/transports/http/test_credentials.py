@@ -126,7 +126,7 @@ async def test_where_a_person_has_to_sign_in_the_call_says_so_and_its_connection
     async with client_of(wanting("z"), wallet) as (client, peer):
         with pytest.raises(UpstreamUnauthorized, match="needs you to sign in"):
             await fetch(client)
-        assert "0 active" in repr(client)
+        assert not client._active
         assert len(peer.requests) == 1
 
 
