@@ -1,21 +1,19 @@
 """Real servers in sandboxes: they work, in homes of their own and without a network, and see what they are shown."""
 
 import json
-import os
 import shutil
 
 import pytest
 
 from tests.hub.daemon.test_secrets import command, rows, until
 from tests.real.recorded import OFFICIAL
-from tests.support.debian import program
 from tests.support.processes import PYTHON_2, running_hub
+from tests.support.sandboxes import use_bubblewrap
 
 
 @pytest.fixture
 def bubblewrap(monkeypatch):
-    found = program("bwrap")
-    monkeypatch.setenv("PATH", f"{found.path.parent}:{os.environ['PATH']}")
+    use_bubblewrap(monkeypatch)
 
 
 def server(name, argv, sandbox):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.hub.daemon.test_secrets import command, rows, until
-from tests.support.debian import program
 from tests.support.processes import running_hub
+from tests.support.sandboxes import use_bubblewrap
 
 LOOKS = """
 import os, runpy, sys
@@ -29,8 +29,7 @@ runpy.run_module("upstreams.demo", run_name="__main__")
 
 @pytest.fixture
 def bubblewrap(monkeypatch):
-    found = program("bwrap")
-    monkeypatch.setenv("PATH", f"{found.path.parent}:{os.environ['PATH']}")
+    use_bubblewrap(monkeypatch)
 
 
 def server(name, directory, *paths, sandbox='"auto"'):
