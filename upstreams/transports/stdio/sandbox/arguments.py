@@ -50,6 +50,8 @@ class SandboxPlaces(Struct, frozen=True, kw_only=True):
     """Files of the hub that nobody may read."""
     guarded: tuple[Bind, ...] = ()
     """Files and directories of the hub that nobody may write."""
+    beside: tuple[str, ...] = ()
+    """Directories that are not the hub's, in those that are hidden."""
     home: str = ""
     """The home directory of the user."""
     own: str = ""
@@ -109,6 +111,10 @@ def bubblewrap_arguments(preset: str, places: SandboxPlaces) -> list[str]:
     seen = [path for path in outermost(places.hidden) if preset == "shield" or is_shown(path, places)]
     for path in seen:
         words += ["--tmpfs", path]
+    for path in places.beside:
+        if is_within(path, seen):
+            is_open = preset == "shield" or is_within(path, [bind.at for bind in places.writable])
+            words += ["--bind" if is_open else "--ro-bind", path, path]
     for bind in places.guarded:
         if is_within(bind.at, seen) or preset == "shield" or is_shown(bind.at, places):
             words += ["--ro-bind", *bind]

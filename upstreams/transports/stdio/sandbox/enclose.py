@@ -46,7 +46,7 @@ SSH_SNIPPETS: Final = "/etc/ssh/ssh_config.d"
 SNAPS: Final = ("/snap", "/var/lib/snapd/snap")
 HUBS: Final = frozenset(("hubd", "mcp-hubd"))
 CONFIG_NAMES: Final = frozenset(("hubd.toml", OWN_VARIABLES, DROP_INS, IMPORTED, "hubd.schema.json"))
-"""The hub's own names in its configuration directory. One that holds nothing else is hidden as a whole."""
+"""The hub's own names in its configuration directory. One that holds no other file is hidden as a whole."""
 NOT_INSTALLED: Final = "bubblewrap is not installed (Debian, Ubuntu, Fedora, Arch: the package `bubblewrap`)"
 FORBIDDEN: Final = "bubblewrap does not work here: {why}. Its version may be too old, or user namespaces are forbidden"
 REMEDY: Final = "by AppArmor, in a container, or in a unit with RestrictNamespaces="
@@ -151,7 +151,8 @@ def _places(
     hidden = [os.path.realpath(path) for path in (directories.state_dir(), runtime_dir(), SSH_SNIPPETS)]
     files = tuple(() if loaded is None else _own_files(loaded))
     own_directory = os.path.realpath(directories.config_dir())
-    if files and _is_ours_alone(own_directory):
+    beside = _folders_in(own_directory) if files else None
+    if beside is not None:  # a wall around a single file is gone once somebody replaces the file
         hidden.append(own_directory)
     guarded = [bind for path in files for bind in _guard(path)]
     known = () if loaded is None else loaded.files
@@ -160,6 +161,7 @@ def _places(
         hidden=tuple(path for path in hidden if os.path.isdir(path)),
         closed=tuple(closed),
         guarded=tuple(bind for bind in dict.fromkeys(guarded) if bind.source not in closed),
+        beside=tuple(beside or ()),
     )
     return places if preset == "shield" else _with_home(places, config, name, env, files)
 
@@ -194,6 +196,7 @@ def _with_home(
         hidden=places.hidden,
         closed=places.closed,
         guarded=places.guarded,
+        beside=places.beside,
         home=home,
         own=str(own_home(name)),
         shown=tuple(shown),
@@ -223,11 +226,14 @@ def _guard(path: Path) -> Iterator[Bind]:
         yield Bind(source := os.path.realpath(path), source)
 
 
-def _is_ours_alone(directory: str) -> bool:
+def _folders_in(directory: str) -> list[str] | None:
+    """The directories in the hub's configuration directory that are not its own; None: there are other files, too, and
+    whoever has them there may want to write more."""
     try:
-        return CONFIG_NAMES.issuperset(os.listdir(directory))
+        others = [os.path.join(directory, name) for name in sorted(set(os.listdir(directory)) - CONFIG_NAMES)]
     except OSError:
-        return False
+        return None
+    return others if all(map(os.path.isdir, others)) else None
 
 
 def _resolver() -> Iterator[str]:

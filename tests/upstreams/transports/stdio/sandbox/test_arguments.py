@@ -52,6 +52,21 @@ def test_a_shield_hides_what_is_the_hubs_and_leaves_the_rest():
 
 
 @pytest.mark.covers("BOX-12")
+@pytest.mark.parametrize(("preset", "option"), [("shield", "--bind"), ("own-home", "--ro-bind")])
+def test_what_is_not_the_hubs_in_its_directory_is_as_outside(preset, option):
+    config = "/home/me/.config/hubd"
+    there = Bind("/home/me/.config", "/home/me/.config")
+    places = SandboxPlaces(
+        home="/home/me", own="/own", hidden=(config,), beside=(f"{config}/programs",), shown=(there,)
+    )
+    assert steps(bubblewrap_arguments(preset, places))[-3:] == [
+        ("--tmpfs", config),
+        (option, f"{config}/programs", f"{config}/programs"),
+        ("--remount-ro", config),
+    ]
+
+
+@pytest.mark.covers("BOX-12")
 def test_a_home_of_its_own_shows_what_is_named():
     found = steps(bubblewrap_arguments("own-home", PLACES))
     assert found[3:] == [

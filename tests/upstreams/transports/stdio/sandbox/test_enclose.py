@@ -152,10 +152,12 @@ async def test_the_files_of_the_configuration_are_guarded_and_variables_closed(m
 
 
 @pytest.mark.covers("BOX-12")
-async def test_a_directory_with_nothing_but_the_hubs_own_is_hidden(machine):
+async def test_a_directory_with_no_files_but_the_hubs_own_is_hidden(machine):
+    (machine.config / "programs").mkdir()
     loaded = load_all(None, os.environ)
     places = (await enclose(machine.sandboxes(lambda: loaded), server())).places
     assert str(machine.config) in places.hidden
+    assert places.beside == (str(machine.config / "programs"),)
 
 
 @pytest.mark.covers("BOX-12")

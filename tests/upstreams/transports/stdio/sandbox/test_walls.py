@@ -154,6 +154,38 @@ async def test_what_each_preset_lets_a_server_do(machine, tmp_path, elsewhere, p
 
 
 @pytest.mark.covers("BOX-12")
+async def test_files_that_are_replaced_meanwhile_stay_out_of_reach(machine):
+    (machine.config / "programs").mkdir()
+    files = {"hubd.toml": machine.config / "hubd.toml", "hubd.env": machine.config / "hubd.env"}
+    program = """
+import sys
+print(flush=True)
+sys.stdin.readline()
+for path in sys.argv[1:]:
+    for do in (lambda: open(path).read(), lambda: open(path, "a").write("x")):
+        try:
+            print(repr(do()))
+        except OSError as error:
+            print(error.strerror)
+"""
+    found = load_all(None, os.environ)
+    mine = machine.config / "programs/mine"
+    config = python(program, *map(str, (*files.values(), mine)), preset="shield")
+    child = await start(machine, config, found)
+    await read_line(child)
+    for path in files.values():
+        path.with_name("new").write_text("new")
+        path.with_name("new").replace(path)
+    await child.stdin.send_all(b"\n")
+    old = "'[upstreams.x]\\ncommand = \"true\"\\n'"
+    read_only, absent = "Read-only file system", "No such file or directory"
+    assert (await read_all(child)).decode().splitlines() == [old, read_only, absent, read_only, absent, "1"]
+    await child.stop()
+    assert {path.read_text() for path in files.values()} == {"new"}
+    assert mine.read_text() == "x"
+
+
+@pytest.mark.covers("BOX-12")
 @pytest.mark.parametrize("preset", ["shield", "own-home"])
 async def test_exit_codes_and_signals_are_those_of_the_server(machine, preset):
     for program, ending in (
