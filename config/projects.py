@@ -24,7 +24,7 @@ from msgspec import Struct
 from config.environment.hubd_env import Environ
 from config.errors import ConfigError, Diagnostic
 from config.files import replace_private
-from config.loading.assemble import check_names, origins_of, upstream_of
+from config.loading.assemble import check_names, origins_of, upstream_of, without_sampling
 from config.loading.one_file import Layer, Source, read_source
 from config.loading.precedence import Origin, Stack, stacks
 from config.loading.safe_reading import MAX_OWN_BYTES, Content, Keys, Problem, fetch, read_state
@@ -113,6 +113,8 @@ def load_project(root: Path, environ: Environ, base: HubConfig, *, sources: Sequ
     sources = read_project(root, environ) if sources is None else sources
     found = stacks(sources, base.upstreams)
     upstreams = {name: _upstream(name, stack, base) for name, stack in found.items()}
+    if base.serves_several:
+        upstreams = {name: without_sampling(upstream) for name, upstream in upstreams.items()}
     others = {name: upstream for name, upstream in base.upstreams.items() if name not in upstreams}
     check_names(found, others | upstreams, base.name_budget)
     if problems := [each for source in sources for each in source.findings.problems]:

@@ -111,7 +111,7 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
     found = stacks(gathered.sources)
     upstreams = {name: upstream_of(stack) for name, stack in found.items()}
     if config.serves_several:
-        upstreams = {name: _without_sampling(upstream) for name, upstream in upstreams.items()}
+        upstreams = {name: without_sampling(upstream) for name, upstream in upstreams.items()}
     check_names(found, upstreams, config.name_budget)
     for name, problem in check.problems_of_oauth_in_fleet(config.replica, upstreams):
         found[name].wrong(problem.keys, str(problem))
@@ -126,7 +126,14 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
     return msgspec.structs.replace(config, upstreams=upstreams), origins
 
 
-def _without_sampling(upstream: UpstreamConfig) -> UpstreamConfig:
+def for_several(config: HubConfig) -> HubConfig:
+    """The configuration of a hub that lets in others than its owner by what no file says."""
+    policy = msgspec.structs.replace(config.policy, default=config.policy.default or "deny")
+    upstreams = {name: without_sampling(upstream) for name, upstream in config.upstreams.items()}
+    return msgspec.structs.replace(config, policy=policy, upstreams=upstreams)
+
+
+def without_sampling(upstream: UpstreamConfig) -> UpstreamConfig:
     """An upstream that may not sample unless its configuration says so: it would spend what is another's."""
     if upstream.sampling.allow is not None:
         return upstream

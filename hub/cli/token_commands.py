@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from config.hub_paths import token_path, tokens_path
 from config.loading.check_http_access import token_problem
+from config.loading.check_policy import default_of
 from config.loading.gather import token_of
 from config.tables import AccessToken
 from hub.cli.context import CommandFailed, Context, Output, ask_hub, now
@@ -88,6 +89,11 @@ def _new(options: Context, output: Output) -> None:
     store = _store()
     token = store.make(name, principal=options.principal, host=options.host, expires=expires, profile=options.profile)
     _show(name, store, token, output)
+    config = options.loaded.config
+    denies_now = config.auth == "token" and config.policy.default is None and default_of(config) == "allow"
+    if options.principal not in ("", OWNER) and denies_now:
+        text = 'default = "deny" and allow = [...] below [policy], or default = "allow"'
+        output.remark(f"the hub lets in others than you now, so everything is denied that no rule allows; write {text}")
 
 
 def _rotate(options: Context, output: Output) -> None:

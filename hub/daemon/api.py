@@ -48,6 +48,8 @@ from upstreams.upstream import ManagedUpstream
 log = logging.getLogger("hubd")
 
 OPERATOR: Final = Identity(OWNER, "cli")
+TOKENS_S: Final = 5.0
+"""Time that whoever has made a token waits for the rules that hold from then on."""
 
 
 @dataclass(eq=False, repr=False)
@@ -221,7 +223,11 @@ class DaemonApi:
         return structs.replace(answer, restart=tuple(sorted(outdated & hosts_that_list_once())))
 
     async def read_tokens(self) -> None:
-        """Read the tokens of hosts again; whoever is let in by one that is gone is so no more."""
+        """Read the tokens of hosts again; whoever is let in by one that is gone is so no more. Rules of a hub that lets
+        in others hold first, if that does not take long."""
+        if self._reloader is not None:
+            with trio.move_on_after(TOKENS_S):
+                await self._reloader.reload()
         if self._listener is not None:
             self._listener.named_tokens.read()
 

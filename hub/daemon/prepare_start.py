@@ -19,17 +19,20 @@ from config import files
 from config.directories import state_dir
 from config.errors import ConfigError, Diagnostic
 from config.fixed_values import references_in_profiles, with_values
-from config.hub_paths import audit_dir, sessions_path
-from config.loading.assemble import Loaded, load_all
+from config.hub_paths import audit_dir, sessions_path, tokens_path
+from config.loading.assemble import Loaded, for_several, load_all
 from config.loading.check import check_hub
 from config.loading.check_profiles import warnings_of_unread
 from config.loading.safe_reading import Problem
 from config.references import Reference, Values
 from config.saved_state import Memory
 from config.secrets.keyring import PATIENCE_S
+from config.secrets.private_json import StateUnreadable
 from config.settings import HubConfig, UpstreamConfig
 from hub.app import WALL
+from hub.downstream.access.host_tokens import TOKENS
 from hub.downstream.http.durable_sessions import DurableSessions
+from hub.link.call_interface import OWNER
 from hub.link.sealing import Keys, Signer, derive_keys, keys_from_setting, load_keys
 from hub.linux import orphans
 from hub.linux.clocks import current_time
@@ -107,7 +110,17 @@ def configuration(options: ServeOptions, environ: Mapping[str, str], fixed: Fixe
     config = loaded.config if loaded.sources else demo_config()
     changes = {"listen": options.listen, "auth": options.auth}
     config = structs.replace(config, **{name: value for name, value in changes.items() if value is not None})
-    return fixed.fill(structs.replace(loaded, config=check(config)))
+    tokens = tokens_path()
+    config = for_several(check(config)) if config.auth == "token" and _let_others_in(tokens) else check(config)
+    return fixed.fill(structs.replace(loaded, config=config, files=(*loaded.files, tokens)))
+
+
+def _let_others_in(tokens: Path) -> bool:
+    """True if `hubd token new` made a token for another account than the owner's. Blocks."""
+    try:
+        return any(token.principal not in ("", OWNER) for token in TOKENS.read(tokens).values())
+    except StateUnreadable:  # none of them counts
+        return False
 
 
 def check(config: HubConfig) -> HubConfig:

@@ -16,6 +16,9 @@ from tests.support.signing_hub import Called, SigningHub, signing_hub, told
 pytestmark = pytest.mark.skipif(os.getuid() in (0, 65534), reason="browsers of this user cannot be told from others")
 
 
+OPEN = '[policy]\ndefault = "allow"'
+
+
 def token_of(hub: SigningHub, name: str) -> str:
     """A token of a principal of its own."""
     done = subprocess.run(
@@ -52,7 +55,7 @@ def sign_in(asked: Called, user: str) -> None:
 def test_everybody_acts_by_the_own_sign_in(oauth, tmp_path, across):
     notes = oauth.liar()
     settings = 'oauth.account = "each"' + "\nacross_principals = true" * across
-    with signing_hub(tmp_path, {"notes": notes.url}, notes=settings) as hub:
+    with signing_hub(tmp_path, {"notes": notes.url}, OPEN, notes=settings) as hub:
         hub.until_refused()
         bob, eve = token_of(hub, "bob"), token_of(hub, "eve")
         sign_in(call(hub, bob, "notes__sign_in"), "bob")
@@ -91,7 +94,7 @@ def test_two_tokens_are_two_people(oauth, tmp_path):
             assert call(hub, token, "notes__read").is_good
         return [entry["sub"] for entry in notes.asked("mcp")[before:] if entry["method"] == "tools/call"]
 
-    with signing_hub(tmp_path, {"notes": notes.url}, notes=settings) as hub:
+    with signing_hub(tmp_path, {"notes": notes.url}, OPEN, notes=settings) as hub:
         hub.until_refused()
         bob, eve = token_of(hub, "bob"), token_of(hub, "eve")
         of_bob, of_eve = (call(hub, token, "notes__sign_in") for token in (bob, eve))
@@ -104,6 +107,6 @@ def test_two_tokens_are_two_people(oauth, tmp_path):
         assert called_as(bob) == ["bob"]
         sign_in(of_eve, "eve")
         assert called_as(eve, bob, eve) == ["eve", "bob", "eve"]
-    with signing_hub(tmp_path, {"notes": notes.url}, notes=settings) as hub:
+    with signing_hub(tmp_path, {"notes": notes.url}, OPEN, notes=settings) as hub:
         assert called_as(bob, eve) == ["bob", "eve"]
         assert call(hub, None, "notes__read").is_error, "the owner has signed in nowhere"

@@ -38,7 +38,8 @@ def hub_of_user(url):
         directory = Path(name)
         env = own_directories(directory)
         file = directory / "hubd.toml"
-        file.write_text(f'[upstreams.notes]\nurl = "{url}"\noauth.account = "each"\nacross_principals = true\n')
+        notes = f'[upstreams.notes]\nurl = "{url}"\noauth.account = "each"\nacross_principals = true\n'
+        file.write_text(f'[policy]\ndefault = "allow"\n{notes}')
         for path in (directory, *directory.rglob("*")):
             os.chown(path, int(USER), int(USER))
         serve = [*AS_USER, HUBD, "serve", "--config", file, "--listen", "127.0.0.1:0"]

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, MODERN, VERSION_KEY
+from tests.hub.daemon.test_secrets import rows, until
 from tests.support.attached import children, hubd, upstream
 from tests.support.oauth.rig import OAuthRig
 from tests.support.processes import ROOT, running_hub
@@ -286,11 +287,27 @@ def test_sessions_that_outlive_the_hub(tmp_path, kind):
                     assert answer.status == status
 
 
+@pytest.mark.covers("POL-05", "SEC-90")
+def test_once_others_are_let_in_all_is_denied_that_no_rule_allows(tmp_path):
+    with running_hub(tmp_path, upstream("echo", {"tools": ["say"]})) as hub:
+        until(lambda: rows(hub)["echo"]["state"] == "connected")
+        made = hubd(hub, "token", "new", "carol", "--principal", "carol")
+        assert "everything is denied that no rule allows" in made.stderr
+        carol = Person(hub, made.stdout.strip())
+        assert carol.ask("tools/list")["tools"] == []
+        assert carol.ask("tools/call", name="echo__say", arguments={}) == -32602
+        assert "deny" in hubd(hub, "policy").stdout
+        assert hubd(hub, "token", "revoke", "carol").returncode == 0
+        assert [tool["name"] for tool in json.loads(hubd(hub, "tools", "--json").stdout)] == ["echo__say"]
+        hubd(hub, "token", "new", "mine")
+        assert hubd(hub, "policy").stdout.startswith("There are no rules")
+
+
 @pytest.mark.parametrize("how", ["revoke", "rotate"])
 def test_a_token_that_is_taken_back_ends_streams_and_no_running_call(tmp_path, how):
     (runs := tmp_path / "runs").touch()
     script = {"on": {"tools/call:wait": [["mark", f"{tmp_path}/begun"], ["await_gone", str(runs)], ["serve"]]}}
-    with running_hub(tmp_path, upstream("slow", script)) as hub:
+    with running_hub(tmp_path, '[policy]\ndefault = "allow"\n' + upstream("slow", script)) as hub:
         token = hubd(hub, "token", "new", "carol", "--principal", "carol").stdout.strip()
         carol = Person(hub, token)
         carol.begin()
