@@ -314,7 +314,8 @@ class Hub:
         """Take over another configuration and disturb only what differs. How hosts come in is set elsewhere."""
         self.secrets.replace(_secrets_of(config))  # before anything of it is sent
         self.audit.adjust(config.audit)
-        self.audit.note("config", changed=str(difference(self.config, config)))
+        if found := difference(self.config, config):
+            self.audit.note("config", changed=str(found))
         self.progress.adjust(config.synthetic_progress_s)
         self.hosts.adjust(config.park_ttl_s)
         self.budget.adjust(config.global_buffer_bytes)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from config.conditions import BadCondition, compile_condition
+from config.loading.precedence import Origin
 from config.loading.safe_reading import Keys, Problem
 from config.name_globs import problem_of
 from config.selectors import GROUP, MAX_SELECTORS, SCOPE, TOOL, BadSelector, Selector, read_selector
@@ -119,3 +120,8 @@ def is_ruled(config: HubConfig, upstreams: Mapping[str, UpstreamConfig]) -> bool
     if policy != unruled or default_of(config) == "deny":
         return True
     return any(upstream.allow or upstream.ask or upstream.deny for upstream in upstreams.values())
+
+
+def places_of_rules(origins: Mapping[Keys, Origin]) -> dict[Keys, Origin]:
+    """Where rules stand."""
+    return {keys: at for keys, at in origins.items() if keys[0] == "policy" or (len(keys) == 3 and keys[2] in LISTS)}

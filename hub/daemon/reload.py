@@ -27,6 +27,7 @@ from config.environment.hubd_env import CurrentEnvironment
 from config.errors import ConfigError, Diagnostic
 from config.file_watcher import Watcher
 from config.loading.assemble import Loaded
+from config.loading.check_policy import places_of_rules
 from config.loading.gather import OWN_VARIABLES
 from hub.control.answers import ConfigStatus, Reloaded
 from hub.link.fault_isolation import keep_going
@@ -145,7 +146,7 @@ class Reloader:
             loaded = await trio.to_thread.run_sync(self._read_all, abandon_on_cancel=True)
             found = difference(self.loaded.config, loaded.config)
             self.environment.replace(loaded.environ)
-            if found:
+            if found or places_of_rules(self.loaded.origins) != places_of_rules(loaded.origins):
                 with around():
                     await self.apply(loaded, found)
         except ConfigError as error:

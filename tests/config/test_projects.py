@@ -314,7 +314,8 @@ def test_a_project_has_no_policy(root):
 
 @pytest.mark.covers("POL-55")
 def test_servers_of_projects_may_sample_for_several_people_only_if_that_is_written(root):
-    (root / ".hubd.toml").write_text('[upstreams.a]\ncommand = "a"\n[upstreams.b]\ncommand = "b"\nsampling.allow = true\n')
+    text = '[upstreams.a]\ncommand = "a"\n[upstreams.b]\ncommand = "b"\nsampling.allow = true\n'
+    (root / ".hubd.toml").write_text(text)
     upstreams = load_project(root, {}, HubConfig(auth="proxy")).upstreams
     assert [upstreams[name].sampling.allow for name in "ab"] == [False, True]
     assert load(root).upstreams["a"].sampling.allow is None

@@ -100,6 +100,21 @@ async def test_what_is_the_same_is_not_applied():
         assert stage.applied == [3]
 
 
+@pytest.mark.covers("POL-16")
+async def test_rules_that_stand_elsewhere_now_are_named_there(tmp_path):
+    file = tmp_path / "hubd.toml"
+    file.write_text('[policy]\ndeny = ["x"]\n[upstreams.a]\ncommand = "a"\n')
+    async with staged(load_all(file, {})) as stage:
+        file.write_text(f"# said later\n{file.read_text()}")
+        stage.next = load_all(file, {})
+        assert not (await stage.reloader.reload()).changed
+        assert len(stage.applied) == 1
+        file.write_text(f"{file.read_text()}# at the end\n")
+        stage.next = load_all(file, {})
+        await stage.reloader.reload()
+        assert len(stage.applied) == 1
+
+
 @pytest.mark.covers("F-C-02")
 async def test_a_problem_is_said_once_and_kept_until_it_is_none(caplog):
     async with staged() as stage:
