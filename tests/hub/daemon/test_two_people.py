@@ -8,6 +8,7 @@ import contextlib
 import http.client
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, MODERN, VERSION_KEY
 from tests.hub.daemon.test_secrets import rows, until
 from tests.support.attached import children, hubd, upstream
 from tests.support.oauth.rig import OAuthRig
-from tests.support.processes import ROOT, running_hub
+from tests.support.processes import HUBD, ROOT, running_hub
 from tests.support.written import written
 
 HUB = "https://hub.example.com/mcp"
@@ -301,6 +302,33 @@ def test_once_others_are_let_in_all_is_denied_that_no_rule_allows(tmp_path):
         assert [tool["name"] for tool in json.loads(hubd(hub, "tools", "--json").stdout)] == ["echo__say"]
         hubd(hub, "token", "new", "mine")
         assert hubd(hub, "policy").stdout.startswith("There are no rules")
+
+
+@pytest.mark.covers("POL-13")
+def test_the_label_of_a_host_is_that_of_its_entry_or_of_its_token(tmp_path):
+    """And never what the host says of itself."""
+    rules = '[policy]\ndeny = ["host:cursor echo__*"]\n'
+    with running_hub(tmp_path, rules + upstream("echo", {"tools": ["say"]})) as hub:
+        until(lambda: rows(hub)["echo"]["state"] == "connected")
+        about = {**INITIALIZE, "clientInfo": {"name": "cursor", "version": "1"}}
+        asked = [("initialize", about), ("tools/list", {})]
+        lines = [json.dumps({"jsonrpc": "2.0", "id": id, "method": m, "params": p}) for id, (m, p) in enumerate(asked)]
+        for label, names in (("cursor", []), ("claude", ["echo__say"])):
+            with subprocess.Popen(
+                [HUBD, "connect", "--host", label],
+                env=hub.env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            ) as shim:
+                shim.stdin.write("".join(f"{line}\n" for line in lines))
+                shim.stdin.flush()
+                answers = [json.loads(shim.stdout.readline()) for _ in lines]
+                shim.stdin.close()
+            (listed,) = (each["result"]["tools"] for each in answers if each["id"] == 1)
+            assert [tool["name"] for tool in listed] == names
+            token = hubd(hub, "token", "new", f"of-{label}", "--host", label).stdout.strip()
+            assert [tool["name"] for tool in Person(hub, token).ask("tools/list")["tools"]] == names
 
 
 @pytest.mark.parametrize("how", ["revoke", "rotate"])
