@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
+from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
 
@@ -32,6 +33,9 @@ MAX_SELECTORS: Final = 1_000
 """Selectors of all rules of a hub together."""
 _TERM = re.compile(r'(?:[^\s"]|"[^"]*")+')
 _KIND = re.compile(r"([a-z]+):(.*)", re.DOTALL)
+_ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+_ESCAPED = re.compile(r"[\x00-\x1f\x7f\udc80-\udcff!#$%&'()*+,/:;=?@\[\\\]]")
+"""What means something else without its escape, or is no text."""
 
 
 class BadSelector(ValueError):
@@ -55,7 +59,7 @@ class Thing(Struct, frozen=True):
     kind: str
     """One of `TOOL`, `PROMPT` and `RESOURCE`."""
     name: str
-    """Its exposed name, or its own URI; for the lists of one server, its own name."""
+    """Its exposed name, or its own URI as `spell_uri` has it; for the lists of one server, its own name."""
     upstream: str = ""
     """The name of the server in the configuration."""
     marks: frozenset[str] = frozenset()
@@ -118,7 +122,7 @@ def read_selector(text: str) -> Selector:
             if len(value) > MAX_CHARS:
                 raise BadSelector(f"has a glob of {len(value)} characters, and {MAX_CHARS} are the most")
             kinds.add(kind)
-            about.append((_is_named(value), negated))
+            about.append((_is_named(spell_uri(value) if kind == RESOURCE else value), negated))
     if len(kinds) > 1:
         raise BadSelector(f"means {' and '.join(sorted(kinds))} at once, which nothing is; write one for each")
     return Selector(text, kinds.pop() if kinds else TOOL, tuple(about), tuple(by))
@@ -136,6 +140,16 @@ def _split(word: str) -> tuple[str, str]:
         known = ", ".join(f"{each}:" for each in (PROMPT, RESOURCE, UPSTREAM, *CALLERS))
         raise BadSelector(f"has an unknown kind of term, {kind[:60]}:; there are {known}")
     return kind, value
+
+
+def spell_uri(text: str) -> str:
+    """A URI, or a glob over URIs, without escapes that mean nothing, and the others in capitals."""
+    return _ESCAPES.sub(_spell, text)
+
+
+def _spell(escapes: re.Match[str]) -> str:
+    plain = unquote_to_bytes(escapes[0]).decode(errors="surrogateescape")
+    return _ESCAPED.sub(lambda found: f"%{ord(found[0]) & 0xFF:02X}", plain)
 
 
 def _has_mark(mark: str) -> Callable[[Thing], bool]:

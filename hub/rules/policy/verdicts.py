@@ -48,10 +48,10 @@ MAX_REMEMBERED: Final = 4096
 """Callers whose audience is remembered."""
 MAX_JUDGED: Final = 50_000
 """Verdicts that are remembered."""
-TWO_SPELLINGS: Final = Verdict(Effect.DENY, "a file URI that rules cannot compare")
+TWO_SPELLINGS: Final = Verdict(Effect.DENY, "a URI that rules cannot compare")
 _SIGN_IN_MARKS: Final = frozenset({"read-only"})
 Masks = tuple[int, ...]
-"""The rules that are about a thing; of a file URI also those about its plain form; none: it has no such form."""
+"""The rules that are about a thing; of a URI those about each of its forms; none: it has no form."""
 
 
 class CannotJudge(Exception):
@@ -279,7 +279,8 @@ class Judge:
         if not masks:
             return Judgement(TWO_SPELLINGS, 0, is_open=False)
         first, *others = (self._decide_one(book, mask, audience) for mask in masks)
-        if any(other.verdict.effect is not first.verdict.effect for other in others):
+        said = first.verdict.effect, first.mask & book.conditional
+        if any((other.verdict.effect, other.mask & book.conditional) != said for other in others):
             return Judgement(TWO_SPELLINGS, 0, is_open=False)
         return first
 
@@ -466,8 +467,8 @@ def _masks(
     """The rules that are about one thing, listed or not."""
     upstream, _ = home_of(running)
     if kind in (Kind.RESOURCE, Kind.TEMPLATE):
-        uri = original.partition("{")[0] if kind is Kind.TEMPLATE else original
-        return _masks_of_uri(book, running, upstream, uri)
+        is_start = kind is Kind.TEMPLATE
+        return _masks_of_uri(book, running, original.partition("{")[0] if is_start else original, is_start=is_start)
     if entry is not None and part is not None:
         thing = _thing(kind, running, entry, part)
     else:
@@ -485,15 +486,11 @@ def _marks_of(part: UpstreamEntries, entry: VisibleEntry) -> frozenset[str]:
     return marks_of(entry.fields, entry.original, part.rule.hints, trusted=part.rule.trusted)
 
 
-def _masks_of_uri(book: "RuleBook", running: str, upstream: str, uri: str) -> Masks:
-    def about(spelled: str) -> int:
-        return book.about(Thing(RESOURCE, spelled, upstream), spelled, running)
+def _masks_of_uri(book: "RuleBook", running: str, uri: str, *, is_start: bool) -> Masks:
+    from hub.rules.policy.uri_forms import forms_of  # not above: only rules need it
 
-    from hub.rules.policy.file_uris import is_file_uri, normal_form  # not above: only rules need it
-
-    if not is_file_uri(uri) or not book.judges_resources:
-        return (about(uri),)
-    plain = normal_form(uri)
-    if plain is None:
-        return ()
-    return (about(uri),) if plain == uri else (about(plain), about(uri))
+    if not book.judges_resources:
+        return (0,)
+    upstream, _ = home_of(running)
+    forms = forms_of(uri, is_start=is_start)
+    return tuple(book.about(Thing(RESOURCE, form, upstream), form, running) for form in forms)

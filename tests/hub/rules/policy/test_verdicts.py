@@ -89,6 +89,22 @@ def test_templates_go_by_the_text_before_their_first_variable():
     assert [each.original for each in shown] == ["file:///{path}"]
 
 
+@pytest.mark.covers("POL-09")
+@pytest.mark.parametrize("rule", ["note://vault/s%C3%A9cret", "note://vault/sécret"])
+@pytest.mark.parametrize(
+    "uri", ["%sault/s%%C3%%A9cret", "%sault/sécret", "%sault/x/../sécret", "%sault/s%%c3%%a9cr%%65t"]
+)
+@pytest.mark.parametrize("start", ["note://v", "NOTE://v", "note://%76"])
+def test_a_resource_is_denied_and_allowed_by_what_it_means(rule, uri, start):
+    judge, _ = world(PolicyConfig(deny=(f"resource:{rule}",)), [])
+    assert effect(judge, uri % start, kind=Kind.RESOURCE) is Effect.DENY
+    assert effect(judge, "note://vault/public", kind=Kind.RESOURCE) is Effect.ALLOW
+    judge, _ = world(PolicyConfig(default="deny", allow=(f"resource:{rule}",)), [])
+    allowed = Effect.DENY if "/../" in uri or start == "NOTE://v" else Effect.ALLOW
+    assert effect(judge, uri % start, kind=Kind.RESOURCE) is allowed
+    assert effect(judge, "note://vault/sécret\n", kind=Kind.RESOURCE) is Effect.DENY
+
+
 @pytest.mark.covers("POL-10")
 def test_callers_whom_no_rule_tells_apart_are_one_audience():
     judge, _ = world(PolicyConfig(deny=("host:cursor *",)), [snapshot("u", [("x", {})])])
