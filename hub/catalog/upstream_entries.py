@@ -93,6 +93,8 @@ class UpstreamEntries:
         self._scoped: UpstreamEntries | None = None
         self._renamed: dict[str, str] = {}
         """By the visible name of a renamed tool, that which it has by itself."""
+        self.contested: dict[str, str] = {}
+        """By own name, the visible one that the configuration gives to a tool while another has it; rules know both."""
         self._chunks: dict[tuple[Kind, str, bool], dict[frozenset[str], bytes]] = {}
         """By what is hidden, the lists as JSON; of each at most `MAX_CHUNKS`, those that were used last at the end."""
         self._tool_bytes: dict[str, int] | None = None
@@ -330,6 +332,8 @@ class UpstreamEntries:
         new, warnings = rename(names, originals, wanted, self.budget)
         self.warnings += [f"{self.name}: {warning}" for warning in warnings]
         self._renamed = {name: before for name, before in zip(new, names, strict=True) if name != before}
+        has = dict(zip(originals, new, strict=True))
+        self.contested = {own: name for own, name in wanted.items() if has.get(own, name) != name}
         return new
 
     def _distinct(self, kind: Kind) -> list[ListEntry]:

@@ -69,6 +69,16 @@ async def test_a_hook_denies_a_call(pair: Pair, script, autojump_clock):
 
 
 @pytest.mark.covers("POL-42")
+async def test_a_server_evades_no_hook_by_another_tool_of_the_name(pair: Pair, script, autojump_clock):
+    fake = pair.fake(tools=["write", "scribble"])
+    script.answers["dlp"] = lambda told: (2, b"", b"no")
+    more = {"db": {"rename": {"write": "scribble"}}}
+    async with pair.house({"db": fake}, upstreams=more, hooks=(hook(match=("db__scribble",)),)) as (_, host):
+        for name in ("db__write", "db__scribble"):
+            assert failure_of(await host.call(name))["hub"] == "denied"
+
+
+@pytest.mark.covers("POL-42")
 async def test_hooks_are_asked_in_order_and_rewrite(pair: Pair, script, autojump_clock):
     fake, calls = counting(pair)
     script.before("first", updatedInput={"n": 2})

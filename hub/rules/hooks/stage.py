@@ -71,7 +71,7 @@ class HookCalls(Stage):
 
     def _find(self, intent: Intent) -> list[Hook]:
         """The hooks that are asked about a call."""
-        thing, caller = self._thing(intent), intent.host.caller
+        things, caller = self._things(intent), intent.host.caller
         profile = intent.host.view.profile or DEFAULT_PROFILE
 
         def is_so(term: CallerTerm) -> bool:
@@ -80,19 +80,20 @@ class HookCalls(Stage):
         return [
             hook
             for hook, selectors in self._hooks
-            if any(each.means(thing) and each.admits(is_so) for each in selectors)
+            if any(any(map(each.means, things)) and each.admits(is_so) for each in selectors)
         ]
 
-    def _thing(self, intent: Intent) -> Thing:
-        """The tool, under the name that rules go by."""
+    def _things(self, intent: Intent) -> set[Thing]:
+        """The tool, under each of the names that rules go by."""
         route = intent.target.route
         server, _ = home_of(route.upstream)
         part = self._find_part(route.upstream)
         entry = None if part is None else find_entry(part, Kind.TOOL, route.original)
         if part is None or entry is None:
-            return Thing(TOOL, f"{server}__{route.original}", server, _WORST)
+            return {Thing(TOOL, f"{server}__{route.original}", server, _WORST)}
         marks = marks_of(entry.fields, entry.original, part.rule.hints, trusted=part.rule.trusted)
-        return Thing(TOOL, entry.visible, server, marks)
+        names = entry.visible, part.contested.get(entry.original, entry.visible)
+        return {Thing(TOOL, name, server, marks) for name in names}
 
     async def call(self, intent: Intent, next: Next) -> Reply:
         """As `Stage.call`.

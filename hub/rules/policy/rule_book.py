@@ -111,6 +111,10 @@ class RuleBook:
                     masks[at] |= bit
         return masks
 
+    def join(self, one: int, other: int) -> int:
+        """The rules that are about a thing of two names: denies and asks of either, allows of both."""
+        return (one | other) & ~self.of[Effect.ALLOW] | (one & other)
+
     def by(self, holds: Callable[[CallerTerm], bool]) -> int:
         """The rules that are about a caller, of whom those facts hold."""
         return self._mask(lambda rule: rule.selector.admits(holds))

@@ -7,7 +7,7 @@
 What is in no table, such as a resource that no list names, is judged when it is asked for.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from json import dumps, loads
@@ -349,7 +349,9 @@ class Judge:
             entry = None if part is None else find_entry(part, Kind.TOOL, route.original)
             marks = self.marks_of(route)
             facts = {
-                "tool": route.original if entry is None else entry.visible,
+                "tool": route.original
+                if part is None or entry is None
+                else part.contested.get(entry.original, entry.visible),
                 "upstream": home_of(route.upstream)[0],
                 "original": route.original,
                 "hints": {mark: mark in marks for mark in MARKS},
@@ -448,17 +450,29 @@ def _masks_of(part: UpstreamEntries, book: "RuleBook") -> Steps[dict[tuple[Kind,
             if kind in (Kind.RESOURCE, Kind.TEMPLATE):
                 masks = [_masks(book, part.name, kind, each.original, each, part) for each in some]
             else:
-                exposed = [_thing(kind, part.name, each, part) for each in some]
-                own = [structs.replace(thing, name=each.original) for thing, each in zip(exposed, some, strict=True)]
-                masks = [(mask,) for mask in book.about_all(exposed, own, part.name)]
+                masks = [(mask,) for mask in _about_all(book, kind, some, part)]
             found.update(((kind, each.original), its) for each, its in zip(some, masks, strict=True))
             yield len(some)
     return found
 
 
-def _thing(kind: Kind, running: str, entry: VisibleEntry, part: UpstreamEntries) -> Thing:
+def _about_all(book: "RuleBook", kind: Kind, entries: Sequence[VisibleEntry], part: UpstreamEntries) -> list[int]:
+    """The rules that are about tools or prompts of a server."""
+    exposed = [_thing(kind, each, part) for each in entries]
+    own = [structs.replace(thing, name=each.original) for thing, each in zip(exposed, entries, strict=True)]
+    masks = book.about_all(exposed, own, part.name)
+    if kind is not Kind.TOOL or not part.contested:
+        return masks
+    wanted = [
+        structs.replace(thing, name=part.contested.get(its.name, thing.name))
+        for thing, its in zip(exposed, own, strict=True)
+    ]
+    return list(map(book.join, masks, book.about_all(wanted, own, part.name)))
+
+
+def _thing(kind: Kind, entry: VisibleEntry, part: UpstreamEntries) -> Thing:
     marks = _marks_of(part, entry) if kind is Kind.TOOL else frozenset[str]()
-    return Thing(WORDS[kind], entry.visible, home_of(running)[0], marks)
+    return Thing(WORDS[kind], entry.visible, home_of(part.name)[0], marks)
 
 
 def _masks(
@@ -470,10 +484,9 @@ def _masks(
         is_start = kind is Kind.TEMPLATE
         return _masks_of_uri(book, running, original.partition("{")[0] if is_start else original, is_start=is_start)
     if entry is not None and part is not None:
-        thing = _thing(kind, running, entry, part)
-    else:
-        names = {f"{upstream}__{original}"} if part is None or kind is not Kind.TOOL else part.names_of(original)
-        thing = Thing(WORDS[kind], min(names), upstream, _WORST if kind is Kind.TOOL else frozenset())
+        return tuple(_about_all(book, kind, [entry], part))
+    names = {f"{upstream}__{original}"} if part is None or kind is not Kind.TOOL else part.names_of(original)
+    thing = Thing(WORDS[kind], min(names), upstream, _WORST if kind is Kind.TOOL else frozenset())
     return (book.about(thing, original, running),)
 
 

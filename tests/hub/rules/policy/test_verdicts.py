@@ -19,7 +19,7 @@ from hub.catalog.view_name import EVERYTHING
 from hub.link.call_interface import NO_RIGHTS, Caller, Identity, Rights
 from hub.rules.policy.audience_lists import permit
 from hub.rules.policy.rule_book import read_rules
-from hub.rules.policy.verdicts import CannotJudge, Effect, Judge, decode_arguments, encode_arguments
+from hub.rules.policy.verdicts import CannotJudge, Effect, Judge, RuleTable, decode_arguments, encode_arguments
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Kind, ListEntry
 from upstreams.inventory.offer import empty_snapshot
@@ -87,6 +87,28 @@ def test_templates_go_by_the_text_before_their_first_variable():
     view = judge.view_for(EVERYTHING, OTHER)
     shown = permit(judge, catalog, view).parts[0].shown[Kind.TEMPLATE]
     assert [each.original for each in shown] == ["file:///{path}"]
+
+
+@pytest.mark.covers("POL-04", "POL-05")
+def test_a_server_ends_no_rule_about_a_renamed_tool_by_listing_another_of_that_name():
+    renamed = [UpstreamRule("u", rename=(("write", "scribble"),))]
+    alone, contested = snapshot("u", [("write", {})]), snapshot("u", [("write", {}), ("scribble", {})])
+    for policy in ({"deny": ("u__scribble",)}, {"deny": ("u__* !u__write",)}):
+        judge, _ = world(PolicyConfig(**policy), [alone], renamed)
+        assert effect(judge, "write") is Effect.DENY
+        judge, catalog = world(PolicyConfig(**policy), [contested], renamed)
+        assert "u__write" in [each.visible for each in catalog.parts[0].shown[Kind.TOOL]]
+        assert effect(judge, "write") is Effect.DENY
+        judge.use(RuleTable(None, {each.name: each for each in catalog.parts}))
+        assert effect(judge, "write") is Effect.DENY, "before the table is made anew"
+    for policy, expected in (
+        ({"ask": ("u__scribble",)}, Effect.ASK),
+        ({"default": "deny", "allow": ("u__write",)}, Effect.DENY),
+        ({"default": "deny", "allow": ("u__scribble",)}, Effect.DENY),
+        ({"default": "deny", "allow": ("u__*",)}, Effect.ALLOW),
+    ):
+        judge, _ = world(PolicyConfig(**policy), [contested], renamed)
+        assert effect(judge, "write") is expected, policy
 
 
 @pytest.mark.covers("POL-09")
