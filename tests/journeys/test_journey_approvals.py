@@ -316,6 +316,24 @@ async def test_old_hosts_have_no_forms(autojump_clock):
         assert host.asked == []
 
 
+@pytest.mark.covers("POL-20", "POL-22")
+async def test_a_yes_is_for_the_number_that_was_shown(pair: Pair, autojump_clock):
+    fake, calls = counting(pair)
+    shown, other = {"id": 1234567890123456789}, {"id": 1234567890123456700}
+    async with asking(pair, {"db": fake}) as (house, host):
+        id = failure_of(await host.call("db__echo", shown))["request"]
+        await people(house).approval_give(id)
+        assert failure_of(await host.call("db__echo", other))["hub"] == "approval_required"
+        if not pair.from_legacy:
+            asked = answering(await pair.host(house, capabilities=FORMS), YES)
+            params = {"name": "db__echo", "arguments": {"id": shown["id"] + 1}}
+            retry = await asked.fulfil(params, (await asked.ask("tools/call", params))["result"])
+            again = (await asked.ask("tools/call", {**retry, "arguments": other}))["result"]
+            assert again["resultType"] == "input_required"
+        assert calls == []
+        assert text_of(await host.call("db__echo", shown)) == "call 1"
+
+
 @pytest.mark.covers("POL-22")
 async def test_a_state_is_good_once_and_for_what_was_shown(autojump_clock):
     pair = Pair("ML", "http")

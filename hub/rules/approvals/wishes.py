@@ -9,14 +9,13 @@ from typing import Final
 from msgspec import Raw, structs
 
 from config.diff import what_runs
-from hub.bridge.request_state import digest
 from hub.calls.chain import Intent
 from hub.catalog.tool_hints import hints_for, marks_of
 from hub.rules.approvals.requests import Subject, Wish
 from hub.rules.approvals.words import question_text, show_arguments, show_marks, show_program
 from hub.rules.fingerprints import hash_of, key_of
-from hub.rules.plain_arguments import settle
-from hub.wire.jsonrpc import EMPTY, Request, detach, peek_object, peek_str, raw
+from hub.rules.plain_arguments import digest_of, settle
+from hub.wire.jsonrpc import EMPTY, Request, detach, peek_object, peek_str
 from hub.wire.mcp import COMPLETE, PROMPTS_GET, RESOURCES_READ, TOOLS_CALL, Kind, ListEntry
 from upstreams.redact import CommonSecrets, Mask
 
@@ -56,7 +55,6 @@ def wish_of(intent: Intent, rule: str, common: CommonSecrets) -> Wish:
         definition = hash_of(key_of(_kind(intent), subject.original), entry.fields)
         subject = structs.replace(subject, definition=definition)
     arguments = params.get("arguments", EMPTY)
-    given = Request(0, intent.request.method, {"name": raw(subject.original), "arguments": arguments})
     marks = ""
     if intent.request.method == TOOLS_CALL:
         hints, fields = tuple(config.hints.items()), {} if entry is None else entry.fields
@@ -72,7 +70,7 @@ def wish_of(intent: Intent, rule: str, common: CommonSecrets) -> Wish:
     )
     return Wish(
         subject,
-        digest(given),
+        digest_of(intent.request.method, arguments),
         target.exposed,
         rule,
         what_runs(config),
