@@ -9,7 +9,7 @@ import trio.testing
 from msgspec import structs
 
 from config.settings import ApprovalsConfig
-from config.tables import PolicyConfig
+from config.tables import ConditionalRule, PolicyConfig
 from hub.daemon.approval_requests import ApprovalRequests
 from hub.link.hub_errors import HubError
 from hub.wire.mcp import L1
@@ -422,6 +422,27 @@ async def test_another_definition_is_asked_about_anew(pair: Pair, autojump_clock
         await trio.sleep(10)
         await host.call("db__echo")
         assert len(host.asked) == 2
+
+
+@pytest.mark.covers("POL-28")
+async def test_another_rule_in_the_place_of_one_asks_anew(pair: Pair, autojump_clock, tmp_path):
+    fake, _ = counting(pair)
+    rule = ConditionalRule(effect="ask", match=("db__e*",))
+    async with pair.house({"db": fake}, policy=PolicyConfig(rules=(rule,)), grants=tmp_path / "grants.json") as (
+        house,
+        _,
+    ):
+        host = await pair.host(house, capabilities=FORMS)
+        answering(host, {"action": "accept", "content": {"decision": "always"}})
+        moved = ConditionalRule(effect="ask", match=("db__x",)), rule
+        other = structs.replace(rule, reason="these are payments")
+        for rules, asked in (((rule,), 1), (moved, 1), ((other,), 2), ((other, rule), 3), ((other,), 3)):
+            config = structs.replace(house.hub.config, policy=PolicyConfig(rules=rules))
+            await house.hub.prepare(config)
+            house.hub.apply(config)
+            await trio.sleep(1)
+            assert await host.call("db__echo")
+            assert len(host.asked) == asked, rules
 
 
 @pytest.mark.covers("POL-02", "POL-21")

@@ -67,7 +67,7 @@ class Ask(Stage):
         if verdict.effect is Effect.ALLOW:
             return None
         if verdict.effect is Effect.ASK and not brings_state(intent) and grants.knows(subject_of(intent)):
-            return None if grants.covers(wish_of(intent, verdict.rule, self._common)) else WAIT
+            return None if grants.covers(wish_of(intent, verdict, self._common)) else WAIT
         return WAIT
 
     def _judge_call(self, intent: Intent) -> Verdict:
@@ -90,7 +90,7 @@ class Ask(Stage):
         """
         verdict = self._judge_call(intent)
         if verdict.effect is Effect.ASK:
-            asked = await self._ask(intent, verdict.rule)
+            asked = await self._ask(intent, verdict)
             if not isinstance(asked, Intent):
                 return asked
             intent = asked
@@ -101,7 +101,7 @@ class Ask(Stage):
             raise CallDenied(text, upstream=intent.target.upstream.name)
         return await next(intent)
 
-    async def _ask(self, intent: Intent, rule: str) -> Intent | Reply:
+    async def _ask(self, intent: Intent, verdict: Verdict) -> Intent | Reply:
         """The intent with which to go on, or the question to its host. Raises as `call`."""
         try:
             state = self._sealed.open(intent)
@@ -112,7 +112,7 @@ class Ask(Stage):
         first = await first_attempt(intent)
         if state is not None:
             first = structs.replace(first, first=state.binding.first)
-        wish = wish_of(first, rule, self._common)
+        wish = wish_of(first, verdict, self._common)
         back = None if state is None else self._sealed.read(state, intent, wish)
         asked = await self._decide(first, wish, back)
         await self.approvals.grants.save()

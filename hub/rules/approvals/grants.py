@@ -1,7 +1,8 @@
 """Grants: what a person has agreed to for longer than one call, in memory or in `grants.json`.
 
-A grant ends with any change of what it is for: another definition, program or address, or rule. It never beats a deny,
-since it is only looked up where a rule asks. A file that cannot be read grants nothing, and is left alone.
+A grant ends with any change of what it is for: another definition, program or address, or what the rules say that ask.
+It never beats a deny, since it is only looked up where a rule asks. A file that cannot be read grants nothing, and is
+left alone.
 """
 
 import re
@@ -24,7 +25,7 @@ DAY_S: Final = 86_400.0
 MAX_GRANTS: Final = 1000
 """Of each kind; the oldest are forgotten."""
 _PLACE: Final = re.compile(r".*?:\d+ +")
-"""The file and line of a rule. A rule that has only moved is the same."""
+"""The file and line of a rule."""
 
 
 class LastingApproval(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -39,11 +40,13 @@ class LastingApproval(Struct, frozen=True, kw_only=True, omit_defaults=True, for
     runs: str
     """Digest of the program or address behind the upstream."""
     rule: str
-    """The rule that asked, without its place."""
+    """The rule that asked, without its place, for people."""
     exposed: str
     """The name or URI under which the host knew it."""
     expires: float | None = None
     """By the time of day; None: with the conversation."""
+    says: tuple[str, ...] = ()
+    """What the rules said that asked, as in `Wish`. A rule that has only moved is the same."""
 
     @property
     def thing(self) -> Subject:
@@ -52,8 +55,8 @@ class LastingApproval(Struct, frozen=True, kw_only=True, omit_defaults=True, for
 
     def fits(self, wish: Wish) -> bool:
         """True if nothing has changed since."""
-        found = (wish.subject.definition, wish.runs, rule_of(wish.rule))
-        return (self.definition, self.runs, self.rule) == found
+        is_same = (self.definition, self.runs) == (wish.subject.definition, wish.runs)
+        return is_same and set(wish.says) <= set(self.says)
 
 
 GRANTS: Final = StateFile("grants", LastingApproval, if_damaged="approve again what is needed")
@@ -169,4 +172,4 @@ class Grants:
 
 def _grant(wish: Wish, expires: float | None) -> LastingApproval:
     its = {"runs": wish.runs, "rule": rule_of(wish.rule), "exposed": wish.exposed}
-    return LastingApproval(**structs.asdict(wish.subject), **its, expires=expires)
+    return LastingApproval(**structs.asdict(wish.subject), **its, expires=expires, says=wish.says)

@@ -86,6 +86,8 @@ class Wish(Struct, frozen=True):
     target: Target
     ref: int = 0
     """The number of its intent, for records."""
+    says: tuple[str, ...] = ()
+    """As in `Verdict`; of no rule, the name of what asks."""
 
 
 class ApprovalRequest(Struct, eq=False):

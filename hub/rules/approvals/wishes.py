@@ -15,6 +15,7 @@ from hub.rules.approvals.requests import Subject, Wish
 from hub.rules.approvals.words import question_text, show_arguments, show_marks, show_program
 from hub.rules.fingerprints import hash_of, key_of
 from hub.rules.plain_arguments import digest_of, settle
+from hub.rules.policy.effects import Verdict
 from hub.wire.jsonrpc import EMPTY, Request, detach, peek_object, peek_str
 from hub.wire.mcp import COMPLETE, PROMPTS_GET, RESOURCES_READ, TOOLS_CALL, Kind, ListEntry
 from upstreams.redact import CommonSecrets, Mask
@@ -46,8 +47,8 @@ def subject_of(intent: Intent) -> Subject:
     return Subject(identity.principal, identity.host, route.upstream, _kind(intent).value, route.original, "")
 
 
-def wish_of(intent: Intent, rule: str, common: CommonSecrets) -> Wish:
-    """The wish behind an intent that `rule` asks about. `common`: secrets that nobody is shown."""
+def wish_of(intent: Intent, verdict: Verdict, common: CommonSecrets) -> Wish:
+    """The wish behind an intent that the rules of `verdict` ask about. `common`: secrets that nobody is shown."""
     target, params, caller = intent.target, intent.operation.params, intent.host.caller
     upstream, config, subject = target.upstream, target.upstream.config, subject_of(intent)
     entry = _find(intent)
@@ -66,13 +67,13 @@ def wish_of(intent: Intent, rule: str, common: CommonSecrets) -> Wish:
         ("server", f"{upstream.name}, which is {show_program(config)}"),
         ("marks", marks),
         ("arguments", show_arguments(hidden)),
-        ("rule", rule),
+        ("rule", verdict.rule),
     )
     return Wish(
         subject,
         digest_of(intent.request.method, arguments),
         target.exposed,
-        rule,
+        verdict.rule,
         what_runs(config),
         question_text(subject.host, VERBS.get(intent.request.method, "use"), target.exposed, lines),
         detach(arguments),
@@ -80,6 +81,7 @@ def wish_of(intent: Intent, rule: str, common: CommonSecrets) -> Wish:
         intent.host.view,
         target,
         intent.ref,
+        verdict.says or (verdict.rule,),
     )
 
 

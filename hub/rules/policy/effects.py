@@ -22,6 +22,8 @@ class Verdict(NamedTuple):
     `hubd.toml:12 mode careful`; "default": none did."""
     reason: str = ""
     """The reason that the rule gives, as a clause; "": it gives none."""
+    says: tuple[str, ...] = ()
+    """Of one that asks, the digests of what all rules say that ask, wherever they stand; (): it is of no rule."""
 
 
 UNRULED: Final = Verdict(Effect.ALLOW, "default")

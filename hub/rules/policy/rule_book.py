@@ -7,6 +7,7 @@ rule is named. Where none counts, the default does.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from hashlib import sha256
 from typing import Final
 
 from msgspec import Struct
@@ -40,6 +41,13 @@ class PolicyRule(Struct, frozen=True):
     condition: Condition | None = None
     """The condition on the arguments; None: it always counts."""
     reason: str = ""
+
+    @property
+    def digest(self) -> str:
+        """The digest of what it says, wherever it stands."""
+        condition = "" if self.condition is None else self.condition.text
+        said = self.effect.value, self.selector.text, self.upstream, condition, self.reason
+        return sha256(repr(said).encode()).hexdigest()[:32]
 
     def opens_by_scope(self, holds: Callable[[CallerTerm], bool], others: frozenset[str]) -> bool:
         """True if it would be about a caller who had more scopes of an issuer that is none of `others`."""
@@ -131,7 +139,8 @@ class RuleBook:
         for effect in (Effect.DENY, Effect.ASK, Effect.ALLOW):
             if found := mask & self.of[effect]:
                 rule = self.rules[(found & -found).bit_length() - 1]
-                return Verdict(effect, rule.place, rule.reason)
+                asks = self.rules_in(found, effect) if effect is Effect.ASK else ()
+                return Verdict(effect, rule.place, rule.reason, tuple(each.digest for each in asks))
         return self.default
 
     def rules_in(self, mask: int, effect: Effect) -> Iterator[PolicyRule]:

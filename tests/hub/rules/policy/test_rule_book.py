@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from config.loading.check_policy import default_of, is_ruled
 from config.loading.one_file import Layer
@@ -42,7 +43,7 @@ def test_a_deny_wins_over_an_ask_and_that_over_an_allow(deny, ask, allow, defaul
 def test_lists_of_a_server_go_by_its_own_names_and_join_the_others():
     upstreams = {"u": UpstreamConfig(command="x", ask=("merge_*",), deny=("drop host:cursor",))}
     rules = book(upstreams, deny=("u__delete",))
-    assert judge(rules, "u__merge_pr", own="merge_pr") == Verdict(ASK, "u ask[0]")
+    assert judge(rules, "u__merge_pr", own="merge_pr")[:2] == (ASK, "u ask[0]")
     assert judge(rules, "v__merge_pr", own="merge_pr", upstream="v").effect is ALLOW
     assert judge(rules, "u__delete", own="delete") == Verdict(DENY, "deny[0]")
     assert judge(rules, "delete", own="delete").effect is ALLOW
@@ -59,7 +60,7 @@ def test_a_server_of_a_project_goes_by_the_name_that_its_project_gives_it():
 @pytest.mark.covers("POL-06")
 def test_modes_are_rules():
     careful = book(mode="careful")
-    assert judge(careful, "x", marks=["destructive"]) == Verdict(ASK, "mode careful")
+    assert judge(careful, "x", marks=["destructive"])[:2] == (ASK, "mode careful")
     assert judge(careful, "x", marks=["read-only"]) == Verdict(ALLOW, "default")
     reading = book(mode="read-only", deny=("y",))
     assert judge(reading, "x", marks=["read-only"]).effect is ALLOW
@@ -94,7 +95,7 @@ def test_a_rule_says_where_it_stands():
     policy = PolicyConfig(mode="careful", deny=("a", "b"), rules=(row,))
     rules = read_rules(HubConfig(policy=policy), {}, origins)
     assert judge(rules, "b") == Verdict(DENY, "hubd.toml:7 deny[1]")
-    assert judge(rules, "x", marks=["destructive"]) == Verdict(ASK, "hubd.toml:12 mode careful")
+    assert judge(rules, "x", marks=["destructive"])[:2] == (ASK, "hubd.toml:12 mode careful")
     assert judge(rules, "fs__x") == Verdict(DENY, "hubd.toml:20 rules[0]", "no files")
 
 
@@ -102,3 +103,19 @@ def test_the_same_rules_are_the_same():
     assert book(deny=("a",)).is_same(book(deny=("a",)))
     assert not book(deny=("a",)).is_same(book(deny=("b",)))
     assert not book(deny=("a",)).is_same(None)
+
+
+@pytest.mark.covers("POL-28")
+def test_what_asks_says_the_same_wherever_it_stands_and_another_thing_with_any_change():
+    def says(*rules, ask=(), upstream="u"):
+        config = HubConfig(policy=PolicyConfig(rules=rules, ask=ask))
+        return judge(read_rules(config, {}), "u__x").says
+
+    rule = ConditionalRule(effect="ask", match=("u__x",), reason="why")
+    [one] = says(rule)
+    assert says(structs.replace(rule, match=("u__y",)), rule) == (one,)
+    assert set(says(rule, ask=("*",))) > {one}
+    for change in ({"match": ("u__?",)}, {"reason": "these are payments"}):
+        assert one not in says(structs.replace(rule, **change))
+    [own] = judge(read_rules(HubConfig(), {"u": UpstreamConfig(command="x", ask=("x",))}), "u__x", own="x").says
+    assert own not in says(ask=("x", "*"))
