@@ -171,7 +171,10 @@ class Intents:
         """The refusal of a subscription by the stages of now; None: it may go on."""
         if not self._chains.find(SUBSCRIBE, route.upstream).outer:  # there may be thousands of subscriptions
             return None
-        return _refusal(self._beside(SUBSCRIBE, route, uri, viewer))
+        intent, ask = self._beside(SUBSCRIBE, route, uri, viewer), self._chains.asking.get(route.upstream)
+        if ask is not None and ask.admits(intent) is not None:  # nobody is asked in between, so it needs a grant
+            return resource_not_found(uri, viewer.caller.version)
+        return _refusal(intent)
 
     def _beside(self, method: str, route: Route, exposed: str, viewer: Viewer, kind: Kind | None = None) -> Intent:
         """The intent of something that is no operation of a request: nothing is reported to its host."""

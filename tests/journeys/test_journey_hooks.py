@@ -144,6 +144,19 @@ async def test_a_hook_may_agree_in_place_of_a_person(pair: Pair, script, may, au
         assert len(calls) == len(may)
 
 
+@pytest.mark.covers("POL-41", "POL-42")
+async def test_a_hook_agrees_only_to_what_it_has_seen(pair: Pair, script, autojump_clock):
+    fake, calls = counting(pair)
+    script.before("first", permissionDecision="allow")
+    script.before("second", updatedInput={"path": "/etc/evil"})
+    hooks = (hook("first", may=("allow",)), hook("second", may=("rewrite", "allow")))
+    async with pair.house({"db": fake}, hooks=hooks, policy=PolicyConfig(ask=("db__*",))) as (_, host):
+        assert failure_of(await host.call("db__echo", {"path": "/ok"}))["hub"] == "approval_required"
+        assert calls == []
+        script.before("second", updatedInput={"path": "/fine"}, permissionDecision="allow")
+        assert text_of(await host.call("db__echo", {"path": "/ok"})) == "call 1"
+
+
 @pytest.mark.covers("POL-41")
 async def test_no_hook_beats_a_deny(pair: Pair, script, autojump_clock):
     fake, calls = counting(pair)

@@ -175,7 +175,8 @@ async def test_other_rules_hold_at_once(pair, autojump_clock):
 
 
 @pytest.mark.covers("POL-02", "POL-11")
-async def test_a_subscription_that_is_denied_now_ends(pair, autojump_clock):
+@pytest.mark.parametrize("effect", ["deny", "ask"])
+async def test_a_subscription_that_is_denied_now_ends(pair, effect, autojump_clock):
     fakes = servers(pair)
     async with pair.house(fakes) as (house, host):
         if pair.from_legacy:
@@ -184,11 +185,14 @@ async def test_a_subscription_that_is_denied_now_ends(pair, autojump_clock):
             await host.start("subscriptions/listen", {"notifications": {"resourceSubscriptions": ["note://today"]}})
         await trio.testing.wait_all_tasks_blocked()
         assert house.watched("notes") == ["note://today"]
-        await apply(house, PolicyConfig(deny=("resource:note://today",)))
+        await apply(house, PolicyConfig(**{effect: ("resource:note://today",)}))
         await trio.sleep(LINGER_S + 1)
         assert house.watched("notes") == []
         if pair.from_legacy:
-            assert (await host.error("resources/subscribe", {"uri": "note://today"}))["code"] in (-32602, -32002)
+            again = await host.error("resources/subscribe", {"uri": "note://today"})
+            assert (
+                again["code"] in (-32602, -32002) if effect == "deny" else again["data"]["hub"] == "approval_required"
+            )
 
 
 @pytest.mark.covers("POL-02")

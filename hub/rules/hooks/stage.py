@@ -137,7 +137,8 @@ class HookCalls(Stage):
             raise CallDenied(self._denial(opinion), upstream=intent.target.upstream.name)
         if opinion.rewritten is not None and self._may(hook, "rewrite"):
             params = {**intent.operation.params, "arguments": opinion.rewritten}
-            intent = structs.replace(intent, operation=structs.replace(intent.operation, params=params))
+            operation = structs.replace(intent.operation, params=params)
+            intent = structs.replace(intent, operation=operation, spares_asking=False)  # others have not seen these
             intent = structs.replace(intent, operation=self._check(intent))
             verdict = self._judge.judge_arguments(intent)
             if verdict.effect is Effect.DENY:
