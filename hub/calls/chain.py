@@ -77,6 +77,12 @@ class Intent(Struct, frozen=True, eq=False):
     began: float = field(default_factory=perf_counter)
     """The time when it was made, by that clock: whoever needs to know how long it took measures from there."""
 
+    def facts(self) -> dict[str, object]:
+        """What records say of it."""
+        who, target = self.host.caller.identity, self.target
+        about = {"p": who.principal, "host": who.host, "up": target.upstream.name, "m": self.request.method}
+        return {"ref": self.ref, **about, "name": target.exposed}
+
     def send(self, next: "Next", operation: Operation, exchange: Exchange) -> Awaitable[Reply]:
         """Carry out another operation for this intent by `next`."""
         if operation is not self.operation or exchange is not self.exchange:

@@ -4,7 +4,7 @@ An upstream's error is a `Failure`, a value that is passed on. A failure of the 
 """
 
 from enum import Enum
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from msgspec import Raw
 
@@ -148,10 +148,16 @@ class UpstreamDenied(UpstreamUnauthorized):
 
 
 class CallDenied(HubError):
-    """A rule of the configuration forbids the call; nothing was sent."""
+    """A rule of the configuration, or a hook, forbids the call; nothing was sent."""
 
     kind = "denied"
     executed = Executed.NO
+
+    @classmethod
+    def because(cls, reason: str, upstream: str) -> Self:
+        """The denial of a call for a reason, a clause; "": there is none but the rule."""
+        reason = reason.rstrip(".") or "a rule of this hub denies it"
+        return cls(f"Not run: {reason}. Do not try again with the same arguments.", upstream=upstream)
 
 
 class ApprovalRequired(HubError):

@@ -217,7 +217,9 @@ class Intents:
         found = catalog.resolve_uri(wanted.exposed) if kind is None else [catalog.route(kind, wanted.exposed)]
         if found and (route := found[0]) is not None:
             rule = judge.look_up_route(exchange.caller, view, route, kind or Kind.RESOURCE).verdict.rule
-            judge.note_refusal(exchange.caller, route.upstream, wanted.request.method, wanted.exposed, rule)
+            who, method = exchange.caller.identity, wanted.request.method
+            what = {"up": route.upstream, "m": method, "name": wanted.exposed, "rule": rule}
+            judge.note("refuse", p=who.principal, host=who.host, **what)
 
     def _make(
         self, wanted: Wanted, route: Route, exchange: HostExchange, catalog: Catalog, arguments: Raw | None = None

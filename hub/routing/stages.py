@@ -93,7 +93,7 @@ class Chains:
         self.asking: dict[str, Stage] = {}
         """The stage that asks a person, by server."""
         self._load_ask: Callable[[], Stage] | None = None
-        """Loads that stage; None: nobody can be asked, and such calls are refused."""
+        """Loads that stage; None: nobody has said yet how people are asked, and there are no rules before."""
         self.hooks: dict[str, Stage] = {}
         self._load_hooks: LoadHooks | None = None
         self.sent: dict[str, Stage] = {}
@@ -168,11 +168,12 @@ class Chains:
         return self._load_checks().check(intent) if HAS_SCHEMAS else intent.operation
 
     def _put_rules(self, configs: Mapping[str, UpstreamConfig]) -> None:
-        from hub.rules.policy.gate import Gate, NobodyAsks, SentCalls  # not above: only rules need it
+        from hub.rules.policy.gate import Gate, SentCalls  # not above: only rules need it
 
-        self.gates |= dict.fromkeys(configs, Gate(self._judge))
+        self.gates |= dict.fromkeys(configs, Gate(self._judge, self._refuse))
         if names := list(filter(self._judge.may_ask, configs)):
-            self.asking |= dict.fromkeys(names, NobodyAsks(self._judge) if self._load_ask is None else self._load_ask())
+            assert self._load_ask is not None, "people can be asked"
+            self.asking |= dict.fromkeys(names, self._load_ask())
         if self._judge.legs is not None:
             sent = SentCalls(self._judge)
             self.sent |= {name: sent for name, config in configs.items() if config.flow}

@@ -8,8 +8,8 @@ what a host really spends is its own affair.
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
-from urllib.parse import urlsplit
 
+from config.conditions import host_of
 from config.name_globs import NameChoice
 from config.settings import UpstreamConfig
 from hub.link.rate_limits import TokenBucket
@@ -110,7 +110,7 @@ class QuestionBudget:
             raise self._refusal("which its configuration does not allow", question)
         if mode_of(question) == "url" and (hosts := self._elicitation.url_hosts):
             url = peek_str(question.params.get("url")) or ""
-            if not url.lower().startswith("https://") or (urlsplit(url).hostname or "") not in NameChoice(hosts):
+            if not url.lower().startswith("https://") or host_of(url) not in NameChoice(hosts):
                 raise self._refusal("for a page at a host that its configuration does not name", question)
 
     def _spend(self, question: Question, now: float) -> None:
