@@ -14,9 +14,11 @@ import trio
 
 from cache.resource_cache import ResourceCache
 from config.diff import pending
-from config.saved_state import Memory
-from config.setting import secrets_of
+from config.hints_between_runs import Memory
+from config.setting_parts import secrets_of
 from config.settings import HubConfig, UpstreamConfig
+from hub.apply_profiles import HostViews
+from hub.apply_servers import RunningServers, rules_of
 from hub.bridge.era_bridge import EraBridge
 from hub.bridge.parking.parking import PARK, ParkedCalls
 from hub.bridge.request_state import RequestStates
@@ -24,8 +26,7 @@ from hub.bridge.tasks.task_bridge import Tasks
 from hub.bridge.url_elicitation import FindGuide
 from hub.calls.host_exchange import ProgressUpkeep
 from hub.catalog.uri_claims import UriClaims
-from hub.downstream.hosts import Hosts
-from hub.host_views import HostViews
+from hub.downstream.attached_hosts import Hosts
 from hub.link.autosave import autosave
 from hub.link.fault_isolation import keep_going
 from hub.link.memory_budget import Budget
@@ -40,13 +41,12 @@ from hub.routing.log_levels import LogLevels
 from hub.routing.router import Router
 from hub.routing.subscriptions import Subscriptions
 from hub.routing.view_catalogs import ShownServers
-from hub.running_servers import RunningServers, rules_of
 from hub.search_decisions import SearchDecisions, load_modes
 from upstreams.inventory.last_known import LastKnown
 from upstreams.redact import CommonSecrets
-from upstreams.references import read_references
-from upstreams.session import NO_CREDENTIALS, CredentialSource
-from upstreams.sessions.pool_runner import RunSession
+from upstreams.reference_values import read_references
+from upstreams.session_contract import NO_CREDENTIALS, CredentialSource
+from upstreams.sessions.open_pool_sessions import RunSession
 from upstreams.supervisor import Supervisor, Upstreams
 from upstreams.transports import choose_transport as transports
 from upstreams.transports.stdio.process import is_found

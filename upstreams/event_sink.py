@@ -14,7 +14,7 @@ from hub.wire.jsonrpc import peek_str
 from hub.wire.mcp import Kind
 from upstreams.inventory.refresh import ListRefresh
 from upstreams.journal.history import History
-from upstreams.session import Exit
+from upstreams.session_contract import Exit
 from upstreams.subscriptions.subscription import InvalidationListener
 
 log = logging.getLogger(__name__)

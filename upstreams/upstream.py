@@ -21,7 +21,7 @@ from math import inf
 import trio
 from msgspec import Struct, structs
 
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import UpstreamConfig
 from hub.link.call_interface import Caller, Done, Exchange, Operation, RunningCall, Tenant
 from hub.link.elicitation_ends import FinishedElicitations
@@ -38,11 +38,11 @@ from upstreams.inventory.refresh import ListRefresh, Reading
 from upstreams.journal.journal import Journal
 from upstreams.lifecycle import Event, State
 from upstreams.redact import CommonSecrets
-from upstreams.references import ReadReferences, ReferenceValues
-from upstreams.session import CredentialSource
+from upstreams.reference_values import ReadReferences, ReferenceValues
+from upstreams.session_contract import CredentialSource
 from upstreams.sessions.calls import Calls, LegacySessions, SessionSelector
+from upstreams.sessions.open_pool_sessions import RunSession, SessionOpener, SessionParts
 from upstreams.sessions.pool import Pool
-from upstreams.sessions.pool_runner import RunSession, SessionOpener, SessionParts
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.status_facts import Counts, UpstreamStatus
 from upstreams.subscriptions.subscription import InvalidationListener, ResourceSubscriber

@@ -11,7 +11,7 @@
         SignInAnswer  answers in place of an upstream at which a person has to sign in
         SharedReads   one read for all hosts that want the same (`cache.resource_cache`)
         CallNote      tells the cache that a tool was called, which may have changed what was read
-        Limit         waits for a place at an upstream that has limits (`hub.routing.limits`)
+        Limit         waits for a place at an upstream that has limits (`hub.routing.upstream_limits`)
 
 A stage that has nothing to do for a target is not in its chain.
 """
@@ -26,11 +26,11 @@ from hub.bridge.era_bridge import EraBridge
 from hub.calls.chain import WAIT, Chain, EraStage, Intent, Next, Outcome, Stage, Wait
 from hub.link.tool_usage import ToolUsage
 from hub.routing.cached_reads import find_cached, is_plain
-from hub.routing.limits import UpstreamLimits
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.own_tools import call_sign_in_tool
 from hub.routing.replies_for_hosts import HostReplies
+from hub.routing.upstream_limits import UpstreamLimits
 from hub.wire import mcp
 from hub.wire.jsonrpc import Reply
 

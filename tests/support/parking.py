@@ -2,8 +2,9 @@
 
 from typing import NamedTuple
 
-from hub.bridge.parking.parking import ParkedCalls
 from hub.bridge.parking.phases import Phase
+
+from hub.bridge.parking.parking import ParkedCalls
 
 
 class ParkingStatistics(NamedTuple):

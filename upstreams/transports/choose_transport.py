@@ -3,11 +3,11 @@
 import os
 from collections.abc import Callable, Mapping
 
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import UpstreamConfig
 from hub.link.memory_budget import Budget
 from hub.link.module_loading import load
-from upstreams.session import Session, SessionEvents, SessionTerms
+from upstreams.session_contract import Session, SessionEvents, SessionTerms
 
 
 async def run_session(

@@ -1,0 +1,89 @@
+"""The servers that run: those of the user's configuration, and those of projects that hosts work in."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import starmap
+
+from cache.resource_cache import ResourceCache
+from config.settings import HubConfig, UpstreamConfig
+from hub.catalog.view_name import home_of
+from hub.catalog.visible_names import Rules, UpstreamRule
+from hub.routing.list_freshness import ListUpdates
+from hub.routing.live_catalog import LiveCatalog
+from hub.routing.router import Router
+from upstreams.supervisor import Supervisor
+
+
+@dataclass(eq=False, repr=False)
+class RunningServers:
+    """Starts and stops servers by configuration. Hosts and the cache are told of those that are gone for good."""
+
+    config: HubConfig
+    """The user's configuration."""
+    _supervisor: Supervisor
+    _live: LiveCatalog
+    _lists: ListUpdates
+    _router: Router
+    _reads: ResourceCache
+    _of_projects: dict[str, UpstreamConfig] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._router.adjust(self.config.upstreams)
+
+    async def prepare(self, config: HubConfig) -> None:
+        """Read what `apply` needs to know."""
+        await self._supervisor.prepare(config.upstreams | self._of_projects)
+
+    def apply(self, config: HubConfig, left_out: Mapping[str, UpstreamConfig] = {}) -> None:
+        """Run the user's servers as `config` says, and disturb only those that differ; `left_out` cannot be run yet."""
+        old, new = self._live.servers.rules, rules_of(config, left_out)
+        self.config = config
+        self._live.apply(new)
+        self._run()
+        for name in {rule.name for rule in {*old.upstreams} ^ {*new.upstreams}}:
+            self._live.changed(name)
+        if self._live.dirty or old != new:
+            self._lists.rebuild()
+
+    async def run_projects(self, configs: Mapping[str, UpstreamConfig]) -> None:
+        """Run these servers of projects and no others, and show hosts the difference."""
+        self._of_projects = dict(configs)
+        await self.prepare(self.config)
+        self._run()
+        self._lists.rebuild()
+
+    def _run(self) -> None:
+        before, configs = dict(self._supervisor.upstreams), self.config.upstreams | self._of_projects
+        self._supervisor.apply(configs, drain_s=self.config.drain_s)
+        budget = self.config.name_budget
+        for name in before.keys() - self._supervisor.upstreams.keys():
+            _, home = home_of(name)
+            self._reads.forget_upstream(name)
+            self._router.removed(name, rule_of(name, before[name].config).sid(budget), home)
+        self._router.adjust(configs)
+
+
+def rule_of(name: str, config: UpstreamConfig) -> UpstreamRule:
+    """The naming rule of a server that runs as `name`, be it of a project or of the user."""
+    prefix = home_of(name)[0] if config.prefix is None else config.prefix
+    return UpstreamRule(
+        name=name,
+        prefix=prefix,
+        aliases=config.aliases,
+        apps=config.apps,
+        tools=config.tools,
+        trusted=config.trusted,
+        rename=tuple(config.rename.items()),
+        describe=tuple(config.describe.items()),
+    )
+
+
+def rules_of(config: HubConfig, left_out: Mapping[str, UpstreamConfig] = {}) -> Rules:
+    """The naming rules of a configuration, servers in its order; disabled ones too, to keep their URIs."""
+    return Rules(
+        upstreams=tuple(starmap(rule_of, config.upstreams.items())),
+        left_out=tuple(starmap(rule_of, left_out.items())),
+        budget=config.name_budget,
+        page_size=config.page_size,
+        profiles=config.profiles,
+    )
