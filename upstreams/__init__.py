@@ -1,9 +1,9 @@
 """The hub as the client of MCP servers. Of `hub` it imports `hub.link`, `hub.wire` and `hub.linux`, nothing else.
 
     supervisor           all upstreams; applies configurations       runner          keeps one upstream running
-    upstream             what the hub calls                          states_and_retries  its states as a table
+    upstream             what the hub calls                          lifecycle       its states as a table
     availability         why it is away, and until when              event_sink        its events outside of calls
-    subscriptions_across_sessions  those of hosts, moved             sessions        which session serves which host
+    host_subscriptions   subscriptions, moved between sessions       sessions        which session serves which host
     session_contract     the contract of all transports              transports      stdio, Streamable HTTP, HTTP+SSE
     inventory            what it lists                               subscriptions   what a session is subscribed to
     questions            what it asks, attributed to calls           journal         what it wrote, what became of it
