@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 from hub.bridge.parking.parked_call_state import Phase
-
 from hub.bridge.parking.parking import ParkedCalls
 
 
