@@ -10,14 +10,14 @@ from typing import Any, Final
 import msgspec
 
 from config.errors import ConfigError, Diagnostic
-from config.fixed_values import with_given
+from config.fixed_argument_references import with_given
 from config.loading import check, check_policy, check_profiles
-from config.loading.convert import UPSTREAM, convert, convert_known, nearest
+from config.loading.convert_to_structs import UPSTREAM, convert, convert_known, nearest
+from config.loading.findings import Findings, Keys, Problem
 from config.loading.gather import ConfigFiles, Gathered, gather
 from config.loading.one_file import resolve_settings, resolve_table
 from config.loading.precedence import Origin, Stack, makes_sense, stacks
-from config.loading.safe_reading import Findings, Keys, Problem
-from config.setting import declarations, reveal
+from config.setting_parts import declarations, reveal
 from config.settings import HubConfig, ServerSettings, UpstreamConfig
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import urlsplit
 
-from config.loading.safe_reading import Problem
+from config.loading.findings import Problem
 from config.selectors import TOOL, BadSelector, read_selector
 from config.settings import LOOPBACK, HubConfig
 from config.tables import HookConfig

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from config.conditions import BadCondition, compile_condition
+from config.loading.findings import Keys, Problem
 from config.loading.precedence import Origin
-from config.loading.safe_reading import Keys, Problem
 from config.name_globs import problem_of
 from config.selectors import GROUP, MAX_SELECTORS, SCOPE, TOOL, BadSelector, Selector, read_selector
 from config.settings import HubConfig, UpstreamConfig

@@ -7,8 +7,9 @@
     the seam       `Upstream.begin`, `Upstream.call`
 
 A stage says in one step whether it lets an operation pass, answers it, or has to wait. So an operation that nothing
-holds up passes all of them and is sent in the step in which it came, without a task (`hub.routing.passage`).
-`hub.routing.stages` has the table of stages, in their order; a new idea is a module with a stage, and a line there.
+holds up passes all of them and is sent in the step in which it came, without a task
+(`hub.routing.pass_through_stages`). `hub.routing.stages` has the table of stages, in their order; a new idea is a
+module with a stage, and a line there.
 """
 
 from collections.abc import Awaitable, Callable, Iterable

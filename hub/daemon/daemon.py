@@ -25,13 +25,14 @@ from config.errors import ConfigError
 from config.loading.assemble import Loaded
 from hub.app import WALL, Hub
 from hub.control.server import serve_control
-from hub.daemon import logs, systemd
+from hub.daemon import systemd
 from hub.daemon.api import DaemonApi
 from hub.daemon.approval_requests import ApprovalRequests
 from hub.daemon.banner import announce
 from hub.daemon.bind_http import CannotListen
 from hub.daemon.bind_unix import await_removal
 from hub.daemon.http_listener import HttpListener
+from hub.daemon.logs import FaultCounter, OwnLog, reopen
 from hub.daemon.loop_stalls import LoopWatchdog
 from hub.daemon.memory import calm_collector, keep_trim
 from hub.daemon.pin_requests import PinRequests
@@ -66,12 +67,12 @@ class Daemon:
     read: InitVar[Callable[[], Loaded]]
     _store: "RedisStore | None"
     environment: InitVar[CurrentEnvironment]
-    own_log: InitVar[logs.OwnLog]
+    own_log: InitVar[OwnLog]
     _sign_ins: SignInParts
     _is_shown: bool
 
     def __post_init__(
-        self, loaded: Loaded, read: Callable[[], Loaded], environment: CurrentEnvironment, own_log: logs.OwnLog
+        self, loaded: Loaded, read: Callable[[], Loaded], environment: CurrentEnvironment, own_log: OwnLog
     ) -> None:
         hub, listener = self._hub, self._listener
         self._reloader = Reloader(
@@ -85,7 +86,7 @@ class Daemon:
         )
         self._lines = LineServer(hub.router, hub.hosts)
         self._watch = LoopWatchdog()
-        faults = logs.FaultCounter()
+        faults = FaultCounter()
         logging.getLogger().addHandler(faults)
         own_log.running_in(trio.lowlevel.current_trio_token())
         self._requests = SignInRequests(self._sign_ins, lambda: self._lines.shims)
@@ -191,7 +192,7 @@ class Daemon:
 
 def _reopen_log() -> None:
     """Reopen the log file, after it was moved aside by a log rotation."""
-    log.info("log reopened" if logs.reopen(log_path()) else "SIGUSR1: the log is no file of this hub's")
+    log.info("log reopened" if reopen(log_path()) else "SIGUSR1: the log is no file of this hub's")
 
 
 STOPS: Final = (signal.SIGTERM, signal.SIGINT)

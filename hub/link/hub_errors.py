@@ -9,8 +9,15 @@ from typing import Self, TypeVar
 from msgspec import Raw
 
 from hub.wire.jsonrpc import Failure, Reply, Result, encode, raw
-from hub.wire.mcp import INTERNAL_ERROR, TOOLS_CALL
-from hub.wire.vocabulary import DRAINING, FOR_PEOPLE, HUB_FAILURE, UPSTREAM_LOST, UPSTREAM_UNAVAILABLE
+from hub.wire.vocabulary import (
+    DRAINING,
+    FOR_PEOPLE,
+    HUB_FAILURE,
+    INTERNAL_ERROR,
+    TOOLS_CALL,
+    UPSTREAM_LOST,
+    UPSTREAM_UNAVAILABLE,
+)
 
 
 class Executed(Enum):

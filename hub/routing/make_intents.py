@@ -23,14 +23,14 @@ from hub.catalog.upstream_entries import Route
 from hub.link.call_interface import NOTHING, Call, Operation
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.own_tools import OwnTools, not_for_reading, refuse, unwrap
-from hub.routing.passage import call_upstream
+from hub.routing.pass_through_stages import call_upstream
 from hub.routing.replies_for_hosts import NO_COMPLETION, HostReplies
 from hub.routing.resolve import Resolver
 from hub.routing.stages import Chains
 from hub.wire.errors_for_hosts import resource_not_found
 from hub.wire.jsonrpc import Failure, Reply, Request, peek_object, peek_str, raw
 from hub.wire.mcp import COMPLETE, INVALID_PARAMS, L1, PROMPTS_GET, SUBSCRIBE, TASKS_GET, TOOLS_CALL, Kind
-from hub.wire.request_meta import split_params
+from hub.wire.modern_metadata import split_params
 from upstreams.subscriptions.subscription import ResourceSubscriber
 
 NOUNS: Final = {TOOLS_CALL: "tool", PROMPTS_GET: "prompt"}

@@ -18,7 +18,7 @@
         SharedReads   one read for all hosts that want the same (`cache.resource_cache`)
         SentCalls     notes what a conversation has called, where rules go by that
         CallNote      tells the cache that a tool was called, which may have changed what was read
-        Limit         waits for a place at an upstream that has limits (`hub.routing.limits`)
+        Limit         waits for a place at an upstream that has limits (`hub.routing.upstream_limits`)
 
 A stage that has nothing to do for a target is not in its chain.
 """
@@ -36,11 +36,11 @@ from hub.calls.chain import WAIT, Chain, EraStage, Intent, Next, Outcome, Stage,
 from hub.link.call_interface import Operation
 from hub.link.tool_usage import ToolUsage
 from hub.routing.cached_reads import find_cached, is_plain
-from hub.routing.limits import UpstreamLimits
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.own_tools import call_sign_in_tool
 from hub.routing.replies_for_hosts import HostReplies
+from hub.routing.upstream_limits import UpstreamLimits
 from hub.rules.audit.trail import AuditTrail
 from hub.rules.audit.writer import SIGN_IN, Audit
 from hub.rules.pins.gate import METHODS, PinGate

@@ -15,8 +15,8 @@ from config.settings import UpstreamConfig
 from hub.link.rate_limits import TokenBucket
 from hub.wire.jsonrpc import peek_str
 from hub.wire.mcp import ELICIT, SAMPLE
-from hub.wire.questions.question import Question, QuestionRefusal, mode_of
-from hub.wire.request_meta import read_number
+from hub.wire.modern_metadata import read_number
+from hub.wire.questions.askable_questions import Question, QuestionRefusal, mode_of
 
 DAY_S: Final = 86_400.0
 SLICES: Final = 24

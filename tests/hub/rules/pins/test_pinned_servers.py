@@ -6,7 +6,7 @@ import pytest
 import trio
 from msgspec import structs
 
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.tables import PolicyConfig, Profile
 from hub.daemon.pin_requests import PinRequests
 from hub.link.hub_errors import HubError
