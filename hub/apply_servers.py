@@ -7,7 +7,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING
 
 from cache.resource_cache import ResourceCache
-from config.loading.check_policy import is_ruled
+from config.loading.check_rules import is_ruled
 from config.loading.findings import Keys
 from config.loading.precedence import Origin
 from config.settings import HubConfig, UpstreamConfig

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from config.hub_paths import token_path, tokens_path
 from config.loading.check_http_access import token_problem
-from config.loading.check_policy import default_of
+from config.loading.check_rules import default_of
 from config.loading.gather import token_of
 from config.tables import AccessToken
 from hub.cli.context import CommandFailed, Context, Output, ask_hub, now

@@ -2,7 +2,7 @@
 
 import pytest
 
-from config.loading.check_policy import problems_of_policy, problems_of_rules_of_server, warnings_of_policy
+from config.loading.check_rules import problems_of_policy, problems_of_rules_of_server, warnings_of_policy
 from config.settings import HubConfig, UpstreamConfig
 from config.tables import AccessConfig, AccessIssuer, ConditionalRule, PolicyConfig
 

@@ -7,7 +7,7 @@ import trio
 
 from config.tables import PolicyConfig
 from hub.control.server import asker
-from hub.daemon.approval_requests import ApprovalRequests, OnlyAPerson
+from hub.daemon.decision_requests import DecisionRequests, OnlyAPerson
 from hub.link.hub_errors import ApprovalRequired, HubError
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house
@@ -29,7 +29,7 @@ async def test_no_program_of_the_hub_approves(pid, monkeypatch, autojump_clock):
     async with a_house({"db": FakeUpstream()}, policy=PolicyConfig(ask=("*",))) as house:
         host = await house.host()
         id = (await host.call("db__echo"))["_meta"]["dev.hubd/failure"]["request"]
-        requests = ApprovalRequests(house.hub, tuple)
+        requests = DecisionRequests(house.hub, tuple)
         asker.set(pid)
         with pytest.raises(OnlyAPerson, match="only a person may do that"):
             await requests.approval_give(id)
