@@ -15,7 +15,7 @@ from hub.link.hub_errors import HubError
 from hub.wire.declarations import capabilities_for_upstream
 from hub.wire.jsonrpc import EMPTY, Reply, Result, detach, encode, peek_object, peek_str, raw
 from hub.wire.mcp import COMPLETED, HUB_STALE, RESOURCES_READ, RESULT_TYPE, Era, era_of
-from hub.wire.request_meta import read_freshness
+from hub.wire.modern_metadata import read_freshness
 
 HARMLESS: Final = frozenset({"traceparent", "tracestate", "baggage"})
 """Members of a request's `_meta` that no result depends on."""

@@ -23,7 +23,7 @@ from hub.link.peer import UPSTREAM_CANCEL_S, last_words
 from hub.link.sync_primitives import Promise
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import INVALID_PARAMS
-from hub.wire.questions.question import Question
+from hub.wire.questions.askable_questions import Question
 
 
 class Released(Exception):

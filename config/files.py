@@ -24,9 +24,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from config.directories import make_dirs, refuse_foreign_dir, refuse_foreign_place
 from config.errors import EditError
-from config.loading.safe_reading import MAX_BYTES, Problem, is_foreign, read_plain, refuse_foreign
+from config.loading.findings import Problem
+from config.loading.safe_reading import MAX_BYTES, is_foreign, read_plain, refuse_foreign
+from config.private_directories import make_dirs, refuse_foreign_dir, refuse_foreign_place
 
 KEPT: Final = 10
 """Backups of one file: the oldest, which is the file as it was before hubd, and the latest ones."""

@@ -6,9 +6,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
-from config import directories
-from config.directories import NotPrivate
+from config import private_directories
 from config.errors import ConfigError
+from config.private_directories import NotPrivate
 
 log = logging.getLogger("hubd.config")
 _warn_once = cache(log.warning)
@@ -20,13 +20,13 @@ MAX_SOCKET_BYTES: Final = 107
 
 def config_file() -> Path:
     """The usual main file."""
-    return Path(directories.config_dir(), "hubd.toml")
+    return Path(private_directories.config_dir(), "hubd.toml")
 
 
 def runtime_dir() -> Path:
     """The directory of sockets and locks. Raises: ConfigError, if it is not private, or cannot be made."""
     try:
-        return Path(directories.private_dir(directories.runtime_dir()))
+        return Path(private_directories.private_dir(private_directories.runtime_dir()))
     except NotPrivate as error:
         raise ConfigError(f"{error}; or name another directory in HUBD_RUNTIME_DIR") from None
 
@@ -34,9 +34,9 @@ def runtime_dir() -> Path:
 def state_dir() -> Path:
     """The directory of what is kept between runs. If it cannot be made the hub still runs, and forgets.
     Raises: ConfigError, if it exists and is not private."""
-    path = directories.state_dir()
+    path = private_directories.state_dir()
     try:
-        return Path(directories.private_dir(path))
+        return Path(private_directories.private_dir(path))
     except NotPrivate as error:
         if os.path.lexists(path):
             raise ConfigError(str(error)) from None
@@ -60,7 +60,9 @@ def own_home(server: str) -> Path:
     """The home directory of a server in a sandbox that gives it one. Raises: ConfigError, if it is not private, or
     cannot be made."""
     try:
-        return Path(directories.private_dir(f"{directories.private_dir(str(_in_state('homes')))}/{server}"))
+        return Path(
+            private_directories.private_dir(f"{private_directories.private_dir(str(_in_state('homes')))}/{server}")
+        )
     except NotPrivate as error:
         raise ConfigError(str(error)) from None
 
@@ -77,11 +79,11 @@ control_path = partial(_socket, "control.sock")
 token_path = partial(_in_state, "token")
 """The bearer token of the HTTP listener."""
 tokens_path = partial(_in_state, "tokens.json")
-"""The tokens of single hosts, as hashes (`hub.downstream.access.host_tokens`)."""
+"""The tokens of single hosts, as hashes (`hub.downstream.access.token_files`)."""
 key_path = partial(_in_state, "keys")
 """The keys that seal cursors."""
 state_path = partial(_in_state, "memory.json")
-"""The file of `config.saved_state.Memory`."""
+"""The file of `config.hints_between_runs.Memory`."""
 usage_path = partial(_in_state, "usage.json")
 """The record of which tools are called (`hub.link.tool_usage`)."""
 grants_path = partial(_in_state, "grants.json")
@@ -99,9 +101,9 @@ backup_dir = partial(_in_state, "backups")
 install_records_path = partial(_in_state, "installed.json")
 """The records of what `config.hosts.install` put into files of hosts."""
 originals_path = partial(_in_state, "originals.json")
-"""The records of what `config.hosts.originals` turned off or took out in files of hosts."""
+"""The records of what `config.hosts.removed_originals` turned off or took out in files of hosts."""
 had_before_path = partial(_in_state, "had_before.json")
-"""The servers that hosts had before an import, with their own choices of tools (`config.hosts.records_by_file`)."""
+"""The servers that hosts had before an import, with their own choices of tools (`config.hosts.host_file_records`)."""
 trust_path = partial(_in_state, "trust.json")
 """The project files that the user allowed."""
 secrets_path = partial(_in_state, SECRETS_FILE)

@@ -25,9 +25,10 @@ from config.environment.hubd_env import Environ
 from config.errors import ConfigError, Diagnostic
 from config.files import replace_private
 from config.loading.assemble import check_names, origins_of, upstream_of, without_sampling
+from config.loading.findings import Keys, Problem
 from config.loading.one_file import Layer, Source, read_source
 from config.loading.precedence import Origin, Stack, stacks
-from config.loading.safe_reading import MAX_OWN_BYTES, Content, Keys, Problem, fetch, read_state
+from config.loading.safe_reading import MAX_OWN_BYTES, Content, fetch, read_state
 from config.loading.safe_reading import PROJECT_FILES as PROJECT_FILES
 from config.selectors import BadSelector, without_others
 from config.settings import HubConfig, UpstreamConfig

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Struct
 
 from config.name_globs import ALL
-from config.setting import Secret, Setting, live, reconnect, restart
+from config.setting_parts import Secret, Setting, live, reconnect, restart
 
 OWN_PARAMETERS: Final = frozenset(
     {

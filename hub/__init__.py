@@ -5,7 +5,7 @@
     daemon       one process: serve, reload, the HTTP listener, what its user may ask of it
     app          one hub, wired and not listening
     projects     folders whose servers hosts see                 | fleet: several hubs behind one balancer
-    running_servers  the servers of the user and of projects     | host_views: what attached hosts are shown
+    apply_servers    the servers of the user and of projects     | apply_profiles: what attached hosts are shown
     search_decisions  which of them find tools by searching
     downstream   how hosts come in: HTTP, unix socket, stdio; their sessions, what they are asked
     routing      from method to handler: names, cached reads, subscriptions, the live catalogue

@@ -15,12 +15,14 @@ import trio
 
 from cache.resource_cache import ResourceCache
 from config.diff import difference, pending
+from config.hints_between_runs import Memory
+from config.loading.findings import Keys
 from config.loading.precedence import Origin
-from config.loading.safe_reading import Keys
-from config.saved_state import Memory
-from config.setting import secrets_of
+from config.setting_parts import secrets_of
 from config.settings import HubConfig, UpstreamConfig
 from config.tables import HookConfig
+from hub.apply_profiles import HostViews
+from hub.apply_servers import RunningServers, rules_of
 from hub.bridge.era_bridge import EraBridge
 from hub.bridge.parking.parking import PARK, ParkedCalls
 from hub.bridge.request_state import ASK, RequestStates
@@ -30,8 +32,7 @@ from hub.calls.host_exchange import ProgressUpkeep
 from hub.catalog.upstream_entries import UpstreamEntries
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_name import home_of
-from hub.downstream.hosts import Hosts
-from hub.host_views import HostViews
+from hub.downstream.attached_hosts import Hosts
 from hub.link.autosave import autosave
 from hub.link.call_interface import Tenant
 from hub.link.fault_isolation import keep_going
@@ -51,13 +52,12 @@ from hub.rules.audit.writer import Audit
 from hub.rules.pins.pins import Pins
 from hub.rules.pins.store import PinFolder
 from hub.rules.policy.verdicts import Judge
-from hub.running_servers import RunningServers, rules_of
 from hub.search_decisions import SearchDecisions, load_modes
 from upstreams.inventory.last_known import LastKnown
 from upstreams.redact import CommonSecrets
-from upstreams.references import read_references
-from upstreams.session import NO_CREDENTIALS, CredentialSource
-from upstreams.sessions.pool_runner import RunSession
+from upstreams.reference_values import read_references
+from upstreams.session_contract import NO_CREDENTIALS, CredentialSource
+from upstreams.sessions.open_pool_sessions import RunSession
 from upstreams.supervisor import Supervisor, Upstreams
 from upstreams.transports import choose_transport as transports
 from upstreams.transports.stdio.process import is_found

@@ -8,11 +8,11 @@ from typing import Final
 
 import trio
 
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
+from hub.apply_profiles import HostViews
 from hub.catalog.profiles.view_of_host import HostLimits, SearchModes
 from hub.catalog.view_name import EVERYTHING, View
-from hub.downstream.hosts import Hosts
-from hub.host_views import HostViews
+from hub.downstream.attached_hosts import Hosts
 from hub.link.call_interface import OWNER, Identity
 from hub.routing.live_catalog import LiveCatalog
 from upstreams.lifecycle import State
@@ -137,7 +137,7 @@ def limits_of(label: str) -> HostLimits | None:
     """The limits of a host with this label; None, unless it is known to show its model all tools."""
     if not label:
         return None
-    from config.hosts.facts import all_hosts  # not above: it reads a file, and few hubs have a host with a label
+    from config.hosts.known_hosts import all_hosts  # not above: it reads a file, and few hubs have a host with a label
 
     host = all_hosts().get(label)
     return None if host is None or host.defers is not False else HostLimits(host.tool_limit, host.spare_tokens)

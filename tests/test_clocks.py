@@ -11,9 +11,9 @@ import pytest
 ROOT = Path(__file__).parent.parent
 WALL = {("time", "time"), ("time", "time_ns"), ("datetime", "now"), ("datetime", "utcnow"), ("datetime", "today")}
 MAY_LOOK = {
-    "hub/daemon/prepare_start.py": "dates files of what upstreams offered, and log lines of upstreams",
+    "hub/daemon/lasting_state.py": "dates files of what upstreams offered, and log lines of upstreams",
     "hub/app.py": "dates what hosts carry, which outlives the process (the clock of a boot would not)",
-    "hub/net/connection_limits.py": "the Date header",
+    "hub/net/open_connections.py": "the Date header",
     "hub/daemon/logs.py": "log records",
     "hub/cli": "commands that a person gives",
     "upstreams/demo": "a tool that tells the time",

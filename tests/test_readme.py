@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 from msgspec import Raw, Struct
 
-from config.environment.passing import PASSED
+from config.environment.variables_for_servers import PASSED
 from config.loading.assemble import Loaded, load_all
 from config.secrets.store import SecretStore
-from config.setting import declarations, tables
+from config.setting_parts import declarations, tables
 from config.settings import CacheConfig, HubConfig, UpstreamConfig
 from hub.catalog.merge_catalog import choose, merge
-from hub.catalog.names import Rules, UpstreamRule
-from hub.catalog.profiles.chosen_entries import ProfileRules
+from hub.catalog.profiles.profile_entries import ProfileRules
 from hub.catalog.time_slices import finish
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_name import profile_view
-from hub.daemon.prepare_start import FixedReferences
+from hub.catalog.visible_names import Rules, UpstreamRule
+from hub.daemon.served_configuration import FixedReferences
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot
 from tests.real.flow_list import FLOWS, PAIRS

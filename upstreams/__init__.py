@@ -4,15 +4,15 @@
     upstream             what the hub calls                          lifecycle       its states as a table
     availability         why it is away, and until when              event_sink        its events outside of calls
     host_subscriptions   subscriptions, moved between sessions       sessions        which session serves which host
-    session              the contract of all transports              transports      stdio, Streamable HTTP, HTTP+SSE
+    session_contract     the contract of all transports              transports      stdio, Streamable HTTP, HTTP+SSE
     inventory            what it lists                               subscriptions   what a session is subscribed to
     questions            what it asks, attributed to calls           journal         what it wrote, what became of it
     status_facts         what commands show of it
-    references           values such as ${secret:NAME}               redact          masks secrets in what it says
+    reference_values     values such as ${secret:NAME}               redact          masks secrets in what it says
     oauth                signing in: which authorization server, tokens, renewal    fetch   guarded requests to the web
     cold_start           turns and time for servers that a package runner installs first
     demo                 our own MCP server, served without a configuration
 
-What always holds: nobody above `session` writes in the words of a transport or an era. A call
-is sent at most once, unless it is certain that it was not sent. A session is opened once and never revived.
+What always holds: nobody above `session_contract` writes in the words of a transport or an era. A call is sent at most
+once, unless it is certain that it was not sent. A session is opened once and never revived.
 """

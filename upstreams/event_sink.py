@@ -12,11 +12,11 @@ from msgspec import Raw
 from hub.link.elicitation_ends import FinishedElicitations
 from hub.wire.jsonrpc import peek_str
 from hub.wire.mcp import Kind
-from hub.wire.questions.question import Question
+from hub.wire.questions.askable_questions import Question
 from upstreams.inventory.refresh import ListRefresh
 from upstreams.journal.history import History
 from upstreams.questions.budgets import QuestionBudget
-from upstreams.session import Exit
+from upstreams.session_contract import Exit
 from upstreams.status_facts import SandboxFacts
 from upstreams.subscriptions.subscription import InvalidationListener
 

@@ -4,7 +4,7 @@
            and, if nobody has needed it for `idle_stop_s`, from any of these: stop -> wait until wanted -> attempt ...
 
 While the main session is open, `inventory.refresh` reads the lists over it. Sessions of single hosts are opened by
-`pool_runner` when they are needed; a restart closes them, too.
+`sessions.open_pool_sessions` when they are needed; a restart closes them, too.
 """
 
 import logging

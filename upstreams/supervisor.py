@@ -20,7 +20,7 @@ from typing import Final
 import trio
 
 from config.diff import compare, config_key
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import UpstreamConfig
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.sync_primitives import Bell
@@ -32,10 +32,10 @@ from upstreams.journal.journal import Journals
 from upstreams.lifecycle import State
 from upstreams.questions.budgets import OnAsked, tell_nobody
 from upstreams.redact import CommonSecrets
-from upstreams.references import ReadReferences, read_references
+from upstreams.reference_values import ReadReferences, read_references
 from upstreams.runner import UpstreamRunner
-from upstreams.session import NO_CREDENTIALS, CredentialSource
-from upstreams.sessions.pool_runner import RunSession
+from upstreams.session_contract import NO_CREDENTIALS, CredentialSource
+from upstreams.sessions.open_pool_sessions import RunSession
 from upstreams.subscriptions.subscription import InvalidationListener
 from upstreams.transports.choose_transport import run_session
 from upstreams.transports.stdio.process import is_found

@@ -21,7 +21,7 @@ from math import inf
 import trio
 from msgspec import Struct, structs
 
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import UpstreamConfig
 from hub.link.call_interface import Caller, Done, Exchange, Operation, RunningCall, Tenant
 from hub.link.elicitation_ends import FinishedElicitations
@@ -29,7 +29,7 @@ from hub.link.hub_errors import HubError, UpstreamLoop, UpstreamUnauthorized, Up
 from hub.link.sync_primitives import DirtyFlag
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import Era, Kind, Snapshot, era_of
-from hub.wire.questions.question import Question
+from hub.wire.questions.askable_questions import Question
 from upstreams.availability import Availability
 from upstreams.cold_start.start_gate import StartGate
 from upstreams.event_sink import EventSink
@@ -40,11 +40,11 @@ from upstreams.journal.journal import Journal
 from upstreams.lifecycle import Event, State
 from upstreams.questions.budgets import OnAsked, QuestionBudget
 from upstreams.redact import CommonSecrets
-from upstreams.references import ReadReferences, ReferenceValues
-from upstreams.session import CredentialSource
+from upstreams.reference_values import ReadReferences, ReferenceValues
+from upstreams.session_contract import CredentialSource
 from upstreams.sessions.calls import Calls, LegacySessions, SessionSelector
+from upstreams.sessions.open_pool_sessions import RunSession, SessionOpener, SessionParts
 from upstreams.sessions.pool import Pool
-from upstreams.sessions.pool_runner import RunSession, SessionOpener, SessionParts
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.status_facts import Counts, UpstreamStatus
 from upstreams.subscriptions.subscription import InvalidationListener, ResourceSubscriber

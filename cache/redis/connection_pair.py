@@ -7,7 +7,7 @@ Of coredis only the connections are used, not the client: connections match answ
 while the client's pool, retries and re-subscriptions would hide a slow server or a lost subscription.
 `cache.redis.resp3_decoder` decodes answers with limits. Errors are told in a few words.
 
-Importing this module takes 0.2 s and 15 MB; only `cache.redis.store_link` does, in a thread and if a store is
+Importing this module takes 0.2 s and 15 MB; only `cache.redis.coherence_link` does, in a thread and if a store is
 configured.
 """
 

@@ -1,6 +1,6 @@
 """The shared store in Redis or Valkey: looks up and puts entries, within 50 ms or not at all.
 
-`cache.redis.store_link` keeps the connections and invalidates; `cache.redis.layout` has the names and scripts.
+`cache.redis.coherence_link` keeps the connections and invalidates; `cache.redis.layout` has the names and scripts.
 """
 
 import secrets
@@ -14,9 +14,9 @@ from msgspec import Raw, Struct
 
 from cache.entry import EVERYONE, Entry
 from cache.interfaces import ReadTicket, StoreListener, StoreUnreachable
-from cache.redis.fleet_facts import SharedFacts
+from cache.redis.coherence_link import StoreLink
 from cache.redis.layout import HASH_TTL_S, CommandRefused, ValueSealer, look_up_command, time_of
-from cache.redis.store_link import StoreLink
+from cache.redis.named_facts import SharedFacts
 from cache.redis.url import address_of, require_client
 from cache.statistics import StoreStatistics
 from config.settings import CacheConfig

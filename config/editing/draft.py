@@ -28,7 +28,7 @@ from config.loading.document import JSON_SUFFIXES, YAML_SUFFIXES
 from config.loading.gather import gather
 from config.loading.one_file import Layer, Source
 from config.loading.precedence import Stack, TableInFile, stacks
-from config.names import RULE, is_reserved, is_usable, suggest_id
+from config.server_names import RULE, is_reserved, is_usable, suggest_id
 
 OWN: Final = Shape("toml", ("upstreams",))
 PROFILES: Final = Shape("toml", ("profiles",))

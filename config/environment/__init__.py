@@ -1,8 +1,8 @@
 """The environment of servers. Pure.
 
-`passing` says which variables of the hub a server gets, and which of a shell are recorded for that. `hubd_env` reads
-`hubd.env` and its marked block, and puts that file over the environment that the hub was started with. `hubd env
-capture` writes the file.
+`variables_for_servers` says which variables of the hub a server gets, `variables_to_record` which of a shell are
+recorded for that. `hubd_env` reads `hubd.env` and its marked block, and puts that file over the environment that the
+hub was started with. `hubd env capture` writes the file.
 
 What always holds: what looks like a secret is neither passed nor recorded, unless `pass` names the variable in full.
 """

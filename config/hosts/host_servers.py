@@ -14,16 +14,16 @@ from msgspec import Struct
 
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
-from config.hosts.facts import Place
+from config.hosts.known_hosts import Place
 from config.hosts.secret_literals import spots_of
 from config.hosts.unwrap import unwrap, what_keeps_it
+from config.loading.findings import Findings
 from config.loading.host_entry import SPELLINGS
 from config.loading.host_files import FieldTable, is_hub, servers
-from config.loading.safe_reading import Findings
 from config.loading.variables import Missing, Unresolved, Variables
 from config.name_globs import ALL
-from config.names import is_reserved, is_server_id, short_id
 from config.references import map_leaves, texts_in
+from config.server_names import is_reserved, is_server_id, short_id
 from config.settings import HubConfig
 
 _TOOLS_KEPT: Final = " is kept: hubd offers no other tools of it"

@@ -20,11 +20,11 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
-from config import directories
+from config import private_directories
 from config.editing.text import jsonc, serverfile
 from config.editing.text.change import Edit, EditRefused
-from config.hosts.facts import KnownHost, Place
-from config.hosts.records_by_file import RecordsByFile
+from config.hosts.host_file_records import RecordsByFile
+from config.hosts.known_hosts import KnownHost, Place
 from config.loading.host_files import command_of, hubd_command
 
 KEY: Final = "hub"
@@ -93,11 +93,11 @@ def variables_to_carry(environ: Mapping[str, str], home: Path) -> dict[str, str]
     """The variables that lead a program which has no others to the same hub as `environ` does."""
     found = {}
     known = dict(environ)
-    runtime = directories.runtime_dir(known)
-    if runtime not in (directories.runtime_dir({}), f"/run/user/{os.getuid()}/hubd"):
+    runtime = private_directories.runtime_dir(known)
+    if runtime not in (private_directories.runtime_dir({}), f"/run/user/{os.getuid()}/hubd"):
         found["HUBD_RUNTIME_DIR"] = runtime
     for variable, usual in (("XDG_CONFIG_HOME", ".config"), ("XDG_STATE_HOME", ".local/state")):
-        value = directories.absolute(variable, known)
+        value = private_directories.absolute(variable, known)
         if value not in (None, f"{home}/{usual}"):
             found[variable] = str(value)
     return found

@@ -1,9 +1,9 @@
 """One import as a whole: the files it writes, the servers that hosts no longer start, and the writing.
 
-`import_choice` decides about servers; here nothing is written before `carry_out`, and no file that the hub could not
-use. Servers of a project go into the project's own file, `.hubd.toml`, and not into the user's list. What stands there
-stays as it is: new servers are added at the end. The file counts once the user has allowed it (`hubd trust`), as any
-project file.
+`import_plan` decides about servers; here nothing is written before `carry_out`, and no file that the hub could not use.
+Servers of a project go into the project's own file, `.hubd.toml`, and not into the user's list. What stands there stays
+as it is: new servers are added at the end. The file counts once the user has allowed it (`hubd trust`), as any project
+file.
 """
 
 import os
@@ -20,17 +20,18 @@ from config.editing.text import toml
 from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError
 from config.files import read_file, replace_file
-from config.hosts.facts import KnownHost, Machine, Place, all_hosts, is_found
 from config.hosts.host_servers import Identity, Server, identities, survey
-from config.hosts.import_choice import Import, block, identities_in, unfit
+from config.hosts.import_plan import Import, block, identities_in, unfit
 from config.hosts.install import run_program, text_at
-from config.hosts.originals import Original
+from config.hosts.known_hosts import KnownHost, Machine, Place, all_hosts, is_found
+from config.hosts.removed_originals import Original
 from config.hosts.secret_literals import open_references
 from config.hub_paths import backup_dir, config_file
 from config.loading.assemble import Loaded, load_all
 from config.loading.document import parse
+from config.loading.findings import Problem
 from config.loading.gather import IMPORTED
-from config.loading.safe_reading import MAX_PROJECT_BYTES, PROJECT_FILES, Problem, read
+from config.loading.safe_reading import MAX_PROJECT_BYTES, PROJECT_FILES, read
 from config.loading.variables import Variables
 from config.secrets.store import SecretStore, SecretUnavailable
 from config.settings import HubConfig

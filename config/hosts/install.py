@@ -23,8 +23,8 @@ from config.editing.text.change import EditRefused
 from config.errors import EditError
 from config.files import read_file, refuse_place, remove_file, replace_file
 from config.hosts import hub_entries
-from config.hosts.facts import Place
-from config.hosts.originals import Original, as_before, of_host, out_again, restore
+from config.hosts.known_hosts import Place
+from config.hosts.removed_originals import Original, as_before, of_host, out_again, restore
 
 Did = Literal["added", "updated", "unchanged", "removed", "restored", "absent", "refused"]
 

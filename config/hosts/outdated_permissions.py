@@ -19,8 +19,8 @@ from config.editing.text import jsonc
 from config.editing.text.change import EditRefused
 from config.errors import EditError
 from config.files import read_file
-from config.hosts.facts import KnownHost, Machine
 from config.hosts.hub_entries import KEY
+from config.hosts.known_hosts import KnownHost, Machine
 
 Kind = Literal["deny", "ask", "allow", "agent"]
 KINDS: Final[tuple[Kind, ...]] = ("deny", "ask", "allow", "agent")

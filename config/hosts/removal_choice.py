@@ -14,13 +14,13 @@ from msgspec import Struct, structs
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import EditError
-from config.hosts.facts import Machine, Place, every_user_file
 from config.hosts.host_servers import Server
 from config.hosts.hub_entries import Records, our_entries
-from config.hosts.import_choice import Import
+from config.hosts.import_plan import Import
 from config.hosts.import_writing import Write
 from config.hosts.install import own_program, text_at
-from config.hosts.originals import is_same_file, original_of, remove_from_host
+from config.hosts.known_hosts import Machine, Place, every_user_file
+from config.hosts.removed_originals import is_same_file, original_of, remove_from_host
 from config.settings import HubConfig
 
 Served = Mapping[str, str]

@@ -10,14 +10,14 @@ from typing import Any, Final
 import msgspec
 
 from config.errors import ConfigError, Diagnostic
-from config.fixed_values import with_given
-from config.loading import check, check_policy, check_profiles
-from config.loading.convert import UPSTREAM, convert, convert_known, nearest
+from config.fixed_argument_references import with_given
+from config.loading import check, check_profiles, check_rules
+from config.loading.convert_to_structs import UPSTREAM, convert, convert_known, nearest
+from config.loading.findings import Findings, Keys, Problem
 from config.loading.gather import ConfigFiles, Gathered, gather
 from config.loading.one_file import resolve_settings, resolve_table
 from config.loading.precedence import Origin, Stack, makes_sense, stacks
-from config.loading.safe_reading import Findings, Keys, Problem
-from config.setting import declarations, reveal
+from config.setting_parts import declarations, reveal
 from config.settings import HubConfig, ServerSettings, UpstreamConfig
 
 
@@ -119,7 +119,7 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
         origins |= origins_of(name, stack)
     if main is not None:
         warnings = check_profiles.warnings_of_profiles(config.profiles, upstreams)
-        for warning in (*warnings, *check_policy.warnings_of_policy(config, upstreams)):
+        for warning in (*warnings, *check_rules.warnings_of_policy(config, upstreams)):
             main.findings.warn(warning.keys, str(warning))
         if not upstreams and not main.findings.problems:
             main.findings.warn((), "names no upstreams; add [upstreams.NAME] with `command` or `url`")

@@ -14,16 +14,15 @@ from urllib.parse import parse_qsl, urlsplit
 from msgspec import Struct
 
 from config import settings
-from config.environment.passing import mistakes
+from config.environment.variables_for_servers import mistakes
 from config.loading import check_http_access
 from config.loading.check_fleet import problems_of_sharing, warnings_of_sharing
-from config.loading.check_hooks import problems_of_hooks
-from config.loading.check_policy import problems_of_policy, problems_of_rules_of_server
 from config.loading.check_profiles import problems_of_profiles, problems_of_renames
-from config.loading.safe_reading import Problem
+from config.loading.check_rules import problems_of_hooks, problems_of_policy, problems_of_rules_of_server
+from config.loading.findings import Problem
 from config.name_globs import problem_of
 from config.references import NUL, blank_references, references_in
-from config.setting import declarations, flaw_in_bounds, leaves_of, texts_of
+from config.setting_parts import declarations, flaw_in_bounds, leaves_of, texts_of
 from config.settings import LOOPBACK, HubConfig, RegistryConfig, ReplicaConfig, UpstreamConfig
 from config.tables import OWN_PARAMETERS, OAuthConfig, Sandbox, UpstreamOAuth
 

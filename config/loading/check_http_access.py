@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from config.loading.safe_reading import Problem
+from config.loading.findings import Problem
 from config.settings import MIN_TOKEN, TOKEN, HubConfig
 from config.tables import SECRET_HEADER, AccessConfig, AccessIssuer, AccessToken, TrustedProxy, profile_problem
 

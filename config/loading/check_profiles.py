@@ -9,11 +9,11 @@ from difflib import get_close_matches
 from typing import Final
 
 from config.errors import quote_toml
-from config.fixed_values import MAX_FIXED_BYTES, NOT_READ_YET, json_size, unread_arguments
+from config.fixed_argument_references import MAX_FIXED_BYTES, NOT_READ_YET, json_size, unread_arguments
 from config.loading.check_http_access import LABEL
-from config.loading.safe_reading import Keys, Problem
+from config.loading.findings import Keys, Problem
 from config.name_globs import MAX_CHARS, NameStarts, literal_start, problem_of
-from config.names import RESERVED, RULE, fold, is_reserved, is_server_id, is_usable, suggest_id
+from config.server_names import RESERVED, RULE, fold, is_reserved, is_server_id, is_usable, suggest_id
 from config.settings import UpstreamConfig
 from config.tables import Profile, ToolOverride
 
@@ -184,7 +184,7 @@ def _size(text: str) -> int:
 MAX_QUOTED_NAME: Final = 80
 """Characters of a name that a problem shows."""
 ID_ROOM: Final = 18
-"""Characters of a visible name that a server id leaves (`hub.catalog.names`)."""
+"""Characters of a visible name that a server id leaves (`hub.catalog.visible_names`)."""
 
 
 def problems_of_renames(upstream: UpstreamConfig) -> Iterator[Problem]:

@@ -9,11 +9,11 @@ from typing import Any, Final, TypeGuard
 
 from msgspec import Struct, structs
 
-from config.loading.safe_reading import Findings, Keys, Problem
+from config.loading.findings import Findings, Keys, Problem
 from config.name_globs import problem_of
-from config.names import fold
 from config.references import map_leaves
-from config.setting import declarations
+from config.server_names import fold
+from config.setting_parts import declarations
 from config.settings import UpstreamConfig
 
 SPELLINGS: Final = {

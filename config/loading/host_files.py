@@ -14,11 +14,11 @@ from typing import Any, Final
 from msgspec import structs
 
 from config.loading.document import JSON_SUFFIXES, YAML_SUFFIXES
+from config.loading.findings import Findings, Keys, Problem
 from config.loading.host_entry import SPELLINGS, HostEntry
 from config.loading.host_entry import FieldTable as FieldTable
-from config.loading.safe_reading import Findings, Keys, Problem
 from config.loading.text_limits import MAX_SERVERS
-from config.names import FORMER_MAX_ID, derive_ids, is_reserved
+from config.server_names import FORMER_MAX_ID, derive_ids, is_reserved
 
 SUFFIXES: Final = (*JSON_SUFFIXES, *YAML_SUFFIXES)
 ROOTS: Final = ("mcpServers", "servers", "context_servers", "mcp_servers", "mcp", "extensions")

@@ -14,11 +14,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from config.loading.findings import Keys
 from config.loading.host_entry import names_said
 from config.loading.host_files import FieldTable
 from config.loading.one_file import Layer, Source
-from config.loading.safe_reading import Keys
-from config.setting import declarations
+from config.setting_parts import declarations
 from config.settings import ServerSettings
 
 

@@ -17,12 +17,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from config import directories
+from config import private_directories
 from config.environment.hubd_env import Assignment, NotReadable, assignments
 from config.hub_paths import SECRETS_FILE
 from config.loading.safe_reading import read_plain
 from config.references import NUL, Malformed, Reference, mark_reference, read
-from config.secrets.private_json import StateUnreadable, read_secrets
+from config.secrets.secret_files import StateUnreadable, read_secrets
 
 MAX_FILE_BYTES: Final = 1 << 16
 MAX_FILES_BYTES: Final = 1 << 22
@@ -124,7 +124,7 @@ class Variables:
             raise Unresolved(f"{text}: write ${{secret:NAME}}, and run `hubd secret set NAME`")
         if reference.kind != "secret":
             return reference
-        path = Path(directories.state_dir(), SECRETS_FILE)
+        path = Path(private_directories.state_dir(), SECRETS_FILE)
         self.files.setdefault(path, b"")
         try:
             kept = read_secrets(path).get(reference.text)

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 from msgspec import Meta, Struct
 
-from config.names import free_id, short_id
+from config.server_names import free_id, short_id
 
 MAX_NAME: Final = 200
 MAX_VERSION: Final = 255

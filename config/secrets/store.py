@@ -22,7 +22,7 @@ from config.errors import EditError
 from config.files import lock_edits, replace_private
 from config.hub_paths import secrets_path
 from config.references import NAME_RULE, NUL, is_name
-from config.secrets import private_json
+from config.secrets import secret_files
 from config.secrets.keyring import KeyringRefused, NoKeyring, SystemKeyring, system_keyring
 
 Place = Literal["keyring", "file"]
@@ -60,8 +60,8 @@ class SecretStore:
     def get(self, name: str) -> str:
         """The secret. Raises: SecretUnavailable, if there is none, or it cannot be read now."""
         try:
-            kept = private_json.read_secrets(self.path).get(name)
-        except private_json.StateUnreadable as error:
+            kept = secret_files.read_secrets(self.path).get(name)
+        except secret_files.StateUnreadable as error:
             raise SecretUnavailable(str(error)) from None
         if kept is None:
             raise SecretUnavailable(f"there is no secret {name}: run `hubd secret set {name}`")
@@ -105,7 +105,7 @@ class SecretStore:
             value = None
         return (lambda: None) if value is None else partial(self._give_to_keyring, name, value)
 
-    def _note(self, name: str, value: str, stored: Stored) -> private_json.KeptSecret | None:
+    def _note(self, name: str, value: str, stored: Stored) -> secret_files.KeptSecret | None:
         """Note in the file where a secret is kept; the note before. Raises EditError: the file cannot be used."""
         with lock_edits(self.path.parent):
             known = self._read()
@@ -114,7 +114,7 @@ class SecretStore:
                 return before
             in_keyring = stored.place == "keyring"
             kept, version = None if in_keyring else value, secrets.token_hex(8)
-            self._write({**known, name: private_json.KeptSecret(version=version, value=kept, keyring=in_keyring)})
+            self._write({**known, name: secret_files.KeptSecret(version=version, value=kept, keyring=in_keyring)})
         return before
 
     def remove(self, name: str) -> str:
@@ -142,16 +142,16 @@ class SecretStore:
             return f"the keyring may still have the secret {name}: {error}"
         return ""
 
-    def _read(self) -> dict[str, private_json.KeptSecret]:
+    def _read(self) -> dict[str, secret_files.KeptSecret]:
         try:
-            return private_json.read_secrets(self.path)
-        except private_json.StateUnreadable as error:
+            return secret_files.read_secrets(self.path)
+        except secret_files.StateUnreadable as error:
             raise EditError(str(error)) from None
 
-    def _write(self, known: dict[str, private_json.KeptSecret]) -> None:
-        data = private_json.SECRETS.encode(known)
-        if len(data) > private_json.MAX_FILE_BYTES:
-            most = f"{private_json.MAX_FILE_BYTES >> 20} MB"
+    def _write(self, known: dict[str, secret_files.KeptSecret]) -> None:
+        data = secret_files.SECRETS.encode(known)
+        if len(data) > secret_files.MAX_FILE_BYTES:
+            most = f"{secret_files.MAX_FILE_BYTES >> 20} MB"
             raise EditError(f"{self.path}: all secrets together are larger than {most}; remove some")
         try:
             replace_private(self.path, data)
@@ -176,5 +176,5 @@ def _refuse(name: str, value: str) -> None:
         raise EditError("the secret is empty; nothing was kept")
     if NUL in value:
         raise EditError("the secret holds a NUL character, which no program can be given")
-    if size > private_json.MAX_VALUE_BYTES:
-        raise EditError(f"the secret is larger than {private_json.MAX_VALUE_BYTES >> 10} KB")
+    if size > secret_files.MAX_VALUE_BYTES:
+        raise EditError(f"the secret is larger than {secret_files.MAX_VALUE_BYTES >> 10} KB")

@@ -12,14 +12,14 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from config.environment.passing import Reason, passing
+from config.environment.variables_for_servers import Reason, passing
 from config.errors import dot_keys, quote_toml
 from config.loading.assemble import Loaded
+from config.loading.findings import Keys
 from config.loading.gather import Gathered
 from config.loading.precedence import Origin, Stack, stacks
-from config.loading.safe_reading import Keys
 from config.secrets.detection import MASK, looks_secret, mask_arguments, mask_secret, mask_url
-from config.setting import Declaration, declarations
+from config.setting_parts import Declaration, declarations
 from config.settings import HubConfig, UpstreamConfig
 
 

@@ -31,7 +31,7 @@ from hub.wire import mcp
 from hub.wire.declarations import can_be_asked
 from hub.wire.jsonrpc import Failure, Reply, Result, encode, open_object, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import Era, Kind, era_of
-from hub.wire.request_meta import read_number
+from hub.wire.modern_metadata import read_number
 
 RELAY: Final = "relay"
 RELAY_TTL_S: Final = 24 * 3600.0

@@ -23,7 +23,7 @@ from hub.wire.declarations import URL
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, raw
 from hub.wire.large_messages import excerpt
 from hub.wire.mcp import ELICIT, INPUT_REQUIRED, MODERN, QUESTIONS, RESULT_TYPE, Era, era_of
-from hub.wire.questions.question import Question, QuestionRefusal, check_capabilities, mode_of
+from hub.wire.questions.askable_questions import Question, QuestionRefusal, check_capabilities, mode_of
 from hub.wire.questions.translate import answer_for_upstream, question_for_host
 from hub.wire.value_limits import MAX_ITEMS, TooManyItems, has_too_many_items, open_result
 

@@ -28,7 +28,7 @@ from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError, Upstr
 from hub.wire.declarations import URL, elicitation_modes
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import ELICIT, L4, MAY_ASK, MISSING_CAPABILITY, MODERN, URL_ELICITATION_REQUIRED, Era
-from hub.wire.questions.question import Question, QuestionRefusal, check_capabilities, mode_of
+from hub.wire.questions.askable_questions import Question, QuestionRefusal, check_capabilities, mode_of
 from hub.wire.questions.translate import answer_for_upstream, elicitation_id, page_host, question_for_host
 from hub.wire.value_limits import data_of
 

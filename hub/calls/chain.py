@@ -7,8 +7,9 @@
     the seam       `Upstream.begin`, `Upstream.call`
 
 A stage says in one step whether it lets an operation pass, answers it, or has to wait. So an operation that nothing
-holds up passes all of them and is sent in the step in which it came, without a task (`hub.routing.passage`).
-`hub.routing.stages` has the table of stages, in their order; a new idea is a module with a stage, and a line there.
+holds up passes all of them and is sent in the step in which it came, without a task
+(`hub.routing.pass_through_stages`). `hub.routing.stages` has the table of stages, in their order; a new idea is a
+module with a stage, and a line there.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -76,6 +77,12 @@ class Intent(Struct, frozen=True, eq=False):
     """Number by which people and records refer to it, written as eight hexadecimal digits."""
     began: float = field(default_factory=perf_counter)
     """The time when it was made, by that clock: whoever needs to know how long it took measures from there."""
+
+    def facts(self) -> dict[str, object]:
+        """What records say of it."""
+        who, target = self.host.caller.identity, self.target
+        about = {"p": who.principal, "host": who.host, "up": target.upstream.name, "m": self.request.method}
+        return {"ref": self.ref, **about, "name": target.exposed}
 
     def send(self, next: "Next", operation: Operation, exchange: Exchange) -> Awaitable[Reply]:
         """Carry out another operation for this intent by `next`."""

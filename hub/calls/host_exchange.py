@@ -19,8 +19,8 @@ from hub.link.rate_limits import TokenBucket
 from hub.wire import mcp
 from hub.wire.jsonrpc import Failure, Reply, encode_notification, peek_object, peek_str, raw
 from hub.wire.mcp import Era
-from hub.wire.questions.question import Missing, Question, with_missing
-from hub.wire.request_meta import read_number, slightly_above
+from hub.wire.modern_metadata import read_number, slightly_above
+from hub.wire.questions.askable_questions import Missing, Question, with_missing
 
 PROGRESS_PER_S: Final = 10.0
 """Progress messages per request and second; as many at once after a pause."""
@@ -43,7 +43,7 @@ def tell_nobody(message: bytes, *, vital: bool = False) -> None:
 
 
 class HostSession(Protocol):
-    """A host that can be sent notifications that belong to no request: `hub.downstream.hosts.Host` is one."""
+    """A host that can be sent notifications that belong to no request: `hub.downstream.attached_hosts.Host` is one."""
 
     def tell(self, subject: str, message: bytes) -> None:
         """Send a notification. Never blocks; an undelivered one of `subject` is replaced."""
@@ -76,7 +76,7 @@ class AskableHost(Protocol):
 
 
 class RunnablePassage(RunningCall, Protocol):
-    """An operation that waits for a task: `hub.routing.passage.Passage` is one."""
+    """An operation that waits for a task: `hub.routing.pass_through_stages.Passage` is one."""
 
     async def run(self) -> Reply:
         """Carry it out. Raises HubError: there is no answer."""

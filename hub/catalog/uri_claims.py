@@ -21,8 +21,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
-from hub.catalog.names import server_id
 from hub.catalog.uri_tags import Template, TemplateGroup, looks_tagged, looks_ui_tagged, scheme_of, tag, untag
+from hub.catalog.visible_names import server_id
 
 MAX_CLAIMS: Final = 10_000
 """Exact URIs remembered per upstream beside those it lists now; also the most templates."""

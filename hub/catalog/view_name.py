@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from config.names import suggest_id
+from config.server_names import suggest_id
 
 _MARK: Final = "@"
 """First character of a project's name, and of no server's."""

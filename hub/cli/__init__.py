@@ -9,7 +9,7 @@ import), `profiles`, `rules` (policy, approvals, approve, pins, audit), `service
 
 - `keyboard`: waiting for what a person types, or for Ctrl-C
 - `server_watch`: waiting until servers are connected
-- `background`: start of a hub in the background, end of one that hangs
+- `background_hub`: start of a hub in the background, end of one that hangs
 - `service_manager`: systemd
 - `checks` are the doctor's, `render` turns answers into text
 

@@ -226,7 +226,7 @@ def _registries() -> Iterator[tuple[str, str]]:
 
 
 def _hosts() -> Iterator[tuple[str, str]]:
-    from config.hosts.facts import all_hosts
+    from config.hosts.known_hosts import all_hosts
 
     return ((name, host.title) for name, host in all_hosts().items())
 

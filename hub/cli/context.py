@@ -18,9 +18,9 @@ from hub.cli.render.terminal import Screen
 from hub.wire.printable import printable_json
 
 if TYPE_CHECKING:
-    from config.hosts.facts import Machine
     from config.hosts.hub_entries import Records
-    from config.hosts.originals import Originals
+    from config.hosts.known_hosts import Machine
+    from config.hosts.removed_originals import Originals
     from config.loading.assemble import Loaded
     from hub.control.client import ControlClient
     from hub.control.methods import Method, Result
@@ -179,7 +179,7 @@ class Context(argparse.Namespace):
     @cached_property
     def machine(self) -> "Machine":
         """The machine and the user whose hosts the command is about."""
-        from config.hosts.facts import Machine
+        from config.hosts.known_hosts import Machine
 
         return Machine.this()
 
@@ -195,7 +195,7 @@ class Context(argparse.Namespace):
     @cached_property
     def originals(self) -> "Originals":
         """The servers that imports took out of files of hosts; otherwise as `records`."""
-        from config.hosts.originals import Originals
+        from config.hosts.removed_originals import Originals
         from config.hub_paths import originals_path
 
         return Originals(originals_path())

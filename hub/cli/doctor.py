@@ -11,13 +11,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
-from config import directories
+from config import private_directories
 from config.editing.draft import Draft
 from config.errors import Diagnostic, EditError
 from config.files import lock_edits
+from config.hints_between_runs import Memory
 from config.hub_paths import state_dir
-from config.saved_state import Memory
-from hub.cli.checks import daemons, examine, hosts, lacking_environment, servers, stores
+from hub.cli.checks import examine, hosts, lacking_environment, other_and_dead_hubs, running_hub, servers, stores
 from hub.cli.checks.findings import Finding, KeepVariables, Restrict, RunHubd, WriteCommand, join_few, unreadable
 from hub.cli.checks.judge_token import findings_on
 from hub.cli.configuration.save_draft import reload_hub, save
@@ -28,7 +28,7 @@ from hub.cli.secret_commands import keep_of_hub
 from hub.cli.service_manager import run_program
 from hub.control.answers import Status
 from hub.control.client import ControlClient
-from hub.control.errors import ControlFailed, HubHangs, HubNotRunning
+from hub.control.client_errors import ControlFailed, HubHangs, HubNotRunning
 from hub.control.methods import SIGN_IN_TRIALS, STATUS
 from hub.control.sign_in_messages import SignInTrial
 from hub.daemon.banner import is_root
@@ -106,7 +106,7 @@ def _look(options: Context) -> examine.Examined:
         root=is_root(),
         trials=_sign_in_trials,
     )
-    state = Path(directories.state_dir())
+    state = Path(private_directories.state_dir())
     remembered = LastConnected(Memory(state / "memory.json"), lambda: now().timestamp())
     return examine.examine(known, state, options.config, lambda upstream: remembered.ago_s(upstream) is not None)
 
@@ -128,7 +128,7 @@ def _status_at(path: Path, patience_s: float | None = None) -> Status | None:
 
 def _status() -> Status | None:
     """The status of the running hub; None: none runs, and none is started for this."""
-    directory = directories.runtime_dir()
+    directory = private_directories.runtime_dir()
     with suppress(OSError):
         return _status_at(Path(directory, "control.sock")) if is_alive(f"{directory}/hubd.lock") else None
     return None
@@ -229,15 +229,15 @@ CHECKS: Final[tuple[Callable[[examine.Examined], Iterator[Finding]], ...]] = (
     hosts.entries,
     hosts.double_imports,
     hosts.double_projects,
-    daemons.daemon,
-    daemons.limits,
-    daemons.search_mode,
-    daemons.profiles,
-    daemons.root,
-    daemons.upstreams,
-    daemons.other_daemons,
-    daemons.stale_sockets,
-    daemons.leftovers,
+    running_hub.daemon,
+    running_hub.limits,
+    running_hub.search_mode,
+    running_hub.profiles,
+    running_hub.root,
+    running_hub.upstreams,
+    other_and_dead_hubs.other_daemons,
+    other_and_dead_hubs.stale_sockets,
+    other_and_dead_hubs.leftovers,
     servers.open_files,
     hosts.several_principals,
     stores.secret_files,

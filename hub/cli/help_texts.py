@@ -48,7 +48,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
             "outdated": "list servers of registries of which there is something newer",
             "update": "bring a server of a registry to its newest version, after showing what changes",
         },
-        "hub.cli.configuration.switch_servers": {
+        "hub.cli.configuration.change_servers": {
             "remove rm": "remove a server from the configuration",
             "enable": "turn a server of the configuration on",
             "disable": "turn a server off and keep its settings",
@@ -60,7 +60,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
         "hub.cli.configuration.env_capture": {
             "env": "the environment that servers get, and where each value comes from"
         },
-        "hub.cli.configuration.show_commands": {
+        "hub.cli.configuration.file_commands": {
             "config": "what the configuration says, and which file says it",
             "validate": "check the configuration, or one file, and say all that is wrong",
             "schema": "the JSON Schema of hubd.toml, for editors",

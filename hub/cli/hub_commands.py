@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 
 from msgspec import convert, to_builtins
 
-from config import directories
+from config import private_directories
 from config.errors import ConfigError
 from config.hub_paths import control_path
 from hub.cli.context import Context, Output, UsageError, as_line, ask_hub, client
@@ -24,7 +24,7 @@ from hub.cli.render.cache import cache
 from hub.cli.render.status import status
 from hub.cli.render.tables_and_styles import Block, Line, paint
 from hub.cli.server_watch import say_outcomes, watch
-from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NothingListens
+from hub.control.client_errors import ControlFailed, HubHangs, HubNotRunning, NothingListens
 from hub.control.methods import CACHE, CACHE_CLEAR, LOGS, RELOAD, RESTART, STATUS
 from hub.shim.main import run
 from hub.wire.printable import printable
@@ -69,7 +69,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _start(options: Context, output: Output) -> None:
-    from hub.cli.background import start_hub, start_service  # other commands do without service managers
+    from hub.cli.background_hub import start_hub, start_service  # other commands do without service managers
 
     by_service = start_service(output)
     is_new = start_hub() or by_service
@@ -189,7 +189,7 @@ def _stop(options: Context, output: Output) -> None:
             hub.stop()
     except (HubNotRunning, HubHangs, ControlFailed) as error:
         if options.force:
-            return load_when_run("hub.cli.background:force_stop")(control_path(), output)
+            return load_when_run("hub.cli.background_hub:force_stop")(control_path(), output)
         if not isinstance(error, NothingListens):
             raise
         stopped = False
@@ -232,7 +232,7 @@ def _logs_on_disk(options: Context, error: HubNotRunning | HubHangs) -> None:
     `error` if that is not what was asked for, or there is nothing."""
     output, hangs = options.output, isinstance(error, HubHangs)
     is_asked = options.name == "hub" if hangs else isinstance(error, NothingListens) and options.name in (None, "hub")
-    path = Path(directories.state_dir(), "hubd.log")
+    path = Path(private_directories.state_dir(), "hubd.log")
     if options.follow or not is_asked or not (found := last_records(path, options.lines)):
         raise error
     if hangs:

@@ -12,7 +12,7 @@ from typing import Final, TextIO, cast
 from config.errors import ConfigError, EditError
 from hub.cli.context import EX_FAILED, EX_INTERRUPTED, CommandFailed, Context, Output, UsageError
 from hub.cli.parser import load_when_run, make_parser
-from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NotUnderstood
+from hub.control.client_errors import ControlFailed, HubHangs, HubNotRunning, NotUnderstood
 from hub.wire.printable import Printable
 
 CODES: Final = (

@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn
 from hub.cli.context import EX_USAGE, Command, Context, Output, UsageError, as_json, ask_hub, nearest
 from hub.cli.help_texts import DESCRIPTION, ELSEWHERE, EPILOG, FAMILIES, FIRST_PAGE
 from hub.cli.render.terminal import COLOURS, LEAST_COLUMNS
-from hub.control.errors import ControlFailed, HubHangs, HubNotRunning
+from hub.control.client_errors import ControlFailed, HubHangs, HubNotRunning
 
 LISTED_CHARS: Final = 12
 LISTED: Final = re.compile(r" +\S+(?: \S+)* {2,}")

@@ -12,13 +12,13 @@ from getpass import getpass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from config.environment.passing import only_in_shell
+from config.environment.variables_to_record import only_in_shell
 from config.errors import ConfigError, EditError
-from config.hosts.import_choice import Import
+from config.hosts.import_plan import Import
 from config.hosts.secret_literals import NewSecrets
 from config.loading.gather import gather
 from config.loading.precedence import stacks
-from config.secrets.private_json import MAX_VALUE_BYTES
+from config.secrets.secret_files import MAX_VALUE_BYTES
 from config.secrets.store import SecretStore, Stored, check_name
 from config.secrets.uses import secret_uses
 from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed

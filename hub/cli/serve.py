@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from config.loading.check import split_listen
-from config.loading.safe_reading import Problem
+from config.loading.findings import Problem
 from hub.cli.context import Context, Output, UsageError
 from hub.cli.parser import add
-from hub.daemon.prepare_start import ServeOptions
 from hub.daemon.serve import run_serve
+from hub.daemon.served_configuration import ServeOptions
 
 
 def add_commands(commands: Any) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from config import directories
+from config import private_directories
 from config.errors import ConfigError
 from config.hub_paths import runtime_dir
 from config.loading.assemble import load_all
@@ -17,7 +17,7 @@ from hub.cli import service_manager
 from hub.cli.configuration.env_capture import record_shell
 from hub.cli.context import EX_FAILED, EX_USAGE, CommandFailed, Context, Output, client, now, own_command
 from hub.cli.parser import add
-from hub.control.errors import HubNotRunning
+from hub.control.client_errors import HubNotRunning
 
 _MEMBERS: Final = """\
   files    of each: file, did (written, unchanged, removed, or shown, with its text)
@@ -123,7 +123,7 @@ def _nobody_starts_a_hub(system: bool, output: Output) -> Iterator[None]:
 
 def _concern(system: bool) -> str | None:
     """The reason why the hub might not start as a service, though it does from this shell; None: there is none."""
-    directory = "/etc/hubd" if system else directories.config_dir()
+    directory = "/etc/hubd" if system else private_directories.config_dir()
     path, variables = Path(directory, "hubd.toml"), Path(directory, "hubd.env")
     if system and not path.exists():
         return f"write {path}; without it the service ends with exit code 78"

@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from config import directories
+from config import private_directories
 from config.files import lock_edits, read_file, remove_file, replace_file
 from config.hub_paths import backup_dir, state_dir
 from hub.cli.context import CommandFailed
@@ -62,7 +62,7 @@ class Service(Struct, frozen=True):
 
 def user_service(command: str, environ: Mapping[str, str]) -> Service:
     """Units of this user, for `systemctl --user`."""
-    directory = Path(directories.config_dir()).parent / "systemd" / "user"
+    directory = Path(private_directories.config_dir()).parent / "systemd" / "user"
     files = {directory / name: _fill(name, command, environ) for name in ("hubd.socket", "hubd.service")}
     return Service(("systemctl", "--user"), files)
 
@@ -104,7 +104,7 @@ def _fill(name: str, command: str, environ: Mapping[str, str]) -> str:
     if "HUBD_RUNTIME_DIR" in passed:
         text = text.replace("%t/hubd", _specify(passed["HUBD_RUNTIME_DIR"]))
     if "XDG_CONFIG_HOME" in passed:
-        text = text.replace("%E/hubd", _specify(directories.config_dir()))
+        text = text.replace("%E/hubd", _specify(private_directories.config_dir()))
     if "PATH" in environ:  # servers are found where this shell finds them
         passed["PATH"] = environ["PATH"]
     lines = "".join(f"Environment={_word(f'{key}={value}')}\n" for key, value in passed.items())

@@ -17,7 +17,7 @@ from hub.cli.render.tables_and_styles import Block, Table, paint
 from hub.cli.render.terminal import UNLIMITED
 from hub.cli.render.words import about
 from hub.control.answers import UpstreamRow
-from hub.control.errors import ControlFailed
+from hub.control.client_errors import ControlFailed
 from hub.control.methods import STATUS
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar, cast
 
 from msgspec import ValidationError
 
-from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NothingListens, NotUnderstood
+from hub.control.client_errors import ControlFailed, HubHangs, HubNotRunning, NothingListens, NotUnderstood
 from hub.control.interruptible_wait import now_s, readable
 from hub.control.methods import LOGS, STOP, Method, read
 from hub.linux.processes import hold

@@ -34,8 +34,8 @@ from hub.daemon.logs import OWN_NAME, FaultCounter
 from hub.daemon.loop_stalls import LoopWatchdog
 from hub.daemon.reload import Reloader
 from hub.daemon.sign_in_requests import SignInRequests
-from hub.downstream.admission import StatelessHost
 from hub.downstream.request_pipeline import serve
+from hub.downstream.running_requests import StatelessHost
 from hub.link.call_interface import OWNER, Caller, Identity
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.tool_usage import RECENT_DAYS, RecentUse
@@ -161,7 +161,7 @@ class DaemonApi:
         """Sentences about labels of hosts that are probably mistyped, by the name of the profile."""
         hub, found = self._hub, dict[str, list[str]]()
         if any(profile.hosts for profile in hub.hosts.profiles.profiles.values()):
-            from config.hosts.facts import find_mistyped  # only profiles that name hosts need it
+            from config.hosts.known_hosts import find_mistyped  # only profiles that name hosts need it
 
             tokens = {token.host or token.name for token in hub.config.access.tokens}
             named = frozenset() if self._listener is None else self._listener.named_tokens.labels
@@ -216,7 +216,7 @@ class DaemonApi:
         """Read the configuration again; the outcome. Cancellation: it is read all the same."""
         if self._reloader is None:
             raise UpstreamUnavailable("this hub follows no files")
-        from config.hosts.facts import hosts_that_list_once  # not above: it is hardly ever needed
+        from config.hosts.known_hosts import hosts_that_list_once  # not above: it is hardly ever needed
 
         answer = await self._reloader.reload()
         outdated = {host.identity.host for host in self._hub.hosts if host.outdated}

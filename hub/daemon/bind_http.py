@@ -11,11 +11,11 @@ import os
 import socket
 from typing import Final, NamedTuple
 
+from config.hints_between_runs import Memory
 from config.hub_paths import token_path
 from config.loading.check import split_listen
-from config.saved_state import Memory
 from config.settings import DEFAULT_LISTEN, HubConfig
-from hub.downstream.access.host_tokens import replace_token
+from hub.downstream.access.token_files import replace_token
 from hub.linux.processes import is_held_by_another_user
 
 log = logging.getLogger("hubd")

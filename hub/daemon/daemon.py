@@ -25,16 +25,16 @@ from config.errors import ConfigError
 from config.loading.assemble import Loaded
 from hub.app import WALL, Hub
 from hub.control.server import serve_control
-from hub.daemon import logs, systemd
+from hub.daemon import systemd
 from hub.daemon.api import DaemonApi
-from hub.daemon.approval_requests import ApprovalRequests
 from hub.daemon.banner import announce
 from hub.daemon.bind_http import CannotListen
 from hub.daemon.bind_unix import await_removal
+from hub.daemon.decision_requests import DecisionRequests
 from hub.daemon.http_listener import HttpListener
+from hub.daemon.logs import FaultCounter, OwnLog, reopen
 from hub.daemon.loop_stalls import LoopWatchdog
 from hub.daemon.memory import calm_collector, keep_trim
-from hub.daemon.pin_requests import PinRequests
 from hub.daemon.reload import Reloader
 from hub.daemon.sign_in_parts import SignInParts
 from hub.daemon.sign_in_requests import SignInRequests
@@ -66,12 +66,12 @@ class Daemon:
     read: InitVar[Callable[[], Loaded]]
     _store: "RedisStore | None"
     environment: InitVar[CurrentEnvironment]
-    own_log: InitVar[logs.OwnLog]
+    own_log: InitVar[OwnLog]
     _sign_ins: SignInParts
     _is_shown: bool
 
     def __post_init__(
-        self, loaded: Loaded, read: Callable[[], Loaded], environment: CurrentEnvironment, own_log: logs.OwnLog
+        self, loaded: Loaded, read: Callable[[], Loaded], environment: CurrentEnvironment, own_log: OwnLog
     ) -> None:
         hub, listener = self._hub, self._listener
         self._reloader = Reloader(
@@ -85,12 +85,11 @@ class Daemon:
         )
         self._lines = LineServer(hub.router, hub.hosts)
         self._watch = LoopWatchdog()
-        faults = logs.FaultCounter()
+        faults = FaultCounter()
         logging.getLogger().addHandler(faults)
         own_log.running_in(trio.lowlevel.current_trio_token())
         self._requests = SignInRequests(self._sign_ins, lambda: self._lines.shims)
-        self._decisions = ApprovalRequests(hub, lambda: self._lines.shims)
-        self._pins = PinRequests(hub, lambda: self._lines.shims)
+        self._decisions = DecisionRequests(hub, lambda: self._lines.shims)
         self._api = DaemonApi(hub, listener, self._reloader, self._watch, faults, own_log.journal, self._requests)
         self._asked = trio.Event()
         self._patience = trio.CancelScope()
@@ -123,7 +122,7 @@ class Daemon:
                 await nursery.start(self._hub.run)
                 await nursery.start(self._listener.run, self._sign_ins.handle)
                 await nursery.start(self._lines.serve, lines)
-                apis = self._api, self._requests, self._decisions, self._pins
+                apis = self._api, self._requests, self._decisions
                 await nursery.start(serve_control, control, *apis)
                 self._announce()
                 calm_collector()
@@ -191,7 +190,7 @@ class Daemon:
 
 def _reopen_log() -> None:
     """Reopen the log file, after it was moved aside by a log rotation."""
-    log.info("log reopened" if logs.reopen(log_path()) else "SIGUSR1: the log is no file of this hub's")
+    log.info("log reopened" if reopen(log_path()) else "SIGUSR1: the log is no file of this hub's")
 
 
 STOPS: Final = (signal.SIGTERM, signal.SIGINT)

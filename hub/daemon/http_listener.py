@@ -19,9 +19,9 @@ from hub.control.answers import ListenStatus
 from hub.daemon.bind_http import Bound, CannotListen, listen_tcp, spell
 from hub.daemon.http_routes import PAGES, public_reply, route
 from hub.downstream.access.access import Access, Credentials, ProxiedPersons
-from hub.downstream.access.host_tokens import check_token, read_or_make_token
 from hub.downstream.access.hub_urls import resource_of
-from hub.downstream.access.named_tokens import NamedTokens
+from hub.downstream.access.token_files import check_token, read_or_make_token
+from hub.downstream.access.token_lookup import NamedTokens
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.link.fault_isolation import keep_going
@@ -30,7 +30,7 @@ from hub.net.http_server import Handler, HttpServer
 from hub.net.request_and_response import EarlyReply, HttpRequest
 
 if TYPE_CHECKING:
-    from hub.downstream.access.judge_tokens import IssuerTokens
+    from hub.downstream.access.judge_issuer_tokens import IssuerTokens
     from hub.fleet.gate import Fleet
     from upstreams.fetch.fetcher import Fetcher
 
@@ -246,7 +246,7 @@ class HttpListener:
         """The judge of tokens of authorization servers; None: none counts."""
         if config.auth != "oauth":
             return None
-        from hub.downstream.access.judge_tokens import IssuerTokens
+        from hub.downstream.access.judge_issuer_tokens import IssuerTokens
         from upstreams.fetch.fetcher import Fetcher
 
         fetch = Fetcher() if self._fetch is None else self._fetch()

@@ -16,29 +16,33 @@ from functools import partial
 import trio
 from msgspec import structs
 
-from config import hub_paths
+from config import files, hub_paths
 from config.diff import Difference
 from config.environment.hubd_env import CurrentEnvironment, for_this_process
 from config.errors import ConfigError
+from config.hints_between_runs import Memory
 from config.loading.assemble import Loaded
+from config.private_directories import state_dir
 from config.projects import Trust
-from config.saved_state import Memory
 from config.tables import profile_problem
 from hub.app import WALL, Hub
 from hub.catalog.view_name import EVERYTHING, profile_view
-from hub.daemon import logs, prepare_start, systemd
+from hub.daemon import lasting_state, logs, systemd
 from hub.daemon.banner import ADVICE, ROOT, is_root
 from hub.daemon.bind_http import Bound, CannotListen, bind, spell
 from hub.daemon.bind_unix import AlreadyRunning, take_lock, unix_listener
 from hub.daemon.daemon import Daemon, obey, receive
 from hub.daemon.http_listener import HttpListener
+from hub.daemon.logs import OwnLog
 from hub.daemon.loop_stalls import LoopWatchdog
 from hub.daemon.reload import Reloader
+from hub.daemon.served_configuration import FixedReferences, ServeOptions, check, configuration
 from hub.daemon.sign_in_parts import SignInParts
 from hub.downstream.lines.connection import LineHost
 from hub.link.call_interface import OWNER, Identity
 from hub.link.fault_isolation import keep_going
 from hub.link.sealing import Sealer
+from hub.linux import orphans
 from hub.linux.clocks import AwakeClock, boot_clock
 from hub.linux.orphans import MARKER, MAX_DEPTH, THIS_HUB, adopt, depth, kill_adopted, kill_marked
 from hub.linux.process_setup import harden, raise_fd_limit
@@ -51,7 +55,7 @@ from upstreams.transports.stdio.sandbox.enclose import Sandboxes
 log = logging.getLogger("hubd")
 
 
-def run_serve(options: prepare_start.ServeOptions) -> int:
+def run_serve(options: ServeOptions) -> int:
     """Run the hub until it is told to stop; the exit code."""
     code = _run(options)
     if options.detached and code != os.EX_OK:
@@ -60,11 +64,11 @@ def run_serve(options: prepare_start.ServeOptions) -> int:
     return code
 
 
-def _run(options: prepare_start.ServeOptions) -> int:
+def _run(options: ServeOptions) -> int:
     secrets = CommonSecrets()
     mask = Mask(common=secrets)
     logs.configure(mask)
-    own_log = logs.OwnLog(WALL, mask)
+    own_log = OwnLog(WALL, mask)
     logging.getLogger().addHandler(own_log)
     harden()
     raise_fd_limit()
@@ -73,8 +77,8 @@ def _run(options: prepare_start.ServeOptions) -> int:
         return _fail(os.EX_CONFIG, ConfigError(text))
     started_with = dict(os.environ)
     try:
-        fixed = prepare_start.FixedReferences()
-        loaded = prepare_start.configuration(options, started_with, fixed)
+        fixed = FixedReferences()
+        loaded = configuration(options, started_with, fixed)
         os.environ.update(for_this_process(loaded.environ))  # no thread can be reading it yet
         if is_root():
             log.warning("%s; %s", ROOT, ADVICE)
@@ -88,7 +92,7 @@ def _run(options: prepare_start.ServeOptions) -> int:
             if name is not None and (problem := profile_problem(name, loaded.config.profiles)):
                 raise ConfigError(f"--profile: {problem}")
             serve = partial(serve_stdio, profile=name)
-        configure = partial(prepare_start.configuration, options, started_with, fixed)
+        configure = partial(configuration, options, started_with, fixed)
         trio.run(partial(serve, secrets=secrets), loaded, configure, clock=AwakeClock())
     except ConfigError as error:
         return _fail(os.EX_CONFIG, error, _remedy(options) if error.diagnostics else "")
@@ -106,7 +110,7 @@ def _run(options: prepare_start.ServeOptions) -> int:
 
 
 async def serve_daemon(
-    loaded: Loaded, read: Callable[[], Loaded], *, secrets: CommonSecrets, shown: bool, own_log: logs.OwnLog
+    loaded: Loaded, read: Callable[[], Loaded], *, secrets: CommonSecrets, shown: bool, own_log: OwnLog
 ) -> None:
     """Listen on the unix sockets and on `config.listen` until a signal comes, then drain and stop.
 
@@ -122,19 +126,17 @@ async def serve_daemon(
         handed.refuse()
         memory = Memory(hub_paths.state_path())
         if tcp is not None:
-            prepare_start.check(
-                structs.replace(config, listen=spell(*tcp.getsockname()[:2]))
-            )  # an open address may need a token
+            check(structs.replace(config, listen=spell(*tcp.getsockname()[:2])))  # an open address may need a token
         bound = bind(config, memory) if tcp is None else Bound(tcp, is_given=True)
-        await prepare_start.kill_orphans()
-        await prepare_start.remove_drafts()
+        await _kill_orphans()
+        await _remove_drafts()
         async with (  # who waits for the socket of hosts may then use the other one at once: so it is there first
             unix_listener(control_path, given_control) as control,
             unix_listener(socket_path, given) as lines,
         ):
-            keys = prepare_start.keys_for(config, hub_paths.key_path())
-            store = prepare_start.store_for(loaded, keys)
-            durable, fleet = prepare_start.sessions_for(config, keys, store)
+            keys = lasting_state.keys_for(config, hub_paths.key_path())
+            store = lasting_state.store_for(loaded, keys)
+            durable, fleet = lasting_state.sessions_for(config, keys, store)
             environment = CurrentEnvironment(loaded.environ)
             boot = boot_clock()
             sign_ins = SignInParts(hub_paths.state_path().parent, keys, environment, boot.now)
@@ -157,7 +159,7 @@ async def serve_daemon(
                 grants=hub_paths.grants_path(),
                 pins=hub_paths.pins_dir(),
                 sandboxes=Sandboxes(lambda: daemon.configuration),
-                audit=prepare_start.audit_for(config, keys, secrets),
+                audit=lasting_state.audit_for(config, keys, secrets),
             )
             listener = HttpListener(hub, bound, durable, fleet, lambda: sign_ins.fetch)
             sign_ins.serves(hub, listener)
@@ -168,7 +170,7 @@ async def serve_daemon(
     log.info("stopped")
 
 
-def _remedy(options: prepare_start.ServeOptions) -> str:
+def _remedy(options: ServeOptions) -> str:
     """The remedy for a mistake in a file."""
     edit = "hubd edit" if options.config is None else f"hubd edit --config {shlex.quote(str(options.config))}"
     return f"; the hub does not start until that is right: correct it there, or by `{edit}`"
@@ -185,10 +187,10 @@ async def serve_stdio(
     """Serve until the host has gone or a signal comes. `secrets` as in `hub.daemon.serve`; `profile`: the one that the
     host is shown, by the word of its user. If a reload takes that away, it is shown nothing."""
     view = EVERYTHING if profile is None else profile_view(profile)
-    keys = prepare_start.keys_for(loaded.config, None)
+    keys = lasting_state.keys_for(loaded.config, None)
     path = hub_paths.key_path()
     own_keys = path if path.exists() else None  # no file is made: a daemon may be making it
-    store = prepare_start.store_for(loaded, keys)
+    store = lasting_state.store_for(loaded, keys)
     environment = CurrentEnvironment(loaded.environ)
     hub = Hub(
         loaded.config,
@@ -203,7 +205,7 @@ async def serve_stdio(
         origins=loaded.origins,
         pins=hub_paths.pins_dir(),
         sandboxes=Sandboxes(lambda: reloader.loaded),
-        audit=prepare_start.audit_for(loaded.config, prepare_start.keys_for(loaded.config, own_keys), secrets),
+        audit=lasting_state.audit_for(loaded.config, lasting_state.keys_for(loaded.config, own_keys), secrets),
     )
     stdio = trio.StapledStream(trio.lowlevel.FdStream(os.dup(1)), trio.lowlevel.FdStream(os.dup(0)))
 
@@ -213,7 +215,7 @@ async def serve_stdio(
 
     reloader = Reloader(loaded, read, apply, wall=WALL, pending=lambda: hub.pending, environment=environment)
     with receive() as signals, closing(hub.audit):
-        await prepare_start.kill_orphans()
+        await _kill_orphans()
         async with trio.open_nursery() as life:
             await life.start(adopt)
             life.start_soon(keep_going, "Noticing that the hub stands still", LoopWatchdog().run)
@@ -228,3 +230,15 @@ async def serve_stdio(
                 await host.serve()
                 stop()
             life.cancel_scope.cancel()
+
+
+async def _kill_orphans() -> None:
+    """Kill servers that were left behind when a hub of this user was killed."""
+    if killed := await trio.to_thread.run_sync(orphans.kill_orphans):
+        log.warning("ended processes of servers that a killed hub had left behind: %d", killed)
+
+
+async def _remove_drafts() -> None:
+    """Remove files that killed hubs had not finished. The daemon's lock must be held."""
+    if removed := await trio.to_thread.run_sync(files.remove_drafts, state_dir(), WALL()):
+        log.info("removed %d unfinished files that hubs left behind when they were killed", removed)

@@ -29,7 +29,7 @@ from hub.link.sealing import Keys, keys_from_setting
 from hub.net.http_server import HttpRequest, HttpResponse
 
 if TYPE_CHECKING:
-    from hub.sign_in.authorization_url import Listening
+    from hub.sign_in.sign_in_urls import Listening
     from hub.sign_in.sign_ins import SignIns
     from upstreams.fetch.fetcher import Fetcher
     from upstreams.oauth.accounts import Accounts
@@ -84,7 +84,7 @@ def _find_in_keyring(keyring: SystemKeyring) -> str:
     return text
 
 
-OF_CREDENTIALS: Final = ("upstreams.fetch.fetcher", "upstreams.oauth.accounts", "upstreams.oauth.store.folder")
+OF_CREDENTIALS: Final = ("upstreams.fetch.fetcher", "upstreams.oauth.accounts", "upstreams.oauth.store.private_folder")
 OF_THE_FLOW: Final = (
     "hub.sign_in.connection_owner",
     "hub.sign_in.web",
@@ -165,7 +165,7 @@ class SignInParts:
     def accounts(self) -> "Accounts":
         """All credentials of the hub."""
         from upstreams.oauth.accounts import Accounts
-        from upstreams.oauth.store.folder import store_folder
+        from upstreams.oauth.store.private_folder import store_folder
 
         self._used.set()
         return Accounts(
@@ -204,8 +204,8 @@ class SignInParts:
         return self.hub.config.oauth
 
     def _make_store(self) -> "GrantStore":
-        from upstreams.oauth.store.folder import store_folder
         from upstreams.oauth.store.grant_store import GrantStore
+        from upstreams.oauth.store.private_folder import store_folder
 
         seal = oauth_seal(self.hub.config, self._keys, self._folder, self._environ)
         return GrantStore(store_folder(self._folder), seal)
@@ -223,7 +223,7 @@ class SignInParts:
         return upstream.values.fill(upstream.config) if upstream.values.is_read else upstream.config
 
     def _listening(self) -> "Listening | None":
-        from hub.sign_in.authorization_url import Listening
+        from hub.sign_in.sign_in_urls import Listening
 
         return None if self._listener is None else Listening(*self._listener.address, self._listener.is_lasting)
 

@@ -6,7 +6,6 @@ A sign-in that one of those begins is ended by nobody but the person's own brows
 """
 
 import logging
-import os
 from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -17,11 +16,11 @@ from cache.entry import DropCause
 from hub.app import WALL
 from hub.control import sign_in_messages as messages
 from hub.control.answers import SignInFacts
-from hub.control.server import asker
+from hub.daemon.decision_requests import why_no_person
 from hub.daemon.sign_in_parts import SignInParts
 from hub.link.call_interface import OWNER
 from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnavailable
-from hub.linux.processes import Process, find_process
+from hub.linux.processes import Process
 from upstreams.lifecycle import State
 
 if TYPE_CHECKING:
@@ -165,11 +164,7 @@ class SignInRequests:
 
     async def _is_of_a_host(self) -> bool:
         """True if a program of a host or a server asks, or one of which nothing is known."""
-        from hub.sign_in.connection_owner import why_of_a_host
-
-        pid, shims = asker.get(), tuple(self._shims())
-        why = await trio.to_thread.run_sync(lambda: why_of_a_host(find_process(pid), shims, os.getpid()))
-        if why:
+        if why := await why_no_person(self._shims()):
             log.info("a sign-in is asked for by a program: %s", why)
         return bool(why)
 

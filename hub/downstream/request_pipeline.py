@@ -21,9 +21,9 @@ from typing import Final
 import trio
 
 from hub.calls.host_exchange import AskableHost, HostExchange, Send
-from hub.downstream.admission import StatelessHost
-from hub.downstream.hosts import Host
+from hub.downstream.attached_hosts import Host
 from hub.downstream.quick_request import Finish, QuickRequest, stop
+from hub.downstream.running_requests import StatelessHost
 from hub.link.call_interface import RunningCall
 from hub.link.hub_errors import Overloaded
 from hub.link.rate_limits import ReadPace
@@ -41,7 +41,7 @@ from hub.wire.jsonrpc import (
     Result,
     decode,
 )
-from hub.wire.request_meta import progress_token
+from hub.wire.modern_metadata import progress_token
 
 
 def take_on(

@@ -5,7 +5,7 @@ from typing import Final, NoReturn
 
 import trio
 
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 
 GATHER_S: Final = 0.5
 """Time that changes are gathered before they are saved."""

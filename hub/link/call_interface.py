@@ -21,7 +21,7 @@ from config.settings import OWNER as OWNER
 from config.settings import UpstreamConfig
 from hub.wire.jsonrpc import EMPTY, Reply, Result
 from hub.wire.mcp import Era, Snapshot, era_of
-from hub.wire.questions.question import Question
+from hub.wire.questions.askable_questions import Question
 
 if TYPE_CHECKING:  # commands import this module, and do without trio
     from hub.link.elicitation_ends import FinishedElicitations

@@ -4,13 +4,20 @@ An upstream's error is a `Failure`, a value that is passed on. A failure of the 
 """
 
 from enum import Enum
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from msgspec import Raw
 
 from hub.wire.jsonrpc import Failure, Reply, Result, encode, raw
-from hub.wire.mcp import INTERNAL_ERROR, TOOLS_CALL
-from hub.wire.vocabulary import DRAINING, FOR_PEOPLE, HUB_FAILURE, UPSTREAM_LOST, UPSTREAM_UNAVAILABLE
+from hub.wire.vocabulary import (
+    DRAINING,
+    FOR_PEOPLE,
+    HUB_FAILURE,
+    INTERNAL_ERROR,
+    TOOLS_CALL,
+    UPSTREAM_LOST,
+    UPSTREAM_UNAVAILABLE,
+)
 
 
 class Executed(Enum):
@@ -148,10 +155,16 @@ class UpstreamDenied(UpstreamUnauthorized):
 
 
 class CallDenied(HubError):
-    """A rule of the configuration forbids the call; nothing was sent."""
+    """A rule of the configuration, or a hook, forbids the call; nothing was sent."""
 
     kind = "denied"
     executed = Executed.NO
+
+    @classmethod
+    def because(cls, reason: str, upstream: str) -> Self:
+        """The denial of a call for a reason, a clause; "": there is none but the rule."""
+        reason = reason.rstrip(".") or "a rule of this hub denies it"
+        return cls(f"Not run: {reason}. Do not try again with the same arguments.", upstream=upstream)
 
 
 class ApprovalRequired(HubError):

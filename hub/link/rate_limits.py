@@ -9,7 +9,7 @@ from typing import Final
 
 import trio
 
-from hub.wire.questions.question import QuestionRefusal
+from hub.wire.questions.askable_questions import QuestionRefusal
 
 ROUNDING: Final = 1e-9
 """Tolerance for rounding errors of fractions of seconds."""

@@ -22,7 +22,7 @@ from config.errors import ConfigError
 from config.files import replace_private
 from config.loading.check_fleet import KEY_BYTES, KEYS, keys_in
 from config.loading.safe_reading import read_private
-from config.setting import Secret
+from config.setting_parts import Secret
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import trio
 from trio.abc import Clock
 
-from hub.linux.machine_identity import read_boot_id
+from hub.linux.this_machine import read_boot_id
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", None)
 """Runs on during sleep, which `CLOCK_MONOTONIC` does not; None: the system has no such clock."""

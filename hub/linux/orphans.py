@@ -26,9 +26,9 @@ from typing import Final, NamedTuple
 
 import trio
 
-from hub.linux.machine_identity import read_boot_id
 from hub.linux.process_setup import prctl
 from hub.linux.processes import open_pidfd, pids, read_stat
+from hub.linux.this_machine import read_boot_id
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """Sockets and HTTP/1.1; nothing of MCP.
 
 `acceptor` accepts connections for every listener. `http_server` serves HTTP connections: an `unadmitted_connection`
-until it has passed the guard, then an `http_connection`. `connection_limits` has all of them, and decides which one is
+until it has passed the guard, then an `http_connection`. `open_connections` has all of them, and decides which one is
 closed when there are too many. `request_and_response` has requests and responses.
 """

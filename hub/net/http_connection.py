@@ -28,7 +28,7 @@ from trio.lowlevel import checkpoint, wait_readable
 from hub.link.channel import ChannelClosed, Outbox, OutboxFull
 from hub.link.hub_errors import Overloaded
 from hub.link.memory_budget import FREE_BYTES, NO_ROOM
-from hub.net.connection_limits import Arrived, OpenConnection, ServerState
+from hub.net.open_connections import Arrived, OpenConnection, ServerState
 from hub.net.request_and_response import STOPPING, EarlyReply, HttpRequest, HttpResponse, Undecided
 from hub.wire.http.request_head import ChunkedRequestBody, HttpRefusal
 from hub.wire.jsonrpc import Failure, encode_response, raw

@@ -25,7 +25,7 @@ from hub.link.fault_isolation import keep_going
 from hub.link.memory_budget import Budget
 from hub.linux.socket_watch import socket_watch
 from hub.net.acceptor import Acceptor, share_of_descriptors, waiting
-from hub.net.connection_limits import Crowd, Guard, Handler, ServerState
+from hub.net.open_connections import Crowd, Guard, Handler, ServerState
 from hub.net.request_and_response import EarlyReply, HttpLimits, HttpRequest, HttpResponse
 from hub.net.unadmitted_connection import UnadmittedConnection
 from hub.wire.http.sse import KEEP_ALIVE

@@ -19,8 +19,8 @@ import trio
 from hub.link.channel import watch_peer
 from hub.link.hub_errors import Overloaded
 from hub.net import http_connection
-from hub.net.connection_limits import REFUSED, Arrived, OpenConnection, ServerState
 from hub.net.http_connection import READ_BYTES, Connection, refusal_reply, report_fault
+from hub.net.open_connections import REFUSED, Arrived, OpenConnection, ServerState
 from hub.net.request_and_response import EarlyReply, HttpRequest, HttpResponse, Undecided
 from hub.wire.http.request_head import HttpRefusal
 

@@ -24,16 +24,16 @@ import trio
 
 from config.projects import Project
 from config.settings import UpstreamConfig
+from hub.apply_servers import RunningServers, rule_of
 from hub.catalog.view_name import EVERYTHING, View, project_view
 from hub.control.answers import ProjectRow
-from hub.downstream.hosts import Host
+from hub.downstream.attached_hosts import Host
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.sync_primitives import DirtyFlag
 from hub.projects.workplaces import FolderReadings, Roots, TrustedProjects, is_name
 from hub.routing.list_freshness import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.subscriptions import Subscriptions
-from hub.running_servers import RunningServers, rule_of
 from hub.wire.jsonrpc import encode_notification
 from hub.wire.mcp import LIST_CHANGED, Kind
 from upstreams.supervisor import Supervisor
@@ -66,7 +66,7 @@ class _RunningProject:
 
 @dataclass(eq=False, repr=False)
 class Projects:
-    """All projects with hosts at work in them. Satisfies `hub.downstream.hosts.Workplaces`."""
+    """All projects with hosts at work in them. Satisfies `hub.downstream.attached_hosts.Workplaces`."""
 
     _servers: RunningServers
     _supervisor: Supervisor

@@ -21,7 +21,7 @@ from hub.wire import jsonrpc, mcp
 from hub.wire.errors_for_hosts import resource_not_found
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, RequestId, Result, raw
 from hub.wire.mcp import Kind
-from hub.wire.request_meta import split_params
+from hub.wire.modern_metadata import split_params
 from hub.wire.value_limits import MAX_ITEMS, has_too_many_items, read_strings
 from upstreams.subscriptions.subscription import ResourceSubscriber
 

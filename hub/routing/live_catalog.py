@@ -20,11 +20,11 @@ from msgspec import structs
 
 from config.tables import Profile
 from hub.catalog.catalog import Catalog
-from hub.catalog.names import Rules
 from hub.catalog.profiles.view_of_host import find_profile
 from hub.catalog.time_slices import STEP, Steps, finish
 from hub.catalog.token_cost import TokenCost
 from hub.catalog.view_name import EVERYTHING, View, home_of, profile_view, server_view
+from hub.catalog.visible_names import Rules
 from hub.link.sync_primitives import Bell
 from hub.routing.view_catalogs import ListChange, ShownProfiles, ShownServers, ViewCatalogs
 from hub.rules.policy.verdicts import Judge

@@ -23,14 +23,14 @@ from hub.catalog.upstream_entries import Route
 from hub.link.call_interface import NOTHING, Call, Operation
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.own_tools import OwnTools, not_for_reading, refuse, unwrap
-from hub.routing.passage import call_upstream
+from hub.routing.pass_through_stages import call_upstream
 from hub.routing.replies_for_hosts import NO_COMPLETION, HostReplies
 from hub.routing.resolve import Resolver
 from hub.routing.stages import Chains
 from hub.wire.errors_for_hosts import resource_not_found
 from hub.wire.jsonrpc import Failure, Reply, Request, peek_object, peek_str, raw
 from hub.wire.mcp import COMPLETE, INVALID_PARAMS, L1, PROMPTS_GET, SUBSCRIBE, TASKS_GET, TOOLS_CALL, Kind
-from hub.wire.request_meta import split_params
+from hub.wire.modern_metadata import split_params
 from upstreams.subscriptions.subscription import ResourceSubscriber
 
 NOUNS: Final = {TOOLS_CALL: "tool", PROMPTS_GET: "prompt"}
@@ -220,7 +220,9 @@ class Intents:
         found = catalog.resolve_uri(wanted.exposed) if kind is None else [catalog.route(kind, wanted.exposed)]
         if found and (route := found[0]) is not None:
             rule = judge.look_up_route(exchange.caller, view, route, kind or Kind.RESOURCE).verdict.rule
-            judge.note_refusal(exchange.caller, route.upstream, wanted.request.method, wanted.exposed, rule)
+            who, method = exchange.caller.identity, wanted.request.method
+            what = {"up": route.upstream, "m": method, "name": wanted.exposed, "rule": rule}
+            judge.note("refuse", p=who.principal, host=who.host, **what)
 
     def _make(
         self, wanted: Wanted, route: Route, exchange: HostExchange, catalog: Catalog, arguments: Raw | None = None

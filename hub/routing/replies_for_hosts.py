@@ -17,7 +17,7 @@ from hub.routing.live_catalog import LiveCatalog
 from hub.wire.errors_for_hosts import failure_for_host
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
 from hub.wire.mcp import COMPLETE, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCES_READ, TOOLS_CALL, Era
-from hub.wire.request_meta import read_number
+from hub.wire.modern_metadata import read_number
 from hub.wire.results_for_hosts import UnknownResultType, make_plain_modern, result_for_host
 from hub.wire.value_limits import TooManyItems, data_of
 

@@ -2,7 +2,8 @@
 
 Requests about the hub itself (`initialize`, `server/discover`, `ping`) are answered here, and so are lists, from the
 live catalogue; a list that may have changed is read again first (`hub.routing.list_freshness`). Operations become
-intents (`hub.routing.make_intents`), which pass the stages of their chain to the upstream (`hub.routing.passage`).
+intents (`hub.routing.make_intents`), which pass the stages of their chain to the upstream
+(`hub.routing.pass_through_stages`).
 
 A catalogue is a snapshot, which `hub.routing.live_catalog` swaps as a whole; no request sees half of a change.
 """
@@ -31,7 +32,7 @@ from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.make_intents import Intents
 from hub.routing.own_tools import OwnTools
-from hub.routing.passage import OnEnd, Passage
+from hub.routing.pass_through_stages import OnEnd, Passage
 from hub.routing.replies_for_hosts import HostReplies, report_bug
 from hub.routing.resolve import Resolver
 from hub.routing.stages import Chains

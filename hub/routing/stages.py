@@ -18,7 +18,7 @@
         SharedReads   one read for all hosts that want the same (`cache.resource_cache`)
         SentCalls     notes what a conversation has called, where rules go by that
         CallNote      tells the cache that a tool was called, which may have changed what was read
-        Limit         waits for a place at an upstream that has limits (`hub.routing.limits`)
+        Limit         waits for a place at an upstream that has limits (`hub.routing.upstream_limits`)
 
 A stage that has nothing to do for a target is not in its chain.
 """
@@ -36,11 +36,11 @@ from hub.calls.chain import WAIT, Chain, EraStage, Intent, Next, Outcome, Stage,
 from hub.link.call_interface import Operation
 from hub.link.tool_usage import ToolUsage
 from hub.routing.cached_reads import find_cached, is_plain
-from hub.routing.limits import UpstreamLimits
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.own_tools import call_sign_in_tool
 from hub.routing.replies_for_hosts import HostReplies
+from hub.routing.upstream_limits import UpstreamLimits
 from hub.rules.audit.trail import AuditTrail
 from hub.rules.audit.writer import SIGN_IN, Audit
 from hub.rules.pins.gate import METHODS, PinGate
@@ -93,7 +93,7 @@ class Chains:
         self.asking: dict[str, Stage] = {}
         """The stage that asks a person, by server."""
         self._load_ask: Callable[[], Stage] | None = None
-        """Loads that stage; None: nobody can be asked, and such calls are refused."""
+        """Loads that stage; None: nobody has said yet how people are asked, and there are no rules before."""
         self.hooks: dict[str, Stage] = {}
         self._load_hooks: LoadHooks | None = None
         self.sent: dict[str, Stage] = {}
@@ -168,11 +168,12 @@ class Chains:
         return self._load_checks().check(intent) if HAS_SCHEMAS else intent.operation
 
     def _put_rules(self, configs: Mapping[str, UpstreamConfig]) -> None:
-        from hub.rules.policy.gate import Gate, NobodyAsks, SentCalls  # not above: only rules need it
+        from hub.rules.policy.gate import Gate, SentCalls  # not above: only rules need it
 
-        self.gates |= dict.fromkeys(configs, Gate(self._judge))
+        self.gates |= dict.fromkeys(configs, Gate(self._judge, self._refuse))
         if names := list(filter(self._judge.may_ask, configs)):
-            self.asking |= dict.fromkeys(names, NobodyAsks(self._judge) if self._load_ask is None else self._load_ask())
+            assert self._load_ask is not None, "people can be asked"
+            self.asking |= dict.fromkeys(names, self._load_ask())
         if self._judge.legs is not None:
             sent = SentCalls(self._judge)
             self.sent |= {name: sent for name, config in configs.items() if config.flow}

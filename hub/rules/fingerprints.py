@@ -65,8 +65,8 @@ def hash_of(key: str, definition: Definition, ignore: Iterable[str] = ()) -> str
 
 def hash_listed(snapshot: Snapshot, kind: Kind, name: str, ignore: Iterable[str] = ()) -> str:
     """The hash of the definition that a server lists under its own name; "": it lists none."""
-    found = next((entry.fields for entry in snapshot.lists.get(kind, ()) if entry.key == name), None)
-    return "" if found is None else hash_of(key_of(kind, name), found, ignore)
+    found = snapshot.find(kind, name)
+    return "" if found is None else hash_of(key_of(kind, name), found.fields, ignore)
 
 
 def fingerprint(key: str, definition: Definition, ignore: Iterable[str] = ()) -> Fingerprint:

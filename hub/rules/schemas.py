@@ -14,12 +14,10 @@ from msgspec import Raw, structs
 from config.settings import UpstreamConfig
 from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
 from hub.link.call_interface import Interim, Operation
-from hub.link.hub_errors import Executed, InvalidArguments, UpstreamProtocolError, failure_from
-from hub.wire import mcp
+from hub.link.hub_errors import Executed, InvalidArguments, UpstreamProtocolError
 from hub.wire.jsonrpc import Reply, Result, peek_object, raw
 from hub.wire.mcp import Kind, ListEntry, Snapshot
 from hub.wire.printable import printable
-from hub.wire.results_for_hosts import result_for_host
 from upstreams.inventory.tool_schemas import ToolSchema, Uncheckable
 from upstreams.upstream import ManagedUpstream
 
@@ -69,7 +67,7 @@ class SchemaCheck(Stage):
         self._compiled: dict[bytes, ToolSchema | str] = {}
         """By the bytes of the schema; in place of one that cannot be compiled the reason."""
 
-    def admits(self, intent: Intent) -> Reply | Wait | None:
+    def admits(self, intent: Intent) -> Wait | None:
         upstream = intent.target.upstream
         if upstream.config.validate_output == "strict" and self._find(intent, OUTPUT) is not None:
             return WAIT
@@ -77,12 +75,8 @@ class SchemaCheck(Stage):
             return None
         try:
             checked = self.check_arguments(intent)
-        except InvalidArguments as error:
-            reply = failure_from(error, mcp.TOOLS_CALL)
-            assert isinstance(reply, Result)
-            version = intent.host.caller.version
-            value = result_for_host(mcp.TOOLS_CALL, reply.value, upstream="", upstream_version="", host_version=version)
-            return Result(value)
+        except InvalidArguments:  # it is told in `call`
+            return WAIT
         return None if checked is intent.operation else WAIT
 
     async def call(self, intent: Intent, next: Next) -> Reply:

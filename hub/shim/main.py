@@ -4,21 +4,21 @@ and again if it dies; the host notices nothing.
 Hosts start one of these per conversation, some of them twice, so it imports next to nothing: no trio, no
 msgspec, no argparse, json, socket, pathlib or typing.
 
-    shim      the command line, and the line that says who the host is (`hub.downstream.lines.preamble` reads it)
+    main      the command line, and the line that says who the host is (`hub.downstream.lines.preamble` reads it)
     pump      the loop: host, hub, and what to do when the hub is gone
     replay    the requests that a new hub gets again, and the errors that the host gets for all others
-    pipes     the two directions of bytes | mini_jsonrpc: ids and methods of lines
-    hub_search  the way to the next hub, whether one hangs | start_daemon: connects, and starts it
+    carry_lines_both_ways  the two directions of bytes | mini_jsonrpc: ids and methods of lines
+    find_live_hub  the way to the next hub, whether one hangs | start_daemon: connects, and starts it
 """
 
 import os
 import sys
 
-from config import directories
 from config.own_program import find_installed, passing_place
+from config.private_directories import NotPrivate, private_dir, runtime_dir
+from hub.shim.carry_lines_both_ways import say
 from hub.shim.mini_jsonrpc import quoted
 from hub.shim.pump import Pump
-from hub.shim.whole_lines import say
 
 MAX_LABEL = 64
 MAX_PATH_BYTES = 1200
@@ -57,9 +57,9 @@ def run(arguments: list[str]) -> int:
         return os.EX_OK
     _move_to_installed(arguments)
     try:
-        pump = Pump(directories.private_dir(directories.runtime_dir()), preamble(options, _working_directory()))
+        pump = Pump(private_dir(runtime_dir()), preamble(options, _working_directory()))
         code = pump.run()
-    except directories.NotPrivate as error:
+    except NotPrivate as error:
         return _say(f"{error}; or name another directory in HUBD_RUNTIME_DIR", os.EX_CONFIG)
     except OSError as error:
         return _say(f"the hub cannot be reached: {error.strerror}", os.EX_UNAVAILABLE)

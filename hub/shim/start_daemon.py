@@ -9,8 +9,8 @@ import fcntl
 import os
 from time import monotonic  # noqa: TID251 - nothing here runs under trio
 
-from config import directories
 from config.own_program import daemon_command
+from config.private_directories import NotPrivate, private_dir, state_dir
 from hub.linux.socket_peers import ForeignPeer, refuse_foreign_hub
 
 START_LIMIT_S = 15.0
@@ -40,7 +40,7 @@ class DaemonStart:
     NotPrivate: the directory cannot be used."""
 
     def __init__(self, directory: str) -> None:
-        directories.private_dir(directory)  # it may have been removed since, for instance when the user had logged out
+        private_dir(directory)  # it may have been removed since, for instance when the user had logged out
         self._path = f"{directory}/hubd.sock"
         self._life = f"{directory}/hubd.lock"
         self._turn = f"{directory}/start.lock"
@@ -214,12 +214,12 @@ def _spawn() -> _socket.socket:
 def log_path() -> str:
     """The daemon's log; a large one is put aside first. Without a state directory there is none."""
     try:
-        path = directories.private_dir(directories.state_dir()) + "/hubd.log"
+        path = private_dir(state_dir()) + "/hubd.log"
         if os.path.exists(path) and os.path.getsize(path) > LOG_BYTES:
             os.rename(path, path + ".1")
         if os.path.exists(path) and not os.path.isfile(path):  # whoever writes to a pipe waits for a reader
             return os.devnull
-    except (directories.NotPrivate, OSError):
+    except (NotPrivate, OSError):
         return os.devnull
     return path
 

@@ -2,7 +2,7 @@
 
     begin page -- link --> authorization server -- redirect --> callback -- code --> tokens --> grant --> done page
 
-`authorization_url` (where the browser is sent, and where it comes back to) and `pages` (what people read) are pure.
+`sign_in_urls` (where the browser is sent, and where it comes back to) and `pages` (what people read) are pure.
 `pending_sign_ins` has who was asked, and which requests are under way. `connection_owner` finds out whose browser is at
 the other end of a connection, and which processes are a host's. `return_address` chooses where a browser comes back to,
 and listens there if the hub does not. `sign_in_outlook` has what a sign-in would begin with; `sign_ins` is the flow,

@@ -7,12 +7,12 @@ from msgspec import Struct
 
 from config.settings import HubConfig, UpstreamConfig
 from config.tables import OAuthConfig
-from hub.sign_in.authorization_url import Listening
 from hub.sign_in.connection_owner import ConnectionOwners
 from hub.sign_in.pending_sign_ins import SignInRecord
+from hub.sign_in.sign_in_urls import Listening
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.oauth.accounts import Accounts
-from upstreams.oauth.client_search import ClientSearch, ClientWish
+from upstreams.oauth.client_id import ClientSearch, ClientWish
 from upstreams.oauth.discovery.discover import discover, discover_issuer
 from upstreams.oauth.model import Challenge, Discovery, Grant, GrantKey, OAuthAccount, OAuthClient
 from upstreams.oauth.token_answers import check_id_token, first_grant

@@ -18,8 +18,8 @@ from msgspec import Struct, field
 
 from hub.control.sign_in_messages import SignInOutcome
 from hub.link.bounded_dict import BoundedDict
-from hub.sign_in.authorization_url import AuthorizationRequest
-from upstreams.oauth.client_search import ClientWish
+from hub.sign_in.sign_in_urls import AuthorizationRequest
+from upstreams.oauth.client_id import ClientWish
 from upstreams.oauth.model import IDENTITY_PROVIDER
 
 TICKET_S: Final = 3600.0

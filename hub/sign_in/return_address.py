@@ -24,8 +24,8 @@ from config.tables import UpstreamOAuth
 from hub.net.http_server import Handler, HttpLimits, HttpServer
 from hub.net.request_and_response import EarlyReply, HttpRequest
 from hub.sign_in.ask_authorization_server import Surroundings
-from hub.sign_in.authorization_url import RedirectUri, base_url, callback_at, parse_redirect
 from hub.sign_in.pending_sign_ins import RECORD_S
+from hub.sign_in.sign_in_urls import RedirectUri, base_url, callback_at, parse_redirect
 from upstreams.oauth.client_metadata import CALLBACK
 from upstreams.oauth.model import AuthorizationServer, OAuthProblem
 from upstreams.oauth.store.redirects_and_consents import SignInFactsFile

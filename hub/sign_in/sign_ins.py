@@ -22,11 +22,11 @@ from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnavailable
 from hub.net.http_server import Handler
 from hub.sign_in.ask_authorization_server import Surroundings
 from hub.sign_in.authorization_response import BadResponse, Responses, read_pasted
-from hub.sign_in.authorization_url import WILDCARDS, host_of, new_secrets
 from hub.sign_in.pending_sign_ins import RECORD_S, Invitation, SignInRecord, Ticket, Tickets, state_hash
 from hub.sign_in.return_address import ReturnAddresses
 from hub.sign_in.sign_in_outlook import SignInOutlooks, check_scope, join_scopes, too_slow
-from upstreams.oauth.client_search import ClientWish
+from hub.sign_in.sign_in_urls import WILDCARDS, host_of, new_secrets
+from upstreams.oauth.client_id import ClientWish
 from upstreams.oauth.discovery.discover import choose_scopes
 from upstreams.oauth.model import Challenge, NoSignIn, OAuthAccount, OAuthProblem, OAuthUnavailable, account_of
 

@@ -103,3 +103,7 @@ class Snapshot(Struct, frozen=True):
     degraded: tuple[str, ...] = ()
     """Reasons why the lists are incomplete (too many entries, pages that go in circles); empty when they are
     complete."""
+
+    def find(self, kind: Kind, key: str) -> ListEntry | None:
+        """The first entry of a list by its own name or URI; None: it is not listed."""
+        return next((entry for entry in self.lists.get(kind, ()) if entry.key == key), None)

@@ -10,7 +10,7 @@ import trio.testing
 from hub.link.hub_errors import UpstreamLost
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import ELICIT, L4, MODERN
-from hub.wire.questions.question import Question
+from hub.wire.questions.askable_questions import Question
 from tests.support.cache_upstream import Host, Place, Served, read_of, reads_of
 
 A = "note://a"

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from cache.resource_index import is_trackable
-from hub.wire.uri_parents import normalize
+from hub.wire.resource_uris import normalize
 from tests.support.cache_upstream import Host, Served, read_of, reads_of
 
 SPELLINGS = [

@@ -10,7 +10,7 @@ from config.diff import difference
 from config.errors import ConfigError
 from config.loading.assemble import load_all
 from config.loading.gather import gather
-from config.setting import secrets_of
+from config.setting_parts import secrets_of
 from config.settings import HubConfig, UpstreamConfig
 from config.show.effective import hub_settings, lines
 from config.show.json_schema import schema

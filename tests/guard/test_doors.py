@@ -16,7 +16,7 @@ DOORS = {"call", "begin", "call_over", "begin_over", "subscribe", "adopt", "peek
 FUNCTIONS = {"call_upstream", "find_cached", "go_through"}
 """What leads to a door without a stage before it."""
 WITH_INTENT = {
-    "hub/routing/passage.py": {"intent.target.upstream.begin", "intent.target.upstream.call"},
+    "hub/routing/pass_through_stages.py": {"intent.target.upstream.begin", "intent.target.upstream.call"},
     "hub/routing/make_intents.py": {"intent.target.upstream.subscribe", "call_upstream", "go_through"},
     "hub/routing/stages.py": {"self._reads.call", "find_cached"},
     "hub/routing/cached_reads.py": {"reads.peek"},
@@ -24,7 +24,7 @@ WITH_INTENT = {
 """Uses of doors that have an intent at hand."""
 ON_THE_WAY = {
     "hub/calls/chain.py": {"self._steps[self._at].stage.call", "go_through"},
-    "hub/routing/passage.py": {"chain.eras.call", "go_through", "call_upstream"},
+    "hub/routing/pass_through_stages.py": {"chain.eras.call", "go_through", "call_upstream"},
     "hub/routing/router.py": {"passage.begin", "self._subscriptions.subscribe"},
     "hub/routing/change_listeners.py": {"self._doors.subscribe"},
     "hub/bridge/era_bridge.py": {"crossing.call", "self.parking.begin"},
@@ -37,7 +37,7 @@ ON_THE_WAY = {
 }
 """Parts of the way of an intent, which are handed the next one (`Next`, `Call`), and its beginning."""
 OTHERS = {
-    "cache/redis/store_link.py": {"connection.subscribe"},
+    "cache/redis/coherence_link.py": {"connection.subscribe"},
     "hub/cli/service.py": {"service_manager.call"},
     "hub/cli/setup/start_hub.py": {"service_manager.call"},
     "hub/daemon/sign_in_requests.py": {"self._parts.sign_ins.begin"},

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import trio
 
-from config.setting import Secret
+from config.setting_parts import Secret
 from config.tables import AccessConfig, AccessIssuer, AccessToken, Introspection
 from hub.app import WALL
 from hub.downstream.access.access import Access, Credentials
-from hub.downstream.access.judge_tokens import IssuerTokens
-from hub.downstream.access.named_tokens import NamedTokens
+from hub.downstream.access.judge_issuer_tokens import IssuerTokens
+from hub.downstream.access.token_lookup import NamedTokens
 from hub.link.call_interface import Identity
 from hub.net.request_and_response import HttpRequest
 from tests.support.counting import calls_of

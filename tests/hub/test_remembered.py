@@ -8,7 +8,7 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import UpstreamConfig
 from config.tables import Profile
 from hub.wire.mcp import L4, MODERN

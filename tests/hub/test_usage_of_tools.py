@@ -6,7 +6,7 @@ import pytest
 import trio
 from msgspec import structs
 
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import UsageConfig
 from config.tables import Profile
 from hub.link.call_interface import Identity

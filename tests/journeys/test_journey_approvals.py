@@ -10,7 +10,7 @@ from msgspec import structs
 
 from config.settings import ApprovalsConfig
 from config.tables import ConditionalRule, PolicyConfig
-from hub.daemon.approval_requests import ApprovalRequests
+from hub.daemon.decision_requests import DecisionRequests
 from hub.link.hub_errors import HubError
 from hub.wire.mcp import L1
 from tests.journeys.pairs import Pair
@@ -59,7 +59,7 @@ def failure_of(result):
 
 def people(house):
     """The person at a terminal, whose commands no host has run."""
-    requests = ApprovalRequests(house.hub, lambda: ())
+    requests = DecisionRequests(house.hub, lambda: ())
 
     async def is_a_person():
         return ""

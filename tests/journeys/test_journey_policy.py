@@ -56,7 +56,7 @@ async def test_what_is_denied_does_not_exist(pair, autojump_clock):
     deny = ("notes__write", "prompt:*", "resource:note://secret", "resource:vault:*")
     refused = []
     async with pair.house(fakes, policy=PolicyConfig(deny=deny)) as (house, host):
-        house.hub.judge._note = lambda kind, **members: refused.append((kind, members["name"], members["rule"]))
+        house.hub.judge.note = lambda kind, **members: refused.append((kind, members["name"], members["rule"]))
         assert await host.names() == ["notes__read", "mail__send"]
         assert await host.names("prompts") == []
         assert await host.names("resources") == ["note://today"]

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import UpstreamConfig
 from config.tables import Profile, ToolOverride
 from hub.catalog.search.index import SearchIndex

@@ -10,7 +10,7 @@ import trio
 import trio.testing
 from msgspec import Struct
 
-from config.setting import Secret
+from config.setting_parts import Secret
 from config.tables import UpstreamOAuth
 from hub.link.hub_errors import UpstreamDenied, UpstreamUnauthorized
 from hub.wire.mcp import L1, L3, L4, MODERN

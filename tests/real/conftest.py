@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.real.recorded import OFFICIAL, SERVERS, Records, table
+from tests.support.debian import find
 from tests.support.processes import NODE_ENV, PYTHON_2, free_port, running, running_hub
 
 LONG = ("test_cold_starts.py", "test_container.py", "test_replicas_served.py", "test_installed.py")
@@ -45,6 +46,18 @@ def _place(item):
     if item.get_closest_marker("xdist_group"):
         return True, 2
     return True, 3 if item.path.name in LONG else 4
+
+
+@pytest.fixture(scope="package", autouse=True)
+def bubblewrap(tmp_path_factory):
+    """Bubblewrap, where hubs find it: so servers run as they do by default on machines that have it."""
+    (folder := tmp_path_factory.mktemp("bubblewrap")).chmod(0o755)
+    if (found := find("bwrap")) is not None:
+        (folder / "bwrap").symlink_to(found.path)
+    before = os.environ["PATH"]
+    os.environ["PATH"] = f"{folder}:{before}"
+    yield
+    os.environ["PATH"] = before
 
 
 @pytest.fixture(scope="package")

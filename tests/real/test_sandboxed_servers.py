@@ -12,7 +12,7 @@ from tests.support.sandboxes import use_bubblewrap
 
 
 @pytest.fixture
-def bubblewrap(monkeypatch):
+def sandboxes(monkeypatch):
     use_bubblewrap(monkeypatch)
 
 
@@ -22,7 +22,7 @@ def server(name, argv, sandbox):
 
 
 @pytest.mark.covers("BOX-12", "BOX-16")
-def test_real_servers_work_in_sandboxes(tmp_path, bubblewrap):
+def test_real_servers_work_in_sandboxes(tmp_path, sandboxes):
     notes, other = tmp_path / "notes", tmp_path / "other"
     for folder in (notes, other):
         folder.mkdir()

@@ -9,7 +9,7 @@ import urllib.request
 import pytest
 
 from config.settings import DEFAULT_LISTEN
-from hub.control.errors import ControlFailed
+from hub.control.client_errors import ControlFailed
 from tests.support.oauth.rig import walk, walk_to_the_end
 from tests.support.processes import free_port
 from tests.support.signing_hub import signing_hub

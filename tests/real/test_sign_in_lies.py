@@ -2,7 +2,7 @@
 
 import pytest
 
-from hub.control.errors import ControlFailed
+from hub.control.client_errors import ControlFailed
 from tests.support.oauth.rig import OAuthRig, walk, walk_to_the_end
 from tests.support.signing_hub import age, signing_hub
 

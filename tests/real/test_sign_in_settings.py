@@ -4,7 +4,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from hub.control.errors import ControlFailed
+from hub.control.client_errors import ControlFailed
 from tests.support.oauth.rig import walk
 from tests.support.signing_hub import age, grant_of, signing_hub
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from hub.control.errors import ControlFailed
+from hub.control.client_errors import ControlFailed
 from tests.support.keyring_daemon import gnome_keyring, session_bus
 from tests.support.oauth.rig import walk
 from tests.support.signing_hub import signing_hub, state_folder

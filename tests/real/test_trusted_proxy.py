@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from config.saved_state import Memory
-from config.setting import Secret
+from config.hints_between_runs import Memory
+from config.setting_parts import Secret
 from config.settings import HubConfig
 from config.tables import AccessConfig, TrustedProxy
 from hub.app import Hub

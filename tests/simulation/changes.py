@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from config.diff import difference
-from config.setting import Secret
+from config.setting_parts import Secret
 from config.settings import Restart, Timeouts, UpstreamConfig
 from hub.catalog.view_name import project_view
 from hub.link.hub_errors import HubError

@@ -14,7 +14,7 @@ import msgspec
 import trio
 import trio.testing
 
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import HubConfig
 from hub.app import Hub
 from hub.daemon.api import DaemonApi

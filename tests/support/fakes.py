@@ -20,7 +20,7 @@ from typing import Any
 import trio
 import trio.testing
 
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import UpstreamConfig
 from hub.calls.host_exchange import HostExchange
 from hub.link.call_interface import Caller, Identity, Tenant, new_conversation
@@ -31,8 +31,8 @@ from hub.link.peer import BadPeer
 from hub.wire.jsonrpc import Failure, Raw, raw
 from hub.wire.mcp import L4, MODERN, SUBSCRIPTION_KEY, Era, era_of
 from tests.support.schemas import Invalid, validate
-from upstreams.session import COMMON, Session, SessionTerms
-from upstreams.sessions.pool_runner import RunSession
+from upstreams.session_contract import COMMON, Session, SessionTerms
+from upstreams.sessions.open_pool_sessions import RunSession
 from upstreams.subscriptions.subscription import InvalidationListener
 from upstreams.supervisor import Supervisor
 from upstreams.transports.negotiation import about, expect_era, remember, shake_hands

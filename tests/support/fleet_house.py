@@ -16,10 +16,10 @@ import trio
 import trio.testing
 
 from cache.interfaces import StoreUnreachable
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import HubConfig, UpstreamConfig
 from hub.app import Hub
-from hub.downstream.hosts import Hosts
+from hub.downstream.attached_hosts import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.fleet import gate

@@ -19,7 +19,7 @@ import trio
 import trio.testing
 
 from cache.redis.store import RedisStore
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import HubConfig, UpstreamConfig
 from hub.app import Hub
 from hub.bridge.url_elicitation import SignInGuide

@@ -12,10 +12,10 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from hub.calls.host_exchange import HostExchange
 from hub.catalog.view_name import View, server_view
-from hub.downstream.hosts import Hosts
+from hub.downstream.attached_hosts import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.link.call_interface import Identity, Tenant
@@ -55,7 +55,7 @@ from hub.wire.mcp import (
     Era,
     Kind,
 )
-from hub.wire.questions.question import Question
+from hub.wire.questions.askable_questions import Question
 from tests.support.schemas import validate
 
 ALICE = Identity("token:alice", "desk")

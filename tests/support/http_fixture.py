@@ -9,18 +9,18 @@ import pytest
 import trio
 from msgspec import Raw
 
-from config.saved_state import Memory
-from config.setting import Secret
+from config.hints_between_runs import Memory
+from config.setting_parts import Secret
 from config.settings import UpstreamConfig
 from hub.link.call_interface import Caller, Identity, Operation
 from hub.link.hub_errors import HubError, without_frames
 from hub.link.memory_budget import Budget
 from hub.wire.jsonrpc import Failure, Reply, Result, raw
 from hub.wire.mcp import MODERN, Kind
-from hub.wire.questions.question import Question
+from hub.wire.questions.askable_questions import Question
 from tests.support.http_peer import Handler, HttpPeer, PeerRequest, Talk, http_peer
 from tests.support.schemas import validate
-from upstreams.session import COMMON, CallTimeouts, Session, SessionTerms
+from upstreams.session_contract import COMMON, CallTimeouts, Session, SessionTerms
 from upstreams.status_facts import SandboxFacts
 from upstreams.transports.choose_transport import run_session
 

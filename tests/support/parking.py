@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from hub.bridge.parking.parked_call_state import Phase
 from hub.bridge.parking.parking import ParkedCalls
-from hub.bridge.parking.phases import Phase
 
 
 class ParkingStatistics(NamedTuple):

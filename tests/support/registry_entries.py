@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from config.registry.make_entry import Answers, check_answer, default_of, entry
+from config.registry.entry_of_answers import Answers, check_answer, default_of, entry
 from config.registry.server_json import RegistrySource, ServerJson, read_server
 from config.registry.slots import Piece, all_asked
 from config.registry.ways_to_run import Way, ways_of

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import trio
 
-from config.setting import Secret
+from config.setting_parts import Secret
 from config.settings import UpstreamConfig
 from config.tables import OAuthConfig
 from hub.link.call_interface import OWNER
@@ -23,9 +23,9 @@ from hub.link.sealing import Keys
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.oauth.accounts import Accounts
 from upstreams.oauth.model import AuthorizationServer, Grant, GrantKey, OAuthClient
-from upstreams.oauth.store.folder import HeldLock
 from upstreams.oauth.store.grant_store import GrantStore
 from upstreams.oauth.store.key_seal import KeySeal
+from upstreams.oauth.store.private_folder import HeldLock
 from upstreams.oauth.token_answers import origin_of
 
 WALL = 1_700_000_000.0

@@ -2,7 +2,7 @@
 
 from msgspec import Raw
 
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import UpstreamConfig
 from hub.bridge.era_bridge import EraBridge
 from hub.bridge.parking.parking import ParkedCalls
@@ -10,8 +10,8 @@ from hub.bridge.request_state import RequestStates
 from hub.bridge.tasks.task_bridge import Tasks
 from hub.bridge.url_elicitation import PageVisits
 from hub.calls.host_exchange import ProgressUpkeep
-from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.uri_claims import UriClaims
+from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.link.sealing import Sealer
 from hub.link.tool_usage import ToolUsage
 from hub.routing.list_freshness import ListUpdates

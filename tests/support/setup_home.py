@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from config.editing.text import serverfile
-from config.hosts.facts import all_hosts
+from config.hosts.known_hosts import all_hosts
 from tests.support import host_homes
 from tests.support.commands import run_hubd
 from tests.support.processes import own_directories

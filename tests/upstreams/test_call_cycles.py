@@ -6,7 +6,7 @@ from math import inf
 import pytest
 import trio
 
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import Timeouts, UpstreamConfig
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import HubError
@@ -15,7 +15,7 @@ from tests.support.cycles import left_by
 from tests.support.fakes import FakeHost, FakeUpstream
 from tests.support.http_fixture import ERAS, Ear, failing, running
 from tests.support.http_peer import Script
-from upstreams.session import CallTimeouts
+from upstreams.session_contract import CallTimeouts
 
 QUICK = CallTimeouts(idle_s=1, total_s=1)
 LARGE = raw({"text": "x" * 100_000})

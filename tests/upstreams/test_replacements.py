@@ -6,8 +6,8 @@ import pytest
 import trio
 from msgspec import structs
 
-from config.saved_state import Memory
-from config.setting import Secret
+from config.hints_between_runs import Memory
+from config.setting_parts import Secret
 from config.settings import UpstreamConfig
 from hub.link.call_interface import Operation
 from hub.wire.jsonrpc import Result, raw

@@ -4,7 +4,7 @@ import pytest
 import trio
 from msgspec import structs
 
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import Restart, Timeouts, UpstreamConfig
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import HubError, UpstreamDenied, UpstreamLost, UpstreamUnauthorized, UpstreamUnavailable

@@ -18,7 +18,7 @@ import trio
 from msgspec import structs
 
 from config.diff import config_key
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import UpstreamConfig
 from upstreams.cold_start.recognise_runner import PackageRun, recognise
 from upstreams.cold_start.start_attempt import Start, StartLimits

@@ -21,7 +21,7 @@ import trio
 
 from upstreams.fetch import connection
 from upstreams.fetch.guard import FetchTarget, IsOwnListener, judge_addresses, judge_behind_proxy, judge_url
-from upstreams.fetch.model import Allowed, Fetched, FetchFailed, Resolve
+from upstreams.fetch.outcome import Allowed, Fetched, FetchFailed, Resolve
 from upstreams.fetch.proxies import Proxy, ProxyUnusable, proxy_for
 
 if TYPE_CHECKING:

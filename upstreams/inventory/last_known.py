@@ -24,9 +24,9 @@ from msgspec import Struct, structs
 
 from config.diff import config_key
 from config.files import replace_private
+from config.hints_between_runs import Memory
 from config.loading.safe_reading import read_private
-from config.names import is_server_id, suggest_id
-from config.saved_state import Memory
+from config.server_names import is_server_id, suggest_id
 from config.settings import UpstreamConfig
 from hub.wire.mcp import Snapshot
 from upstreams.inventory.offer import is_local

@@ -13,8 +13,8 @@ from hub.wire.declarations import NO_HUBS, HubChain, join_chains, read_chain
 from hub.wire.http.mirror_headers import asks_for_headers
 from hub.wire.jsonrpc import Failure, detach, peek_object, peek_str, raw
 from hub.wire.member_limits import first_items, members_decoder
-from hub.wire.request_meta import read_freshness
-from upstreams.session import Session
+from hub.wire.modern_metadata import read_freshness
+from upstreams.session_contract import Session
 
 MAX_PAGES: Final = 100
 MAX_ENTRIES: Final = 2_000

@@ -23,7 +23,7 @@ from hub.link.hub_errors import HubError, UpstreamUnauthorized
 from hub.link.sync_primitives import DirtyFlag
 from hub.wire.mcp import Kind
 from upstreams.inventory.read_lists import Listing, walk
-from upstreams.session import Session
+from upstreams.session_contract import Session
 
 REFRESH_WAIT_S: Final = 1.5
 """Time that a request waits for a list to be read again."""

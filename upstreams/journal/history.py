@@ -13,7 +13,7 @@ from hub.wire.printable import printable
 from upstreams.journal.journal import Journal
 from upstreams.lifecycle import LOOP_ENDS, LOOP_WINDOW_S, State
 from upstreams.redact import CommonSecrets, Mask
-from upstreams.session import Exit
+from upstreams.session_contract import Exit
 from upstreams.status_facts import LastExit, Trouble
 
 log = logging.getLogger(__name__)

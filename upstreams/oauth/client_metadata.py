@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Any, Final
 
-from config.setting import Secret
+from config.setting_parts import Secret
 from config.tables import OAuthConfig
 from upstreams.oauth.discovery.peer_urls import address_of, is_on_this_machine
 from upstreams.oauth.model import AuthorizationServer, OAuthClient

@@ -29,7 +29,7 @@ LOOK_AGAIN_S: Final = 5.0
 
 
 class UpstreamCredential(CredentialMachine):
-    """The credential that the hub shows the upstream of `account`; an `upstreams.session.Credential`.
+    """The credential that the hub shows the upstream of `account`; an `upstreams.session_contract.Credential`.
 
     Cheap to make: files are read, and modules loaded, when it is first needed. `may_be_kept`: there may be a grant from
     an earlier run. `on_change` is called with upstream and principal after each change of `state` or of the token.

@@ -12,10 +12,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from config.setting import Secret
+from config.setting_parts import Secret
 from config.settings import UpstreamConfig
 from config.tables import IdentityProvider, UpstreamOAuth
-from upstreams.fetch.model import Allowed
+from upstreams.fetch.outcome import Allowed
 
 
 class OAuthProblem(Exception):

@@ -19,7 +19,7 @@ from upstreams.oauth import model
 from upstreams.oauth.credential_machine import CredentialMachine, RenewalOutcome, Shared, time_until_due_s
 from upstreams.oauth.discovery.discover import discover
 from upstreams.oauth.discovery.metadata import below
-from upstreams.oauth.store.folder import NotKept
+from upstreams.oauth.store.private_folder import NotKept
 from upstreams.oauth.token_answers import TokenRefused, is_for
 from upstreams.oauth.token_source import TokenSource
 

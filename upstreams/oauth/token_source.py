@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from upstreams.oauth import model
-from upstreams.oauth.client_search import client_of_settings
+from upstreams.oauth.client_id import client_of_settings
 from upstreams.oauth.credential_machine import Shared
 from upstreams.oauth.discovery.discover import allowance_for, discover, discover_issuer
 from upstreams.oauth.discovery.metadata import below

@@ -8,15 +8,15 @@ what a host really spends is its own affair.
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
-from urllib.parse import urlsplit
 
+from config.conditions import host_of
 from config.name_globs import NameChoice
 from config.settings import UpstreamConfig
 from hub.link.rate_limits import TokenBucket
 from hub.wire.jsonrpc import peek_str
 from hub.wire.mcp import ELICIT, SAMPLE
-from hub.wire.questions.question import Question, QuestionRefusal, mode_of
-from hub.wire.request_meta import read_number
+from hub.wire.modern_metadata import read_number
+from hub.wire.questions.askable_questions import Question, QuestionRefusal, mode_of
 
 DAY_S: Final = 86_400.0
 SLICES: Final = 24
@@ -110,7 +110,7 @@ class QuestionBudget:
             raise self._refusal("which its configuration does not allow", question)
         if mode_of(question) == "url" and (hosts := self._elicitation.url_hosts):
             url = peek_str(question.params.get("url")) or ""
-            if not url.lower().startswith("https://") or (urlsplit(url).hostname or "") not in NameChoice(hosts):
+            if not url.lower().startswith("https://") or host_of(url) not in NameChoice(hosts):
                 raise self._refusal("for a page at a host that its configuration does not name", question)
 
     def _spend(self, question: Question, now: float) -> None:

@@ -13,7 +13,7 @@ import trio
 from hub.link.call_interface import Done, Exchange, Operation
 from hub.link.hub_errors import HubError
 from hub.wire.jsonrpc import Reply
-from upstreams.session import CallTimeouts
+from upstreams.session_contract import CallTimeouts
 
 log = logging.getLogger(__name__)
 

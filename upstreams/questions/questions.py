@@ -26,11 +26,11 @@ from hub.link.rate_limits import QuestionQuota
 from hub.link.sync_primitives import Bell
 from hub.wire import mcp
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
-from hub.wire.questions.question import Question, QuestionRefusal, check_capabilities, missing_capabilities
-from hub.wire.request_meta import read_number, slightly_above
+from hub.wire.modern_metadata import read_number, slightly_above
+from hub.wire.questions.askable_questions import Question, QuestionRefusal, check_capabilities, missing_capabilities
 from upstreams.questions.attribution import SUSPECT_S, RecentCalls, may_ask, owner
 from upstreams.questions.call_deadlines import Running
-from upstreams.session import SessionEvents, SessionTerms
+from upstreams.session_contract import SessionEvents, SessionTerms
 
 MAX_OPEN: Final = 32
 """Questions of one session that wait for an answer."""

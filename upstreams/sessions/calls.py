@@ -28,9 +28,9 @@ from hub.wire.jsonrpc import Failure, Reply, Result, peek_str
 from hub.wire.mcp import L4, TOOLS_CALL, Era
 from upstreams.availability import Availability
 from upstreams.redact import MAX_ERROR_BYTES, TELLS_ERROR
-from upstreams.session import CallTimeouts, StatusError
+from upstreams.session_contract import CallTimeouts, StatusError
+from upstreams.sessions.open_pool_sessions import SessionOpener, SessionParts
 from upstreams.sessions.pool import Pool
-from upstreams.sessions.pool_runner import SessionOpener, SessionParts
 from upstreams.sessions.pooled_session import PooledSession
 
 log = logging.getLogger(__name__)

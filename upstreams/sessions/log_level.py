@@ -8,7 +8,7 @@ from hub.link.hub_errors import HubError
 from hub.link.sync_primitives import DirtyFlag
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import SET_LEVEL
-from upstreams.session import Session
+from upstreams.session_contract import Session
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ it is decided when it opens:
                  asks for its roots, which that session cannot have
 
 A session that served one account never serves another, unless the configuration allows it; a session of one tenant
-serves nobody else, and is closed when the tenant has left or was idle for long. Nothing here waits: `pool_runner`
-does.
+serves nobody else, and is closed when the tenant has left or was idle for long. Nothing here waits:
+`open_pool_sessions` does.
 """
 
 import logging
@@ -23,7 +23,7 @@ import trio
 from msgspec import Raw
 
 from config.diff import config_key
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import UpstreamConfig
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import OWNER, Caller, Tenant

@@ -2,7 +2,7 @@
 
     made -> run: waits for its turn -> opens the session -> serves calls, which hold it -> closed, or ended by itself
 
-There is one for every session: the main one, which the runner keeps, and those that `pool_runner` opens for some
+There is one for every session: the main one, which the runner keeps, and those that `open_pool_sessions` opens for some
 hosts.
 """
 
@@ -26,7 +26,7 @@ from hub.wire.mcp import HUB_SESSION, Era
 from upstreams.cold_start.start_attempt import Start
 from upstreams.cold_start.start_gate import StartGate
 from upstreams.questions.attribution import SUSPECT_S
-from upstreams.session import Session, SessionTerms, UpstreamEvents
+from upstreams.session_contract import Session, SessionTerms, UpstreamEvents
 from upstreams.sessions.log_level import LogLevel
 from upstreams.sessions.sharing import terms_of
 from upstreams.subscriptions.legacy import LegacySubscriptions

@@ -10,7 +10,7 @@ from config.settings import UpstreamConfig
 from hub.wire.declarations import capabilities_of_session, capabilities_of_shared_session
 from hub.wire.jsonrpc import EMPTY, peek_object, raw
 from hub.wire.mcp import Era
-from upstreams.session import SessionTerms
+from upstreams.session_contract import SessionTerms
 
 
 class Sharing(Enum):

@@ -15,7 +15,7 @@ from hub.link.hub_errors import DeadlineExceeded, HubError, without_frames
 from hub.wire.jsonrpc import Failure, Reply, Result, raw
 from hub.wire.mcp import METHOD_NOT_FOUND, SUBSCRIBE, UNSUBSCRIBE
 from upstreams.questions.attribution import SEVERAL
-from upstreams.session import Session, capability
+from upstreams.session_contract import Session, capability
 from upstreams.subscriptions.session_subscriptions import ANSWER_S, SessionSubscriptions
 from upstreams.subscriptions.subscription import Subscription, SubscriptionState
 

@@ -4,11 +4,11 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import UpstreamConfig
 from hub.link.memory_budget import Budget
 from hub.link.module_loading import load
-from upstreams.session import Session, SessionEvents, SessionTerms
+from upstreams.session_contract import Session, SessionEvents, SessionTerms
 
 if TYPE_CHECKING:
     from upstreams.transports.stdio.sandbox.enclose import Sandboxes

@@ -19,15 +19,16 @@ import trio
 from msgspec import Raw
 
 from config.diff import config_key
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError, UpstreamProtocolError, UpstreamVersionError
 from hub.link.peer import Peer
 from hub.wire import mcp
 from hub.wire.declarations import ServerFacts, UnsupportedVersion, initialize_params, read_initialize_result
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Result, peek_array, peek_object, peek_str
-from hub.wire.request_meta import newest_mutual, read_discover_result
-from upstreams.session import OWN_CAPABILITIES, stamp_own
+from hub.wire.modern_metadata import newest_mutual, read_discover_result
+from upstreams.session_contract import OWN_CAPABILITIES
+from upstreams.transports.stamp_for_era import stamp_own
 
 SHOWN: Final = 200
 

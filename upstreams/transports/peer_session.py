@@ -22,8 +22,9 @@ from hub.wire.declarations import ServerFacts
 from hub.wire.jsonrpc import Notification, RemoteProtocolError, Reply, peek_object
 from upstreams.questions.attribution import host_of, task_begun, task_finished
 from upstreams.questions.call_deadlines import Running, deadline_watch
-from upstreams.session import COMMON, CallTimeouts, SessionEvents, SessionTerms, announce, stamp_call, stamp_own
-from upstreams.transports.session_base import SessionFrame
+from upstreams.session_contract import COMMON, CallTimeouts, SessionEvents, SessionTerms
+from upstreams.transports.session_base import SessionFrame, announce
+from upstreams.transports.stamp_for_era import stamp_call, stamp_own
 
 log = logging.getLogger(__name__)
 
@@ -74,8 +75,9 @@ class _PeerCall(Running):
 
 
 class PeerSession(SessionFrame):
-    """A session over a `Peer`. Satisfies `upstreams.session.Session`. The `run` of a subclass gives `_attach` a
-    channel, shakes hands through `self.peer`, says by `_agreed` what came of that, and calls `started` with itself."""
+    """A session over a `Peer`. Satisfies `upstreams.session_contract.Session`. The `run` of a subclass gives `_attach`
+    a channel, shakes hands through `self.peer`, says by `_agreed` what came of that, and calls `started` with
+    itself."""
 
     def __init__(self, name: str, events: SessionEvents, terms: SessionTerms = COMMON) -> None:
         super().__init__(name, events, terms, one_stream=True)

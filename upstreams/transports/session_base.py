@@ -12,11 +12,13 @@ from msgspec import Raw
 
 from hub.link.call_interface import Exchange
 from hub.wire.declarations import ServerFacts
-from hub.wire.mcp import TASKS_RESULT, Era
+from hub.wire.jsonrpc import Notification, peek_str, raw
+from hub.wire.mcp import ELICITED, LIST_CHANGED, PROGRESS_TOKEN, TASKS_RESULT, UPDATED, Era
 from upstreams.questions.attribution import TaskTokens
 from upstreams.questions.call_deadlines import DeadlineWatch, Running
 from upstreams.questions.questions import Questions
-from upstreams.session import DeclaredCapabilities, SessionEvents, SessionTerms, prefix_log, split_progress
+from upstreams.session_contract import SessionEvents, SessionTerms
+from upstreams.transports.stamp_for_era import DeclaredCapabilities
 
 PING_ANSWER_S: Final = 15.0
 """Seconds that the upstream has to answer a ping."""
@@ -25,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class SessionFrame:
-    """The part of `upstreams.session.Session` that all sessions have.
+    """The part of `upstreams.session_contract.Session` that all sessions have.
 
     A legacy upstream is pinged after one to two times `terms.ping_s` seconds of silence; 0: never. `_send_ping` returns
     when a ping is answered, or cannot be sent; `_heard` counts what came from the upstream.
@@ -143,3 +145,37 @@ class SessionFrame:
 
     def _heard(self) -> int:
         raise NotImplementedError
+
+
+# --- what is read from notifications ----------------------------------------------------------------------------------
+
+
+def split_progress(params: dict[str, Raw]) -> tuple[int | None, dict[str, Raw]]:
+    """The token of a `notifications/progress`, if it can be one of ours, and the params without it."""
+    token = params.get(PROGRESS_TOKEN)
+    rest = {name: value for name, value in params.items() if name not in (PROGRESS_TOKEN, "_meta")}
+    text = b"" if token is None else bytes(token)
+    return (int(text) if text.isdigit() and len(text) < 20 else None), rest
+
+
+def prefix_log(name: str, params: dict[str, Raw]) -> dict[str, Raw]:
+    """The params of a `notifications/message` with the upstream's name before its logger."""
+    logger = peek_str(params.get("logger"))
+    rest = {key: value for key, value in params.items() if key != "_meta"}
+    return {**rest, "logger": raw(f"{name}/{logger}" if logger else name)}
+
+
+def announce(events: SessionEvents, notification: Notification) -> bool:
+    """Tell `events` what a notification says of the upstream as a whole; False: it says something else."""
+    method, params = notification.method, notification.params
+    if kinds := LIST_CHANGED.get(method):
+        events.changed(kinds)
+    elif method == UPDATED:
+        if (uri := peek_str(params.get("uri"))) is not None:
+            events.updated(uri)
+    elif method == ELICITED:
+        if (visit := peek_str(params.get("elicitationId"))) is not None:
+            events.elicited(visit)
+    else:
+        return False
+    return True

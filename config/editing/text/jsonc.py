@@ -21,8 +21,8 @@ from functools import lru_cache, partial
 from typing import Any, Final
 
 from config.editing.text.change import Edit, EditRefused, line_start, newline, refusal
+from config.loading.findings import Problem
 from config.loading.json_scanner import BOM, Member, Node, scan, skip
-from config.loading.safe_reading import Problem
 
 _BEHIND = re.compile(r"(?:[ \t]++|/\*(?:[^*\n]|\*(?!/))*+\*/)*+(?://[^\r\n]*+)?")
 """Blanks and comments, up to the end of the line."""

@@ -12,7 +12,7 @@ import yaml
 
 from config.editing.text.change import Edit, EditRefused, line_end, line_start, newline, refusal
 from config.loading.document import parse
-from config.loading.safe_reading import Problem
+from config.loading.findings import Problem
 
 _YAML = Path("any.yaml")
 

@@ -4,8 +4,8 @@
                       ParkedCall: outcome, or a round <--+
     resume --- waits for ---+                            +--- its clock: window, deadline, drain
 
-All tasks are in one nursery. A clock runs only from the first question of a call until a retry is attached. The
-phases of a call are in `phases`.
+All tasks are in one nursery. A clock runs only from the first question of a call until a retry is attached. The phases
+of a call are in `parked_call_state`.
 """
 
 import logging
@@ -17,8 +17,9 @@ import trio
 from msgspec import Raw
 
 from hub.bridge import request_state
-from hub.bridge.parking.call import KnownRoots, ParkedCall
-from hub.bridge.parking.phases import CallEvent, ParkedState, Phase
+from hub.bridge.parking.known_roots import KnownRoots
+from hub.bridge.parking.parked_call import ParkedCall
+from hub.bridge.parking.parked_call_state import CallEvent, ParkedState, Phase
 from hub.bridge.request_state import NO_ROUND, BadState, FirstRound, RequestState, RequestStates, bind, input_required
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import Exchange, HostEnd, Interim, Tenant
@@ -27,7 +28,7 @@ from hub.link.hub_errors import Draining, Executed, HubError, UpstreamLost, with
 from hub.link.memory_budget import Budget
 from hub.wire.jsonrpc import Reply, Request, Result, peek_str
 from hub.wire.mcp import LIST_ROOTS
-from hub.wire.questions.question import Question, QuestionRefusal
+from hub.wire.questions.askable_questions import Question, QuestionRefusal
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +103,7 @@ class ParkedCalls:
         return await call.wait()
 
     async def resume(self, state: RequestState, answers: dict[str, Raw], exchange: Exchange) -> Reply:
-        """Resume the call of `phases` with the answers of the host of `exchange`, by key.
+        """Resume the call of `state` with the answers of the host of `exchange`, by key.
 
         Returns as `begin`. Raises BadState: there is no such call any more, or the state was used; RemoteProtocolError:
         an answer is malformed; the host may try again with the same state; Exception: as `begin`. Cancellation: cancels

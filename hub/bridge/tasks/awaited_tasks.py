@@ -28,7 +28,7 @@ from hub.link.call_interface import Caller, Exchange, Interim
 from hub.link.hub_errors import DeadlineExceeded, HubError, without_frames
 from hub.wire.jsonrpc import Failure, Reply, Result, raw
 from hub.wire.mcp import METHOD_NOT_FOUND, TASKS_RESULT, TASKS_UPDATE, Era
-from hub.wire.questions.question import Question
+from hub.wire.questions.askable_questions import Question
 
 MAX_MISSES: Final = 5
 """Failures in a row of an upstream to describe a task."""

@@ -23,7 +23,7 @@ from hub.link.hub_errors import HubError
 from hub.wire import mcp
 from hub.wire.jsonrpc import Failure, Reply, peek_object, raw
 from hub.wire.mcp import Era, era_of
-from hub.wire.questions.question import Question, QuestionRefusal, reply_without_answer
+from hub.wire.questions.askable_questions import Question, QuestionRefusal, reply_without_answer
 
 log = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from hub.wire import mcp
 from hub.wire.declarations import TASKS_NEEDED
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, open_object, peek_str, raw
 from hub.wire.mcp import Era, era_of
-from hub.wire.questions.question import QuestionRefusal
+from hub.wire.questions.askable_questions import QuestionRefusal
 
 PURPOSE: Final = "task"
 MAX_GATHERINGS: Final = 256

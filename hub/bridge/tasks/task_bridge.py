@@ -27,7 +27,7 @@ from hub.link.call_interface import Interim, Upstream
 from hub.link.hub_errors import Executed, HubError, UpstreamUnauthorized, with_evidence
 from hub.wire.jsonrpc import Reply, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import L4, MODERN, TASKS_CANCEL, TOOLS_CALL, Era, Kind, Snapshot, era_of
-from hub.wire.questions.question import Question
+from hub.wire.questions.askable_questions import Question
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """Profiles: what some hosts are shown of all servers. Pure.
 
 Read in this order: `view_of_host` (which profile a host has, and whether it finds tools by searching),
-`chosen_entries` (the rules of a profile, and what they make of the entries of one upstream), `fixed_arguments` (of its
+`profile_entries` (the rules of a profile, and what they make of the entries of one upstream), `fixed_arguments` (of its
 tools). Besides: `unmatched` (settings that name tools which are not there, and what they probably mean).
 """

@@ -14,12 +14,12 @@ from typing import Final
 from msgspec import Struct
 
 from config.name_globs import ALL, EachGlob, MetGlobs, NameChoice, NameStarts, is_wild, literal_start
-from config.names import RESERVED
-from hub.catalog.names import UpstreamRule, join_some, name_id
-from hub.catalog.profiles.chosen_entries import ChosenEntries, ProfileRules
+from config.server_names import RESERVED
+from hub.catalog.profiles.profile_entries import ChosenEntries, ProfileRules
 from hub.catalog.search.index import near_names
 from hub.catalog.time_slices import STEP, Steps, map_in_steps
 from hub.catalog.upstream_entries import UpstreamEntries
+from hub.catalog.visible_names import UpstreamRule, join_some, name_id
 from hub.wire.mcp import Kind
 
 MAX_TOLD: Final = 8

@@ -9,10 +9,10 @@ from msgspec import Struct, structs
 
 from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError
-from config.hosts.facts import Machine, Place, all_hosts, every_user_file, is_found, user_places
 from config.hosts.host_servers import Server, survey
 from config.hosts.hub_entries import Record, Records, hub_entry
 from config.hosts.install import text_at
+from config.hosts.known_hosts import Machine, Place, all_hosts, every_user_file, is_found, user_places
 from config.loading.assemble import Loaded, load_all
 from config.loading.safe_reading import read_private
 from config.settings import HubConfig, UpstreamConfig

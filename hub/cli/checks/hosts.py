@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from config import directories
+from config import private_directories
 from config.errors import ConfigError
 from config.hosts.host_servers import identities
 from config.hosts.hub_entries import KEY, is_ours, url_of, variables_of, variables_to_carry
@@ -17,12 +17,12 @@ from config.hosts.import_writing import starts_beside_hub, with_secrets
 from config.loading.check import split_listen
 from config.loading.host_files import command_of
 from config.projects import Trust, find_project
-from config.secrets.private_json import StateUnreadable
+from config.secrets.secret_files import StateUnreadable
 from config.settings import HubConfig
 from hub.cli.checks.examine import GUI_PATH, UNREADABLE, Examined, HostFile
 from hub.cli.checks.findings import Finding, RunHubd, join_few
-from hub.downstream.access.host_tokens import TOKENS, KeptToken, hash_of
 from hub.downstream.access.hub_urls import resource_of, shows_token, ways_in
+from hub.downstream.access.token_files import TOKENS, KeptToken, hash_of
 from hub.link.call_interface import OWNER
 
 _SHOWN = re.compile(r"(?i:bearer) ([A-Za-z0-9._~+/-]+=*)")
@@ -153,7 +153,7 @@ def _has_token(file: HostFile, examined: Examined) -> bool:
 def _read_tokens() -> Collection[KeptToken]:
     """The tokens of `hubd token new`; none, if they cannot be read."""
     with suppress(StateUnreadable):
-        return TOKENS.read(Path(directories.state_dir(), "tokens.json")).values()
+        return TOKENS.read(Path(private_directories.state_dir(), "tokens.json")).values()
     return ()
 
 

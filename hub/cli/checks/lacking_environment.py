@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from config.environment.passing import CERTIFICATES, PROXIES, passing
+from config.environment.variables_for_servers import CERTIFICATES, PROXIES, passing
 from config.errors import EditError
 from config.settings import UpstreamConfig
 from hub.cli.checks.examine import Examined

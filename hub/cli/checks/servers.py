@@ -15,12 +15,13 @@ from contextlib import suppress
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from config import directories
+from config import private_directories
 from config.errors import dot_keys
 from config.hosts.host_servers import identities
 from config.hosts.unwrap import bare, package_of, python_tool
 from config.loading.document import parse
-from config.loading.safe_reading import Problem, fetch
+from config.loading.findings import Problem
+from config.loading.safe_reading import fetch
 from config.references import NUL
 from config.secrets.detection import secrets_in
 from config.settings import HubConfig, words_of_flow
@@ -237,7 +238,7 @@ def open_files(examined: Examined) -> Iterator[Finding]:
             mode = stat.S_IMODE(path.stat().st_mode)
             if mode & 0o044 and any(secrets_in(parse(fetch(path).data.decode(), path).tree)):
                 yield readable_by_others(path, mode, "what looks like secrets")
-    for name, directory in (("state", directories.state_dir()), ("runtime", directories.runtime_dir())):
+    for name, directory in (("state", private_directories.state_dir()), ("runtime", private_directories.runtime_dir())):
         with suppress(OSError):
             mode = stat.S_IMODE(os.stat(directory).st_mode)
             if mode & 0o077:

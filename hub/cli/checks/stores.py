@@ -12,7 +12,7 @@ from typing import Final
 import trio
 
 from cache.redis.url import address_of, require_client
-from config import directories
+from config import private_directories
 from config.errors import ConfigError
 from config.loading.safe_reading import read_plain, read_private
 from config.loading.variables import MAX_FILE_BYTES
@@ -106,7 +106,7 @@ def secret_files(examined: Examined) -> Iterator[Finding]:
     loaded = examined.loaded
     named = [path for path in loaded.files if path not in loaded.sources]
     secrets = {secret for secret in _secrets(examined.config) if len(secret) >= MIN_SECRET}
-    own = [Path(directories.state_dir(), name) for name in SECRET]
+    own = [Path(private_directories.state_dir(), name) for name in SECRET]
     for path in dict.fromkeys((*named, *own)):
         with suppress(OSError):
             found = path.stat(follow_symlinks=path not in own).st_mode
@@ -118,8 +118,8 @@ def unreadable_files(examined: Examined) -> Iterator[Finding]:
     """Files and directories of the hub that it cannot use, for instance because a command run by root made them."""
     yield from examined.unread
     said = {finding.what for finding in examined.unread}
-    state = Path(directories.state_dir())
-    for directory in (state, Path(directories.runtime_dir())):
+    state = Path(private_directories.state_dir())
+    for directory in (state, Path(private_directories.runtime_dir())):
         if why := _why_not_ours(directory):
             yield unreadable(directory, why)
     for path in [state / name for name in OWN]:

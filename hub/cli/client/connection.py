@@ -10,10 +10,10 @@ from itertools import count
 from typing import Any, Final, Self
 
 from config.loading.check_profiles import OWN_LABEL
-from hub.cli.background import connect_or_start
-from hub.cli.client.questions import Terminal
+from hub.cli.background_hub import connect_or_start
+from hub.cli.client.person_at_terminal import Terminal
 from hub.cli.context import Context
-from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
+from hub.control.client_errors import ControlFailed, HubNotRunning, NotUnderstood
 from hub.control.interruptible_wait import readable
 from hub.wire.mcp import HUBD_VERSION, L4
 from hub.wire.vocabulary import FOR_PEOPLE, METHOD_NOT_FOUND

@@ -16,7 +16,7 @@ from hub.cli.context import EX_FAILED, Context, Output, UsageError, as_json, nea
 from hub.cli.profiles.session_in_profile import profile_that_renames, say_refused_file, session_as, why_refused
 from hub.cli.render.tables_and_styles import Table
 from hub.cli.rules.approvals import may_call_again
-from hub.control.errors import ControlFailed
+from hub.control.client_errors import ControlFailed
 from hub.wire.printable import printable
 from hub.wire.vocabulary import HUB_FAILURE, HUB_SERVER, INVALID_PARAMS
 

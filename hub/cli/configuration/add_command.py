@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from config.errors import ConfigError
 from config.hosts.secret_literals import NewSecrets, refer_to_store, spots_of
-from config.names import id_of_url
 from config.secrets.store import SecretStore
-from config.setting import declarations
+from config.server_names import id_of_url
+from config.setting_parts import declarations
 from config.settings import UpstreamConfig
-from hub.cli.configuration.switch_servers import MEMBERS, add_server
+from hub.cli.configuration.change_servers import MEMBERS, add_server
 from hub.cli.context import Context, Output, UsageError, agreed, nearest_or_all
 from hub.cli.parser import Parser, add, add_config, add_no_wait, load_when_run, on_main_file
 from hub.cli.secret_commands import keep_in, settle_of_new

@@ -14,9 +14,10 @@ from typing import Any, Final, Literal, TextIO
 from config.editing.draft import Draft
 from config.errors import ConfigError, EditError
 from config.loading.document import parse
-from config.loading.safe_reading import MAX_OWN_BYTES, Problem, read_plain
+from config.loading.findings import Problem
+from config.loading.safe_reading import MAX_OWN_BYTES, read_plain
+from hub.cli.configuration.change_servers import MEMBERS
 from hub.cli.configuration.save_draft import reload_hub, save, say_problems
-from hub.cli.configuration.switch_servers import MEMBERS
 from hub.cli.context import EX_INTERRUPTED, Context, Output, UsageError, agreed
 from hub.cli.parser import add, add_config, add_no_wait, on_main_file
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from config.environment.hubd_env import NotReadable, in_block, outside, with_block
-from config.environment.passing import recording, why_not_unasked
+from config.environment.variables_to_record import recording, why_not_unasked
 from config.errors import ConfigError, EditError
 from config.files import lock_edits, read_file, replace_file
 from config.hub_paths import backup_dir, config_file, state_dir
@@ -25,7 +25,7 @@ from hub.cli.context import CommandFailed, Context, Output, UsageError, ask_hub,
 from hub.cli.parser import add, add_config, on_main_file
 from hub.cli.render.tables_and_styles import Table
 from hub.cli.secret_commands import keep_of_hub
-from hub.control.errors import ControlFailed, HubNotRunning
+from hub.control.client_errors import ControlFailed, HubNotRunning
 from hub.control.methods import ENVIRONMENT, RELOAD
 
 _MEMBERS: Final = """\

@@ -11,10 +11,10 @@ from config.editing.draft import Draft, FileChange
 from config.errors import ConfigError, Diagnostic
 from config.hub_paths import backup_dir
 from hub.cli.context import Output, client, now
-from hub.cli.hosts.changes import configuration_diff
+from hub.cli.hosts.change_host_files import configuration_diff
 from hub.cli.server_watch import ServerOutcome, say_outcomes, watch
 from hub.control.answers import ConfigStatus
-from hub.control.errors import HubNotRunning
+from hub.control.client_errors import HubNotRunning
 from hub.control.methods import RELOAD, STATUS
 
 Offer = Callable[[Collection[ServerOutcome], Output], bool]

@@ -16,8 +16,9 @@ from typing import Final
 from config import hub_paths
 from config.errors import EditError
 from config.files import lock_edits, open_lock, remove_drafts_of
-from config.hosts import facts
+from config.hosts import known_hosts
 from config.hosts.import_writing import import_directory
+from config.hosts.known_hosts import every_user_file, project_places, user_places
 from config.loading.gather import OWN_VARIABLES
 from hub.cli.context import Command, Context, Output, UsageError, nearest, now
 from hub.control.interruptible_wait import now_s
@@ -72,24 +73,24 @@ def _wait(descriptor: int, output: Output) -> None:
 
 def _remove_drafts(main: Path | None) -> None:
     """Remove what killed commands have left in the places where files are replaced: it holds secrets of hosts."""
-    machine, hosts, imported = facts.Machine.this(), facts.all_hosts(), import_directory(main)
+    machine, hosts, imported = known_hosts.Machine.this(), known_hosts.all_hosts(), import_directory(main)
     files = [main or hub_paths.config_file(), imported.with_name(OWN_VARIABLES)]
     files += [imported / f"{host}.toml" for host in hosts]
     files += [hub_paths.had_before_path(), hub_paths.install_records_path()]
     files += [hub_paths.originals_path(), hub_paths.secrets_path()]
     for host in hosts.values():
-        files += [place.path for place in (*facts.user_places(host, machine), *facts.every_user_file(host, machine))]
+        files += [place.path for place in (*user_places(host, machine), *every_user_file(host, machine))]
     with lock_edits(hub_paths.state_dir()):
         remove_drafts_of(map(str, files), str(hub_paths.backup_dir()), now().timestamp())
 
 
-def choose_places(options: Context) -> list[facts.Place]:
+def choose_places(options: Context) -> list[known_hosts.Place]:
     """The files of the named hosts, or of all hosts that are here; each file once. Raises UsageError: a named host is
     not known, or has no file here."""
-    places: list[facts.Place] = []
+    places: list[known_hosts.Place] = []
     project = project_of(options)
     for host in choose_hosts(options):
-        found = facts.user_places(host, options.machine) if project is None else facts.project_places(host, project)
+        found = user_places(host, options.machine) if project is None else project_places(host, project)
         if not found and options.hosts:
             lacks = "is an extension, and is found in no editor of this machine"
             raise UsageError(f"{host.title} {lacks if project is None else 'has no file for projects'}")
@@ -110,13 +111,13 @@ def project_of(options: Context) -> Path | None:
     return project
 
 
-def choose_hosts(options: Context) -> list[facts.KnownHost]:
+def choose_hosts(options: Context) -> list[known_hosts.KnownHost]:
     """The named hosts, else all that are here. Raises: UsageError, if a named host is not known."""
-    known = facts.all_hosts()
+    known = known_hosts.all_hosts()
     for name in options.hosts:
         if name not in known:
             hint = nearest(name, known) or f"known are: {', '.join(known)}"
             raise UsageError(f"there is no host {name}; {hint}")
     if options.hosts:
         return [known[name] for name in dict.fromkeys(options.hosts)]
-    return [host for host in known.values() if facts.is_found(host, options.machine)]
+    return [host for host in known.values() if known_hosts.is_found(host, options.machine)]

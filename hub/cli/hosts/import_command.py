@@ -13,9 +13,9 @@ from config.editing.text.change import EditRefused
 from config.errors import EditError
 from config.files import read_file
 from config.hosts import import_writing
-from config.hosts.facts import Place, all_hosts, every_user_file, project_files
 from config.hosts.host_servers import Server, Skipped
-from config.hosts.import_choice import Import, Secrets
+from config.hosts.import_plan import Import, Secrets
+from config.hosts.known_hosts import Place, all_hosts, every_user_file, project_files
 from config.hosts.removal_choice import SIGN_IN, Stays, drop_changed
 from config.hosts.secret_literals import NewSecrets
 from config.loading.gather import OWN_VARIABLES
@@ -23,10 +23,10 @@ from config.secrets.detection import secrets_in
 from config.secrets.store import SecretStore
 from hub.cli.configuration.env_capture import record_shell
 from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed, ask
-from hub.cli.hosts import import_choices
-from hub.cli.hosts.changes import below_home
+from hub.cli.hosts import import_dialogue
+from hub.cli.hosts.carry_out_import import ImportedOriginals, carry_out_writes, remember_hosts, show_writes
+from hub.cli.hosts.change_host_files import below_home
 from hub.cli.hosts.command_lock import choose_hosts, in_turn, project_of
-from hub.cli.hosts.disable_originals import ImportedOriginals, carry_out_writes, remember_hosts, show_writes
 from hub.cli.hosts.who_runs_servers import outcomes_in_hub, read_servers
 from hub.cli.parser import add, add_config, on_main_file
 from hub.cli.secret_commands import keep_in, say_kept, settle_of_import
@@ -74,7 +74,7 @@ def _import(options: Context, output: Output) -> None:
     config, environ = present.config, present.environ
     output.set(dry_run=options.dry_run, files=[], commands=[], notes=output.member("notes", []))
     servers, skipped = _survey(options.replace(machine=structs.replace(machine, environ=environ)))
-    servers, skipped = import_choices.choose_named(options, servers, skipped)
+    servers, skipped = import_dialogue.choose_named(options, servers, skipped)
     ours = import_writing.names_by_identity(config, directory, environ)
     dropped = set() if options.again else import_writing.removals_in(directory)
     project = project_of(options)
@@ -90,7 +90,7 @@ def _import(options: Context, output: Output) -> None:
         return result
 
     result, stores = _decide(options, take, directory)
-    import_choices.settle_near_duplicates(options, result, config)
+    import_dialogue.settle_near_duplicates(options, result, config)
     wanting = _leave_for_sign_in(options, result, directory)
     held = [secret for _, server in result.taken for secret in secrets_in(server.values)]
     variables, unkept = settle_of_import(options, result, present.own_lines)
@@ -111,8 +111,8 @@ def _import(options: Context, output: Output) -> None:
 
     writes = plan_writes()
     originals = ImportedOriginals(options, result, config, unkept, wanting)
-    import_choices.summarise(result, skipped, config, output)
-    import_choices.say_elsewhere(options, ours)
+    import_dialogue.summarise(result, skipped, config, output)
+    import_dialogue.say_elsewhere(options, ours)
     if options.dry_run:
         for name in () if new is None else new.values:
             output.say(f"would be kept as by `hubd secret set`: {name}")
@@ -131,9 +131,9 @@ def _import(options: Context, output: Output) -> None:
     remember_hosts(result)
     if not options.disable_originals:
         own = [name for name, server in result.taken if server.place.project is None and not server.off]
-        import_choices.say_tried(result, outcomes_in_hub(own, output, main=originals.main), output)
+        import_dialogue.say_tried(result, outcomes_in_hub(own, output, main=originals.main), output)
     originals.take_out()
-    import_choices.say_next(options, result)
+    import_dialogue.say_next(options, result)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def _survey(options: Context) -> tuple[list[Server], list[Skipped]]:
     skipped: list[Skipped] = []
     places = list(_places(options))
     if options.disable_originals:
-        import_choices.say_shared(places, options.output)
+        import_dialogue.say_shared(places, options.output)
     for place in places:
         try:
             found, not_found = read_servers(place, options.machine, options.records)

@@ -9,15 +9,15 @@ from typing import Any, Final
 from config.editing.text.change import EditRefused
 from config.editing.text.serverfile import entries
 from config.errors import ConfigError, EditError
-from config.hosts.facts import Place, all_hosts, is_found, project_places, user_places
 from config.hosts.hub_entries import KEY, Records, our_entries
 from config.hosts.import_writing import import_directory, names_by_identity
 from config.hosts.install import Plan, own_program, plan_entries, plan_restore, plan_uninstall, text_at
-from config.hosts.originals import is_same_file, of_host
+from config.hosts.known_hosts import Place, all_hosts, is_found, project_places, user_places
+from config.hosts.removed_originals import is_same_file, of_host
 from config.hub_paths import config_file, runtime_dir, state_dir
 from hub.cli.configuration.env_capture import record_shell
 from hub.cli.context import Context, Output, UsageError
-from hub.cli.hosts.changes import Decide, carry_out_changes, of_place, originals_of
+from hub.cli.hosts.change_host_files import Decide, carry_out_changes, of_place, originals_of
 from hub.cli.hosts.command_lock import choose_hosts, choose_places, in_turn, project_of
 from hub.cli.hosts.install_entries import HostEntries, say_permissions
 from hub.cli.parser import Parser, add, add_config, on_main_file

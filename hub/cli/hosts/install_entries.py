@@ -15,22 +15,22 @@ from msgspec import Struct
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import EditError
-from config.hosts.facts import KnownHost, Machine, Place
 from config.hosts.host_servers import Identity, folders, survey
 from config.hosts.hub_entries import KEY, http_entry, stdio_entry, variables_to_carry
 from config.hosts.import_writing import import_directory, names_by_identity
 from config.hosts.install import text_at
-from config.hosts.originals import Original, of_host
+from config.hosts.known_hosts import KnownHost, Machine, Place
 from config.hosts.outdated_permissions import Names, Rule, find_rules
+from config.hosts.removed_originals import Original, of_host
 from config.hub_paths import token_path
 from config.loading.check import split_listen
 from config.settings import HubConfig
-from hub.catalog.names import name_id, visible_name
+from hub.catalog.visible_names import name_id, visible_name
 from hub.cli.context import Context, Output, UsageError, own_command
-from hub.cli.hosts.changes import originals_of
+from hub.cli.hosts.change_host_files import originals_of
 from hub.cli.profiles.write_profile import status_now
-from hub.downstream.access.host_tokens import check_token, read_or_make_token
 from hub.downstream.access.hub_urls import resource_of, shows_token, ways_in, who_comes
+from hub.downstream.access.token_files import check_token, read_or_make_token
 from hub.wire.printable import printable
 
 Entries = dict[str, dict[str, Any]]

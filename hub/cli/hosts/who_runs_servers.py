@@ -14,22 +14,22 @@ from msgspec.structs import replace
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError
-from config.hosts.facts import Machine, Place, all_hosts, every_user_file
 from config.hosts.host_servers import Identity, Server, Skipped, identities, survey
 from config.hosts.hub_entries import Records, our_entries
 from config.hosts.import_writing import import_directory, names_by_identity
 from config.hosts.install import text_at
-from config.hosts.originals import Originals, restore
+from config.hosts.known_hosts import Machine, Place, all_hosts, every_user_file
 from config.hosts.removal_choice import SIGN_IN
+from config.hosts.removed_originals import Originals, restore
 from config.hub_paths import originals_path
 from config.loading.assemble import load_all
 from config.settings import HubConfig
-from hub.cli.background import start_hub
+from hub.cli.background_hub import start_hub
 from hub.cli.context import Output, UsageError, client
 from hub.cli.render.words import last_words
 from hub.cli.server_watch import ServerOutcome, watch
 from hub.control.answers import Status, UpstreamRow
-from hub.control.errors import ControlFailed, HubNotRunning
+from hub.control.client_errors import ControlFailed, HubNotRunning
 from hub.control.methods import RELOAD, STATUS
 
 LIMIT_S: Final = 45.0

@@ -14,13 +14,13 @@ from typing import Final
 from msgspec import Struct
 
 from config.errors import EditError
-from config.hosts.facts import all_hosts
-from config.hosts.records_by_file import HadBefore
+from config.hosts.host_file_records import HadBefore
+from config.hosts.known_hosts import all_hosts
 from config.hub_paths import had_before_path
 from config.loading.check_profiles import OWN_LABEL
 from config.name_globs import ALL, NameChoice, union
 from config.tables import DEFAULT_PROFILE, Profile
-from hub.catalog.names import name_id
+from hub.catalog.visible_names import name_id
 from hub.cli.client.connection import session
 from hub.cli.context import Context, UsageError, client, nearest
 from hub.cli.profiles.tool_globs import Away, is_known, leaves_out_only

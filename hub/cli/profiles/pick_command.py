@@ -13,7 +13,7 @@ from config.tables import DEFAULT_PROFILE
 from hub.cli.configuration.edit_command import copy_to_edit, edit_again, edit_text, editor_command
 from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed, ask_hub
 from hub.cli.profiles.evidence import Evidence, gather_evidence, had_before, suggest
-from hub.cli.profiles.pick_in_editor import LINE_CHARS, ListToPick, Picked, describe, state_of
+from hub.cli.profiles.list_for_editor import LINE_CHARS, ListToPick, Picked, describe, state_of
 from hub.cli.profiles.pick_on_terminal import Chooser, Row, choose
 from hub.cli.profiles.tool_globs import Choice, can_be_named, choice_of, tools_of_choice
 from hub.cli.profiles.write_profile import leave_unchanged, new_settings, write

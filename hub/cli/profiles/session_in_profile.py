@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from config.errors import ConfigError
-from config.hosts.facts import all_hosts
+from config.hosts.known_hosts import all_hosts
 from config.tables import DEFAULT_PROFILE, Profile
 from hub.cli.client.await_server import config_of_hub
 from hub.cli.client.connection import CallRefused, HubSession, session
 from hub.cli.context import Context, Output, ask_hub, nearest
 from hub.cli.profiles.write_profile import status_now
-from hub.control.errors import ControlFailed
+from hub.control.client_errors import ControlFailed
 from hub.control.methods import STATUS, TOOLS
 from hub.wire.vocabulary import INVALID_PARAMS
 

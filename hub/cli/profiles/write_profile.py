@@ -12,10 +12,10 @@ from hub.cli.configuration.save_draft import reload_hub, save, say_problems
 from hub.cli.context import Context, Output, UsageError, agreed, ask_hub
 from hub.cli.profiles.evidence import Evidence
 from hub.cli.profiles.tool_globs import Choice, with_unknown
-from hub.cli.profiles.ways_to_profile import say_arrivals
+from hub.cli.profiles.who_is_shown_profile import say_arrivals
 from hub.cli.render.words import about
 from hub.control.answers import Status
-from hub.control.errors import HubNotRunning
+from hub.control.client_errors import HubNotRunning
 from hub.control.methods import STATUS
 
 

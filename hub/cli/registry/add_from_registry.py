@@ -10,16 +10,16 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from config.hosts.secret_literals import NewSecrets
-from config.registry.make_entry import Answers, about, check_answer, default_of, entry, missing
+from config.registry.entry_of_answers import Answers, about, check_answer, default_of, entry, missing
 from config.registry.server_json import RegistrySource, id_of, source_of, split
 from config.registry.slots import Asked, NotRunnable, Piece, Slot, all_asked
 from config.registry.ways_to_run import Way
 from config.secrets.store import SecretStore
-from hub.cli.configuration.switch_servers import add_server
+from hub.cli.configuration.change_servers import add_server
 from hub.cli.context import EX_FAILED, Context, UsageError, agreed, ask_text, nearest
-from hub.cli.registry import choose_way
-from hub.cli.registry.choose_way import MAX_ASKED, Found, Known, find
+from hub.cli.registry import server_to_add
 from hub.cli.registry.client import RegistryFailed, run
+from hub.cli.registry.server_to_add import MAX_ASKED, Found, Known, find
 from hub.wire.printable import printable
 
 MAX_REPEATED: Final = 64
@@ -154,7 +154,7 @@ def add_listed(options: Context, own: Mapping[str, Any]) -> None:
         there = find(known.choose(options.registry), name, version, output.progress)
     except RegistryFailed as error:
         raise RegistryFailed(f"{error}{error.advice}", error.code) from None
-    found = choose_way.choose_registry(there, options, name, version)
+    found = server_to_add.choose_registry(there, options, name, version)
     server = found.listed.server
     refuse_deleted(found)
     id = options.called or id_of(name, known.upstreams)
@@ -162,11 +162,11 @@ def add_listed(options: Context, own: Mapping[str, Any]) -> None:
         source = source_of(upstream.source)
         if source is not None and source.name == name:
             todo = f"`hubd update {other}` takes the newest version, and --as NAME adds it once more"
-            raise choose_way.NotAdded(f'{name} is there already, as "{other}" ({source.version}): {todo}')
-    way = choose_way.choose_way(found, options)
-    for line in choose_way.before_answers(found, way):
+            raise server_to_add.NotAdded(f'{name} is there already, as "{other}" ({source.version}): {todo}')
+    way = server_to_add.choose_way(found, options)
+    for line in server_to_add.before_answers(found, way):
         output.say(line)
-    if said := choose_way.status_of(found):
+    if said := server_to_add.status_of(found):
         output.warn(f"{name}: {said}")
     new = NewSecrets(SecretStore.open())
     got = answers(way, options, id, new, {})
@@ -174,7 +174,7 @@ def add_listed(options: Context, own: Mapping[str, Any]) -> None:
     for setting, value in own.items():  # of tables both count
         below = settings.get(setting)
         settings[setting] = below | value if isinstance(below, dict) and isinstance(value, dict) else value
-    for line in choose_way.as_written(settings) if got else ():
+    for line in server_to_add.as_written(settings) if got else ():
         output.say(line)
     if is_agreed(f'Add it as "{id}"?', options, default=not said):
         output.set(source=settings["source"])
@@ -186,12 +186,12 @@ def settings_of(found: Found, way: Way, got: Answers, source: RegistrySource) ->
     try:
         settings = entry(way, got, source)
     except NotRunnable as error:
-        raise choose_way.NotAdded(f"{source.name} {source.version} cannot be added: {error}") from None
+        raise server_to_add.NotAdded(f"{source.name} {source.version} cannot be added: {error}") from None
     if "url" in settings:
         try:
             _judge_address(found, way, got, settings["url"])
         except ValueError:
-            raise choose_way.NotAdded(
+            raise server_to_add.NotAdded(
                 f"{source.name} {source.version} cannot be added: its address is no URL"
             ) from None
     return settings
@@ -235,4 +235,4 @@ def refuse_deleted(found: Found) -> None:
     if found.listed.status == "deleted":
         server = found.listed.server
         text = f"{server.name} {server.version} was taken out of registry {found.registry.name}:"
-        raise choose_way.NotAdded(f"{text} {choose_way.status_of(found)}")
+        raise server_to_add.NotAdded(f"{text} {server_to_add.status_of(found)}")

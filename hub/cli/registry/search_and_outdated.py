@@ -12,8 +12,8 @@ from config.errors import ConfigError
 from config.registry.server_json import Listed, RegistrySource, is_older, one_line, source_of
 from config.registry.ways_to_run import kinds_of
 from hub.cli.context import Context, Output, UsageError
-from hub.cli.registry.choose_way import Known
 from hub.cli.registry.client import Client, Registry, RegistryFailed, run_all
+from hub.cli.registry.server_to_add import Known
 from hub.cli.render.tables_and_styles import Table
 from hub.cli.render.words import group
 

@@ -9,17 +9,17 @@ from urllib.parse import urlsplit
 
 from config.editing.draft import Draft
 from config.hosts.secret_literals import NewSecrets
-from config.registry.make_entry import Answers, answers_in, check_answer
+from config.registry.entry_of_answers import Answers, answers_in, check_answer
 from config.registry.server_json import LATEST, Listed, RegistrySource, is_older, source_of
 from config.registry.slots import Asked, Piece, all_asked
 from config.registry.ways_to_run import ENGINES, Way, ways_of
 from config.secrets.store import SecretStore
-from hub.cli.configuration.switch_servers import make_change
+from hub.cli.configuration.change_servers import make_change
 from hub.cli.context import Context, Output
-from hub.cli.hosts.changes import configuration_diff
+from hub.cli.hosts.change_host_files import configuration_diff
 from hub.cli.registry.add_from_registry import absolute, answers, is_agreed, refuse_deleted, settings_of
-from hub.cli.registry.choose_way import Found, Known, NotAdded, head, status_of
 from hub.cli.registry.client import Client, Registry, run
+from hub.cli.registry.server_to_add import Found, Known, NotAdded, head, status_of
 from hub.cli.render.terminal import Screen
 
 SETTINGS = ("command", "args", "env", "url", "headers", "transport", "source")

@@ -15,7 +15,7 @@ from hub.cli.render.words import about
 from hub.control.answers import HostRow, LargestTool, Status, ToolUse, ToolUses, UpstreamRow, tokens_together
 
 if TYPE_CHECKING:
-    from config.hosts.facts import KnownHost
+    from config.hosts.known_hosts import KnownHost
 
 NOT_KEPT: Final = "calls are not counted (`[usage] keep = false` in hubd.toml), so nobody knows what is unused"
 
@@ -207,7 +207,7 @@ def over_limit(host: HostRow) -> str:
 
 def find_known(host: HostRow) -> "KnownHost | None":
     """The host as `hosts.toml` knows it: by the label that `hubd install` gave it, else by the name it gives itself."""
-    from config.hosts.facts import all_hosts
+    from config.hosts.known_hosts import all_hosts
 
     hosts = all_hosts()
     named = (each for each in hosts.values() if host.host in (each.title, *each.clients))

@@ -13,7 +13,7 @@ from hub.cli.render.sign_ins import sign_in_notes
 from hub.cli.render.tables_and_styles import Block, Cell, Line, Table, paint
 from hub.cli.render.words import about, duration, group, hint_at_variable, join_names, size, times
 from hub.control.answers import BufferStatus, ConfigStatus, HostRow, ProjectRow, ReplicaStatus, Status, UpstreamRow
-from upstreams.journal.last_words import error_line
+from upstreams.journal.error_line import error_line
 
 NOTABLE: Final = 0.05
 """The part of the memory for buffers below which it is not shown."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
 from hub.wire.printable import printable
-from upstreams.journal.last_words import error_line
+from upstreams.journal.error_line import error_line
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

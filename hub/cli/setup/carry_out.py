@@ -12,21 +12,21 @@ from msgspec import Struct
 from config.errors import EditError
 from config.files import lock_edits
 from config.hosts import import_writing
-from config.hosts.facts import Machine, Place
 from config.hosts.hub_entries import KEY, stdio_entry, variables_to_carry
-from config.hosts.import_choice import Import
+from config.hosts.import_plan import Import
 from config.hosts.import_writing import Write
 from config.hosts.install import Plan, own_program, plan_entries
-from config.hosts.originals import Original, is_same_file, of_host
+from config.hosts.known_hosts import Machine, Place
 from config.hosts.removal_choice import HostRemovals, Served, plan_host_removals
+from config.hosts.removed_originals import Original, is_same_file, of_host
 from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import backup_dir, state_dir
 from config.loading.assemble import load_all
 from config.settings import HubConfig, UpstreamConfig
 from hub.cli.configuration.env_capture import Capture, write_capture
 from hub.cli.context import Context, Output, client, now, own_command
-from hub.cli.hosts.changes import as_object, originals_of, write_plan
-from hub.cli.hosts.disable_originals import remember_hosts, write_each
+from hub.cli.hosts.carry_out_import import remember_hosts, write_each
+from hub.cli.hosts.change_host_files import as_object, originals_of, write_plan
 from hub.cli.secret_commands import say_kept
 from hub.cli.server_watch import watch
 from hub.cli.setup import start_hub

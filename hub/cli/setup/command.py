@@ -8,9 +8,9 @@ from msgspec import structs
 
 from config.files import read_file
 from config.hosts import import_writing
-from config.hosts.facts import every_user_file
 from config.hosts.host_servers import Server
-from config.hosts.import_choice import Import
+from config.hosts.import_plan import Import
+from config.hosts.known_hosts import every_user_file
 from config.hosts.removal_choice import drop_changed, plan_host_removals
 from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import config_file
@@ -19,7 +19,7 @@ from config.secrets.store import SecretStore
 from hub.cli.configuration.env_capture import capture_unasked
 from hub.cli.context import EX_INTERRUPTED, CommandFailed, Context, Output, UsageError
 from hub.cli.hosts.command_lock import choose_hosts, in_turn
-from hub.cli.hosts.import_choices import say_elsewhere, say_shared, settle_near_duplicates
+from hub.cli.hosts.import_dialogue import say_elsewhere, say_shared, settle_near_duplicates
 from hub.cli.hosts.install_entries import say_permissions
 from hub.cli.hosts.who_runs_servers import reasons, refuse_other
 from hub.cli.parser import add

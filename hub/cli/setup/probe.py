@@ -25,14 +25,14 @@ from select import select
 from typing import Final
 
 from config.hosts.host_servers import Server
-from config.hosts.import_choice import block
+from config.hosts.import_plan import block
 from config.own_program import daemon_command
 from hub.cli.context import Output, UsageError
 from hub.cli.render.tables_and_styles import Block
 from hub.cli.server_watch import ServerOutcome, watch
 from hub.cli.setup.interrupts import hold_back
 from hub.control.client import ControlClient
-from hub.control.errors import HubNotRunning
+from hub.control.client_errors import HubNotRunning
 from hub.control.interruptible_wait import now_s
 from hub.linux.orphans import kill_orphans
 from hub.linux.process_setup import die_with_parent

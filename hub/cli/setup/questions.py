@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Collection, Sequence
 
-from config.hosts.import_choice import Import
+from config.hosts.import_plan import Import
 from config.hosts.secret_literals import NewSecrets
 from config.secrets.store import SecretStore
 from hub.cli.context import Context, Output, UsageError, ask

@@ -5,14 +5,14 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from config.hosts.facts import Place
 from config.hosts.host_servers import Server
-from config.hosts.import_choice import Import
-from config.hosts.originals import out_again
+from config.hosts.import_plan import Import
+from config.hosts.known_hosts import Place
 from config.hosts.removal_choice import SIGN_IN, HostRemovals, Served, Stays
+from config.hosts.removed_originals import out_again
 from config.hub_paths import backup_dir
 from hub.cli.configuration.env_capture import Capture
-from hub.cli.hosts.changes import below_home, configuration_diff, host_diff, text_diff
+from hub.cli.hosts.change_host_files import below_home, configuration_diff, host_diff, text_diff
 from hub.cli.render.costs import warning_of
 from hub.cli.render.tables_and_styles import Block, Cell, Table, paint
 from hub.cli.render.words import about, count_of, group, join_names

@@ -9,12 +9,12 @@ from msgspec import structs
 
 from config.files import read_file
 from hub.cli import service_manager
-from hub.cli.background import start_hub
+from hub.cli.background_hub import start_hub
 from hub.cli.context import Context, Output, UsageError, ask_hub, client, now, own_command
 from hub.cli.service_manager import Service, ServiceError
 from hub.cli.setup.interrupts import Undo, hold_back
 from hub.control.answers import Status
-from hub.control.errors import ControlFailed, HubNotRunning
+from hub.control.client_errors import ControlFailed, HubNotRunning
 from hub.control.methods import RELOAD, STATUS
 
 Way = Literal["running", "service", "background"]

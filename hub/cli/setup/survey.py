@@ -11,11 +11,11 @@ from msgspec import Struct, structs
 
 from config.editing.text.change import EditRefused
 from config.errors import EditError
-from config.hosts.facts import KnownHost, Machine, Place, every_user_file, user_places
 from config.hosts.host_servers import Server, Skipped
 from config.hosts.hub_entries import Records
-from config.hosts.import_choice import Import
+from config.hosts.import_plan import Import
 from config.hosts.install import Plan
+from config.hosts.known_hosts import KnownHost, Machine, Place, every_user_file, user_places
 from config.hosts.removal_choice import SIGN_IN, Served, Stays, sign_in_of
 from hub.cli.hosts.who_runs_servers import read_servers, reasons
 from hub.cli.server_watch import ServerOutcome

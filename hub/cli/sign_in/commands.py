@@ -20,7 +20,7 @@ from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import state_dir
 from config.loading.assemble import load_all
 from config.secrets.store import SecretStore
-from hub.cli.background import start_hub
+from hub.cli.background_hub import start_hub
 from hub.cli.configuration.save_draft import reload_hub, save, say_problems
 from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed, ask_hub, client, now
 from hub.cli.hosts.who_runs_servers import hosts_that_start

@@ -21,7 +21,7 @@ from hub.cli.context import Output, agreed, client
 from hub.cli.keyboard import single_characters
 from hub.cli.render.words import duration
 from hub.control.client import ControlClient
-from hub.control.errors import ControlFailed
+from hub.control.client_errors import ControlFailed
 from hub.control.interruptible_wait import now_s, readable
 from hub.control.methods import SIGN_IN, SIGN_IN_FINISH
 from hub.control.sign_in_messages import SignInOutcome, SignInStep

@@ -22,16 +22,16 @@ from msgspec import Struct
 
 from config.tables import SECRET_HEADER
 from hub.downstream.access import refusals
-from hub.downstream.access.host_tokens import PREFIX
 from hub.downstream.access.hub_urls import LOOPBACK_NAMES, with_port
-from hub.downstream.access.named_tokens import NamedTokens
 from hub.downstream.access.resource_metadata import MCP_PATH
+from hub.downstream.access.token_files import PREFIX
+from hub.downstream.access.token_lookup import NamedTokens
 from hub.link.call_interface import OWNER, Identity
 from hub.net.request_and_response import EarlyReply, HttpRequest, Undecided
 
 if TYPE_CHECKING:
     from config.tables import TrustedProxy
-    from hub.downstream.access.judge_tokens import IssuerTokens
+    from hub.downstream.access.judge_issuer_tokens import IssuerTokens
     from hub.sign_in.connection_owner import ConnectionOwners
 
 MAX_PERSON: Final = 256

@@ -22,8 +22,9 @@ from msgspec import Struct, structs
 
 from config.loading.check_http_access import is_loopback
 from config.tables import AccessIssuer
-from hub.downstream.access.claims import Jwt, TokenVerdict, Unfit, Unsigned, verdict_of
-from upstreams.fetch.model import Allowed, FetchFailed
+from hub.downstream.access.claims import TokenVerdict, verdict_of
+from hub.downstream.access.read_jwt import Jwt, Unfit, Unsigned
+from upstreams.fetch.outcome import Allowed, FetchFailed
 
 if TYPE_CHECKING:
     from upstreams.fetch.fetcher import Fetcher

@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Raw, Struct, field, structs
 
 from cache.interfaces import MAX_FACT_BYTES
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from hub.catalog.view_name import View
 from hub.downstream.http.journal_clock import JournalClock
 from hub.link.autosave import SaveBarrier, autosave

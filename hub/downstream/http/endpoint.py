@@ -20,8 +20,7 @@ from hub.calls.host_exchange import HostExchange
 from hub.catalog.view_name import EVERYTHING, View
 from hub.downstream.access.access import Access
 from hub.downstream.access.refusals import FORBIDDEN
-from hub.downstream.admission import StatelessHost
-from hub.downstream.hosts import Hosts
+from hub.downstream.attached_hosts import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.refusals import NEITHER, RETRY_AFTER, Refused, no_session, not_allowed, nothing_here, refuse
 from hub.downstream.http.reply import Accepted, BatchAnswer, LegacyAnswer, ModernAnswer, read_accept
@@ -31,6 +30,7 @@ from hub.downstream.http.sessions import HttpSessions
 from hub.downstream.http.slow_answers import SlowAnswers
 from hub.downstream.quick_request import QuickRequest
 from hub.downstream.request_pipeline import answer, read_batch, refusal_of, run_batch, wants_answer
+from hub.downstream.running_requests import StatelessHost
 from hub.link.call_interface import Caller, Identity
 from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import Overloaded
@@ -41,7 +41,7 @@ from hub.wire.declarations import program_name
 from hub.wire.errors_for_hosts import ScopesNeeded
 from hub.wire.jsonrpc import Message, Notification, RemoteProtocolError, Reply, Request, is_batch, response_pieces
 from hub.wire.mcp import INITIALIZE, INVALID_PARAMS, LEGACY_VERSIONS, LISTEN, MODERN_VERSIONS, PING, VERSION_KEY
-from hub.wire.request_meta import Metadata, progress_token
+from hub.wire.modern_metadata import Metadata, progress_token
 
 LARGE_BYTES: Final = 1 << 20
 """Size of a body beyond which other tasks have their turn before it is decoded."""

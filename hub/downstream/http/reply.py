@@ -17,7 +17,7 @@ from hub.net.http_server import HttpResponse
 from hub.wire.http.sse import encode_event
 from hub.wire.jsonrpc import Failure, Reply, RequestId, Wire, join, response_pieces
 from hub.wire.mcp import METHOD_NOT_FOUND, MODERN_ERRORS
-from hub.wire.questions.question import Question
+from hub.wire.questions.askable_questions import Question
 
 
 class Accepted(Struct, frozen=True):

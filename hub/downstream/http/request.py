@@ -13,12 +13,12 @@ from msgspec import Struct
 
 from hub.calls.host_exchange import HostExchange
 from hub.catalog.view_name import View
-from hub.downstream.admission import StatelessHost
 from hub.downstream.http.refusals import RETRY_AFTER, Refused, refuse
 from hub.downstream.http.reply import Accepted, is_json, read_accept
 from hub.downstream.http.session import HttpSession
 from hub.downstream.quick_request import Finish, QuickRequest
 from hub.downstream.request_pipeline import refusal_of, take_on
+from hub.downstream.running_requests import StatelessHost
 from hub.link.call_interface import Identity
 from hub.link.hub_errors import Overloaded
 from hub.net.http_server import HttpRequest, HttpResponse
@@ -26,7 +26,7 @@ from hub.routing.router import Router
 from hub.wire import jsonrpc, mcp
 from hub.wire.http.mirror_headers import InvalidHeader, check_mirrors
 from hub.wire.jsonrpc import EMPTY, Message, Notification, RemoteProtocolError, Reply, Request
-from hub.wire.request_meta import Metadata, RequestRefusal, check_headers, read_metadata
+from hub.wire.modern_metadata import Metadata, RequestRefusal, check_headers, read_metadata
 
 
 def check_arguments(request: Request, headers: dict[str, str], router: Router, view: View) -> None:

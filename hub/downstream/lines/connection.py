@@ -14,7 +14,7 @@ from trio.lowlevel import checkpoint
 
 from hub.calls.host_exchange import HostExchange, keep_untold
 from hub.catalog.view_name import EVERYTHING, View
-from hub.downstream.hosts import Host, Hosts
+from hub.downstream.attached_hosts import Host, Hosts
 from hub.downstream.lines.preamble import NOBODY, VERSION, Preamble
 from hub.downstream.quick_request import QuickRequest
 from hub.downstream.request_pipeline import answer, read_batch, refusal_of, run_batch, take_on, wants_answer
@@ -26,7 +26,7 @@ from hub.link.memory_budget import FREE_BYTES, NO_ROOM, Account
 from hub.routing.router import Router
 from hub.wire import jsonrpc, mcp
 from hub.wire.jsonrpc import Failure, Notification, RemoteProtocolError, Reply, Request, RequestId, Response, Result
-from hub.wire.request_meta import progress_token, read_metadata
+from hub.wire.modern_metadata import progress_token, read_metadata
 from hub.wire.salvage_ids import id_at_edges
 
 log = logging.getLogger("hubd.host")

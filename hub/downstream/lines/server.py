@@ -26,7 +26,7 @@ import trio
 from config.loading.check_profiles import OWN_LABEL
 from hub.catalog.profiles.view_of_host import find_profile
 from hub.catalog.view_name import EVERYTHING, PROFILE_MARK, View
-from hub.downstream.hosts import Hosts
+from hub.downstream.attached_hosts import Hosts
 from hub.downstream.lines.connection import FLUSH_S, LineHost
 from hub.downstream.lines.preamble import Preamble, read_preamble
 from hub.link.call_interface import OWNER, Identity

@@ -96,9 +96,7 @@ class Ask(Stage):
             intent = asked
             verdict = self._judge_call(intent)
         if verdict.effect is Effect.DENY:
-            reason = verdict.reason or "a rule of this hub denies it"
-            text = f"Not run: {reason}. Do not try again with the same arguments."
-            raise CallDenied(text, upstream=intent.target.upstream.name)
+            raise CallDenied.because(verdict.reason, intent.target.upstream.name)
         return await next(intent)
 
     async def _ask(self, intent: Intent, verdict: Verdict) -> Intent | Reply:

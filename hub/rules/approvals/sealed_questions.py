@@ -32,7 +32,7 @@ from hub.rules.approvals.requests import ApprovalRequest, Wish
 from hub.rules.approvals.words import Decision, form, read_answer
 from hub.wire.jsonrpc import peek_str, raw
 from hub.wire.mcp import ELICIT, MODERN, Era
-from hub.wire.questions.question import Question
+from hub.wire.questions.askable_questions import Question
 from hub.wire.questions.translate import answer_for_upstream, question_for_host
 
 KEY: Final = "hub-approval"

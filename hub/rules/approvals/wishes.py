@@ -17,7 +17,7 @@ from hub.rules.fingerprints import hash_of, key_of
 from hub.rules.plain_arguments import digest_of, settle
 from hub.rules.policy.effects import Verdict
 from hub.wire.jsonrpc import EMPTY, Request, detach, peek_object, peek_str
-from hub.wire.mcp import COMPLETE, PROMPTS_GET, RESOURCES_READ, TOOLS_CALL, Kind, ListEntry
+from hub.wire.mcp import COMPLETE, PROMPTS_GET, RESOURCES_READ, TOOLS_CALL, Kind
 from upstreams.redact import CommonSecrets, Mask
 
 VERBS: Final = {TOOLS_CALL: "run", PROMPTS_GET: "use the prompt", RESOURCES_READ: "read"}
@@ -51,7 +51,7 @@ def wish_of(intent: Intent, verdict: Verdict, common: CommonSecrets) -> Wish:
     """The wish behind an intent that the rules of `verdict` ask about. `common`: secrets that nobody is shown."""
     target, params, caller = intent.target, intent.operation.params, intent.host.caller
     upstream, config, subject = target.upstream, target.upstream.config, subject_of(intent)
-    entry = _find(intent)
+    entry = upstream.snapshot.find(_kind(intent), subject.original)
     if entry is not None:
         definition = hash_of(key_of(_kind(intent), subject.original), entry.fields)
         subject = structs.replace(subject, definition=definition)
@@ -97,10 +97,3 @@ def _kind(intent: Intent) -> Kind:
         reference = peek_object(intent.operation.params.get("ref"))
         return _REFERENCES.get(peek_str(reference.get("type")) or "", Kind.RESOURCE)
     return _KINDS.get(method, Kind.RESOURCE)
-
-
-def _find(intent: Intent) -> ListEntry | None:
-    """The definition of what an intent wants; None: it is not listed."""
-    entries = intent.target.upstream.snapshot.lists.get(_kind(intent), ())
-    original = intent.target.route.original
-    return next((entry for entry in entries if entry.key == original), None)

@@ -16,7 +16,7 @@ from config.settings import UpstreamConfig
 from hub.wire.jsonrpc import peek_object, peek_str, raw
 from hub.wire.mcp import ELICIT
 from hub.wire.printable import printable
-from hub.wire.questions.question import Question
+from hub.wire.questions.askable_questions import Question
 
 MAX_ARGUMENTS: Final = 20
 MAX_ARGUMENT: Final = 200

@@ -25,7 +25,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from config.directories import make_dirs, refuse_foreign_dir
+from config.private_directories import make_dirs, refuse_foreign_dir
 from config.settings import AuditConfig
 from hub.rules.audit.lines import Draft, Stamps, draft, write_line
 from hub.rules.audit.reading import find_open_calls, read_end

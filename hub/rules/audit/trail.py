@@ -90,9 +90,7 @@ class AuditTrail(Stage):
             if not await self._audit.write(
                 (BEGIN, intent, verdict, upstream.offered.snapshot, None, CLOCK(), Promise())
             ):
-                who, name = intent.host.caller.identity, intent.target.exposed
-                facts = {"p": who.principal, "host": who.host, "up": upstream.name, "m": intent.request.method}
-                self._audit.note("refuse", ref=intent.ref, **facts, name=name, kind=AuditUnavailable.kind)
+                self._audit.note("refuse", **intent.facts(), kind=AuditUnavailable.kind)
                 raise AuditUnavailable(REFUSED, upstream=upstream.name)
             outcome = await next(intent)
             return outcome
@@ -115,8 +113,7 @@ class AuditTrail(Stage):
             self._known[snapshot.upstream] = snapshot, config, known
         tool = target.route.original
         if tool not in known:
-            entries = snapshot.lists[Kind.TOOL] if target.kind is Kind.TOOL else ()
-            entry = next((each for each in entries if each.key == tool), None)
+            entry = snapshot.find(Kind.TOOL, tool) if target.kind is Kind.TOOL else None
             hints = tuple(config.hints.items())
             known[tool] = entry is not None and "read-only" in marks_of(
                 entry.fields, tool, hints, trusted=config.trusted

@@ -130,16 +130,19 @@ class Audit:
     def adjust(self, config: AuditConfig) -> None:
         """Take over other settings."""
         is_on, was_on = config.enabled and self._files is not None, bool(self.doors)
-        self.doors.clear()
-        if is_on:
-            self.doors.update({mcp.TOOLS_CALL, SIGN_IN}, READS if config.reads else ())
+        if was_on and not is_on:  # before there is no door: then the thread closes the files once all is written
+            self._add((NOTE, "close", {"why": "switched off"}, CLOCK(), None))
+        doors = {mcp.TOOLS_CALL, SIGN_IN, *(READS if config.reads else ())} if is_on else set[str]()
+        self.doors.update(doors)
+        self.doors.intersection_update(doors)  # never empty meanwhile: the thread looks, too
         self.required = is_on and config.required
         if self._files is not None:
             self._files.adjust(config)
         if is_on and self._token is not None:
             self.start()
         elif was_on and not is_on:
-            self._add((NOTE, "close", {"why": "switched off"}, CLOCK(), None))
+            _release(self._wake)
+            _release(self._hurry)
 
     def follow_rounds(self, find_first: Callable[[str], FirstRound]) -> None:
         """Find the first round of what a host goes on with by the state that it brings."""
@@ -268,7 +271,7 @@ class Audit:
                 files.append([*self._unwritten, *gaps, *new])
             elif before.problem:  # nobody knows before there is something to write
                 return False
-            if not self.doors and not self._is_closing:  # it was switched off
+            if not (self.doors or self.records or self._is_closing):  # it was switched off
                 files.close()
         except OSError as error:
             waiting = [*self._unwritten, *(each for each in new if not each[2])]

@@ -9,13 +9,13 @@ from typing import Final
 
 import trio
 
-from config.environment.passing import passing
-from config.secrets.child_output import ChildFailed, run_child
+from config.environment.variables_for_servers import passing
+from config.secrets.run_child import ChildFailed, run_child
 from config.settings import LOOPBACK
 from config.tables import HookConfig
 from hub.rules.hooks.messages import MAX_BYTES, HookFailed, Opinion, read_answer, read_exit
 from upstreams.fetch.fetcher import Fetcher
-from upstreams.fetch.model import Allowed, FetchFailed
+from upstreams.fetch.outcome import Allowed, FetchFailed
 
 MAX_RUNNING: Final = 8
 """Questions that one hook answers at a time."""

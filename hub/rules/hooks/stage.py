@@ -131,10 +131,10 @@ class HookCalls(Stage):
         return state.mode in (PARK, ABSORBED)
 
     async def _before(self, hook: Hook, intent: Intent, ids: tuple[str, str]) -> Intent:
-        opinion = await self._ask(hook, intent, BEFORE, ids)
+        opinion, upstream = await self._ask(hook, intent, BEFORE, ids), intent.target.upstream.name
         if opinion.decision == "deny":
             self._write_down(hook, intent, "deny")
-            raise CallDenied(self._denial(opinion), upstream=intent.target.upstream.name)
+            raise CallDenied.because(opinion.reason or "a check of this hub denies it", upstream)
         if opinion.rewritten is not None and self._may(hook, "rewrite"):
             params = {**intent.operation.params, "arguments": opinion.rewritten}
             operation = structs.replace(intent.operation, params=params)
@@ -142,8 +142,7 @@ class HookCalls(Stage):
             intent = structs.replace(intent, operation=self._check(intent))
             verdict = self._judge.judge_arguments(intent)
             if verdict.effect is Effect.DENY:
-                reason = verdict.reason or "a rule of this hub denies it"
-                raise CallDenied(self._denial(Opinion(reason=reason)), upstream=intent.target.upstream.name)
+                raise CallDenied.because(verdict.reason, upstream)
         if opinion.decision == "ask":
             self._write_down(hook, intent, "ask")
             return structs.replace(intent, hook=f"hook {hook.config.name}", spares_asking=False)
@@ -195,11 +194,5 @@ class HookCalls(Stage):
         log.warning('the hook %s may not %s (`may = ["%s"]`): ignored', hook.config.name, right, right)
         return False
 
-    def _denial(self, opinion: Opinion) -> str:
-        reason = opinion.reason.rstrip(".") or "a check of this hub denies it"
-        return f"Not run: {reason}. Do not try again with the same arguments."
-
     def _write_down(self, hook: Hook, intent: Intent, decision: str) -> None:
-        identity, target = intent.host.caller.identity, intent.target
-        who = {"p": identity.principal, "host": identity.host, "up": target.upstream.name, "name": target.exposed}
-        self._note("hook", ref=intent.ref, **who, hook=hook.config.name, decision=decision)
+        self._note("hook", **intent.facts(), hook=hook.config.name, decision=decision)

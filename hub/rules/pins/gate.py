@@ -40,9 +40,7 @@ class PinGate(Stage):
         kind = next((kind for kind in kinds if (kind, original) in review.held), None)
         if kind is None:
             return None
-        who = intent.host.caller.identity
-        what = {"up": name, "m": intent.operation.method, "name": intent.target.exposed, "by": "pin", "ref": intent.ref}
-        self._pins.note("refuse", p=who.principal, host=who.host, **what)
+        self._pins.note("refuse", **intent.facts(), by="pin")
         return self._refuse(ApprovalRequired(self._why(name, kind, original), upstream=name), intent)
 
     def _why(self, name: str, kind: Kind, original: str) -> str:

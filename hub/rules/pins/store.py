@@ -15,8 +15,8 @@ from msgspec import Struct, field
 
 from config.diff import what_runs
 from config.files import replace_private
+from config.hints_between_runs import Memory
 from config.loading.safe_reading import is_foreign, read_private
-from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.rules.fingerprints import Definition, Fingerprint, fingerprint
 from upstreams.inventory.last_known import file_name

@@ -5,17 +5,17 @@ What is denied is answered as what nobody has, in the words of whoever looks nam
 judged here, by the very arguments that are sent. What a person is asked about passes: a later stage asks.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from hub.bridge.tasks.polled_tasks import UNKNOWN
 from hub.calls.chain import Intent, Stage
-from hub.link.hub_errors import ApprovalRequired, CallDenied, HubError, failure_from
-from hub.rules.policy.effects import Effect, Verdict
+from hub.link.hub_errors import CallDenied, HubError
+from hub.rules.policy.effects import Effect
 from hub.rules.policy.verdicts import Judge
 from hub.wire import mcp
 from hub.wire.errors_for_hosts import ScopesNeeded, resource_not_found
-from hub.wire.jsonrpc import Failure, Reply, Result
-from hub.wire.results_for_hosts import result_for_host
+from hub.wire.jsonrpc import Failure, Reply
 
 NOUNS: Final = {mcp.TOOLS_CALL: "tool", mcp.PROMPTS_GET: "prompt"}
 NO_REFERENCE: Final = Failure(mcp.INVALID_PARAMS, "ref names no prompt, resource or template that is listed")
@@ -24,8 +24,10 @@ NO_REFERENCE: Final = Failure(mcp.INVALID_PARAMS, "ref names no prompt, resource
 class Gate(Stage):
     """Lets pass what is not denied."""
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, judge: Judge, refuse: Callable[[HubError, Intent], Reply]) -> None:
+        """`refuse` makes the reply of a refusal, as the host of the intent may see it."""
         self._judge = judge
+        self._refuse = refuse
 
     def admits(self, intent: Intent) -> Reply | None:
         judge = self._judge
@@ -33,7 +35,7 @@ class Gate(Stage):
         if known.verdict.effect is not Effect.DENY and not known.is_open and judge.legs is None:
             return None
         if known.is_hidden:
-            _note(judge, intent, known.verdict)
+            judge.note("refuse", **intent.facts(), rule=known.verdict.rule)
             return _unknown(intent)
         if known.scopes:
             issuer = f"{intent.host.caller.rights.issuer}/"
@@ -44,25 +46,8 @@ class Gate(Stage):
         verdict = judge.judge_arguments(intent)
         if verdict.effect is not Effect.DENY:
             return None
-        _note(judge, intent, verdict)
-        reason = verdict.reason or "a rule of this hub denies it"
-        return _dress(CallDenied(f"Not run: {reason}. Do not try again with the same arguments."), intent)
-
-
-class NobodyAsks(Stage):
-    """Refuses what a person is to be asked about, as long as nothing in this hub can ask."""
-
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
-
-    def admits(self, intent: Intent) -> Reply | None:
-        if intent.request.method == mcp.TASKS_GET:
-            return None
-        verdict = self._judge.judge_arguments(intent)
-        if verdict.effect is not Effect.ASK:
-            return None
-        text = "Not run: a person has to approve this first, and nobody can be asked here."
-        return _dress(ApprovalRequired(text), intent)
+        judge.note("refuse", **intent.facts(), rule=verdict.rule)
+        return self._refuse(CallDenied.because(verdict.reason, intent.target.upstream.name), intent)
 
 
 class SentCalls(Stage):
@@ -75,21 +60,6 @@ class SentCalls(Stage):
         target = intent.target
         if self._judge.legs is not None:
             self._judge.legs.note(intent.host.caller.tenant, target.upstream.config, target.route.original)
-
-
-def _note(judge: Judge, intent: Intent, verdict: Verdict) -> None:
-    target, caller = intent.target, intent.host.caller
-    method = intent.request.method
-    judge.note_refusal(caller, target.upstream.name, method, target.exposed, verdict.rule, ref=intent.ref)
-
-
-def _dress(error: HubError, intent: Intent) -> Reply:
-    """The answer to an operation that failed by `error`, in the revision of its host."""
-    method, version = intent.request.method, intent.host.caller.version
-    reply = failure_from(error, method)
-    if isinstance(reply, Failure):
-        return reply
-    return Result(result_for_host(method, reply.value, upstream="", upstream_version="", host_version=version))
 
 
 def _unknown(intent: Intent) -> Failure:

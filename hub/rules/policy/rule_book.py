@@ -13,9 +13,9 @@ from typing import Final
 from msgspec import Struct
 
 from config.conditions import Condition, compile_condition
-from config.loading.check_policy import default_of
+from config.loading.check_rules import default_of
+from config.loading.findings import Keys
 from config.loading.precedence import Origin
-from config.loading.safe_reading import Keys
 from config.selectors import RESOURCE, SCOPE, CallerTerm, Selector, Thing, callers_in, read_selector
 from config.settings import HubConfig, UpstreamConfig
 from hub.catalog.view_name import home_of

@@ -116,7 +116,7 @@ class Judge:
 
     def __init__(self, clock: Callable[[], float] = lambda: 0.0, note: Note = note_nothing) -> None:
         self._clock = clock
-        self._note = note
+        self.note = note
         self.legs: ThreeLegs | None = None
         """What conversations have called; None: no rule goes by that."""
         self.book: RuleBook | None = None
@@ -365,11 +365,6 @@ class Judge:
         part = self._table.parts.get(route.upstream)
         entry = None if part is None else find_entry(part, Kind.TOOL, route.original)
         return _WORST if part is None or entry is None else _marks_of(part, entry)
-
-    def note_refusal(self, caller: Caller, upstream: str, method: str, name: str, rule: str, **more: object) -> None:
-        """Something was refused because of a rule."""
-        who = {"p": caller.identity.principal, "host": caller.identity.host}
-        self._note("refuse", **who, up=upstream, m=method, name=name, rule=rule, **more)
 
     def _with_legs(self, verdict: Verdict, tenant: Tenant, target: "Target") -> Verdict:
         book = self.book

@@ -18,8 +18,8 @@ from hub.wire.declarations import FORM, URL
 from hub.wire.jsonrpc import EMPTY, RemoteProtocolError, peek_object, peek_str, raw
 from hub.wire.mcp import Era, era_of
 from hub.wire.questions import older_questions
+from hub.wire.questions.askable_questions import MAX_ITEMS, Question, QuestionRefusal, is_too_long, mode_of
 from hub.wire.questions.page_urls import ForbiddenUrl, host_of
-from hub.wire.questions.question import MAX_ITEMS, Question, QuestionRefusal, is_too_long, mode_of
 
 
 def question_for_host(question: Question, host_version: str) -> dict[str, Raw]:

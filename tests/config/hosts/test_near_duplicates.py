@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from config.editing.text import jsonc
-from config.hosts.facts import Place, all_hosts
 from config.hosts.host_servers import survey
-from config.hosts.import_choice import Import
+from config.hosts.import_plan import Import
+from config.hosts.known_hosts import Place, all_hosts
 from config.hosts.near_duplicates import near_duplicates
 from config.settings import UpstreamConfig
-from tests.config.hosts.test_import_choice import taken
+from tests.config.hosts.test_import_plan import taken
 
 
 def servers(host, **entries):

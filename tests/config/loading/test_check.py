@@ -15,9 +15,9 @@ from config.loading.check import (
     warnings_of_upstream,
 )
 from config.loading.check_http_access import is_loopback
-from config.loading.safe_reading import Problem
+from config.loading.findings import Problem
 from config.references import references_of, resolve_references
-from config.setting import Secret
+from config.setting_parts import Secret
 from config.settings import HubConfig, Timeouts, UpstreamConfig
 from config.tables import IdentityProvider, OAuthConfig, UpstreamOAuth
 

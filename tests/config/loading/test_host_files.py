@@ -10,10 +10,10 @@ import config
 from config.errors import ConfigError
 from config.loading.assemble import load_all
 from config.loading.document import parse
+from config.loading.findings import Findings
 from config.loading.host_entry import HOSTS_OWN, OUR_SETTINGS
 from config.loading.host_files import FieldTable, command_of, is_hub, servers
-from config.loading.safe_reading import Findings
-from config.setting import Secret
+from config.setting_parts import Secret
 from config.settings import UpstreamConfig
 
 HOSTS = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from config.loading import text_limits
 from config.loading.document import parse
-from config.loading.safe_reading import Problem
+from config.loading.findings import Problem
 from config.loading.text_limits import (
     MAX_DEPTH,
     MAX_KEY_PARTS,

@@ -6,7 +6,7 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
-from config.registry.make_entry import missing, words_without_answers
+from config.registry.entry_of_answers import missing, words_without_answers
 from config.registry.server_json import LATEST, RegistrySource, id_of, is_older, source_of, split
 from config.registry.ways_to_run import kinds_of, ways_of
 from tests.support.registry_entries import EXAMPLES, example, made, way_of

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.loading.variables import Variables
-from config.registry.make_entry import about, check_answer, default_of
+from config.registry.entry_of_answers import about, check_answer, default_of
 from config.registry.server_json import (
     Unreadable,
     list_path,

@@ -5,8 +5,8 @@ import importlib.util
 import pytest
 
 from config.secrets import keyring as module
-from config.secrets.child_output import ChildFailed, ChildOutput
 from config.secrets.keyring import KeyringRefused, SystemKeyring
+from config.secrets.run_child import ChildFailed, ChildOutput
 from config.secrets.store import SecretStore, SecretUnavailable
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw, structs
 
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import UpstreamConfig
 from config.tables import ElicitationBudget
 from hub.bridge.input_rounds import MAX_AT_ONCE, MAX_ROUNDS, Crossing, InputRefused, admit, call_to_the_end, read_wanted
@@ -20,13 +20,13 @@ from hub.link.elicitation_ends import FinishedElicitations
 from hub.link.hub_errors import UpstreamProtocolError, failure_from
 from hub.wire.jsonrpc import Failure, Response, Result, raw
 from hub.wire.mcp import ELICIT, L3, L4, LEGACY_VERSIONS, MODERN
-from hub.wire.questions.question import Question
+from hub.wire.questions.askable_questions import Question
 from hub.wire.value_limits import MAX_ITEMS
 from tests.support.fakes import FakeHost, FakeUpstream, running
 from tests.support.schemas import validate
 from upstreams.inventory.offer import empty_snapshot
 from upstreams.questions.budgets import QuestionBudget
-from upstreams.session import CallTimeouts, SessionTerms
+from upstreams.session_contract import CallTimeouts, SessionTerms
 
 EVERYTHING = {"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {"listChanged": True}}
 FORM = {

@@ -22,7 +22,7 @@ from hub.link.sealing import Sealer
 from hub.linux.clocks import BootClock, boot_clock
 from hub.wire.jsonrpc import RemoteProtocolError, Request, encode_response, raw
 from hub.wire.mcp import L4, MODERN
-from hub.wire.questions.question import Question
+from hub.wire.questions.askable_questions import Question
 from hub.wire.value_limits import MAX_ITEMS
 from tests.support.counting import calls_of
 from tests.support.schemas import validate
@@ -136,7 +136,7 @@ def test_the_clock_of_this_machine():
 
 
 def test_a_machine_that_does_not_say_which_run_of_it_this_is(monkeypatch, tmp_path):
-    monkeypatch.setattr("hub.linux.machine_identity._ID_PATH", tmp_path / "none")
+    monkeypatch.setattr("hub.linux.this_machine._ID_PATH", tmp_path / "none")
     assert boot_clock().id == ""
 
 

@@ -25,7 +25,7 @@ from hub.link.sealing import Sealer
 from hub.wire.errors_for_hosts import failure_for_host
 from hub.wire.jsonrpc import Failure, Request, Result, encode_response, raw
 from hub.wire.mcp import L1, L2, L3, L4, MODERN
-from hub.wire.questions.question import Question
+from hub.wire.questions.askable_questions import Question
 from tests.support.fakes import FakeHost
 from tests.support.schemas import validate
 from upstreams.inventory.offer import empty_snapshot

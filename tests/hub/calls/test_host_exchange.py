@@ -10,7 +10,7 @@ from hub.calls.host_exchange import PROGRESS_PER_S, HostExchange, ProgressUpkeep
 from hub.link.call_interface import Caller, Identity
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import INVALID_PARAMS, L4, METHOD_NOT_FOUND, Era
-from hub.wire.questions.question import Question
+from hub.wire.questions.askable_questions import Question
 
 
 def make_exchange(sent, token=None, level=None):

@@ -11,12 +11,12 @@ from msgspec import Raw
 from hub.catalog.catalog import Catalog, NameTable
 from hub.catalog.list_result import SIGN_IN_TTL_MS
 from hub.catalog.merge_catalog import merge
-from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.time_slices import finish
 from hub.catalog.upstream_entries import MAX_CHUNKS, Route, UpstreamEntries, quote_some
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_name import server_view
+from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import RemoteProtocolError, encode_response, raw
 from hub.wire.mcp import IDENTIFIER, L1, L4, LEGACY_VERSIONS, LIST_METHOD, MODERN, Freshness, Kind, ListEntry, Snapshot
@@ -164,7 +164,7 @@ def test_of_equal_names_in_one_upstream_the_first_is_used():
 
 def colliding(kind="tool", sid="a"):
     """Two names that need a hash and have the same one in 8 digits, with one stem."""
-    from hub.catalog.names import visible_name
+    from hub.catalog.visible_names import visible_name
 
     seen: dict[str, str] = {}
     for number in range(1_000_000):
@@ -177,7 +177,7 @@ def colliding(kind="tool", sid="a"):
 
 @pytest.mark.covers("SEC-70")
 def test_names_with_one_hash_get_a_longer_one():
-    from hub.catalog.names import visible_name
+    from hub.catalog.visible_names import visible_name
 
     one, two = colliding()
     squatter = visible_name("tool", "a", two, digits=16).removeprefix("a__")

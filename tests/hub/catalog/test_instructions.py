@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from hub.catalog.instructions import LEAST_TEXT, MAX_INSTRUCTIONS, ServerWords, cut, index, instructions, join, shares
-from hub.catalog.names import UpstreamRule
 from hub.catalog.token_cost import TokenCost, cost_of, text_bytes, tokens_of, tool_bytes
+from hub.catalog.visible_names import UpstreamRule
 from hub.wire.mcp import Kind
 from tests.hub.catalog.test_catalog import alone_in, entry, merged, rules, snapshot
 

@@ -6,11 +6,11 @@ import pytest
 from msgspec import Raw, structs
 
 from hub.catalog.list_result import MAX_TTL_MS, SETTLING_TTL_MS, SIGN_IN_TTL_MS, Cursors, freshness_of, list_result
-from hub.catalog.names import UpstreamRule
 from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.time_slices import finish
 from hub.catalog.upstream_entries import UpstreamEntries
 from hub.catalog.uri_claims import UriClaims
+from hub.catalog.visible_names import UpstreamRule
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.mcp import L4, MODERN, Freshness, Kind, Snapshot

@@ -18,21 +18,21 @@ from pathlib import Path
 import pytest
 
 from config.editing.text import serverfile
-from config.hosts.facts import Machine, all_hosts
 from config.hosts.hub_entries import KEY, http_entry, stdio_entry
+from config.hosts.known_hosts import Machine, all_hosts
 from config.projects import Trust, load_project
 from config.settings import HubConfig
-from hub.cli.checks import daemons, hosts, servers, stores
+from hub.cli.checks import hosts, other_and_dead_hubs, running_hub, servers, stores
 from hub.cli.checks.examine import Examined, examine
 from hub.cli.checks.findings import Finding, Restrict
 from hub.cli.doctor import CHECKS, findings, findings_blocks, repair
 from hub.cli.render.terminal import Screen
 from hub.control.answers import Status
 from hub.control.client import ControlClient
-from hub.control.errors import ControlFailed, HubNotRunning
+from hub.control.client_errors import ControlFailed, HubNotRunning
 from hub.control.methods import STATUS, read
 from hub.control.sign_in_messages import SignInTrial
-from hub.downstream.access.host_tokens import HostTokens
+from hub.downstream.access.token_files import HostTokens
 from hub.linux import orphans, processes
 from hub.linux.processes import listening_paths
 from tests.support import host_homes
@@ -113,7 +113,7 @@ def test_nothing_wrong_nothing_found(case):
     case.toml('[upstreams.a]\ncommand = "sh"\n')
     entry = stdio_entry(all_hosts()["cursor"], str(case.hubd))
     case.host("cursor", json.dumps({"mcpServers": {KEY: entry}}))
-    machine_wide = (daemons.leftovers, daemons.other_daemons)
+    machine_wide = (other_and_dead_hubs.leftovers, other_and_dead_hubs.other_daemons)
     assert [finding for check in CHECKS if check not in machine_wide for finding in case.found(check)] == []
 
 
@@ -452,7 +452,7 @@ def test_a_host_s_file_that_cannot_be_read(case):
 
 def test_no_daemon_is_only_noted(case):
     case.status = None
-    assert case.one(daemons.daemon).level == "note"
+    assert case.one(running_hub.daemon).level == "note"
 
 
 def test_a_daemon_that_had_to_listen_elsewhere(case):
@@ -462,56 +462,56 @@ def test_a_daemon_that_had_to_listen_elsewhere(case):
     kept = http_entry(all_hosts()["cursor"], "http://127.0.0.1:40001/mcp", "t")
     for entries, level in (({}, "note"), ({KEY: command}, "note"), ({KEY: kept}, "note"), ({KEY: by_url}, "warning")):
         case.host("cursor", json.dumps({"mcpServers": entries}))
-        found = case.one(daemons.daemon)
+        found = case.one(running_hub.daemon)
         assert found.what == "the hub listens on http://127.0.0.1:40001/mcp instead of 127.0.0.1:8765"
         assert found.level == level
         assert not any("another port" in each.what for each in case.found(hosts.entries))
     case.status["listen"] = {"url": "http://127.0.0.1:8765/mcp", "wanted": None}
-    assert case.found(daemons.daemon) == []
+    assert case.found(running_hub.daemon) == []
 
 
 def test_hosts_that_are_shown_more_than_they_take(case):
     row = {"label": "windsurf", "tools": 101, "tokens": 900}
     case.status = {"version": "1", "hosts": [row, row, {"label": "unheard-of", "tools": 999}]}
-    found = case.one(daemons.limits)
+    found = case.one(running_hub.limits)
     assert (found.level, found.what) == ("warning", "windsurf is shown 101 tools and takes 100")
     assert "run `hubd profile suggest windsurf`" in found.fix
     assert found in findings(case.examined())
     case.status["hosts"][0]["tools"] = 100
-    assert case.found(daemons.limits) == []
+    assert case.found(running_hub.limits) == []
 
 
 @pytest.mark.covers("ES-9")
 def test_hosts_that_find_tools_by_searching(case):
     rows = [{"label": "windsurf", "search": True}, {"label": "cursor"}]
     case.status = {"version": "1", "hosts": rows}
-    found = case.one(daemons.search_mode)
+    found = case.one(running_hub.search_mode)
     assert (found.level, found.what) == ("note", "windsurf finds tools by searching (search mode)")
     assert found.why == "there are more tools than such a host takes"
     assert found in findings(case.examined())
     case.status["profiles"] = [{"name": "small", "search": "on"}, {"name": "other"}]
     case.status["hosts"] = [{"label": "cline", "search": True, "profile": "small"}, *rows]
-    by_profile, by_number = case.found(daemons.search_mode)
+    by_profile, by_number = case.found(running_hub.search_mode)
     assert (by_profile.what.split()[0], by_profile.why) == ("cline", "the profile small says so")
     assert (by_number.what, by_number.why) == (found.what, found.why)
     case.status["hosts"] = rows[1:]
-    assert case.found(daemons.search_mode) == []
+    assert case.found(running_hub.search_mode) == []
 
 
 def test_profiles_that_name_what_is_not_there(case):
     told = "profile coding: entries of its `tools` mean no tool: 'x'"
     case.status = {"version": "1", "profiles": [{"name": "coding", "warnings": [told]}, {"name": "other"}]}
-    found = case.one(daemons.profiles)
+    found = case.one(running_hub.profiles)
     assert (found.level, found.what) == ("warning", told)
     assert found in findings(case.examined())
     case.status["profiles"] = []
-    assert case.found(daemons.profiles) == []
+    assert case.found(running_hub.profiles) == []
 
 
 def test_a_daemon_whose_address_another_user_holds(case):
     listen = {"url": "http://127.0.0.1:40001/mcp", "wanted": "127.0.0.1:8765", "squatted": True}
     case.status = {"version": "1", "listen": listen}
-    found = case.one(daemons.daemon)
+    found = case.one(running_hub.daemon)
     assert found.level == "problem"
     assert "token was replaced" in found.why
     assert "hubd install" in found.fix
@@ -523,7 +523,7 @@ def test_a_daemon_of_another_version_and_what_it_says(case):
         "config": {"pending": ["listen"]},
         "upstreams": [{"name": "a", "state": "failed", "last_error": "no such file\nmore"}, {"name": "b"}],
     }
-    version, pending = case.found(daemons.daemon)
+    version, pending = case.found(running_hub.daemon)
     assert "is version 0, this command is 1" in version.what
     assert pending.what.endswith("listen")
 
@@ -540,7 +540,7 @@ def test_servers_that_the_hub_has_given_up(case):
             {"name": "f", "state": "reconnecting", "crash_loop": False, "last_error": "f exited with status 1"},
         ],
     }
-    failed, refused, unknown, looping = case.found(daemons.upstreams)
+    failed, refused, unknown, looping = case.found(running_hub.upstreams)
     assert (failed.what, failed.why) == ("a: failed", 'It ended with exit code 1; it said "no module b"')
     assert failed.fix == "see `hubd logs a`, fix the cause, then run `hubd restart a`"
     assert (refused.what, refused.level) == ("c: sign-in needed", "problem")
@@ -564,7 +564,7 @@ def test_sign_ins_that_cannot_begin(case):
         "c": SignInTrial(upstream="c"),
         "e": SignInTrial(upstream="e", problem="e wants a token and has no sign-in.", wants_token=True),
     }
-    shut, away, token, good = case.found(daemons.upstreams)
+    shut, away, token, good = case.found(running_hub.upstreams)
     assert shut.what == "a: sign-in needed, and it cannot begin"
     assert shut.why == "https://id.example lets no unknown client in."
     assert "then run `hubd auth a`" in shut.fix
@@ -582,7 +582,7 @@ def test_servers_that_wait_for_a_secret(case):
             {"name": "b", "state": "unresolved", "failures": 1, "last_error": f"b {why}"},
         ],
     }
-    (found,) = case.found(daemons.upstreams)
+    (found,) = case.found(running_hub.upstreams)
     assert (found.what, found.why) == ("a and b: not started", why.removeprefix("is not started: "))
     assert "hubd restart NAME" in found.fix
 
@@ -602,7 +602,9 @@ def test_a_daemon_with_its_sockets_elsewhere(case, tmp_path):
     (tmp_path / "other" / "sockets").mkdir(mode=0o700)
     with running([HUBD, "serve", "--listen", "127.0.0.1:0"], tmp_path / "log", env=env, cwd=tmp_path) as process:
         process.wait_for("http://")
-        (finding,) = [each for each in case.found(daemons.other_daemons) if f"process {process.pid})" in each.what]
+        (finding,) = [
+            each for each in case.found(other_and_dead_hubs.other_daemons) if f"process {process.pid})" in each.what
+        ]
     assert env["HUBD_RUNTIME_DIR"] in finding.what
     assert "0 hosts attached" in finding.what
     assert "kill" not in finding.fix
@@ -615,9 +617,9 @@ def test_a_socket_that_nobody_listens_on(case):
     with socket.socket(socket.AF_UNIX) as listener:  # as a service manager holds it
         listener.bind(str(directory / "hubd.sock"))
         listener.listen()
-        assert case.found(daemons.stale_sockets) == []
+        assert case.found(other_and_dead_hubs.stale_sockets) == []
     assert stat.S_ISSOCK(os.stat(directory / "hubd.sock").st_mode)
-    assert case.one(daemons.stale_sockets).level == "note"
+    assert case.one(other_and_dead_hubs.stale_sockets).level == "note"
 
 
 @contextmanager
@@ -635,7 +637,7 @@ def stranger(directory: Path, mode: int = 0o700) -> Iterator[Path]:
 
 
 def of_stranger(case, directory: Path) -> list[Finding]:
-    return [each for each in case.found(daemons.other_daemons) if str(directory) in each.what]
+    return [each for each in case.found(other_and_dead_hubs.other_daemons) if str(directory) in each.what]
 
 
 @pytest.mark.covers("SEC-54")
@@ -988,8 +990,8 @@ def test_a_server_that_does_not_let_the_hub_in(tmp_path):
 
 
 def test_servers_that_a_dead_hub_left_behind(case, monkeypatch):
-    monkeypatch.setattr(daemons, "orphans", lambda: [orphans.Orphan(41, 40, "node")])
-    finding = case.one(daemons.leftovers)
+    monkeypatch.setattr(other_and_dead_hubs, "orphans", lambda: [orphans.Orphan(41, 40, "node")])
+    finding = case.one(other_and_dead_hubs.leftovers)
     assert "process 41 (node)" in finding.what
     assert "kill 41" in finding.fix
 

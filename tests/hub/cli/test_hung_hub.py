@@ -9,9 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hub.cli.background import force_stop
+from hub.cli.background_hub import force_stop
 from hub.cli.context import Output, UsageError
-from hub.control.errors import HubNotRunning
+from hub.control.client_errors import HubNotRunning
 from hub.daemon.bind_unix import bind_unix, take_lock
 from tests.support.attached import ASK, DEMO, children, ended, hubd, ready, upstream
 from tests.support.processes import HUBD, running, running_hub
@@ -127,7 +127,7 @@ def test_a_hub_that_does_not_end_is_killed_with_its_servers(tmp_path, monkeypatc
         with ready(hub):
             servers = [*children(hub), psutil.Process(int(stays.read_text()))]
         hub.process.signalled(signal.SIGSTOP)
-        monkeypatch.setattr("hub.cli.background.SIGNALS", ((signal.SIGKILL, 60.0),))
+        monkeypatch.setattr("hub.cli.background_hub.SIGNALS", ((signal.SIGKILL, 60.0),))
         force_stop(Path(hub.env["XDG_RUNTIME_DIR"], "hubd", "control.sock"), Output(json=False))
         assert hub.process.exit_code() == -signal.SIGKILL
     said = capsys.readouterr().out

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from config.editing.text import serverfile
-from config.hosts.facts import all_hosts
+from config.hosts.known_hosts import all_hosts
 from tests.support import host_commands
 from tests.support.attached import INITIALIZE
 from tests.support.host_commands import contents, hubd, told

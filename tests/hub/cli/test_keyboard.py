@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hub.cli.client.connection import HubSession
-from hub.cli.client.questions import Terminal
+from hub.cli.client.person_at_terminal import Terminal
 from hub.cli.keyboard import keys, read_line
 from hub.control.client import ControlClient
 from hub.control.interruptible_wait import readable

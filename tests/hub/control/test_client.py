@@ -17,7 +17,7 @@ from hub.cli import main as command
 from hub.cli.render.status import status as shown
 from hub.control.answers import Status
 from hub.control.client import PIECE_BYTES, ControlClient
-from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
+from hub.control.client_errors import ControlFailed, HubNotRunning, NotUnderstood
 from hub.control.methods import CACHE, CACHE_CLEAR, LOGS, RELOAD, RESTART, STATUS, TOOLS, Method, Nothing, read
 from hub.daemon.bind_unix import bind_unix
 from hub.shim import start_daemon

@@ -9,8 +9,7 @@ from cache.statistics import CacheStatistics
 from hub.control.answers import Logs, ReplicaStatus, Status
 from hub.control.methods import ENDLESS, METHODS, read
 from hub.daemon.api import DaemonApi
-from hub.daemon.approval_requests import ApprovalRequests
-from hub.daemon.pin_requests import PinRequests
+from hub.daemon.decision_requests import DecisionRequests
 from hub.daemon.sign_in_requests import SignInRequests
 
 SENT_AS_THEY_CAME = {"tools": list[msgspec.Raw]}
@@ -19,7 +18,7 @@ SENT_AS_THEY_CAME = {"tools": list[msgspec.Raw]}
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_the_api_has_every_method_as_the_table_says(method):
-    apis = DaemonApi, SignInRequests, PinRequests, ApprovalRequests
+    apis = DaemonApi, SignInRequests, DecisionRequests
     (function,) = (getattr(api, method.name) for api in apis if hasattr(api, method.name))
     returned = typing.get_type_hints(function)["return"]
     if method.name in ENDLESS:

@@ -11,7 +11,7 @@ import trio
 
 from hub.control.answers import Cleared
 from hub.control.client import ControlClient
-from hub.control.errors import ControlFailed, HubNotRunning
+from hub.control.client_errors import ControlFailed, HubNotRunning
 from hub.control.methods import CACHE, CACHE_CLEAR, LOGS, RELOAD, RESTART, STATUS, TOOLS, Nothing
 from hub.control.server import serve_control
 from hub.daemon.bind_unix import bind_unix

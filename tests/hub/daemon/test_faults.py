@@ -123,7 +123,7 @@ def test_a_start_leaves_the_children_of_living_hubs_alone(tmp_path):
 BROKEN = """if True:
     import sys, trio
     from hub.daemon import serve as daemon
-    from hub.daemon.prepare_start import ServeOptions
+    from hub.daemon.served_configuration import ServeOptions
     where, stdio, *arguments = sys.argv[1:]
 
     class Broken(daemon.Hub):

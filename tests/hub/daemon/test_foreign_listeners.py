@@ -7,14 +7,14 @@ import pytest
 import trio
 
 import hub.daemon.bind_http
+from config.hints_between_runs import Memory
 from config.hub_paths import token_path
-from config.saved_state import Memory
-from config.setting import Secret
+from config.setting_parts import Secret
 from config.settings import DEFAULT_LISTEN, HubConfig
 from hub.app import Hub
 from hub.daemon.bind_http import Bound, CannotListen, bind, listen_tcp
 from hub.daemon.http_listener import HttpListener
-from hub.downstream.access.host_tokens import read_or_make_token
+from hub.downstream.access.token_files import read_or_make_token
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.link.sealing import Sealer, Signer
 from hub.linux.processes import is_held_by_another_user

@@ -4,8 +4,8 @@ import pytest
 import trio
 
 from config.errors import ConfigError
-from config.saved_state import Memory
-from config.setting import Secret
+from config.hints_between_runs import Memory
+from config.setting_parts import Secret
 from config.settings import CacheConfig, HubConfig, ReplicaConfig
 from hub.app import Hub
 from hub.daemon.bind_http import Bound, listen_tcp

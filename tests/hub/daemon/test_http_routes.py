@@ -7,8 +7,8 @@ import pytest
 import trio
 import trio.testing
 
-from config.saved_state import Memory
-from config.setting import Secret
+from config.hints_between_runs import Memory
+from config.setting_parts import Secret
 from config.settings import HubConfig
 from config.tables import AccessConfig, AccessToken, Profile
 from hub.app import Hub

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from hub.control.errors import ControlFailed
+from hub.control.client_errors import ControlFailed
 from hub.control.methods import SIGN_IN, SIGN_IN_STATUS, SIGN_OUT
 from tests.hub.daemon.test_sign_ins import control, until_connected
 from tests.support.commands import run_hubd

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from config.secrets.keyring import KeyringRefused, NoKeyring
-from config.setting import Secret
+from config.setting_parts import Secret
 from config.settings import HubConfig
 from config.tables import OAuthConfig
 from hub.daemon.sign_in_parts import SignInParts, oauth_seal

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hub.control.client import ControlClient
-from hub.control.errors import ControlFailed
+from hub.control.client_errors import ControlFailed
 from hub.control.methods import RELOAD, SIGN_IN, SIGN_IN_FINISH, SIGN_IN_STATUS, SIGN_OUT, STATUS
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, MODERN, VERSION_KEY
 from tests.support.attached import Host

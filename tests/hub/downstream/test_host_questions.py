@@ -23,7 +23,7 @@ from hub.wire.mcp import (
     METHOD_NOT_FOUND,
     SAMPLE,
 )
-from hub.wire.questions.question import Question
+from hub.wire.questions.askable_questions import Question
 from tests.support.schemas import validate
 
 EVERYTHING = {"sampling": {}, "elicitation": {}, "roots": {"listChanged": True}}

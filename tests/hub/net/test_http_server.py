@@ -18,10 +18,10 @@ import trio.testing
 
 from hub.link.call_interface import Identity
 from hub.linux.socket_watch import TURN
-from hub.net import connection_limits
-from hub.net.connection_limits import ANSWER_EVERY_S, ANSWERED_TOGETHER, AT_ONCE
+from hub.net import open_connections
 from hub.net.http_connection import Connection
 from hub.net.http_server import BURST, FEW, HttpLimits, HttpServer
+from hub.net.open_connections import ANSWER_EVERY_S, ANSWERED_TOGETHER, AT_ONCE
 from hub.net.request_and_response import EarlyReply
 from hub.net.unadmitted_connection import UnadmittedConnection
 from tests.support import http_client
@@ -1034,7 +1034,7 @@ async def test_a_crowd_that_asks_for_what_anybody_may_see_takes_turns_and_is_no_
 
 @pytest.mark.covers("F-H-11")
 async def test_a_request_that_waited_for_its_turn_for_too_long_is_not_carried_out(autojump_clock, monkeypatch):
-    monkeypatch.setattr(connection_limits, "ANSWER_EVERY_S", 60.0)
+    monkeypatch.setattr(open_connections, "ANSWER_EVERY_S", 60.0)
     handled = []
 
     async def handle(request, response):

@@ -6,9 +6,9 @@ import pytest
 import trio
 import trio.testing
 
-from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_name import EVERYTHING, server_view
+from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.link.hub_errors import Overloaded, UpstreamUnavailable
 from hub.link.sealing import Sealer
 from hub.routing.change_listeners import ACK_TIMEOUT_S, RETRY_S, read_filter

@@ -7,9 +7,9 @@ import trio
 import trio.testing
 from msgspec import Raw
 
-from hub.catalog.names import Rules, UpstreamRule
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_name import server_view
+from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.link.sealing import Sealer
 from hub.routing.list_freshness import COALESCE_S, ListUpdates
 from hub.routing.live_catalog import LiveCatalog

@@ -19,7 +19,7 @@ def read(line):
 CONVERSATION = (
     ALONE
     + """
-from hub.shim.whole_lines import ToHost, ToHub
+from hub.shim.carry_lines_both_ways import ToHost, ToHub
 from hub.shim.replay import Replay
 
 class Hub:

@@ -13,8 +13,8 @@ import trio
 from msgspec import structs
 
 from config.diff import config_key
-from config.saved_state import Memory
-from config.setting import Secret
+from config.hints_between_runs import Memory
+from config.setting_parts import Secret
 from config.settings import Restart, Timeouts, UpstreamConfig
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import HubError

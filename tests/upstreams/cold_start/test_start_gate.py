@@ -3,7 +3,7 @@
 import trio
 import trio.testing
 
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from upstreams.cold_start.recognise_runner import PackageRun
 from upstreams.cold_start.start_attempt import Start, StartLimits
 from upstreams.cold_start.start_gate import StartGate

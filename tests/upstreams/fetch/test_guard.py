@@ -20,7 +20,7 @@ from upstreams.fetch.guard import (
     literal,
     standing,
 )
-from upstreams.fetch.model import Allowed, FetchFailed
+from upstreams.fetch.outcome import Allowed, FetchFailed
 
 NOBODY = Allowed()
 LOCAL = Allowed(private_hosts=frozenset({"127.0.0.1"}), loopback_http=True)

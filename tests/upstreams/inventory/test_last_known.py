@@ -7,7 +7,7 @@ import trio
 import trio.testing
 from msgspec import Raw, structs
 
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import UpstreamConfig
 from hub.wire.mcp import L4, MODERN, Freshness, Kind, ListEntry, Snapshot
 from upstreams.inventory.last_known import (

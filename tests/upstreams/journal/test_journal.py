@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from config.setting import Secret
+from config.setting_parts import Secret
 from config.settings import UpstreamConfig
 from upstreams.journal.history import MAX_KEYS, History
 from upstreams.journal.journal import (
@@ -19,7 +19,7 @@ from upstreams.journal.journal import (
 )
 from upstreams.lifecycle import LOOP_ENDS, LOOP_WINDOW_S, State
 from upstreams.redact import Mask
-from upstreams.session import Exit
+from upstreams.session_contract import Exit
 from upstreams.status_facts import JournalRecord
 
 

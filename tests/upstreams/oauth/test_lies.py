@@ -38,7 +38,7 @@ async def sign_up(
     timeout_s: float = FETCHES_S,
 ) -> Found:
     """From the refusal of a call to a client id, as the hub does it."""
-    from upstreams.oauth.client_search import ClientSearch, ClientWish
+    from upstreams.oauth.client_id import ClientSearch, ClientWish
 
     fetch = Fetcher({}, timeout_s=timeout_s)
     challenge = parse_challenges(challenges_of(server.url))

@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from msgspec.structs import replace
 
-from config.setting import Secret
+from config.setting_parts import Secret
 from config.settings import UpstreamConfig
 from config.tables import IdentityProvider, UpstreamOAuth
 from hub.link.call_interface import OWNER
@@ -208,7 +208,7 @@ async def test_tokens_that_cannot_be_kept_are_used_and_kept_later(tmp_path, auto
 
         def save(self, grant):
             if self.is_full:
-                from upstreams.oauth.store.folder import NotKept
+                from upstreams.oauth.store.private_folder import NotKept
 
                 raise NotKept("A sign-in cannot be kept: disk full.")
             super().save(grant)

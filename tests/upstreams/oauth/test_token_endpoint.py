@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from msgspec.structs import replace
 
-from config.setting import Secret
+from config.setting_parts import Secret
 from config.tables import UpstreamOAuth
 from tests.support.token_world import (
     ISSUER,
@@ -25,7 +25,7 @@ from tests.support.token_world import (
     error,
     tokens,
 )  # fmt: skip
-from upstreams.fetch.model import Allowed, FetchFailed
+from upstreams.fetch.outcome import Allowed, FetchFailed
 from upstreams.oauth.model import Grant, OAuthClient, OAuthProblem, OAuthUnavailable
 from upstreams.oauth.token_endpoint import JWT_BEARER, TokenEndpoint
 

@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from config.setting import Secret
+from config.setting_parts import Secret
 from config.tables import OAuthConfig, UpstreamOAuth
 from tests.support.scripted_web import ScriptedWeb, timed_out
+from upstreams.oauth.client_id import ClientSearch, check_client_document
 from upstreams.oauth.client_metadata import PATH, client_document
-from upstreams.oauth.client_search import ClientSearch, check_client_document
 from upstreams.oauth.discovery.discover import discover
 from upstreams.oauth.model import Challenge, OAuthProblem
 

@@ -24,7 +24,7 @@ from upstreams.questions.attribution import (
     task_of,
 )
 from upstreams.questions.call_deadlines import Running
-from upstreams.session import CallTimeouts
+from upstreams.session_contract import CallTimeouts
 
 TASK = "io.modelcontextprotocol/related-task"
 

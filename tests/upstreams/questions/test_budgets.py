@@ -6,7 +6,7 @@ from config.settings import UpstreamConfig
 from config.tables import ElicitationBudget, SamplingBudget
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import ELICIT, INVALID_PARAMS, L4, LIST_ROOTS, SAMPLE
-from hub.wire.questions.question import Question, QuestionRefusal
+from hub.wire.questions.askable_questions import Question, QuestionRefusal
 from upstreams.questions.budgets import DAY_S, QuestionBudget
 
 

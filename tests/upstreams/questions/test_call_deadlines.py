@@ -9,7 +9,7 @@ from hub.link.call_interface import Operation
 from hub.wire.jsonrpc import Result, raw
 from tests.support.fakes import FakeHost
 from upstreams.questions.call_deadlines import Running, deadline_watch
-from upstreams.session import CallTimeouts
+from upstreams.session_contract import CallTimeouts
 
 DONE = Result(raw({}))
 QUESTION = trio.CancelScope

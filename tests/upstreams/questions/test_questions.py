@@ -5,7 +5,7 @@ import json
 import pytest
 import trio
 
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import Timeouts, UpstreamConfig
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import DeadlineExceeded, HubError
@@ -15,7 +15,7 @@ from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L3, L4, MODERN
 from tests.support.fakes import FakeHost, FakeUpstream
 from upstreams.questions.questions import EARLY_S, KEEPALIVE_S, MAX_OPEN, MAX_OPEN_EACH, ROOTS_WAIT_S, STARTUP_QUIET_S
-from upstreams.session import CallTimeouts, SessionTerms
+from upstreams.session_contract import CallTimeouts, SessionTerms
 
 TIMEOUTS = CallTimeouts(idle_s=10, total_s=60)
 SHARED = SessionTerms(capabilities_of_shared_session())

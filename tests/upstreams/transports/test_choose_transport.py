@@ -2,11 +2,11 @@
 
 import pytest
 
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable
 from tests.support.http_fixture import Ear
-from upstreams.session import COMMON
+from upstreams.session_contract import COMMON
 from upstreams.transports.choose_transport import run_session
 
 

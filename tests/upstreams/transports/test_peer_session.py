@@ -5,7 +5,7 @@ import json
 import pytest
 import trio
 
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import Timeouts, UpstreamConfig
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import (
@@ -20,7 +20,7 @@ from hub.link.hub_errors import (
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L2, L4, MODERN, Kind
 from tests.support.fakes import FakeHost, FakeUpstream
-from upstreams.session import COMMON, CallTimeouts
+from upstreams.session_contract import COMMON, CallTimeouts
 from upstreams.transports.peer_session import MAX_IN_FLIGHT, SILENT_TIMEOUTS
 
 TIMEOUTS = CallTimeouts(idle_s=10, total_s=60)

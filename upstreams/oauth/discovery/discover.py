@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from config.tables import UpstreamOAuth
 from upstreams.fetch.fetcher import Fetcher
-from upstreams.fetch.model import Allowed, Fetched, FetchFailed, retry_after_s
+from upstreams.fetch.outcome import Allowed, Fetched, FetchFailed, retry_after_s
 from upstreams.oauth import model
 from upstreams.oauth.discovery import metadata, peer_urls
 from upstreams.oauth.discovery.challenge import OFFLINE, fits, permit_scopes, readable_scopes

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from upstreams.oauth import model
-from upstreams.oauth.store import folder as files
+from upstreams.oauth.store import private_folder as files
 from upstreams.oauth.store import records
 from upstreams.oauth.store.key_seal import KeySeal
 from upstreams.oauth.store.redirects_and_consents import SignInFactsFile

@@ -21,7 +21,7 @@ from hub.link import hub_errors
 from hub.link.channel import gather
 from hub.link.memory_budget import FREE_BYTES, Account
 from hub.wire.http.request_head import HeadParser
-from upstreams.session import Credential, RenewedHeaders
+from upstreams.session_contract import Credential, RenewedHeaders
 from upstreams.transports.http import response_head, tcp_connection
 from upstreams.transports.http.request_credentials import NOT_LET_IN, RequestCredentials
 from upstreams.transports.http.response_head import MalformedResponse, ResponseChunks, ResponseHead

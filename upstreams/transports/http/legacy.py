@@ -25,7 +25,7 @@ from hub.wire.jsonrpc import Notification, Reply, Request, RequestId, Result, ra
 from hub.wire.mcp import CANCELLED, INITIALIZE, INITIALIZED, L4, PING, SET_LEVEL, Era
 from upstreams.questions.call_deadlines import Running
 from upstreams.questions.questions import Answering
-from upstreams.session import COMMON, SessionEvents, SessionTerms, StatusError
+from upstreams.session_contract import COMMON, SessionEvents, SessionTerms, StatusError
 from upstreams.transports.http.answer_stream import AnswerStream, OnMessage, stream_headers
 from upstreams.transports.http.client import BegunRequest
 from upstreams.transports.http.poster import CONTENT, JSON, Poster, SessionUnknown

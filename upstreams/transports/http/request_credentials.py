@@ -15,7 +15,7 @@ import trio
 
 from hub.wire.jsonrpc import RemoteProtocolError, peek_object, peek_str
 from hub.wire.mcp import HUB_NAME, HUBD_VERSION
-from upstreams.session import Credential, RenewedHeaders
+from upstreams.session_contract import Credential, RenewedHeaders
 from upstreams.transports.http.tcp_connection import Url
 
 NOT_LET_IN: Final = (401, 403)

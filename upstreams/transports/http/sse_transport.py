@@ -19,7 +19,7 @@ from hub.link.memory_budget import FREE_BYTES
 from hub.link.peer import BadPeer
 from hub.wire.jsonrpc import RemoteProtocolError, Request, RequestId, decode
 from hub.wire.mcp import L1, L2
-from upstreams.session import COMMON, Session, SessionEvents, SessionTerms
+from upstreams.session_contract import COMMON, Session, SessionEvents, SessionTerms
 from upstreams.transports.http.answer_stream import AnswerStream, stream_headers
 from upstreams.transports.http.poster import CONTENT, Poster, SessionUnknown
 from upstreams.transports.http.tcp_connection import parse_url

@@ -21,12 +21,13 @@ from hub.link.call_interface import Done, Exchange, Operation, Program
 from hub.wire.jsonrpc import Failure, Notification, Reply, Request
 from hub.wire.mcp import COMPLETE, DISCOVER, LIST_METHOD, MESSAGE, PING, PROGRESS, PROMPTS_GET, RESOURCES_READ, Kind
 from upstreams.questions.call_deadlines import Running, deadline_watch
-from upstreams.session import COMMON, CallTimeouts, SessionEvents, SessionTerms, announce, stamp_call, stamp_own
+from upstreams.session_contract import COMMON, CallTimeouts, SessionEvents, SessionTerms
 from upstreams.transports.http.answer_reader import read_answer
 from upstreams.transports.http.answer_stream import OnMessage
 from upstreams.transports.http.client import BegunRequest
 from upstreams.transports.http.poster import Poster, takes_time
-from upstreams.transports.session_base import SessionFrame
+from upstreams.transports.session_base import SessionFrame, announce
+from upstreams.transports.stamp_for_era import stamp_call, stamp_own
 
 RESENDABLE: Final = frozenset({*LIST_METHOD.values(), RESOURCES_READ, PROMPTS_GET, COMPLETE, PING, DISCOVER})
 """Requests that may be sent twice."""
@@ -137,7 +138,7 @@ class HttpCall(Running):
 
 
 class StreamableSession(SessionFrame):
-    """One conversation over Streamable HTTP, already opened. Satisfies `upstreams.session.Session`."""
+    """One conversation over Streamable HTTP, already opened. Satisfies `upstreams.session_contract.Session`."""
 
     transport = "http"
 

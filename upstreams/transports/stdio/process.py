@@ -4,7 +4,7 @@
 
 Spawned by `subprocess.Popen` on the main thread, without a parent-death signal: trio's own spawning thread ends after
 ten idle seconds, and such children with it. The exit is awaited on a pidfd (`hub.linux.processes`), and descendants are
-known by the mark in their environment; `orphans` finds them, also those of hubs that died.
+known by the mark in their environment; `hub.linux.orphans` finds them, also those of hubs that died.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from typing import Any, Final
 import trio
 from trio.lowlevel import checkpoint
 
-from config.environment.passing import select_passed
+from config.environment.variables_for_servers import select_passed
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.rate_limits import TokenBucket

@@ -12,7 +12,7 @@ from typing import Final
 
 from hub.link.rate_limits import TokenBucket
 from hub.wire.printable import printable
-from upstreams.journal.last_words import last_words
+from upstreams.journal.error_line import last_words
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from msgspec import structs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 import hub.bridge.parking.parking
-from hub.bridge.parking.call import ROOTS_VALID_S
+from hub.bridge.parking.known_roots import ROOTS_VALID_S
 from hub.bridge.parking.parking import COALESCE_S, DRAIN_S, MAX_PARKED_EACH, PARK, TOMBSTONE_S, ParkedCalls
 from hub.bridge.request_state import EXPIRED, LOST, USED, BadState, RequestStates
 from hub.link.call_interface import Exchange
@@ -24,7 +24,7 @@ from hub.link.peer import last_words
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, encode_response, raw
 from hub.wire.mcp import ELICIT, L4, LIST_ROOTS, MODERN, SAMPLE
-from hub.wire.questions.question import Question
+from hub.wire.questions.askable_questions import Question
 from tests.support.fakes import FakeHost
 from tests.support.parking import ParkingStatistics, statistics_of
 from tests.support.schemas import validate

@@ -5,9 +5,9 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from hub.catalog.names import UpstreamRule
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_name import View
+from hub.catalog.visible_names import UpstreamRule
 from hub.wire.mcp import L1, L4, MODERN, Kind
 from tests.hub.catalog.test_catalog import entry, ids, listed, merged, rules, snapshot
 

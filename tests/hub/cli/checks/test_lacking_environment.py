@@ -3,7 +3,7 @@
 import pytest
 
 from config.environment.hubd_env import with_block
-from config.hosts.facts import Machine
+from config.hosts.known_hosts import Machine
 from config.loading.assemble import load_all
 from hub.cli.checks import lacking_environment, servers
 from hub.cli.checks.examine import Examined

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from config.hosts.facts import Machine
+from config.hosts.known_hosts import Machine
 from config.loading.assemble import load_all
 from hub.cli.checks import stores
 from hub.cli.checks.examine import Examined

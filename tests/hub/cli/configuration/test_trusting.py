@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.hub.cli.configuration.test_show_commands import run
+from tests.hub.cli.configuration.test_file_commands import run
 
 pytestmark = pytest.mark.usefixtures("home")
 

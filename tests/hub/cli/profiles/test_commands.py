@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from config.hosts.records_by_file import FORMAT, Had
+from config.hosts.host_file_records import FORMAT, Had
 from tests.support.attached import DEMO, INITIALIZE, Host, hubd, upstream
 from tests.support.processes import HUBD
 from tests.support.terminal import Terminal, widest

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import structs, to_builtins
 
-from config.hosts.facts import all_hosts
+from config.hosts.known_hosts import all_hosts
 from hub.cli.render import status as terminal
 from hub.cli.render.costs import costs, costs_json, costs_of, over_limit, remedy_of, tool_costs, warning_of
 from hub.control.answers import HostRow, LargestTool, Status, ToolUse, ToolUses, UpstreamRow

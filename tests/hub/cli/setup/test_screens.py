@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from config.hosts.facts import Machine, all_hosts, user_places
 from config.hosts.hub_entries import KEY, Records
 from config.hosts.import_writing import Write
 from config.hosts.install import plan_entries
-from config.hosts.originals import remove_from_host
+from config.hosts.known_hosts import Machine, all_hosts, user_places
 from config.hosts.removal_choice import HostRemovals
+from config.hosts.removed_originals import remove_from_host
 from hub.cli.configuration.env_capture import Capture
 from hub.cli.context import Output
 from hub.cli.render.terminal import Screen

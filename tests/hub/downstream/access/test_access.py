@@ -9,9 +9,9 @@ import pytest
 from config.errors import ConfigError
 from config.settings import HubConfig
 from hub.downstream.access.access import Access
-from hub.downstream.access.host_tokens import read_or_make_token
 from hub.downstream.access.hub_urls import ways_in
 from hub.downstream.access.refusals import ANYBODY, FORBIDDEN, NO_TOKEN, WRONG_TOKEN
+from hub.downstream.access.token_files import read_or_make_token
 from hub.link.call_interface import Identity
 from hub.net.http_server import HttpRequest
 

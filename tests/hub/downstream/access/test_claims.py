@@ -3,7 +3,8 @@
 import pytest
 
 from config.tables import AccessIssuer
-from hub.downstream.access.claims import ANY_CLIENT, SKEW_S, TokenVerdict, Unfit, lacking, verdict_of
+from hub.downstream.access.claims import ANY_CLIENT, SKEW_S, TokenVerdict, lacking, verdict_of
+from hub.downstream.access.read_jwt import Unfit
 
 NOW = 1_700_000_000.0
 GOOD = {"sub": "alice", "aud": "hub", "exp": NOW + 300}

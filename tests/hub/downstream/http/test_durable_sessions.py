@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from cache.interfaces import MAX_FACT_BYTES
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.tables import Profile
 from hub.catalog.profiles.view_of_host import ProfileChoice
 from hub.catalog.view_name import EVERYTHING
@@ -779,6 +779,6 @@ async def test_a_session_is_ended_though_that_cannot_be_written(hubs, monkeypatc
     def fail(path, data):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("config.saved_state.replace_private", fail)
+    monkeypatch.setattr("config.hints_between_runs.replace_private", fail)
     assert (await host.http("DELETE", b"", host.headers())).status == 200
     await is_gone(host)

@@ -6,15 +6,15 @@ import trio
 import trio.testing
 
 from hub.catalog.view_name import EVERYTHING, server_view
-from hub.downstream.admission import PRINCIPAL_IN_FLIGHT
-from hub.downstream.hosts import SESSION_IN_FLIGHT
+from hub.downstream.attached_hosts import SESSION_IN_FLIGHT
 from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.http.reply import is_json, read_accept
 from hub.downstream.http.sessions import MAX_SESSIONS_OF_PRINCIPAL, SESSION_IDLE_S
+from hub.downstream.running_requests import PRINCIPAL_IN_FLIGHT
 from hub.link.call_interface import Identity
 from hub.wire.jsonrpc import Result, encode, raw
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L1, L2, L3, L4, LOG_LEVEL_KEY, MODERN, VERSION_KEY, Kind
-from hub.wire.questions.question import Question
+from hub.wire.questions.askable_questions import Question
 from tests.support.http_fakes import ALICE, BOB, Answered, Host, Scripted, call, make_endpoint, pending, read
 from tests.support.steps import wakes_within
 

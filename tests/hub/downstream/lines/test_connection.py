@@ -11,8 +11,8 @@ import trio.testing
 
 import hub.downstream.request_pipeline
 from hub.catalog.view_name import EVERYTHING, server_view
-from hub.downstream import hosts as hosts_module
-from hub.downstream.hosts import SESSION_IN_FLIGHT, Hosts
+from hub.downstream import attached_hosts as hosts_module
+from hub.downstream.attached_hosts import SESSION_IN_FLIGHT, Hosts
 from hub.downstream.lines import connection as downstream
 from hub.downstream.lines.connection import EOF_GRACE_S, MAX_MESSAGE_BYTES, TURN, LineHost
 from hub.link import rate_limits
@@ -31,7 +31,7 @@ from hub.wire.mcp import (
     VERSION_KEY,
     Kind,
 )
-from hub.wire.questions.question import Question
+from hub.wire.questions.askable_questions import Question
 from tests.support.http_fakes import ALICE, BOB, Scripted, call, read
 from tests.support.schemas import validate
 from tests.support.steps import counting

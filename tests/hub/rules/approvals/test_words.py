@@ -22,7 +22,7 @@ from hub.rules.approvals.words import (
 )
 from hub.wire.jsonrpc import peek_object, peek_str, raw
 from hub.wire.mcp import L3, L4, MODERN
-from hub.wire.questions.question import Question
+from hub.wire.questions.askable_questions import Question
 from hub.wire.questions.translate import question_for_host
 
 INVISIBLE = "\ufe0f\u034f\u115f\u2800\u3164\uffa0\u200b\u202e\u2066\U000e0041\n\r\t\x1b\x00\ufeff"

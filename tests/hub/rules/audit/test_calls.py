@@ -1,7 +1,9 @@
 """Calls of a whole hub are written down: who, what, by which rule, and how each ended, in all four pairs of eras."""
 
 import json
+import os
 import re
+import threading
 import time
 from contextlib import asynccontextmanager
 from hashlib import blake2b
@@ -343,6 +345,32 @@ async def test_it_is_switched_off_and_on(autojump_clock, log):
     ]
     assert log.all()[5]["changed"] == "settings audit.enabled"
     assert log.is_whole()
+
+
+@pytest.mark.covers("AUD-03")
+async def test_it_is_switched_off_while_it_is_written(log):
+    """What comes behind that is written before the files are closed."""
+    begun, gate = threading.Event(), threading.Event()
+
+    def write(file, data):
+        if b'"what":1' in bytes(data):
+            begun.set()
+            gate.wait(60)
+        return os.write(file, data)
+
+    audit = Audit(AuditConfig(), AuditFiles(log.directory, float, write=write), key=KEY)
+    audit.start()
+    try:
+        audit.note("hook", what=1)
+        await trio.to_thread.run_sync(begun.wait, 60)
+        audit.note("hook", what=2)
+        audit.adjust(AuditConfig(enabled=False))
+        gate.set()
+        await audit.flush()
+    finally:
+        gate.set()
+        audit.close()
+    assert [record["k"] for record in log.all()] == ["open", "hook", "hook", "close"]
 
 
 async def test_without_an_audit_log_there_is_no_stage(autojump_clock):

@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from config.tables import PolicyConfig
-from hub.daemon.pin_requests import PinRequests
+from hub.daemon.decision_requests import DecisionRequests
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house
@@ -45,7 +45,7 @@ async def test_strip_takes_it_out_and_counts(autojump_clock, version):
         assert (await host.error("tools/call", {"name": "fs__bound", "arguments": {}}))["code"] == -32602
         (row,) = (await house.api.status()).upstreams
         assert row.pins == ("hidden characters in 5 of its definitions are not shown to hosts",)
-        server = (await PinRequests(house.hub).pins("fs", shows=True))[0]
+        server = (await DecisionRequests(house.hub).pins("fs", shows=True))[0]
         assert server.left_out == ("tools/bound",)
         assert server.hidden == {
             "tools/read": 2,

@@ -6,9 +6,9 @@ import pytest
 import trio
 from msgspec import structs
 
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.tables import PolicyConfig, Profile
-from hub.daemon.pin_requests import PinRequests
+from hub.daemon.decision_requests import DecisionRequests
 from hub.link.hub_errors import HubError
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
@@ -62,7 +62,7 @@ async def described(host, name):
 async def test_a_changed_tool_is_held_back_until_it_is_approved(autojump_clock, carrier, version, mode):
     fake = git()
     async with a_house({"git": fake}, upstreams={"git": {"pinning": mode}}) as house:
-        requests = PinRequests(house.hub)
+        requests = DecisionRequests(house.hub)
         host = await house.host(carrier, version)
         if mode == "required":
             assert await host.names() == []
@@ -171,7 +171,7 @@ async def test_off_looks_at_nothing(autojump_clock):
         fake.lists["tools"][0] = tool("merge", "Other.")
         await changes(house, fake)
         assert await described(host, "git__merge") == "Other."
-        report = (await PinRequests(house.hub).pins("git", shows=True))[0]
+        report = (await DecisionRequests(house.hub).pins("git", shows=True))[0]
         assert (report.pinning, report.changes) == ("off", ())
         with pytest.raises(HubError, match="not pinned"):
             await house.hub.pins.approve("git", report.state)
@@ -280,7 +280,7 @@ async def test_by_whatever_name_it_is_called(autojump_clock):
 async def test_exactly_what_was_shown_is_approved(autojump_clock):
     fake = git()
     async with a_house({"git": fake}, upstreams={"git": {"pinning": "quarantine"}}) as house:
-        requests = PinRequests(house.hub)
+        requests = DecisionRequests(house.hub)
         host = await house.host("lines", L4)
         await host.names()
         fake.lists["tools"] = [tool("merge", "Other."), tool("close", "Other.")]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from config.loading.check_policy import default_of, is_ruled
+from config.loading.check_rules import default_of, is_ruled
 from config.loading.one_file import Layer
 from config.loading.precedence import Origin
 from config.selectors import Thing

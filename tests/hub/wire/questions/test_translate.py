@@ -17,7 +17,13 @@ from hub.wire.declarations import (
 )
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Result, encode_request, encode_response, raw
 from hub.wire.mcp import ALL_VERSIONS, L1, L2, L3, L4, LEGACY_VERSIONS, MODERN
-from hub.wire.questions.question import MAX_ITEMS, Question, QuestionRefusal, check_capabilities, reply_without_answer
+from hub.wire.questions.askable_questions import (
+    MAX_ITEMS,
+    Question,
+    QuestionRefusal,
+    check_capabilities,
+    reply_without_answer,
+)
 from hub.wire.questions.translate import answer_for_upstream, question_for_host
 from hub.wire.value_limits import SMALL_BYTES
 from tests.support.schemas import _check, validate

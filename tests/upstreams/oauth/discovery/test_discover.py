@@ -4,7 +4,7 @@ import pytest
 
 from config.tables import UpstreamOAuth
 from tests.support.scripted_web import ScriptedWeb, json_answer, timed_out
-from upstreams.fetch.model import Allowed, Fetched
+from upstreams.fetch.outcome import Allowed, Fetched
 from upstreams.oauth.discovery.discover import allowance_for, discover
 from upstreams.oauth.model import AuthorizationServer, Challenge, Discovery, NoSignIn, OAuthProblem, OAuthUnavailable
 

@@ -10,14 +10,14 @@ import pytest
 import trio
 from msgspec.structs import replace
 
-from config.setting import Secret
+from config.setting_parts import Secret
 from hub.link.sealing import Keys
-from hub.linux import machine_identity
+from hub.linux import this_machine
 from tests.support.token_world import ISSUER, KEY, PUBLIC, SEALING, START, URL
 from upstreams.oauth.model import Grant
-from upstreams.oauth.store.folder import NotKept, store_folder
 from upstreams.oauth.store.grant_store import CannotOpen, GrantStore, SealedElsewhere
 from upstreams.oauth.store.key_seal import KeyLocked, KeySeal
+from upstreams.oauth.store.private_folder import NotKept, store_folder
 from upstreams.oauth.token_answers import is_for, origin_of
 
 
@@ -251,7 +251,7 @@ FULL = """
 import resource, sys
 from tests.upstreams.oauth.store.test_grant_store import grant, store_at
 from pathlib import Path
-from upstreams.oauth.store.folder import NotKept
+from upstreams.oauth.store.private_folder import NotKept
 import signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
@@ -350,8 +350,8 @@ def test_grants_of_upstreams_that_are_gone_are_kept_for_thirty_days(tmp_path):
 def test_each_machine_has_its_own_folder_where_homes_are_shared(tmp_path, monkeypatch, kind, is_apart):
     device = os.stat(tmp_path).st_dev
     mounts, id = tmp_path / "mounts", tmp_path / "machine-id"
-    monkeypatch.setattr(machine_identity, "MOUNTS", mounts)
-    monkeypatch.setattr(machine_identity, "MACHINE_ID", id)
+    monkeypatch.setattr(this_machine, "MOUNTS", mounts)
+    monkeypatch.setattr(this_machine, "MACHINE_ID", id)
     mounts.write_text(
         f"22 1 0:5 / /proc rw - proc proc rw\n29 1 {os.major(device)}:{os.minor(device)} / /home rw,relatime "
         f"shared:1 - {kind} server:/home rw\n"

@@ -17,7 +17,7 @@ from tests.support.begun_tasks import counted_tasks
 from tests.support.http_fixture import ERAS, TEXT, TIMEOUTS, Ear, Fixture, note, running
 from tests.support.http_peer import PeerRequest, Script, Talk, head
 from upstreams.questions.call_deadlines import Running
-from upstreams.session import CallTimeouts
+from upstreams.session_contract import CallTimeouts
 from upstreams.transports.http.streamable_base import StreamableSession
 
 CALL = Operation("tools/call", {"name": raw("t")})

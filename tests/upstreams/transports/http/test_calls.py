@@ -22,7 +22,7 @@ from hub.wire.jsonrpc import Result, raw
 from hub.wire.mcp import Kind
 from tests.support.http_fixture import ERAS, TEXT, TIMEOUTS, Ear, answering, log_note, note, running
 from tests.support.http_peer import PeerRequest, Script, Talk, http_peer
-from upstreams.session import CallTimeouts
+from upstreams.session_contract import CallTimeouts
 
 
 @pytest.mark.covers("T-12", "T-14", "T-15", "T-24", "T-25", "T-19")

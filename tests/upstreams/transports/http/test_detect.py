@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from config.diff import config_key
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import (
     Overloaded,

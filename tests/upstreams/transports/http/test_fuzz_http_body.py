@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 import trio
 
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError
 from hub.linux.socket_watch import socket_watch
@@ -24,7 +24,7 @@ from tests.support.descriptors import LOOKS, left_open, open_descriptors, pause
 from tests.support.http_fixture import Ear, Fixture, config_for, run
 from tests.support.http_peer import PeerRequest, Script, Talk, http_peer
 from upstreams.questions.call_deadlines import deadline_watch
-from upstreams.session import CallTimeouts
+from upstreams.session_contract import CallTimeouts
 
 COUNT: Final = int(os.environ.get("HUBD_FUZZ", "300"))
 FIRST: Final = int(os.environ.get("HUBD_FUZZ_SEED", "0"))

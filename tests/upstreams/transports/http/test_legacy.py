@@ -22,7 +22,7 @@ from hub.wire.mcp import Kind
 from tests.support.http_fixture import TEXT, Ear, answering, failing, log_note, note, running
 from tests.support.http_peer import PeerRequest, Script, Talk
 from tests.support.steps import counting
-from upstreams.session import CallTimeouts, SessionTerms
+from upstreams.session_contract import CallTimeouts, SessionTerms
 from upstreams.transports.http import answer_stream
 from upstreams.transports.http import standing_stream as http_listen
 from upstreams.transports.http.answer_stream import PIECE_BYTES

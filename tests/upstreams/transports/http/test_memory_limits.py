@@ -13,7 +13,7 @@ from hub.link.memory_budget import FREE_BYTES, Account, Budget
 from tests.support.http_fixture import config_for, run
 from tests.support.http_peer import Handler, HttpPeer, PeerRequest, Script, Talk, head, http_peer
 from tests.support.steps import counting
-from upstreams.session import Session
+from upstreams.session_contract import Session
 from upstreams.transports.http.client import HttpClient, HttpReply
 from upstreams.transports.http.poster import CONTENT, Poster
 from upstreams.transports.http.sse_transport import SseChannel

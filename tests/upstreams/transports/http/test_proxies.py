@@ -9,7 +9,7 @@ import pytest
 import trio
 from cryptography import x509
 
-from config.setting import Secret
+from config.setting_parts import Secret
 from config.settings import UpstreamConfig
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import Executed, UpstreamUnavailable
@@ -19,7 +19,7 @@ from tests.support.http_fixture import TEXT, TIMEOUTS, Ear, run
 from tests.support.http_peer import PeerRequest, Script, Talk, http_peer
 from tests.support.processes import free_port
 from tests.support.proxy_peer import ProxyPeer, proxy_peer
-from upstreams.session import Session
+from upstreams.session_contract import Session
 from upstreams.transports.http.client import HttpClient
 from upstreams.transports.http.tcp_connection import Url, on_its_way, parse_url
 

@@ -11,7 +11,7 @@ from hub.wire.declarations import capabilities_of_shared_session
 from hub.wire.jsonrpc import Failure, raw
 from tests.support.http_fixture import TEXT, TIMEOUTS, Ear, Fixture, log_note, note, running
 from tests.support.http_peer import PeerRequest, Script, Talk
-from upstreams.session import CallTimeouts, SessionTerms
+from upstreams.session_contract import CallTimeouts, SessionTerms
 
 SHARED = SessionTerms(capabilities_of_shared_session())
 ALONE = SessionTerms({**capabilities_of_shared_session(), "roots": raw({"listChanged": True})}, exclusive=True)

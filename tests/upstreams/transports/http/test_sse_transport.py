@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from config.diff import config_key
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from hub.link.hub_errors import (
     DeadlineExceeded,
     Executed,
@@ -25,7 +25,7 @@ from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import Era, Kind
 from tests.support.http_fixture import TEXT, Ear, config_for, failing, log_note, note, run, running
 from tests.support.http_peer import PeerRequest, Talk, http_peer
-from upstreams.session import CallTimeouts, SessionTerms
+from upstreams.session_contract import CallTimeouts, SessionTerms
 
 Step = Callable[[PeerRequest, Talk], Awaitable[None]]
 

@@ -11,8 +11,8 @@ import pytest
 import trio
 
 from config.diff import config_key
-from config.saved_state import Memory
-from config.setting import Secret
+from config.hints_between_runs import Memory
+from config.setting_parts import Secret
 from config.settings import Timeouts, UpstreamConfig
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import Executed, HubError, Overloaded, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
@@ -23,7 +23,7 @@ from hub.wire.jsonrpc import Result, peek_str, raw
 from hub.wire.mcp import L2, L4, MODERN, Kind
 from tests.support.fakes import FakeHost
 from upstreams.inventory.read_lists import walk
-from upstreams.session import COMMON, CallTimeouts, Exit, SessionTerms
+from upstreams.session_contract import COMMON, CallTimeouts, Exit, SessionTerms
 from upstreams.transports.stdio.process import Child
 from upstreams.transports.stdio.session import DiedInHandshake, StdioSession
 

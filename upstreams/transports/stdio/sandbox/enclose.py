@@ -16,12 +16,12 @@ from typing import Any, Final
 
 import trio
 
-from config import directories
+from config import private_directories
 from config.errors import ConfigError
 from config.hub_paths import own_home, runtime_dir
 from config.loading.assemble import Loaded
 from config.loading.gather import DROP_INS, IMPORTED, OWN_VARIABLES
-from config.secrets.child_output import ChildFailed, run_child
+from config.secrets.run_child import ChildFailed, run_child
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamConfined
 from hub.wire.printable import printable
@@ -148,9 +148,9 @@ def _places(
     preset: str, config: UpstreamConfig, name: str, env: Mapping[str, str], loaded: Loaded | None
 ) -> SandboxPlaces:
     """The paths that matter to one server. Raises OSError, ConfigError: one that it needs is not there."""
-    hidden = [os.path.realpath(path) for path in (directories.state_dir(), runtime_dir(), SSH_SNIPPETS)]
+    hidden = [os.path.realpath(path) for path in (private_directories.state_dir(), runtime_dir(), SSH_SNIPPETS)]
     files = tuple(() if loaded is None else _own_files(loaded))
-    own_directory = os.path.realpath(directories.config_dir())
+    own_directory = os.path.realpath(private_directories.config_dir())
     beside = _folders_in(own_directory) if files else None
     if beside is not None:  # a wall around a single file is gone once somebody replaces the file
         hidden.append(own_directory)

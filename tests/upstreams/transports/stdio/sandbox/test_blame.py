@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from config.saved_state import Memory
+from config.hints_between_runs import Memory
 from config.settings import UpstreamConfig
 from config.tables import Sandbox
 from hub.cli.checks import servers
@@ -16,7 +16,7 @@ from hub.link.hub_errors import HubError
 from hub.link.memory_budget import Budget
 from tests.support.sandboxes import Machine
 from tests.support.terminal import drawn
-from upstreams.session import COMMON
+from upstreams.session_contract import COMMON
 from upstreams.status_facts import SandboxFacts
 from upstreams.transports.stdio.session import StdioSession
 

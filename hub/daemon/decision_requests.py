@@ -1,0 +1,169 @@
+"""Requests of the command line about what a person decides: calls that wait, and what servers have changed.
+
+A yes is for a person to give: it is refused to programs of hosts and of servers, which descend from what attached a
+host, or from the hub. A no is taken from everybody. What a host approves for itself in the form that it shows is its
+user's affair.
+"""
+
+import logging
+import os
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Final, Literal
+
+import trio
+from msgspec import structs
+
+from hub.app import Hub
+from hub.control import approval_messages as messages
+from hub.control.pin_messages import ApprovedPins, PinnedServer, PinsApproved
+from hub.control.server import asker
+from hub.link.hub_errors import Executed, HubError, UpstreamUnavailable
+from hub.linux.processes import Process, find_process
+from hub.rules.fingerprints import key_of
+from hub.wire.mcp import Kind
+from upstreams.redact import Mask
+
+if TYPE_CHECKING:
+    from hub.rules.approvals.approvals import Approvals
+
+log = logging.getLogger("hubd")
+
+MIN_NAME: Final = 6
+"""Characters of an own name of a tool by which it is recognised in texts of other servers."""
+
+
+class OnlyAPerson(HubError):
+    """A program asks for what only a person may do."""
+
+    kind = "denied"
+    executed = Executed.NO
+
+
+class DecisionRequests:
+    """Carries them out, by their names in `hub.control.methods`. `shims`: the processes by which hosts are attached."""
+
+    def __init__(self, hub: Hub, shims: Callable[[], Iterable[Process]] = tuple) -> None:
+        self._hub = hub
+        self._shims = shims
+
+    @property
+    def _approvals(self) -> "Approvals":
+        return self._hub.approvals
+
+    async def approvals(self, follow: bool = False) -> AsyncGenerator[messages.ApprovalList, None]:
+        """All requests and approvals; with `follow` then, for ever, all of them whenever something changes. Meanwhile
+        calls wait for a decision."""
+        from hub.rules.approvals.listing import list_approvals  # most hubs have no rule that asks
+
+        approvals = self._approvals
+        if not follow:
+            yield list_approvals(approvals, self._find_mask)
+            return
+        with approvals.watch():
+            while True:
+                edition = approvals.edition
+                yield list_approvals(approvals, self._find_mask)
+                while approvals.edition == edition:
+                    await approvals.changed.wait()
+
+    def _find_mask(self, name: str) -> Mask:
+        upstream = self._hub.supervisor.upstreams.get(name)
+        return Mask(None if upstream is None else upstream.config, self._hub.secrets)
+
+    async def approval_show(self, id: str) -> messages.ShownRequest:
+        """One request, with all of its arguments. Raises HubError: there is none of this id."""
+        from hub.rules.approvals.listing import show_request
+
+        return show_request(self._approvals, id, self._find_mask)
+
+    async def approval_give(
+        self, id: str, lasting: Literal["once", "session", "hour", "always"] = "once"
+    ) -> messages.DecidedRequest:
+        """Approve a request. Raises HubError: there is none of this id, or no person asks for that."""
+        request = self._approvals.find(id)
+        await self._demand_person(id, partial(self._approvals.write_down, "refuse", request.wish, request=id))
+        waiting = request.waiting
+        request, lasts = await self._approvals.approve(id, lasting)
+        return messages.DecidedRequest(id, request.wish.subject.host, request.wish.exposed, lasts, waiting)
+
+    async def approval_deny(self, id: str) -> messages.DecidedRequest:
+        """Deny a request. Raises HubError: there is none of this id."""
+        waiting = self._approvals.find(id).waiting
+        request = self._approvals.deny(id)
+        return messages.DecidedRequest(id, request.wish.subject.host, request.wish.exposed, "", waiting)
+
+    async def approval_revoke(self, id: str = "", tool: str = "", all: bool = False) -> messages.RevokedApprovals:
+        """End the approval of this id, those of tools with names like `tool`, or all. Raises HubError: there are
+        none."""
+        ended = await self._approvals.revoke(id, tool, all=all)
+        return messages.RevokedApprovals(tuple(grant.exposed for grant in ended))
+
+    # --- pins
+
+    async def pins(self, name: str | None = None, shows: bool = False) -> list[PinnedServer]:
+        """All servers and their pins, or one: by its name, or by the visible name of a tool or prompt. `shows`: a
+        person is shown all that differs, and may approve just that.
+        Raises: UpstreamUnavailable, if there is no such server."""
+        pins = self._hub.pins
+        if name is None:
+            return [pins.describe(each, shows=shows) for each in self._hub.supervisor.upstreams]
+        server, item = self._find(name)
+        found = pins.describe(server, shows=shows, others=frozenset(self._names_beside(server)) if shows else ())
+        return [structs.replace(found, item=item)]
+
+    async def approve_pins(self, name: str, state: str, item: str = "") -> PinsApproved:
+        """Approve a server as it is listed in `state`, or one of its definitions.
+        Raises: HubError, if it lists something else by now, or a program of a host or server asks."""
+        await self._demand_person(name, partial(self._hub.audit.note, "refuse", name=name, m="approve"))
+        return PinsApproved(await self._hub.pins.approve(name, state, item))
+
+    async def export_pins(self) -> ApprovedPins:
+        """What was approved of all servers of the user."""
+        return ApprovedPins(self._hub.pins.export(self._hub.config.upstreams))
+
+    def _find(self, name: str) -> tuple[str, str]:
+        """The server of this name, or the server and key of what is called so."""
+        upstreams = self._hub.supervisor.upstreams
+        if name in upstreams:
+            return name, ""
+        for kind in (Kind.TOOL, Kind.PROMPT):
+            if (route := self._hub.live.everything.route(kind, name)) is not None and not route.signs_in:
+                return route.upstream, key_of(kind, route.original)
+        server, _, original = name.partition("__")
+        if original and server in upstreams:
+            return server, key_of(Kind.TOOL, original)
+        raise UpstreamUnavailable(f"There is no server or tool {name}; there are: {', '.join(upstreams) or 'none'}")
+
+    def _names_beside(self, server: str) -> Iterator[str]:
+        """Names of other servers' tools: the visible ones, and their own where these are no plain words."""
+        parts = self._hub.live.everything.parts
+        own = {each.original for part in parts if part.name == server for each in part.askable(Kind.TOOL)}
+        for part in parts:
+            for each in part.shown[Kind.TOOL] if part.name != server else ():
+                yield each.visible
+                if len(each.original) >= MIN_NAME and "_" in each.original and each.original not in own:
+                    yield each.original
+
+    # --- who asks
+
+    async def _demand_person(self, what: str, note: Callable[..., None]) -> None:
+        """Raise OnlyAPerson, if a program of a host or a server asks for a yes to `what`, or one of which nothing is
+        known."""
+        if why := await self._why_no_person():
+            log.warning("refused to approve %s: %s", what, why)
+            note(why=why)
+            text = "`hubd approve` was run by a program of a host or a server, and only a person may do that"
+            raise OnlyAPerson(f"{text}. Run it in a terminal.")
+
+    async def _why_no_person(self) -> str:
+        return await why_no_person(self._shims())
+
+
+async def why_no_person(shims: Iterable[Process]) -> str:
+    """The reason why a program of a host or a server may be asking; "": it is a person. `shims` as in
+    `DecisionRequests`."""
+    from hub.sign_in.connection_owner import why_of_a_host
+
+    pid, attached = asker.get(), tuple(shims)
+    return await trio.to_thread.run_sync(lambda: why_of_a_host(find_process(pid), attached, os.getpid()))

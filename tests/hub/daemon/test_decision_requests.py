@@ -1,0 +1,53 @@
+"""Requests about approvals, by whoever made them."""
+
+import os
+
+import pytest
+import trio
+
+from config.tables import PolicyConfig
+from hub.control.server import asker
+from hub.daemon.decision_requests import DecisionRequests, OnlyAPerson
+from hub.link.hub_errors import ApprovalRequired, HubError
+from tests.support.fakes import FakeUpstream
+from tests.support.house import a_house
+
+NOBODY = 0
+"""What the kernel says of a program of another PID namespace."""
+
+
+@pytest.mark.covers("POL-27")
+@pytest.mark.parametrize("pid", [os.getpid(), NOBODY], ids=["of a server", "unknown"])
+async def test_no_program_of_the_hub_approves(pid, monkeypatch, autojump_clock):
+    notes = []
+
+    def note(audit, kind, /, **members):
+        if kind != "pin":
+            notes.append((kind, members))
+
+    monkeypatch.setattr("hub.rules.audit.writer.Audit.note", note)
+    async with a_house({"db": FakeUpstream()}, policy=PolicyConfig(ask=("*",))) as house:
+        host = await house.host()
+        id = (await host.call("db__echo"))["_meta"]["dev.hubd/failure"]["request"]
+        requests = DecisionRequests(house.hub, tuple)
+        asker.set(pid)
+        with pytest.raises(OnlyAPerson, match="only a person may do that"):
+            await requests.approval_give(id)
+        assert [kind for kind, _ in notes] == ["ask", "refuse"]
+        assert notes[1][1]["request"] == id
+        asker.set(os.getppid())
+        assert (await requests.approval_give(id)).lasts == "once"
+        assert "isError" not in await host.call("db__echo")
+        assert [kind for kind, _ in notes] == ["ask", "refuse", "approve"]
+        with pytest.raises(HubError, match="no request ABCD"):
+            await requests.approval_deny("ABCD")
+        with pytest.raises(HubError, match="no approval"):
+            await requests.approval_revoke("ABCD")
+        assert (await requests.approval_revoke(all=True)).names == ()
+        await trio.lowlevel.checkpoint()
+
+
+def test_a_refusal_says_what_it_is_about():
+    error = ApprovalRequired("Not run")
+    error.request = "K7F3"
+    assert error.facts() == {"hub": "approval_required", "executed": "no", "retryable": True, "request": "K7F3"}
