@@ -6,7 +6,7 @@
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -164,6 +164,8 @@ class Hub:
         guards = self.pins, self.audit
         self.router = Router(*shown, self.levels, self.bridge, self.progress, self.usage, self.reads, *guards)
         self._grants = grants
+        self.look_around: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
+        """Takes note of who is connected, when somebody asks."""
         self._ask: Ask | None = None
         """The stage that asks people; None: nobody has needed it yet."""
         self._hooks: HookCalls | None = None
@@ -262,6 +264,7 @@ class Hub:
 
             grants = Grants(self._grants, WALL)
             self._ask = Ask(self.judge, grants, self.states, self.secrets, self.audit.note, lambda: self.config)
+            self._ask.approvals.look_around = lambda: self.look_around()
         return self._ask
 
     def _load_hooks(self, hooks: tuple[HookConfig, ...]) -> "HookCalls":

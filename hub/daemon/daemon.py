@@ -89,7 +89,7 @@ class Daemon:
         logging.getLogger().addHandler(faults)
         own_log.running_in(trio.lowlevel.current_trio_token())
         self._requests = SignInRequests(self._sign_ins, lambda: self._lines.shims)
-        self._decisions = DecisionRequests(hub, lambda: self._lines.shims)
+        self._decisions = DecisionRequests(hub, lambda: self._lines.shims, lambda: listener.address[1])
         self._api = DaemonApi(hub, listener, self._reloader, self._watch, faults, own_log.journal, self._requests)
         self._asked = trio.Event()
         self._patience = trio.CancelScope()

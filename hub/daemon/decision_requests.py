@@ -18,8 +18,9 @@ from hub.app import Hub
 from hub.control import approval_messages as messages
 from hub.control.pin_messages import ApprovedPins, PinnedServer, PinsApproved
 from hub.control.server import asker
+from hub.link.bounded_dict import BoundedDict
 from hub.link.hub_errors import Executed, HubError, UpstreamUnavailable
-from hub.linux.processes import Process, find_process
+from hub.linux.processes import Process, find_clients, find_process
 from hub.rules.fingerprints import key_of
 from hub.wire.mcp import Kind
 from upstreams.redact import Mask
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hubd")
 
+MAX_CLIENTS: Final = 256
+"""Programs that are remembered."""
 MIN_NAME: Final = 6
 """Characters of an own name of a tool by which it is recognised in texts of other servers."""
 
@@ -41,11 +44,18 @@ class OnlyAPerson(HubError):
 
 
 class DecisionRequests:
-    """Carries them out, by their names in `hub.control.methods`. `shims`: the processes by which hosts are attached."""
+    """Carries them out, by their names in `hub.control.methods`. `shims`: the processes by which hosts are attached;
+    `port`: where they are served by HTTP."""
 
-    def __init__(self, hub: Hub, shims: Callable[[], Iterable[Process]] = tuple) -> None:
+    def __init__(
+        self, hub: Hub, shims: Callable[[], Iterable[Process]] = tuple, port: Callable[[], int] = lambda: 0
+    ) -> None:
         self._hub = hub
         self._shims = shims
+        self._port = port
+        self._clients: BoundedDict[Process, None] = BoundedDict(MAX_CLIENTS)
+        """Programs that were connected by HTTP when a call needed a yes."""
+        hub.look_around = self._look_around
 
     @property
     def _approvals(self) -> "Approvals":
@@ -156,14 +166,25 @@ class DecisionRequests:
             text = "`hubd approve` was run by a program of a host or a server, and only a person may do that"
             raise OnlyAPerson(f"{text}. Run it in a terminal.")
 
+    async def _look_around(self) -> None:
+        if port := self._port():
+            for each in await trio.to_thread.run_sync(find_clients, port):
+                self._clients.put(each, None)
+
     async def _why_no_person(self) -> str:
-        return await why_no_person(self._shims())
+        from hub.sign_in.connection_owner import why_nobody_knows
+
+        process = find_process(asker.get())
+        return await why_no_person(self._shims(), tuple(self._clients)) or (
+            "" if process is None else await trio.to_thread.run_sync(why_nobody_knows, process)
+        )
 
 
-async def why_no_person(shims: Iterable[Process]) -> str:
+async def why_no_person(shims: Iterable[Process], hosts: Iterable[Process] = ()) -> str:
     """The reason why a program of a host or a server may be asking; "": it is a person. `shims` as in
-    `DecisionRequests`."""
+    `DecisionRequests`; `hosts`: those without."""
     from hub.sign_in.connection_owner import why_of_a_host
 
     pid, attached = asker.get(), tuple(shims)
-    return await trio.to_thread.run_sync(lambda: why_of_a_host(find_process(pid), attached, os.getpid()))
+    look = partial(why_of_a_host, find_process(pid), attached, os.getpid(), hosts=hosts)
+    return await trio.to_thread.run_sync(look)

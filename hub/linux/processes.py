@@ -11,7 +11,7 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -46,6 +46,8 @@ class ProcessStat(NamedTuple):
     """Of processor time, its children that ended included."""
     began: int
     """In clock ticks since the boot."""
+    terminal: int = 0
+    """The number of the terminal that controls it; 0: none does."""
 
 
 def read_stat(pid: int | str, proc: Path = PROC) -> ProcessStat | None:
@@ -71,6 +73,7 @@ def read_stat(pid: int | str, proc: Path = PROC) -> ProcessStat | None:
             session=int(fields[3]),
             ticks=sum(map(int, fields[11:15])),
             began=int(fields[19]),
+            terminal=int(fields[4]),
         )
     except (ValueError, IndexError):
         return None
@@ -159,22 +162,43 @@ def is_below(top: int, *, holding: int, proc: Path = PROC) -> bool:
 
     The processes below are looked at and no others, so a browser of hundreds of processes costs nothing.
     """
-    wanted = f"socket:[{holding}]"
     for pid in _below(top, proc):
         try:
-            with os.scandir(proc / str(pid) / "fd") as entries:
-                for entry in entries:
-                    try:
-                        if os.readlink(entry.path) == wanted:
-                            return True
-                    except OSError:
-                        continue
+            if _holds(pid, {holding}, proc):
+                return True
         except FileNotFoundError:
             continue
         except OSError:
             if _uid(pid, proc) in (None, os.geteuid()):
                 return True
     return False
+
+
+def _holds(pid: int, inodes: Collection[int], proc: Path) -> bool:
+    """True if a process has a socket of one of these inodes. Raises OSError: it has ended, or cannot be looked at."""
+    wanted = {f"socket:[{inode}]" for inode in inodes}
+    with os.scandir(proc / str(pid) / "fd") as entries:
+        for entry in entries:
+            with suppress(OSError):
+                if os.readlink(entry.path) in wanted:
+                    return True
+    return False
+
+
+def find_clients(port: int, proc: Path = PROC) -> set[Process]:
+    """The processes that are connected to a port of this machine, as far as they can be looked at. Blocks for some
+    milliseconds."""
+    inodes, end = set(), b":%04X" % port
+    for name in ("tcp", "tcp6"):
+        for fields in map(bytes.split, _read(proc / "net" / name).splitlines()[1:]):
+            if len(fields) > 9 and fields[3] == ESTABLISHED and fields[2] == fields[1].partition(b":")[0] + end:
+                inodes.add(int(fields[9]))
+    found: set[Process | None] = set()
+    for pid in pids(proc) if inodes else ():
+        with suppress(OSError):
+            if _holds(pid, inodes, proc):
+                found.add(find_process(pid, proc))
+    return {each for each in found if each is not None}
 
 
 def _uid(pid: int, proc: Path) -> int | None:

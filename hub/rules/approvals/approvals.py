@@ -4,7 +4,7 @@ A call joins a request (`hub.rules.approvals.requests`) and looks for a decision
 made by the host that was asked, or outside of it by a command; the first one counts.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -60,6 +60,8 @@ class Approvals:
         """Another number for each time that it was rung."""
         self.watchers = 0
         """People who watch for requests outside of hosts."""
+        self.look_around: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
+        """Takes note of who is connected, when somebody asks."""
         self._note = note
         self._read_config = read_config
 

@@ -126,7 +126,10 @@ class Ask(Stage):
         await approvals.grants.save()  # one may have ended
         if requests.is_unasked(wish.subject, trio.current_time()):
             raise decline_error(wish)
+        made = requests.made
         request = approvals.join(wish)
+        if requests.made > made:
+            await approvals.look_around()
         if approvals.hear(request, wish):
             requests.settle(request)
             return intent

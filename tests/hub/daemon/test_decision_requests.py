@@ -1,6 +1,7 @@
 """Requests about approvals, by whoever made them."""
 
 import os
+import socket
 
 import pytest
 import trio
@@ -9,6 +10,7 @@ from config.tables import PolicyConfig
 from hub.control.server import asker
 from hub.daemon.decision_requests import DecisionRequests, OnlyAPerson
 from hub.link.hub_errors import ApprovalRequired, HubError
+from hub.linux.processes import find_process
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house
 
@@ -45,6 +47,15 @@ async def test_no_program_of_the_hub_approves(pid, monkeypatch, autojump_clock):
             await requests.approval_revoke("ABCD")
         assert (await requests.approval_revoke(all=True)).names == ()
         await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.covers("POL-27")
+async def test_who_is_connected_when_a_call_needs_a_yes_is_a_host():
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
+        async with a_house({"db": FakeUpstream()}, policy=PolicyConfig(ask=("*",))) as house:
+            requests = DecisionRequests(house.hub, tuple, lambda: server.getsockname()[1])
+            await (await house.host()).call("db__echo")
+            assert list(requests._clients) == [find_process(os.getpid())]
 
 
 def test_a_refusal_says_what_it_is_about():

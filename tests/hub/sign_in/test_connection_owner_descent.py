@@ -1,23 +1,24 @@
 """Which processes are a host's: real ones, and trees as other machines have them."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from hub.linux.processes import Process, find_process, is_below
-from hub.sign_in.connection_owner import why_of_a_host
+from hub.linux.processes import Process, find_clients, find_process, is_below
+from hub.sign_in.connection_owner import why_nobody_knows, why_of_a_host
 
 MANAGER, DAEMON, HOST, SHELL, SHIM, SERVER, TERMINAL, ASKER = 1, 10, 20, 21, 22, 30, 40, 50
 
 
-def tree(tmp_path: Path, parents: dict[int, tuple[str, int]]) -> Path:
-    """A /proc of processes: number -> name and parent. Each began at its number."""
+def tree(tmp_path: Path, parents: dict[int, tuple[str, int]], *, session: int = 0, terminal: int = 0) -> Path:
+    """A /proc of processes: number -> name and parent. Each began at its number, and is in this session."""
     for pid, (name, parent) in parents.items():
         (tmp_path / str(pid)).mkdir(exist_ok=True)
-        stat = f"{pid} ({name}) S {parent} {' '.join('0' for _ in range(17))} {pid} 0 0\n"
+        stat = f"{pid} ({name}) S {parent} 0 {session} {terminal} {' '.join('0' for _ in range(14))} {pid} 0 0\n"
         (tmp_path / str(pid) / "stat").write_text(stat)
     return tmp_path
 
@@ -59,6 +60,41 @@ def test_a_number_that_is_anothers_by_now(tmp_path):
 def test_a_hub_that_is_the_first_process_says_nothing(tmp_path):
     proc = tree(tmp_path, {1: ("python3", 0), ASKER: ("hubd", 1)})
     assert not why_of_a_host(Process(ASKER, ASKER), [], 1, proc)
+
+
+@pytest.mark.covers("POL-27")
+@pytest.mark.parametrize(
+    ("above", "session", "terminal", "refused"),
+    [
+        ({49: ("bash", MANAGER)}, 49, 0, True),  # setsid -f
+        ({49: ("bash", MANAGER)}, TERMINAL, 9, True),  # a job of a host that has let go of it
+        ({49: ("bash", MANAGER)}, 49, 9, False),  # a login at a console
+        ({49: ("bash", TERMINAL)}, 49, 9, False),
+        ({49: ("bash", TERMINAL)}, 49, 0, False),
+        ({49: ("bash", 48), 48: ("sshd", MANAGER)}, 49, 0, False),
+        ({49: ("bash", 0)}, 49, 0, False),  # entered a container
+    ],
+)
+def test_one_whose_parents_have_ended_needs_a_terminal(tmp_path, above, session, terminal, refused):
+    proc = tree(tmp_path, {**USUAL, **above, ASKER: ("hubd", 49)}, session=session, terminal=terminal)
+    assert bool(why_nobody_knows(Process(ASKER, ASKER), proc)) == refused
+
+
+@pytest.mark.covers("POL-27")
+def test_a_host_without_a_shim(tmp_path):
+    proc = tree(tmp_path, {**USUAL, 49: ("bash", HOST), ASKER: ("hubd", 49)})
+    assert why_of_a_host(Process(ASKER, ASKER), [], DAEMON, proc, hosts=[Process(HOST, HOST)])
+    assert not why_of_a_host(Process(ASKER, ASKER), [], DAEMON, proc, hosts=[Process(HOST, 7)]), "another by now"
+    assert not why_of_a_host(Process(ASKER, ASKER), [], DAEMON, proc, hosts=[Process(MANAGER, MANAGER)])
+
+
+@pytest.mark.covers("POL-27")
+def test_programs_that_are_connected_to_a_port():
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as client:
+        port = server.getsockname()[1]
+        assert find_clients(port) == set()
+        client.connect(("127.0.0.1", port))
+        assert find_clients(port) == {find_process(os.getpid())}
 
 
 def test_real_processes():
