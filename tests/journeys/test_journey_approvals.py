@@ -424,6 +424,21 @@ async def test_another_definition_is_asked_about_anew(pair: Pair, autojump_clock
         assert len(host.asked) == 2
 
 
+@pytest.mark.covers("POL-28", "POL-62")
+async def test_the_third_leg_is_another_question(autojump_clock, tmp_path):
+    pair = Pair("LL", "lines")
+    fakes = {name: pair.fake(tools=["go"]) for name in ("files", "web", "mail")}
+    more = {"files": {"flow": ("private",)}, "web": {"flow": ("untrusted",)}, "mail": {"flow": ("outward",)}}
+    policy = PolicyConfig(ask=("mail__go",), trifecta="ask")
+    async with pair.house(fakes, upstreams=more, policy=policy, grants=tmp_path / "grants.json") as (house, _):
+        host = await pair.host(house, capabilities=FORMS)
+        answering(host, {"action": "accept", "content": {"decision": "always"}})
+        for name, asked in (("mail", 1), ("mail", 1), ("files", 1), ("web", 1), ("mail", 2)):
+            assert not (await host.call(f"{name}__go")).get("isError")
+            assert len(host.asked) == asked, name
+        assert host.asked[-1]["params"]["message"].endswith("rule: trifecta")
+
+
 @pytest.mark.covers("POL-28")
 async def test_another_rule_in_the_place_of_one_asks_anew(pair: Pair, autojump_clock, tmp_path):
     fake, _ = counting(pair)

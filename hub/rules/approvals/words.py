@@ -4,6 +4,7 @@ Hosts and servers write parts of it, so none of that is shown as it came: nothin
 direction of writing, or be invisible.
 """
 
+import json
 import re
 from collections.abc import Iterable
 from hashlib import sha256
@@ -24,6 +25,7 @@ MAX_ARGUMENT: Final = 200
 MAX_SHOWN: Final = 2 << 10
 """Characters of all arguments together."""
 MAX_NAME: Final = 128
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_.$-]+")
 _BLANK: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
@@ -69,7 +71,10 @@ def show_arguments(arguments: Raw | None, most: int = MAX_SHOWN) -> str:
             digest = sha256(rest).hexdigest()
             shown.append(f"and {len(members) - number} more arguments, sha256 {digest}")
             break
-        shown.append(f"{safe(name[:MAX_NAME])}={cut(text, min(MAX_ARGUMENT, left))}")
+        label = name[:MAX_NAME]
+        if _PLAIN_NAME.fullmatch(label) is None:  # or it may look like other arguments
+            label = json.dumps(label, ensure_ascii=False)
+        shown.append(f"{safe(label)}={cut(text, min(MAX_ARGUMENT, left))}")
         left -= min(len(text), MAX_ARGUMENT) + len(name) + 2
     return " ".join(shown)
 

@@ -151,6 +151,8 @@ class Describe:
             members = {"gen": self._generation, **members}
         if isinstance(ref := members.get("ref"), int):
             members = {**members, "ref": f"{ref & 0xFFFFFFFF:08x}"}
+        if isinstance(name := members.get("name"), str) and ":" in name:  # no name of a tool has one
+            members = {**members, "name": strip_uri(name)}
         texts = {name: self._mask(each)[:MAX_CHARS] for name, each in members.items() if isinstance(each, str)}
         try:
             return draft(t, {"k": kind, **members, **texts})

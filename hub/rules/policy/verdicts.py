@@ -368,12 +368,13 @@ class Judge:
 
     def _with_legs(self, verdict: Verdict, tenant: Tenant, target: "Target") -> Verdict:
         book = self.book
-        if book is None or book.trifecta is None or verdict.effect in (Effect.DENY, book.trifecta):
+        if book is None or book.trifecta is None or verdict.effect is Effect.DENY:
             return verdict
         if target.kind is not Kind.TOOL or self.legs is None:
             return verdict
         if self.legs.closes(tenant, target.upstream.config, target.route.original):
-            return Verdict(book.trifecta, "trifecta", "this conversation has read private data and untrusted text")
+            reason = "this conversation has read private data and untrusted text"
+            return Verdict(book.trifecta, "trifecta", reason, (*verdict.says, "trifecta"))
         return verdict
 
 

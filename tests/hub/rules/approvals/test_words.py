@@ -45,6 +45,12 @@ def test_everything_is_shown_on_one_line(text):
 
 
 @pytest.mark.covers("POL-24")
+def test_no_name_looks_like_other_arguments():
+    shown = show_arguments(raw({'path="/tmp/safe" mode': "r", "path": "/etc/passwd", "x-y.z": 1}))
+    assert shown == r'"path=\"/tmp/safe\" mode"="r" path="/etc/passwd" x-y.z=1'
+
+
+@pytest.mark.covers("POL-24")
 def test_what_is_cut_off_is_counted():
     text = "x" * 3_612
     assert cut(text, 200) == f"{'x' * 200} and 3 412 more characters, sha256 {sha256(text.encode()).hexdigest()}"

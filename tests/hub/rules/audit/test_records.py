@@ -155,3 +155,11 @@ def test_names_that_peers_choose_are_cut():
     assert found["host"] == "x\n" * 100
     note = written(describe, (NOTE, "pin", {"up": "y" * 500, "ref": 0x12C7F3A9B2, "items": 3}, 1.0, None))
     assert (len(note["up"]), note["ref"], note["items"]) == (200, "c7f3a9b2", 3)
+
+
+@pytest.mark.covers("AUD-05")
+@pytest.mark.parametrize("kind", ["refuse", "ask", "approve", "deny", "revoke"])
+def test_notes_hold_no_query_and_no_user(kind):
+    note = (NOTE, kind, {"name": "https://me:secret@x.example/p?token=secret#secret"}, 0.0, None)
+    assert written(Describe(b"k"), note)["name"] == "https://x.example/p"
+    assert written(Describe(b"k"), (NOTE, kind, {"name": "a__b?c"}, 0.0, None))["name"] == "a__b?c"
