@@ -198,7 +198,7 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
     """Sent with each request to `url`."""
     oauth: Annotated[UpstreamOAuth, reconnect(needs="url")] = UpstreamOAuth()
     """Signing in at `url` by OAuth, where that differs from what the server says of itself."""
-    prefix: Annotated[str | None, live()] = None
+    prefix: Annotated[str | None, live(owner=True)] = None
     """Server id in visible names, the table's name unless said; "": bare names (one upstream only)."""
     aliases: Annotated[tuple[str, ...], live()] = ()
     """Names it had before, by which its tools and prompts can still be called."""
@@ -211,7 +211,7 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
     write the date there; "instructions": these."""
     hidden_text: Annotated[HiddenText | None, live(owner=True)] = None
     """What happens to hidden characters in its definitions, if not what `[policy]` says."""
-    rename: Annotated[dict[str, str], live(hints="renames")] = {}
+    rename: Annotated[dict[str, str], live(hints="renames", owner=True)] = {}
     """Other names for its tools, by its own names of them; the own one can still be called."""
     describe: Annotated[dict[str, str], live(hints="descriptions")] = {}
     """Descriptions in place of its own, by its own names of tools."""

@@ -294,10 +294,11 @@ def test_a_project_can_only_narrow_what_a_server_of_the_user_may_do(root):
     "text",
     [
         *("trusted = true", 'hints = { "*" = ["read-only"] }', 'flow = ["private"]', 'allow = ["*"]'),
+        *('prefix = "z"', 'rename = { drop = "get" }'),
         *('pinning = "off"', 'pin_ignore = ["description"]', 'hidden_text = "pass"'),
     ],
 )
-def test_a_project_never_vouches_for_a_server_of_the_user(root, text):
+def test_a_project_never_vouches_for_or_renames_a_server_of_the_user(root, text):
     (root / ".hubd.toml").write_text(f"[upstreams.files]\n{text}\n")
     [found] = refusal(root, files=FILES)
     assert "is for your own configuration to say of your server" in found
