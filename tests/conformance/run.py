@@ -177,7 +177,8 @@ def run_leg(leg: Leg, out: Path, *, direct: bool = False, stages: Stages = one_h
 
 
 def through_hub(leg: Leg, entry: str, directory: Path, out: Path, stages: Stages) -> Verdicts:
-    with stages(directory, f'[upstreams.reference]\n{entry}\nprefix = ""\n') as stage:
+    asks = "elicitation.per_minute = 1000\nsampling.per_minute = 1000"  # as no server does that works for people
+    with stages(directory, f'[upstreams.reference]\n{entry}\nprefix = ""\n{asks}\n') as stage:
         if (leg.revision, leg.transport) == (MODERN, "stdio"):
             # From the first question on a host has a process for itself; the suite would not wait until it has started.
             host = Host(stage.url, "elicitation", "sampling", "roots")

@@ -31,6 +31,8 @@ WAYS = ("stdio", "http")
 PYTHONS = {"L": (PYTHON_1, "flows1"), "M": (PYTHON_2, "flows2")}
 CALL_TOOL = "hub__call_tool"
 ERAS = {"L": "legacy", "M": "modern"}
+MANY = {"apps": True, "elicitation": {"per_minute": 10_000}, "sampling": {"per_minute": 10_000}}
+"""For servers that ask all the time."""
 
 
 class Case(NamedTuple):
@@ -109,7 +111,7 @@ def hub(tmp_path_factory, records):
             ("new-logs", "newlogs", {"era": "modern", "session_mode": "per_host"}),
         ):
             command, *args = records.tee("upstream", name, [*programs[name[:3]], scheme])
-            config.append(table(name, command=command, args=args, **{"era": "legacy", "apps": True, **entries}))
+            config.append(table(name, command=command, args=args, **{"era": "legacy", **entries}, **MANY))
         urls = {name: server.wait_for(r"http://\S+")[0] for name, server in servers.items()}
         npm_server.wait_for(f"port {port}")
         urls["npm-http"] = f"http://127.0.0.1:{port}/mcp"
@@ -117,7 +119,7 @@ def hub(tmp_path_factory, records):
             parts = urlsplit(url)
             relay = stack.enter_context(records.relay("upstream", name, parts.port))
             era = "modern" if name == "new-http" else "legacy"
-            config.append(table(name, url=parts._replace(netloc=relay.address).geturl(), era=era, apps=True))
+            config.append(table(name, url=parts._replace(netloc=relay.address).geturl(), era=era, **MANY))
         started = stack.enter_context(running_hub(directory, "\n".join(config)))
         parts = urlsplit(started.url)
         front.port = parts.port
