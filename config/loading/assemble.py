@@ -34,7 +34,7 @@ class Loaded(ConfigFiles, frozen=True, kw_only=True):
     unresolved: tuple[Diagnostic, ...] = ()
     """The references that lead nowhere, for which upstreams that the files name are not in `config`."""
     left_out: Mapping[str, UpstreamConfig] = {}
-    """Those upstreams, as far as the files say what they are."""
+    """Upstreams that are not in `config` for that, as far as the files say what they are."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
