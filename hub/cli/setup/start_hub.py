@@ -86,12 +86,16 @@ def _write_units(found: Service, undo: Undo) -> None:
             undo.add("the service that ran", lambda: service_manager.call(found, ("start", *active)))
         undo.add("the service manager", lambda: service_manager.call(found, service_manager.RELOAD))
         for path, text in found.files.items():
-            write = partial(service_manager.write, structs.replace(found, files={path: text}), now())
+            write = partial(_write_unit, structs.replace(found, files={path: text}))
             undo.file(path, write, before=read_file(path), after=text.encode())
         if enabled:
             undo.add("the service", lambda: service_manager.call(found, ("stop", *reversed(enabled))))
         if new := [unit for unit in reversed(found.units) if unit not in enabled]:
             undo.add("the service", lambda: service_manager.call(found, ("disable", "--now", *new)))
+
+
+def _write_unit(unit: Service) -> None:
+    service_manager.write(unit, now())
 
 
 def stop() -> None:
