@@ -160,12 +160,12 @@ class CacheState:
 
     def drop(self, keys: list[CacheKey], cause: DropCause) -> int:
         count = sum(map(self.memory.discard, keys))
-        self.counters.dropped(cause, count)
+        self.counters.dropped[cause] += count
         return count
 
     def expire(self, keys: list[CacheKey]) -> None:
         until = self.clock() + self.config.stale_if_error_s
-        self.counters.dropped(DropCause.SESSION, sum(self.memory.expire(key, until) for key in keys))
+        self.counters.dropped[DropCause.SESSION] += sum(self.memory.expire(key, until) for key in keys)
 
     # --- settings and statistics --------------------------------------------------------------------------------------
 

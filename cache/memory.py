@@ -6,6 +6,7 @@ in which an entry was shown to hosts are kept with it, and count.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final
 
 from cachetools import LRUCache
@@ -46,7 +47,7 @@ class MemoryStore:
         self.evicted = 0
         """Entries that made room for others."""
         self._clock = clock
-        self._recent: LRUCache[CacheKey, CachedEntry] = LRUCache(max_bytes, getsizeof=_size)
+        self._recent: LRUCache[CacheKey, CachedEntry] = LRUCache(max_bytes, getsizeof=attrgetter("size"))
         self.index: ResourceIndex[CacheKey] = ResourceIndex()
         """The keys of all entries."""
 
@@ -65,7 +66,7 @@ class MemoryStore:
     def resize(self, max_bytes: int, max_entries: int) -> None:
         """Set new bounds; the most recently used entries stay."""
         old, self.max_entries = self._recent, max_entries
-        self._recent = LRUCache(max_bytes, getsizeof=_size)
+        self._recent = LRUCache(max_bytes, getsizeof=attrgetter("size"))
         self.index = ResourceIndex()
         for key in list(old):  # oldest first
             self.evicted += not self._put(old.pop(key))
@@ -143,10 +144,6 @@ class MemoryStore:
     def all(self) -> list[CachedEntry]:
         """All entries. Does not count as use."""
         return list(self._recent.values())
-
-
-def _size(cached: CachedEntry) -> int:
-    return cached.size
 
 
 def size_of(key: CacheKey, entry: Entry) -> int:

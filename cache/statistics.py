@@ -91,15 +91,13 @@ class CacheCounters:
         """The counts of each upstream, for the caller to increment."""
         self._gone = CacheCounts()
         """Of upstreams that were removed."""
-        self._dropped: Counter[DropCause] = Counter()
+        self.dropped: Counter[DropCause] = Counter()
+        """Dropped entries, for the caller to increment."""
 
     def forget_upstream(self, name: str) -> None:
         """An upstream was removed. Its counts stay in the total."""
         if (counts := self.of.pop(name, None)) is not None:
             self._gone = _sum([self._gone, counts])
-
-    def dropped(self, cause: DropCause, entries: int) -> None:
-        self._dropped[cause] += entries
 
     @property
     def total(self) -> CacheCounts:
@@ -109,7 +107,7 @@ class CacheCounters:
     @property
     def invalidations(self) -> dict[str, int]:
         """Dropped entries by `DropCause.value`."""
-        return {cause.value: self._dropped[cause] for cause in DropCause}
+        return {cause.value: self.dropped[cause] for cause in DropCause}
 
 
 def _sum(all_counts: list[CacheCounts]) -> CacheCounts:

@@ -47,7 +47,7 @@ class Reference(NamedTuple):
 
 
 Values = Mapping[Reference, str]
-"""What references stand for, as far as it is known."""
+"""Values that references stand for, as far as they are known."""
 
 
 def is_name(text: str) -> bool:

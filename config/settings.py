@@ -164,8 +164,8 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     per_minute: Annotated[int, live(min=0, max=MAX_QUEUE, unit="calls", zero="no limit", hints="rate_limit")] = 0
     """Calls, prompts and reads that begin there within a minute; others wait, hosts in turns. 0: no limit."""
     queue: Annotated[int, live(min=0, max=MAX_QUEUE, unit="calls", zero="none")] = 64
-    """Those that may wait, if it has one of these two limits; beyond that the newest of the host that has most waiting
-    is refused. 0: none waits."""
+    """Calls, prompts and reads that may wait, if it has one of these two limits; beyond that the newest of the host
+    that has most waiting is refused. 0: none waits."""
     sandbox: Annotated[Sandbox, reconnect(needs="command", short="preset", owner=True)] = Sandbox()
     """What its process may see, write and take of this machine: a preset, or a table with one."""
     sampling: Annotated[SamplingBudget, live(owner=True)] = SamplingBudget()

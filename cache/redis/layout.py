@@ -1,5 +1,5 @@
-"""Layout of the store in Redis: names, sealed values, and the scripts that read and write atomically. Pure, except for
-random numbers.
+"""Layout of the store in Redis: names, sealed values, and the scripts that read and write atomically (`scripts/`).
+Pure, except for random numbers.
 
 Each source has one hash of tokens, random texts: `*` for all of it; for each URI `s` (the resource or a part of it
 changed) and `d` (the resource or a parent of it changed, so that its parts may have changed). The name of an entry
@@ -18,6 +18,7 @@ import hmac
 from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import blake2b, sha256
+from pathlib import Path
 from typing import Final
 
 from cache.interfaces import StoreUnreachable
@@ -33,60 +34,18 @@ MAX_DELETED: Final = 4_000
 MAX_PARENTS: Final = 48
 """A resource with more parents is not shared."""
 
-LOOK_UP: Final = b"""
-local tokens = redis.call('HMGET', KEYS[1], unpack(ARGV, 7))
-local missing = {}
-for i = 1, #tokens do
-    if not tokens[i] then
-        tokens[i] = ARGV[1]
-        missing[#missing + 1] = ARGV[i + 6]
-        missing[#missing + 1] = ARGV[1]
-    end
-end
-if #missing > 0 then
-    if redis.call('HLEN', KEYS[1]) + #missing / 2 > tonumber(ARGV[4]) then
-        redis.call('DEL', KEYS[1])
-        missing = {}
-        for i = 1, #tokens do
-            tokens[i] = ARGV[1]
-            missing[#missing + 1] = ARGV[i + 6]
-            missing[#missing + 1] = ARGV[1]
-        end
-    end
-    local set = redis.pcall('HSET', KEYS[1], unpack(missing))
-    if type(set) == 'table' and set.err then return set end
-    redis.call('EXPIRE', KEYS[1], ARGV[3])
-end
-local stamp = redis.sha1hex(table.concat(tokens, ' '))
-local time = redis.call('TIME')
-local found = {stamp, time[1], time[2]}
-for i = 5, 6 do
-    local value = false
-    if ARGV[i] ~= '' and #missing == 0 then
-        local size = redis.pcall('STRLEN', ARGV[i] .. stamp)
-        if type(size) ~= 'number' or size > tonumber(ARGV[2]) then
-            value = -1
-        elseif size > 0 then
-            value = redis.call('GET', ARGV[i] .. stamp)
-        end
-    end
-    found[#found + 1] = value
-end
-return found
-"""
+
+def _script(name: str) -> bytes:
+    return Path(__file__).with_name("scripts").joinpath(f"{name}.lua").read_bytes()
+
+
+LOOK_UP: Final = _script("look_up")
 """KEYS: the hash. ARGV: a token in place of missing ones, bytes of the largest value, lifetime of the hash in seconds,
 most fields of the hash, the names of two entries without stamp ("": none), then fields. Returns the stamp, the server's
 time in seconds and microseconds, and two values: bytes, false for none, -1 for a value of another type or too large. An
 error: a missing token could not be written."""
 
-INVALIDATE: Final = b"""
-if #ARGV > 2 then
-    redis.call('HDEL', KEYS[1], unpack(ARGV, 3))
-else
-    redis.call('UNLINK', KEYS[1])
-end
-return redis.call('PUBLISH', ARGV[1], ARGV[2])
-"""
+INVALIDATE: Final = _script("invalidate")
 """KEYS: the hash. ARGV: the channel, the message, then the fields to delete; none: all.
 
 It is no transaction (MULTI): a full server refuses every command in a transaction, but lets scripts delete."""
@@ -94,20 +53,11 @@ It is no transaction (MULTI): a full server refuses every command in a transacti
 END_OF_TIME_US: Final = 1 << 53
 """In the year 2255. Later times are refused: a float could not hold them to the microsecond."""
 
-READ: Final = b"""
-local size = redis.pcall('STRLEN', KEYS[1])
-if type(size) ~= 'number' or size > tonumber(ARGV[1]) then return -1 end
-return redis.call('GET', KEYS[1])
-"""
+READ: Final = _script("read")
 """KEYS: the name. ARGV: bytes of the largest value. Returns the value: bytes, null for none, -1 for one that is too
 large or of another type."""
 
-SWAP: Final = b"""
-local now = redis.call('GET', KEYS[1])
-if now ~= (ARGV[1] ~= '' and ARGV[1]) then return 0 end
-redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
-return 1
-"""
+SWAP: Final = _script("swap")
 """KEYS: the name. ARGV: the present value ("": none), the new value, its lifetime in milliseconds. Returns 1: done, 0:
 another value is there."""
 

@@ -76,7 +76,7 @@ class Import:
 
     @property
     def known(self) -> list[tuple[str, Server]]:
-        """Those that hubd has already, or that another host brought along."""
+        """Servers that hubd has already, or that another host brought along."""
         return [(each.name, each.server) for each in self._entries if not each.is_new]
 
     @property

@@ -43,7 +43,7 @@ class Plan(Struct, frozen=True):
     foreign: tuple[str, ...] = ()
     """Entries that have a name of ours and are not ours, so they stay."""
     made_directories: tuple[str, ...] = ()
-    """Those that were made for the file, if it is removed."""
+    """Directories that were made for the file, if it is removed."""
     program: tuple[tuple[str, ...], ...] = ()
     """Commands to run instead of writing the file."""
     originals: tuple[Original, ...] = ()

@@ -33,7 +33,7 @@ class NearDuplicates(Struct, frozen=True):
     """Servers of which one is perhaps enough."""
 
     servers: tuple[tuple[str, Server], ...]
-    """Those of hosts with the hub's names, as they were found; several of one name are one server."""
+    """Servers of hosts with the hub's names, as they were found; several of one name are one server."""
     names: tuple[str, ...]
     """All names in the hub, each once: first those that it has already."""
     why: str

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +35,7 @@ class Loaded(ConfigFiles, frozen=True, kw_only=True):
     unresolved: tuple[Diagnostic, ...] = ()
     """The references that lead nowhere, for which upstreams that the files name are not in `config`."""
     left_out: Mapping[str, UpstreamConfig] = {}
-    """Those upstreams, as far as the files say what they are."""
+    """Upstreams that are not in `config` for that, as far as the files say what they are."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -58,6 +59,13 @@ def load_all(
     `partly`: an upstream with references to what is not there is left out, and is no reason to raise.
     Raises: ConfigError, with all problems, each with file, line and key, and what to write instead."""
     return load_gathered(gather(named, environ, texts), partly=partly)
+
+
+def load_or_defaults(named: Path | None, environ: Mapping[str, str]) -> HubConfig:
+    """The configuration as far as it can be used, for what goes on without it: the defaults, if nothing can."""
+    with suppress(ConfigError):
+        return load_all(named, environ, partly=True).config
+    return HubConfig()
 
 
 def load_gathered(gathered: Gathered, *, partly: bool = False) -> Loaded:

@@ -250,14 +250,10 @@ def list_path(search: str, cursor: str = "") -> str:
     return f"/v0.1/servers?{urlencode(fields)}"
 
 
-def version_path(name: str, version: str) -> str:
-    """The path of one version; deleted ones are found as well, so that it can be said."""
-    return f"/v0.1/servers/{quote(name, safe='')}/versions/{quote(version, safe='')}?include_deleted=true"
-
-
-def versions_path(name: str) -> str:
-    """The path of all versions of a server."""
-    return f"/v0.1/servers/{quote(name, safe='')}/versions?include_deleted=true"
+def versions_path(name: str, version: str = "") -> str:
+    """The path of all versions of a server, or of one; deleted ones are found as well, so that it can be said."""
+    one = f"/{quote(version, safe='')}" if version else ""
+    return f"/v0.1/servers/{quote(name, safe='')}/versions{one}?include_deleted=true"
 
 
 def read_listed(value: Any) -> Listed:

@@ -152,7 +152,7 @@ class Rules(Struct, frozen=True):
 
     upstreams: tuple[UpstreamRule, ...]
     left_out: tuple[UpstreamRule, ...] = ()
-    """Those of upstreams that cannot be started yet, since a reference of theirs leads nowhere."""
+    """Rules of upstreams that cannot be started yet, since a reference of theirs leads nowhere."""
     budget: int = 50
     """Characters of a visible name."""
     page_size: int = 0

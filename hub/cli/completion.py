@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
+from pathlib import Path
 from typing import Any, Final, cast
 
 from hub.cli.context import Context, Output
@@ -31,48 +32,18 @@ SAFE: Final = re.compile(r"[A-Za-z0-9_@+:,./-][A-Za-z0-9_@%+:,./=-]*")
 Found = Iterable[tuple[str, str]]
 """Names and their descriptions."""
 
-SCRIPTS: Final[Mapping[str, str]] = {
-    "bash": """\
-# hubd completion for bash: add  source <(hubd completion bash)  to ~/.bashrc
-_hubd() {
-    local found; mapfile -t found < <("$1" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
-    COMPREPLY=("${found[@]%%$'\\t'*}")
-    [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
-}
-complete -o default -F _hubd hubd
-""",
-    "zsh": """\
-# hubd completion for zsh: add  source <(hubd completion zsh)  to ~/.zshrc, below compinit
-_hubd() {
-    local line; local -a found end
-    for line in "${(@f)$("${words[1]}" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
-        [[ $line == *=$'\\t'* ]] && end=(-S '')
-        [[ -n $line ]] && found+=("${${line%%$'\\t'*}//:/\\\\:}:${line#*$'\\t'}")
-    done
-    (( $#found )) && _describe hubd found "${end[@]}" || _files
-}
-compdef _hubd hubd
-""",
-    "fish": """\
-# hubd completion for fish: hubd completion fish >~/.config/fish/completions/hubd.fish
-function __hubd_complete
-    set -l words (commandline -opc) (commandline -ct)
-    $words[1] __complete $words[2..-1] 2>/dev/null; or true
-end
-complete -c hubd -f -a '(__hubd_complete)'
-complete -c hubd -F -n 'test -z "$(__hubd_complete)"'
-""",
-}
+SHELLS: Final = ("bash", "zsh", "fish")
+"""Each has its script beside this module."""
 
 
 def add_commands(commands: Any) -> None:
     """`completion`."""
     completion = add(commands, "completion", _print_script, json=True)
-    completion.add_argument("shell", choices=tuple(SCRIPTS), help="the script's first line says where it goes")
+    completion.add_argument("shell", choices=SHELLS, help="the script's first line says where it goes")
 
 
 def _print_script(options: Context, output: Output) -> None:
-    script = SCRIPTS[options.shell]
+    script = Path(__file__).with_name(f"completion.{options.shell}").read_text(encoding="utf-8")
     output.set(shell=options.shell, script=script)
     output.say(script.rstrip("\n"))
 

@@ -45,7 +45,7 @@ _STARTED: Final = """\
 def add_commands(commands: Any) -> None:
     """`start`, `connect`, `status` and their like."""
     add(commands, "start", _start, json=_STARTED)
-    add(commands, "connect", _connect)
+    add(commands, "connect", lambda options, output: output.exit_with(run([])))
     status = add(commands, "status", _status, json=True)
     status.add_argument("-w", "--watch", action="store_true", help="show it again every 2 s, until Ctrl-C")
     restart = add(commands, "restart", _restart, json=True)
@@ -82,10 +82,6 @@ def _start(options: Context, output: Output) -> None:
         output.set(url=status.listen.url, socket=status.listen.socket)
         where = f"; it listens on {status.listen.url} and {status.listen.socket}"
     output.say(f"{did}{where}")
-
-
-def _connect(options: Context, output: Output) -> None:
-    output.exit_with(run([]))
 
 
 def _status(options: Context, output: Output) -> None:

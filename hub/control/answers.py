@@ -42,7 +42,7 @@ class LimitStatus(Struct, frozen=True):
 
     running: int = 0
     waiting: int = 0
-    """Those that wait for their turn."""
+    """Messages that wait for their turn."""
 
 
 class UpstreamRow(UpstreamStatus, frozen=True, kw_only=True):
@@ -225,7 +225,7 @@ class Status(Struct, frozen=True, kw_only=True):
     instructions_tokens: int = 0
     """About how many tokens the instructions of all servers take."""
     profiles: tuple[ProfileRow, ...] = ()
-    """Those that are configured."""
+    """Profiles that are configured."""
     all_tools: int = 0
     """Tools that hosts are shown that no profile chooses for."""
     all_tokens: int = 0

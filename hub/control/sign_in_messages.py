@@ -90,7 +90,7 @@ class SignInTrial(Struct, frozen=True):
 
 
 class SignInTrials(Struct, frozen=True):
-    """Those of the upstreams that wait for one."""
+    """Trials of sign-ins at the upstreams that wait for one."""
 
     trials: tuple[SignInTrial, ...] = ()
 

@@ -1,5 +1,4 @@
-"""All that a hub needs beside its configuration: keys, a store that it shares with other hubs, sessions that outlive
-it."""
+"""The lasting state of a hub: its keys, a store that it shares with other hubs, sessions that outlive it."""
 
 import logging
 from pathlib import Path

@@ -39,7 +39,7 @@ class Places:
         self._begun: deque[float] = deque()
         """Times at which the latest began, as many as may in a minute."""
         self._lines: dict[Hashable, deque[Turn]] = {}
-        """Those who wait by host, in the order of the hosts' turns."""
+        """Turns that wait, by host, in the order of the hosts' turns."""
         self._was_first = False
         """The latest `next` was one that goes first."""
 

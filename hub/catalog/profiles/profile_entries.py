@@ -95,7 +95,7 @@ class ChosenEntries(UpstreamEntries):
         self.always = frozenset(names.get(name, name) for name in choice.always)
         new = [warning for warning in source.warnings if warning not in common.warnings]
         self.warnings = [*choice.warnings, *(f"profile {rules.name}: {warning}" for warning in new)]
-        """Those of `common` were told where all see its entries."""
+        """Warnings that those of `common` do not hold, which were told where all see its entries."""
         routes = self.routes[Kind.TOOL]
         for each in choice.tools if names else ():  # what was allowed by its old name stays callable
             routes.setdefault(each.visible, self.route_of(Kind.TOOL, each.original))

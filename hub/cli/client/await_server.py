@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, TypeVar
 
-from config.errors import ConfigError
-from config.loading.assemble import load_all
+from config.loading.assemble import load_or_defaults
 from config.settings import HubConfig, Timeouts
 from hub.cli.client.connection import CallRefused
 from hub.cli.context import UsageError, ask_hub
@@ -113,7 +112,4 @@ def why_away(concerns: Concerns) -> str:
 def config_of_hub(status: Status) -> HubConfig:
     """The configuration in the files of the running hub; the defaults, if these cannot be read."""
     watched = status.config.watched
-    try:
-        return load_all(Path(watched[0]) if watched else None, os.environ, partly=True).config
-    except ConfigError:
-        return HubConfig()
+    return load_or_defaults(Path(watched[0]) if watched else None, os.environ)

@@ -13,10 +13,10 @@ from msgspec import Struct, structs
 
 from config.environment.hubd_env import NotReadable, in_block, outside, with_block
 from config.environment.variables_to_record import recording, why_not_unasked
-from config.errors import ConfigError, EditError
+from config.errors import EditError
 from config.files import lock_edits, read_file, replace_file
 from config.hub_paths import backup_dir, config_file, state_dir
-from config.loading.assemble import load_all
+from config.loading.assemble import load_or_defaults
 from config.loading.gather import OWN_VARIABLES
 from config.loading.variables import MAX_FILE_BYTES
 from config.settings import HubConfig, UpstreamConfig
@@ -161,7 +161,7 @@ def _capture(options: Context, output: Output) -> None:
     if path is None:
         raise CommandFailed(f"{options.config} is a host's own file, beside which no hubd.env counts")
     with lock_edits(state_dir()):
-        planned = plan_capture(path, os.environ, _load_configured(options.config))
+        planned = plan_capture(path, os.environ, load_or_defaults(options.config, os.environ))
         did, backup = "unchanged", None
         if planned.changes:
             did = "would be written" if options.dry_run else "written"
@@ -183,13 +183,6 @@ def _have_it_read(output: Output) -> None:
         return
     if problem is not None:
         output.note(f"the running hub keeps the environment of before, since its configuration has errors: {problem}")
-
-
-def _load_configured(named: Path | None) -> HubConfig:
-    """The configuration; what is wrong with it keeps no shell from being recorded."""
-    with suppress(ConfigError):
-        return load_all(named, os.environ, partly=True).config
-    return HubConfig()
 
 
 def _as_object(planned: Capture, did: str) -> dict[str, Any]:
@@ -232,7 +225,7 @@ def capture_unasked(named: Path | None, more: Mapping[str, UpstreamConfig] | Non
     path = environment_file((named or config_file()).expanduser().absolute())
     if path is None:
         return None, ""
-    config = _load_configured(named)
+    config = load_or_defaults(named, os.environ)
     if more:
         config = structs.replace(config, upstreams={**config.upstreams, **more})
     planned = plan_capture(path, os.environ, config)

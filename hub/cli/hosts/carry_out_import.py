@@ -42,7 +42,7 @@ class ImportedOriginals(Struct):
     unkept: Mapping[str, str] = {}
     """Why servers stay whatever the hub says of them."""
     stays: Sequence[Stays] = ()
-    """Those that are not imported."""
+    """Servers that are not imported."""
     forced: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:

@@ -149,7 +149,7 @@ class Client:
     async def version(self, registry: Registry, name: str, version: str) -> server_json.Listed | None:
         """One version of a server; None: there is none. Raises RegistryFailed: it does not say, or speaks of another
         server."""
-        answer = await self._get(registry, server_json.version_path(name, version))
+        answer = await self._get(registry, server_json.versions_path(name, version))
         if answer is None:
             await self._page(registry, name)  # it is no registry, if it has no list
             return None

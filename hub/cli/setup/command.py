@@ -86,7 +86,7 @@ class _Journey:
         self._ours = frozenset(self._known.values())
         self._removed = import_writing.removals_in(self._directory)
         self.work: CarryOut | None = None
-        """What is being written."""
+        """The writing, once it has begun."""
         if (status := start_hub.status()) is not None:
             refuse_other(status, config_file())
 

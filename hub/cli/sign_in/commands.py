@@ -5,7 +5,6 @@ import os
 import re
 import sys
 from collections.abc import Collection
-from contextlib import suppress
 from getpass import getpass
 from math import inf
 from os import EX_TEMPFAIL
@@ -18,7 +17,7 @@ from config.errors import ConfigError
 from config.files import lock_edits
 from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import state_dir
-from config.loading.assemble import load_all
+from config.loading.assemble import load_or_defaults
 from config.secrets.store import SecretStore
 from hub.cli.background_hub import start_hub
 from hub.cli.configuration.save_draft import reload_hub, save, say_problems
@@ -144,10 +143,8 @@ def _seconds(text: str) -> float:
 
 def why_no_browser() -> str:
     """The reason why the configuration wants no browser opened; "": it does not say so."""
-    with suppress(ConfigError):  # which is for the hub to say
-        if load_all(None, os.environ, partly=True).config.oauth.open_browser == "never":
-            return 'open_browser = "never"'
-    return ""
+    wanted = load_or_defaults(None, os.environ).oauth.open_browser  # what is wrong is for the hub to say
+    return 'open_browser = "never"' if wanted == "never" else ""
 
 
 def sign_in(wishes: Wishes, output: Output) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 from msgspec import Struct
 
-from config.tables import SECRET_HEADER
+from config.tables import SECRET_HEADER, TrustedProxy
 from hub.downstream.access import refusals
 from hub.downstream.access.hub_urls import LOOPBACK_NAMES, with_port
 from hub.downstream.access.resource_metadata import MCP_PATH
@@ -30,7 +30,6 @@ from hub.link.call_interface import OWNER, Identity
 from hub.net.request_and_response import EarlyReply, HttpRequest, Undecided
 
 if TYPE_CHECKING:
-    from config.tables import TrustedProxy
     from hub.downstream.access.judge_issuer_tokens import IssuerTokens
     from hub.sign_in.connection_owner import ConnectionOwners
 
@@ -53,7 +52,7 @@ PREFLIGHT: Final = EarlyReply(
 class ProxiedPersons:
     """Judges what a proxy says. `ends` tells which user is at the other end of a connection."""
 
-    def __init__(self, settings: "TrustedProxy", ends: "ConnectionOwners") -> None:
+    def __init__(self, settings: TrustedProxy, ends: "ConnectionOwners") -> None:
         self.header = settings.header.lower()
         self._secret = None if settings.secret is None else settings.secret.reveal().encode()
         self._uids = frozenset(settings.peer_uid)

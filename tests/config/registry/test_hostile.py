@@ -18,7 +18,6 @@ from config.registry.server_json import (
     read_listed,
     read_page,
     read_server,
-    version_path,
     versions_path,
 )
 from config.registry.slots import Piece, all_asked, as_setting, fill_template
@@ -416,7 +415,7 @@ def test_a_page_leaves_out_what_cannot_be_read():
 
 
 def test_names_are_quoted_in_paths():
-    assert version_path("a/b", "1.0+x") == "/v0.1/servers/a%2Fb/versions/1.0%2Bx?include_deleted=true"
+    assert versions_path("a/b", "1.0+x") == "/v0.1/servers/a%2Fb/versions/1.0%2Bx?include_deleted=true"
     assert versions_path("a/b") == "/v0.1/servers/a%2Fb/versions?include_deleted=true"
     assert list_path("a&b", "c=d") == "/v0.1/servers?search=a%26b&version=latest&limit=100&cursor=c%3Dd"
 

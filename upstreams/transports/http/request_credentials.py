@@ -40,7 +40,7 @@ class RequestCredentials:
     name: str
     url: Url
     headers: Mapping[str, str]
-    """Those that are configured, or others in their place."""
+    """Headers that are configured, or others in their place."""
     renewed_headers: RenewedHeaders | None = None
     credential: Credential | None = None
     shown: str = field(default="", init=False)
