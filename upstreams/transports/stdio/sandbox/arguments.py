@@ -5,10 +5,12 @@
     offline   the same, and of the network only a loopback of its own
 
 What stands later covers what stands before it. So the walls around the hub's own come last, and what is empty is made
-read-only after it was filled: what a server wrote there would seem to be kept, and be lost.
+read-only after it was filled: what a server wrote there would seem to be kept, and be lost. A directory with a wall in
+it is mounted onto itself: else a server could move it away, wall and all, and put another one in its place.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import PurePath
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -109,6 +111,11 @@ def bubblewrap_arguments(preset: str, places: SandboxPlaces) -> list[str]:
             words += mount if mount[-1] != "/" else ()
         words += ["--unsetenv", "TMPDIR", "--chdir", places.cwd or places.home]
     seen = [path for path in outermost(places.hidden) if preset == "shield" or is_shown(path, places)]
+    open_to, bind_as = (
+        (["/"], "--dev-bind") if preset == "shield" else ([each.at for each in places.writable], "--bind")
+    )
+    for path in directories_above([*seen, *(bind.at for bind in places.guarded), *places.closed], open_to):
+        words += [bind_as, path, path] if not is_within(path, seen) else ()
     for path in seen:
         words += ["--tmpfs", path]
     for path in places.beside:
@@ -141,6 +148,12 @@ def is_shown(path: str, places: SandboxPlaces) -> bool:
     """True if a server with a home of its own finds `path` as it is outside."""
     binds = (*places.shown, *places.writable)
     return is_within(path, [bind.at for bind in binds]) or not is_within(path, (places.home, *REPLACED))
+
+
+def directories_above(paths: Iterable[str], within: Collection[str]) -> list[str]:
+    """The directories that hold these paths, outer ones first: those below one of the directories `within`."""
+    above = {each for path in paths for each in map(str, PurePath(path).parents)}
+    return sorted(path for path in above if path not in within and is_within(path, within))
 
 
 def outermost(directories: Iterable[str]) -> Iterator[str]:

@@ -23,6 +23,11 @@ PLACES = SandboxPlaces(
     shown=(Bind("/data/src", "/home/me/src"),),
     writable=(Bind("/home/me/src/out", "/home/me/src/out"), Bind("/srv/in", "/srv/in")),
 )
+ABOVE = (
+    *("/home", "/home/me", "/home/me/.config", "/home/me/.config/hubd", "/home/me/.local", "/home/me/.local/state"),
+    *("/run", "/run/user", "/run/user/1000"),
+)
+"""The directories that hold these of the hub's."""
 
 
 def steps(words):
@@ -42,6 +47,7 @@ def test_a_shield_hides_what_is_the_hubs_and_leaves_the_rest():
         ("--cap-drop", "ALL"),
         ("--die-with-parent",),
         ("--dev-bind", "/", "/"),
+        *(("--dev-bind", path, path) for path in ABOVE),
         ("--tmpfs", "/home/me/.local/state/hubd"),
         ("--tmpfs", "/run/user/1000/hubd"),
         ("--ro-bind", "/home/me/.config/hubd/hubd.toml", "/home/me/.config/hubd/hubd.toml"),
@@ -102,7 +108,9 @@ def test_what_is_the_hubs_stays_hidden_where_a_server_may_read_and_write_around_
     )  # fmt: skip
     found = steps(bubblewrap_arguments("own-home", wide))
     opened = found.index(("--bind", "/home/me", "/home/me"))
+    assert found[opened + 1 :].count(("--bind", "/home/me", "/home/me")) == 0
     for wall in (
+        *(("--bind", path, path) for path in ABOVE[2:6]),
         ("--tmpfs", "/home/me/.local/state/hubd"),
         ("--remount-ro", "/home/me/.local/state/hubd"),
         ("--ro-bind", "/dev/null", "/home/me/.config/hubd/hubd.env"),

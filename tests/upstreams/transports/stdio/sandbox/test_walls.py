@@ -185,6 +185,33 @@ for path in sys.argv[1:]:
     assert mine.read_text() == "x"
 
 
+@pytest.mark.covers("BOX-10", "BOX-12")
+@pytest.mark.parametrize("preset", ["shield", "own-home"])
+@pytest.mark.parametrize("is_alone", [True, False])
+async def test_directories_with_walls_in_them_cannot_be_moved_away(machine, tmp_path, preset, is_alone):
+    """Wherever a server may write: else it would put its own in the place of the hub's."""
+    if not is_alone:
+        (machine.config / "mine").write_text("")  # so the directory is not the hub's alone
+    root = tmp_path / "m"
+    held = [root / "config", root / "state", machine.config, machine.state, *([root] if preset == "shield" else ())]
+    held += [] if is_alone else [machine.config / "hubd.toml", machine.config / "hubd.env"]
+    program = """
+import os, sys
+for path in sys.argv[1:]:
+    try:
+        os.rename(path, path + ".old")
+        print(path)
+    except OSError:
+        pass
+"""
+    (free := root / "free").mkdir()
+    write = () if preset == "shield" else (str(root),)
+    config = python(program, *map(str, (*held, free)), preset=preset, write=write)
+    child = await start(machine, config, load_all(None, os.environ))
+    assert (await read_all(child)).decode().splitlines() == [str(free)]
+    await child.stop()
+
+
 @pytest.mark.covers("BOX-12")
 @pytest.mark.parametrize("preset", ["shield", "own-home"])
 async def test_exit_codes_and_signals_are_those_of_the_server(machine, preset):
