@@ -23,7 +23,6 @@ from hub.link.hub_errors import Executed, HubError, UpstreamUnavailable
 from hub.linux.processes import Process, find_clients, find_process
 from hub.rules.fingerprints import key_of
 from hub.wire.mcp import Kind
-from upstreams.redact import Mask
 
 if TYPE_CHECKING:
     from hub.rules.approvals.approvals import Approvals
@@ -68,24 +67,20 @@ class DecisionRequests:
 
         approvals = self._approvals
         if not follow:
-            yield list_approvals(approvals, self._find_mask)
+            yield list_approvals(approvals)
             return
         with approvals.watch():
             while True:
                 edition = approvals.edition
-                yield list_approvals(approvals, self._find_mask)
+                yield list_approvals(approvals)
                 while approvals.edition == edition:
                     await approvals.changed.wait()
-
-    def _find_mask(self, name: str) -> Mask:
-        upstream = self._hub.supervisor.upstreams.get(name)
-        return Mask(None if upstream is None else upstream.config, self._hub.secrets)
 
     async def approval_show(self, id: str) -> messages.ShownRequest:
         """One request, with all of its arguments. Raises HubError: there is none of this id."""
         from hub.rules.approvals.listing import show_request
 
-        return show_request(self._approvals, id, self._find_mask)
+        return show_request(self._approvals, id)
 
     async def approval_give(
         self, id: str, lasting: Literal["once", "session", "hour", "always"] = "once"

@@ -249,6 +249,30 @@ async def test_a_flood_of_calls_makes_few_requests(pair: Pair, autojump_clock):
         assert failure_of(await other.call("db__echo"))["hub"] == "approval_required"
 
 
+@pytest.mark.covers("I-3", "POL-24", "POL-29")
+async def test_nobody_is_asked_about_what_nobody_can_look_through(pair: Pair, autojump_clock, monkeypatch):
+    """Nor does listing look through what waits: other hosts, and the person, would wait for that."""
+    fake, calls = counting(pair)
+    async with asking(pair, {"db": fake}) as (house, host):
+        large = {"a": "x" * (64 << 10), "b": 1}
+        refused = await host.call("db__echo", large)
+        assert text_of(refused) == (
+            "Not run: a person has to approve this first, and its arguments are too large to be looked through (more"
+            " than 64 KiB). Do not try again with the same arguments: send less at a time."
+        )
+        assert failure_of(refused)["hub"] == "denied"
+        assert (await listed(house)).requests == ()
+        id = failure_of(await host.call("db__echo", {"a": "x" * (32 << 10)}))["request"]
+        monkeypatch.setattr("hub.rules.approvals.words.peek_object", None)
+        (request,) = (await listed(house)).requests
+        assert request.arguments.startswith('a="xxx')
+        assert len(request.arguments) < 350
+        monkeypatch.undo()
+        await people(house).approval_give(id, "session")
+        assert text_of(await host.call("db__echo", large)) == "call 1"  # to these somebody has agreed, too
+        assert calls[0]["arguments"] == large
+
+
 @pytest.mark.covers("POL-11", "POL-25")
 @pytest.mark.parametrize("rules", [PolicyConfig(), PolicyConfig(deny=("db__*",))], ids=["allow", "deny"])
 async def test_other_rules_count_for_what_waits(pair: Pair, rules, autojump_clock):

@@ -12,6 +12,7 @@ goes on, and never begins its call anew there, since nobody has agreed to that.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 import trio
 from msgspec import structs
@@ -26,13 +27,18 @@ from hub.rules.approvals.approvals import Approvals, approval_error, decline_err
 from hub.rules.approvals.grants import Grants
 from hub.rules.approvals.requests import ApprovalRequest, Wish
 from hub.rules.approvals.sealed_questions import BroughtBack, SealedQuestions, brings_state
-from hub.rules.approvals.wishes import VERBS, first_attempt, subject_of, wish_of
+from hub.rules.approvals.wishes import MAX_ASKED_BYTES, VERBS, first_attempt, subject_of, wish_of
 from hub.rules.approvals.words import Decision, form, read_answer
 from hub.rules.policy.verdicts import Effect, Judge, Note, Verdict
 from hub.wire.declarations import FORM, elicitation_modes
 from hub.wire.jsonrpc import Reply, Result
 from hub.wire.mcp import MODERN, Era
 from upstreams.redact import CommonSecrets
+
+TOO_LARGE: Final = (
+    "Not run: a person has to approve this first, and its arguments are too large to be looked through (more than"
+    f" {MAX_ASKED_BYTES >> 10} KiB). Do not try again with the same arguments: send less at a time."
+)
 
 
 class Ask(Stage):
@@ -85,6 +91,7 @@ class Ask(Stage):
         Raises:
             ApprovalRequired: nobody has agreed yet.
             ApprovalDeclined: a person has said no.
+            CallDenied: rules deny it, or nobody could look through it.
             Overloaded: too many calls wait for a person.
             RemoteProtocolError: an answer is malformed, and the host may try again; or the arguments are.
         """
@@ -124,6 +131,8 @@ class Ask(Stage):
         if approvals.grants.covers(wish):
             return intent
         await approvals.grants.save()  # one may have ended
+        if wish.is_too_large:
+            raise CallDenied(TOO_LARGE, upstream=wish.subject.upstream)
         if requests.is_unasked(wish.subject, trio.current_time()):
             raise decline_error(wish)
         made = requests.made

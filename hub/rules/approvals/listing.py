@@ -1,7 +1,6 @@
 """Listing: requests and grants as commands show them."""
 
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Iterable
 
 import trio
 
@@ -10,33 +9,25 @@ from hub.link.call_interface import Tenant
 from hub.rules.approvals.approvals import Approvals
 from hub.rules.approvals.grants import LastingApproval
 from hub.rules.approvals.requests import ApprovalRequest
-from hub.rules.approvals.wishes import hide_secrets
-from hub.rules.approvals.words import show_arguments
-from upstreams.redact import Mask
-
-MAX_LISTED: Final = 200
-"""Characters of the arguments in a list."""
-FindMask = Callable[[str], Mask]
-"""Finds what masks the secrets of an upstream."""
 
 
-def list_approvals(approvals: Approvals, find_mask: FindMask) -> messages.ApprovalList:
+def list_approvals(approvals: Approvals) -> messages.ApprovalList:
     """All requests, the oldest first, and all grants."""
     now = trio.current_time()
     return messages.ApprovalList(
-        tuple(_request(each, now, find_mask(each.wish.subject.upstream)) for each in approvals.requests.all(now)),
+        tuple(_request(each, now) for each in approvals.requests.all(now)),
         tuple(_grants(approvals.grants, approvals.grants.wall())),
     )
 
 
-def _request(request: ApprovalRequest, now: float, mask: Mask) -> messages.WaitingRequest:
+def _request(request: ApprovalRequest, now: float) -> messages.WaitingRequest:
     wish = request.wish
     return messages.WaitingRequest(
         id=request.id,
         host=wish.subject.host,
         name=wish.exposed,
         server=wish.subject.upstream,
-        arguments=show_arguments(hide_secrets(wish.arguments, mask), MAX_LISTED),
+        arguments=wish.short,
         rule=wish.rule,
         age_s=round(now - request.made_at, 1),
         left_s=round(max(0.0, request.expires_at - now), 1),
@@ -63,9 +54,7 @@ def _grants(
         )
 
 
-def show_request(approvals: Approvals, id: str, find_mask: FindMask) -> messages.ShownRequest:
+def show_request(approvals: Approvals, id: str) -> messages.ShownRequest:
     """One request, with all of its arguments. Raises UnknownRequest."""
     wish = approvals.find(id).wish
-    arguments = hide_secrets(wish.arguments, find_mask(wish.subject.upstream))
-    text = bytes(arguments).decode(errors="replace")
-    return messages.ShownRequest(id, wish.text, text, approvals.offers(wish))
+    return messages.ShownRequest(id, wish.text, bytes(wish.shown).decode(errors="replace"), approvals.offers(wish))

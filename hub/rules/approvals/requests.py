@@ -31,8 +31,6 @@ MAX_DECLINES: Final = 3
 DECLINE_S: Final = 600.0
 MAX_REQUESTS: Final = 256
 """Requests of all programs."""
-MAX_KEPT_BYTES: Final = 32 << 20
-"""Arguments of all requests."""
 MAX_STATES: Final = 16
 """Questions of one request that modern hosts may still answer."""
 MAX_KNOWN: Final = 1024
@@ -79,11 +77,15 @@ class Wish(Struct, frozen=True):
     """Digest of the program or address behind the upstream."""
     text: str
     """The question, as people are shown it."""
-    arguments: Raw
-    """The final arguments; of those that are put in for the host, secrets included, so never shown as they are."""
+    shown: Raw
+    """The final arguments, without secrets."""
+    short: str
+    """The same on one line of a list."""
     caller: Caller
     view: View
     target: Target
+    is_too_large: bool = False
+    """Nobody could look through it; nothing of its arguments is here."""
     ref: int = 0
     """The number of its intent, for records."""
     says: tuple[str, ...] = ()
@@ -147,8 +149,7 @@ class Requests:
         if (found := self._by_wish.get((wish.subject, wish.digest))) is not None:
             found.wish = wish
             return found
-        known = sum(memoryview(each.wish.arguments).nbytes for each in self._by_id.values())
-        if len(self._by_id) >= MAX_REQUESTS or known + memoryview(wish.arguments).nbytes > MAX_KEPT_BYTES:
+        if len(self._by_id) >= MAX_REQUESTS:
             raise TooMany("too many calls wait for a person's approval")
         bucket = self._new.get(wish.subject.identity) or TokenBucket(NEW_PER_MINUTE, NEW_PER_MINUTE / 60)
         self._new.put(wish.subject.identity, bucket)

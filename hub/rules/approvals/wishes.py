@@ -22,6 +22,11 @@ from upstreams.redact import CommonSecrets, Mask
 
 VERBS: Final = {TOOLS_CALL: "run", PROMPTS_GET: "use the prompt", RESOURCES_READ: "read"}
 """Operations that people can be asked about, with the word for them."""
+MAX_ASKED_BYTES: Final = 64 << 10
+"""Bytes of arguments, and of a name or URI, that people are asked about: all that is done with them takes a few
+milliseconds."""
+MAX_LISTED: Final = 200
+"""Characters of the arguments in a list."""
 RETRY: Final = frozenset({"requestState", "inputResponses"})
 """Params of a retry."""
 _KINDS: Final = {TOOLS_CALL: Kind.TOOL, PROMPTS_GET: Kind.PROMPT}
@@ -38,7 +43,13 @@ async def first_attempt(intent: Intent) -> Intent:
     if not RETRY.isdisjoint(request.params):
         params = {name: value for name, value in request.params.items() if name not in RETRY}
         intent = structs.replace(intent, request=Request(request.id, request.method, params))
-    return structs.replace(intent, operation=await settle(operation))
+    return intent if is_too_large(intent) else structs.replace(intent, operation=await settle(operation))
+
+
+def is_too_large(intent: Intent) -> bool:
+    """True if nobody could look through what an intent wants."""
+    arguments = intent.operation.params.get("arguments", EMPTY)
+    return memoryview(arguments).nbytes + len(intent.target.exposed) > MAX_ASKED_BYTES
 
 
 def subject_of(intent: Intent) -> Subject:
@@ -55,37 +66,40 @@ def wish_of(intent: Intent, verdict: Verdict, common: CommonSecrets) -> Wish:
     if entry is not None:
         definition = hash_of(key_of(_kind(intent), subject.original), entry.fields)
         subject = structs.replace(subject, definition=definition)
-    arguments = params.get("arguments", EMPTY)
+    large = is_too_large(intent)
+    arguments = EMPTY if large else params.get("arguments", EMPTY)
     marks = ""
     if intent.request.method == TOOLS_CALL:
         hints, fields = tuple(config.hints.items()), {} if entry is None else entry.fields
         found = marks_of(fields, subject.original, hints, trusted=config.trusted)
         is_users = bool(hints_for(subject.original, hints))
         marks = show_marks(found, upstream.name, trusted=config.trusted, is_users=is_users)
-    hidden = hide_secrets(arguments, Mask(config, common))
+    shown = _hide_secrets(arguments, Mask(config, common))
     lines = (
         ("server", f"{upstream.name}, which is {show_program(config)}"),
         ("marks", marks),
-        ("arguments", show_arguments(hidden)),
+        ("arguments", show_arguments(shown)),
         ("rule", verdict.rule),
     )
     return Wish(
         subject,
-        digest_of(intent.request.method, arguments),
+        "" if large else digest_of(intent.request.method, arguments),
         target.exposed,
         verdict.rule,
         what_runs(config),
         question_text(subject.host, VERBS.get(intent.request.method, "use"), target.exposed, lines),
-        detach(arguments),
+        detach(shown),
+        show_arguments(shown, MAX_LISTED),
         caller,
         intent.host.view,
         target,
+        large,
         intent.ref,
         verdict.says or (verdict.rule,),
     )
 
 
-def hide_secrets(arguments: Raw, mask: Mask) -> Raw:
+def _hide_secrets(arguments: Raw, mask: Mask) -> Raw:
     """Arguments as people may see them."""
     text = bytes(arguments).decode(errors="replace")
     return arguments if (found := mask(text)) == text else Raw(found.encode())

@@ -7,7 +7,6 @@ from hub.catalog.view_name import EVERYTHING
 from hub.link.call_interface import Caller, Identity
 from hub.rules.approvals.requests import (
     DECLINE_S,
-    MAX_KEPT_BYTES,
     MAX_OPEN,
     MAX_REQUESTS,
     MAX_WAITING,
@@ -17,7 +16,7 @@ from hub.rules.approvals.requests import (
     TooMany,
     Wish,
 )
-from hub.wire.jsonrpc import Raw, raw
+from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4
 
 SUBJECT = Subject("local", "cursor", "db", "tools", "drop", "d1")
@@ -26,7 +25,7 @@ SUBJECT = Subject("local", "cursor", "db", "tools", "drop", "d1")
 def wish(digest="a", **changes):
     subject = structs.replace(SUBJECT, **changes)
     caller = Caller(Identity(subject.principal, subject.host), L4, {}, lasting=True)
-    return Wish(subject, digest, "db__drop", "ask[0]", "runs", "hubd: may?", raw({}), caller, EVERYTHING, None)
+    return Wish(subject, digest, "db__drop", "ask[0]", "runs", "hubd: may?", raw({}), "", caller, EVERYTHING, None)
 
 
 @pytest.mark.covers("POL-20")
@@ -97,12 +96,6 @@ def test_all_requests_have_a_limit():
         requests.join(wish(host=f"h{each}"), 0.0, 900.0)
     with pytest.raises(TooMany):
         requests.join(wish(host="one more"), 0.0, 900.0)
-    requests = Requests()
-    large = structs.replace(wish(), arguments=Raw(b" " * (MAX_KEPT_BYTES // 2)))
-    requests.join(large, 0.0, 900.0)
-    requests.join(structs.replace(large, digest="b"), 0.0, 900.0)
-    with pytest.raises(TooMany):
-        requests.join(wish("c"), 0.0, 900.0)
 
 
 @pytest.mark.covers("POL-29")
