@@ -5,10 +5,11 @@
     hints                                 what is believed of the tool, by mark: hints["read-only"]
     trusted                               its server is
 
-    under(path, dir)    the path lies below that directory, as far as its text says
-    hostOf(url)         the host of a URL in lower case; "": it has none, or one that could be read in two ways
-    sqlVerbs(text)      the verbs of SQL that occur anywhere in a text, in capitals
+    under(path, dir)    the absolute path lies below that directory, or is it, as far as its text says
+    hostOf(url)         the host of a URL, as all programs read it
+    sqlVerbs(text)      the verbs of SQL that occur anywhere in a text, and the first words of statements, in capitals
 
+The first two raise where that cannot be told, so nobody gets past a rule by writing what it is about in another way.
 These see no symbolic links and know no functions with effects, so a condition is no boundary. This is the only module
 that uses the extra: types are checked when a condition is compiled, regular expressions take linear time, and an
 evaluation stops after 10 000 iterations.
@@ -18,21 +19,31 @@ import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib import import_module
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 MAX_CHARS: Final = 4096
 """Characters of a condition."""
 NO_EXTRA: Final = "needs the extra `cel`: pip install 'mcp-hubd[cel]'; without it no condition can be judged"
-_WORD = re.compile("[A-Za-z]+")
+_WORD: Final = re.compile("[A-Z]+")
 _VERBS: Final = frozenset(
     _WORD.findall(
-        "ALTER ANALYZE ATTACH BEGIN CALL COMMENT COMMIT COPY CREATE DELETE DETACH DO DROP EXEC EXECUTE EXPLAIN EXPORT "
-        "GRANT HANDLER IMPORT INSERT LISTEN LOAD LOCK MERGE NOTIFY PRAGMA REFRESH REINDEX RENAME REPLACE RESET REVOKE "
-        "ROLLBACK SELECT SET SHOW TRUNCATE UNLOCK UPDATE UPSERT USE VACUUM VALUES WITH"
+        "ALTER ANALYZE ATTACH BACKUP BEGIN BULK CALL CHECKPOINT COMMENT COMMIT COPY CREATE DBCC DEALLOCATE DELETE DENY "
+        "DETACH DISABLE DISCARD DO DROP DUMPFILE ENABLE EXEC EXECUTE EXPLAIN EXPORT FLUSH GRANT HANDLER IMPORT INSERT "
+        "INSTALL INTO KILL LISTEN LOAD LOCK MERGE NOTIFY OPTIMIZE OUTFILE PRAGMA PREPARE PURGE REASSIGN RECONFIGURE "
+        "REFRESH REINDEX RENAME REPLACE RESET RESTORE REVOKE ROLLBACK SELECT SET SHOW SHUTDOWN TRUNCATE UNDROP UNLOAD "
+        "UNLOCK UPDATE UPDATETEXT UPSERT USE VACUUM VALUES WAITFOR WITH WRITETEXT"
     )
 )
+_SQL: Final = re.compile(r"[A-Za-z]+|;|\*/|/\*M?!|--|#|[\r\n]")
+"""Words, and what ends a statement or a comment, or begins one."""
+_URL: Final = re.compile(
+    r"[a-z][a-z0-9+.-]*://(?:\[([0-9a-f:.]+)\]|([a-z0-9_-][a-z0-9._-]*))(?::[0-9]*)?(?:[/?#].*)?", re.A | re.I | re.S
+)
+"""A URL that all programs read in one way, but for numbers as hosts."""
+_NUMBER: Final = re.compile(r"(?:[^.]+\.)*(?:[0-9]+|0x[0-9a-f]*)")
+"""A host that is read as an address, whatever stands in front."""
 
 
 class BadCondition(ValueError):
@@ -101,35 +112,50 @@ def _environment(cel: Any) -> Any:
 
 
 def under(path: str, directory: str) -> bool:
-    """True if an absolute path lies below a directory, or is it, and never leaves it on the way. `~` is the home of
-    whoever runs the hub, in the directory only."""
+    """True if a path lies below a directory, or is it, however it gets there. `~` is the home of whoever runs the hub,
+    in the directory only. Raises ValueError: one is not absolute, or climbs beyond the root."""
     if directory == "~" or directory.startswith("~/"):
         directory = str(Path.home()) + directory[1:]
-    if not path.startswith("/") or not directory.startswith("/") or "\0" in path + directory:
-        return False
-    wanted = [part for part in directory.split("/") if part not in ("", ".")]
-    given = [part for part in path.split("/") if part not in ("", ".")]
-    if ".." in wanted or given[: len(wanted)] != wanted:
-        return False
-    depth = 0
-    for part in given[len(wanted) :]:
-        depth += -1 if part == ".." else 1
-        if depth < 0:
-            return False
-    return True
+    wanted, given = _parts_of(directory), _parts_of(path)
+    return given[: len(wanted)] == wanted
+
+
+def _parts_of(path: str) -> list[str]:
+    if not path.startswith("/") or "\0" in path:
+        raise ValueError("it cannot be told where a path leads that is not absolute")
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == ".." and not parts:
+            raise ValueError("a path climbs beyond the root")
+        elif part == "..":
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return parts
 
 
 def host_of(url: str) -> str:
-    """The host of a URL; "": it has none, or programs may disagree about it."""
-    if re.search(r"[\x00-\x20\x7f\\]", url):
-        return ""
-    try:
-        parts = urlsplit(url)
-        return "" if "@" in parts.netloc else (parts.hostname or "").rstrip(".")
-    except ValueError:
-        return ""
+    """The host of a URL in lower case, addresses in their usual form. Raises ValueError: it has none, or programs may
+    disagree about it."""
+    if (found := _URL.fullmatch(url)) is None:
+        raise ValueError("it cannot be told which host a URL means")
+    if found[1]:
+        return str(IPv6Address(found[1]))
+    host = found[2].lower().rstrip(".")
+    return str(IPv4Address(host)) if _NUMBER.fullmatch(host) else host
 
 
 def sql_verbs(text: str) -> list[str]:
-    """The verbs that occur anywhere in a text, also in names, texts and comments of it."""
-    return sorted({word.upper() for word in _WORD.findall(text)} & _VERBS)
+    """The verbs that occur anywhere in a text, also in names, texts and comments of it. Of each statement the first
+    word, whatever it is; and that behind a comment, since only a database knows where one ends."""
+    found, is_first, in_comment = set[str](), True, False
+    for token in _SQL.findall(text):
+        if token.isalpha():
+            if is_first or token.upper() in _VERBS:
+                found.add(token.upper())
+            is_first = False
+        elif token in ("--", "#"):
+            in_comment = True
+        else:
+            is_first, in_comment = is_first or in_comment or token not in "\r\n", False
+    return sorted(found)

@@ -7,6 +7,7 @@
 What is in no table, such as a resource that no list names, is judged when it is asked for.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
@@ -44,6 +45,7 @@ WORDS: Final = {Kind.TOOL: TOOL, Kind.PROMPT: PROMPT, Kind.RESOURCE: RESOURCE, K
 """The kinds of selectors that are about entries of each list."""
 MAX_ARGUMENTS_BYTES: Final = 16 << 10
 """Arguments that are larger are judged by no condition."""
+_NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 MAX_REMEMBERED: Final = 4096
 """Callers whose audience is remembered."""
 MAX_JUDGED: Final = 50_000
@@ -385,7 +387,9 @@ def decode_arguments(arguments: Raw | None) -> object:
         return {}
     if memoryview(arguments).nbytes > MAX_ARGUMENTS_BYTES:
         raise ValueError(f"the arguments have more than {MAX_ARGUMENTS_BYTES} bytes")
-    found: object = loads(bytes(arguments), parse_constant=_refuse, parse_float=_finite)
+    if _NUL.search(data := bytes(arguments)):
+        raise ValueError("a text of the arguments holds a NUL character, where conditions would end it")
+    found: object = loads(data, parse_constant=_refuse, parse_float=_finite)
     return found
 
 

@@ -222,6 +222,8 @@ def test_conditions_hide_nothing_and_decide_when_arguments_are_there():
         b'{"n":1E999}',
         b'{"n":' + b"1" * 17_000 + b"}",
         b'{"n":"\\ud800"}',
+        b'{"n":1,"x":"\\\\\\u0000"}',
+        b'{"n":1,"n\\u0000":2}',
     ):
         assert judged(text) == "unjudged", text[:20]
     assert judged(None) == "unjudged"
