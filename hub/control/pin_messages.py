@@ -38,8 +38,6 @@ class PinnedServer(Struct, frozen=True, kw_only=True):
     """The setting that counts for it."""
     state: str = ""
     """Hash of what it lists now."""
-    shown: str = ""
-    """The state that a person was shown last, in this run of the hub."""
     approved: str = ""
     """By whom it was approved last: `first sight`, `a person` or `pins_file`."""
     approved_at: float | None = None

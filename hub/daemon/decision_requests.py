@@ -107,8 +107,8 @@ class DecisionRequests:
     # --- pins
 
     async def pins(self, name: str | None = None, shows: bool = False) -> list[PinnedServer]:
-        """All servers and their pins, or one: by its name, or by the visible name of a tool or prompt. `shows`: a
-        person is shown all that differs, and may approve just that.
+        """All servers and their pins, or one: by its name, or by the visible name of a tool or prompt. `shows`:
+        with all that differs, for people.
         Raises: UpstreamUnavailable, if there is no such server."""
         pins = self._hub.pins
         if name is None:

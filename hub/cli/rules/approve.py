@@ -7,7 +7,7 @@ that of a request for a call.
 import re
 from typing import Any, Final
 
-from hub.cli.context import CommandFailed, Context, Output, ask_hub
+from hub.cli.context import CommandFailed, Context, Output, agreed, ask_hub
 from hub.cli.parser import add
 from hub.cli.rules.approvals import add_lengths, approve_request
 from hub.cli.rules.pins import differences
@@ -36,11 +36,15 @@ def _approve(options: Context, output: Output) -> None:
 
 
 def approve_pins(options: Context, output: Output) -> None:
-    """Approve a server as it was shown. What was not shown yet is shown, and not approved."""
-    [server] = ask_hub(PINS, name=options.id)
-    if not (state := options.state or server.shown):
-        output.show(*differences(ask_hub(PINS, name=options.id, shows=True)[0]))
-        raise CommandFailed("nothing was approved: this was not shown before. If it is right, run the command again")
+    """Approve a server as it is shown here, or in the state that is named."""
+    [server] = ask_hub(PINS, name=options.id, shows=options.state is None)
+    state = server.state if options.state is None else options.state
+    if options.state is None and (server.changes or server.problem):
+        output.show(*differences(server))
+        if output.json or not agreed("Approve this?", default=False):
+            raise CommandFailed(
+                f"nothing was approved; without a question: hubd approve {options.id} --state {server.state}"
+            )
     count = ask_hub(APPROVE_PINS, name=server.name, state=state, item=server.item).items
     output.set(server=server.name, item=server.item, items=count)
     what = f"{server.item.partition('/')[2]} of {server.name}" if server.item else server.name

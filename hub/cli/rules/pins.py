@@ -43,7 +43,10 @@ def _pins(options: Context, output: Output) -> None:
     if options.more is not None:
         raise UsageError(f"unexpected argument: {options.more}", options.parser.format_usage())
     servers = ask_hub(PINS, name=options.name, shows=options.name is not None)
-    output.answer(to_builtins(servers), lambda: differences(servers[0]) if options.name else overview(servers))
+    output.answer(
+        to_builtins(servers),
+        lambda: [*differences(servers[0]), *_next_step(servers[0])] if options.name else overview(servers),
+    )
 
 
 def _check(options: Context, output: Output) -> None:
@@ -114,9 +117,12 @@ def differences(server: PinnedServer) -> list[Block]:
         blocks.append(f"{server.name} is not pinned")
     elif not server.changes and not server.problem:
         blocks.append(f"{server.name} is as it was approved ({_approval(server) or 'nothing is listed yet'})")
-    elif server.approved != "pins_file":
-        blocks.append(paint(f"to approve this: hubd approve {server.name}", "dim"))
     return blocks
+
+
+def _next_step(server: PinnedServer) -> Iterator[Line]:
+    if server.pinning != "off" and server.approved != "pins_file" and (server.changes or server.problem):
+        yield paint(f"to approve this: hubd approve {server.name}", "dim")
 
 
 def _kind(key: str) -> str:

@@ -72,8 +72,6 @@ class Pins:
         self._dirty = trio.Event()
         self._saving = trio.Lock()
         self._adjusted = DirtyFlag()
-        self._shown: dict[str, str] = {}
-        """The states that people were shown last."""
         self._team = TeamPins()
         self.problem = ""
         """The reason why something is not saved; "": everything is, or soon will be."""
@@ -293,14 +291,12 @@ class Pins:
             yield f"hidden characters in {len(review.hidden)} of its definitions are not shown to hosts"
 
     def describe(self, name: str, *, shows: bool, others: Collection[str] = ()) -> PinnedServer:
-        """A server and its pins. `shows`: with all that differs, which a person is shown now; `others`: names of other
+        """A server and its pins. `shows`: with all that differs, for people; `others`: names of other
         servers' tools. Raises UpstreamUnavailable: there is no such server."""
         from hub.rules.pins.differences import describe, flags  # a hub does without until a person looks
 
         review = self._find(name)
         listed, newest = fingerprints.definitions_of(review.received), self.newest(name)
-        if shows:
-            self._shown[name] = review.state
         changes = []
         for key in (*review.changes.waiting, *review.changes.gone):
             held, words = fingerprints.split_key(key) in review.held, newest[key].words if key in newest else None
@@ -312,7 +308,6 @@ class Pins:
             name=name,
             pinning=review.terms.pinning,
             state=review.state,
-            shown=self._shown.get(name, ""),
             approved=last.by if last is not None else "pins_file" if is_of_team else "",
             approved_at=None if last is None else last.at,
             changes=tuple(changes),

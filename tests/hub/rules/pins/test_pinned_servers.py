@@ -285,9 +285,7 @@ async def test_exactly_what_was_shown_is_approved(autojump_clock):
         await host.names()
         fake.lists["tools"] = [tool("merge", "Other."), tool("close", "Other.")]
         await changes(house, fake)
-        assert (await requests.pins("git"))[0].shown == ""
         state = (await requests.pins("git", shows=True))[0].state
-        assert (await requests.pins("git"))[0].shown == state
         fake.lists["tools"][1] = tool("close", "Another.")
         await changes(house, fake)
         with pytest.raises(HubError, match="git has changed since it was shown; nothing was approved"):
