@@ -1,10 +1,9 @@
 """Hidden text: characters of a definition that a model reads and nobody sees. Pure.
 
-    tag characters, but for flags of countries' parts      marks and orders of writing that override the text's own
-    characters without width, but for joiners               several variation selectors in a row
     controls, but for tabs and line ends
-
-Joiners (U+200C, U+200D) and single variation selectors stay: Persian, Hindi and emoji are written with them.
+    what shows nothing (`INVISIBLE`), but for what people write with:
+        joiners (U+200C, U+200D), two in a row, and U+FE0E or U+FE0F behind what is seen and not ASCII
+        selectors of variants behind ideographs and Mongolian letters; keycaps; the flags of England, Scotland and Wales
 
 What a host has to send back as it is, such as the name of a tool or of a property, cannot be cleaned. A definition that
 hides something there is left out.
@@ -19,14 +18,19 @@ from msgspec import Raw
 from hub.wire.byte_checks import READ_ERRORS
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import Kind, ListEntry
+from hub.wire.printable import INVISIBLE
 
-_FLAG: Final = "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f"
-_SELECTOR: Final = "[\ufe00-\ufe0f\U000e0100-\U000e01ef]"
-HIDDEN: Final = re.compile(
-    f"(?P<flag>{_FLAG})|{_SELECTOR}{{2,}}|"
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u180e\u200b\u202a-\u202e\u2060\u2066-\u2069\ufeff\U000e0000-\U000e007f]"
+_SEEN: Final = f"(?<=[^\x00-\x9f{INVISIBLE}])"
+_IDEOGRAPH: Final = "(?<=[\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af])"
+_FLAG: Final = "".join(
+    f"|\U0001f3f4{''.join(chr(0xE0000 + ord(each)) for each in part)}\U000e007f" for part in ("gbeng", "gbsct", "gbwls")
 )
-"""A hidden character, several selectors, or a flag, which is none."""
+HIDDEN: Final = re.compile(
+    f"(?P<plain>{_SEEN}(?:[\ufe0e\ufe0f][\u200c\u200d]{{0,2}}|[\u200c\u200d]{{1,2}})|[#*0-9]\ufe0f\u20e3{_FLAG}"
+    f"|{_IDEOGRAPH}[\ufe00-\ufe0f\U000e0100-\U000e01ef]|(?<=[\u1820-\u18aa])[\u180b-\u180d\u180f])"
+    f"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{INVISIBLE}]"
+)
+"""A hidden character; or `plain` ones, which people write with."""
 _ESCAPE: Final = re.compile(rb"\\[ubf]")
 _BOUND: Final = frozenset({"enum", "const", "required", "pattern", "$ref", "uri", "uriTemplate"})
 """Members whose texts are sent back, or compared with what is."""
@@ -47,14 +51,12 @@ def count(text: str) -> int:
     """The number of hidden characters in a text."""
     if text.isascii() and text.isprintable():
         return 0
-    return sum(len(each[0]) for each in HIDDEN.finditer(text) if each["flag"] is None)
+    return sum(len(each[0]) for each in HIDDEN.finditer(text) if each["plain"] is None)
 
 
 def strip(text: str) -> str:
     """A text without hidden characters."""
-    while (left := HIDDEN.sub(lambda found: found["flag"] or "", text)) != text:
-        text = left  # selectors may have come together
-    return text
+    return HIDDEN.sub(lambda found: found["plain"] or "", text)
 
 
 def clean(kind: Kind, entry: ListEntry) -> Cleaned:
@@ -80,7 +82,7 @@ def _may_hide(value: Raw) -> bool:
     data = bytes(value)
     if data.isascii():
         return b"\x7f" in data or (b"\\" in data and _ESCAPE.search(data) is not None)
-    return _ESCAPE.search(data) is not None or HIDDEN.search(data.decode(errors="replace")) is not None
+    return _ESCAPE.search(data) is not None or count(data.decode(errors="replace")) > 0
 
 
 class _Cleaning:

@@ -16,7 +16,7 @@ from config.secrets.detection import mask_arguments, mask_url
 from config.settings import UpstreamConfig
 from hub.wire.jsonrpc import peek_object, peek_str, raw
 from hub.wire.mcp import ELICIT
-from hub.wire.printable import printable
+from hub.wire.printable import visible
 from hub.wire.questions.askable_questions import Question
 
 MAX_ARGUMENTS: Final = 20
@@ -26,10 +26,6 @@ MAX_SHOWN: Final = 2 << 10
 """Characters of all arguments together."""
 MAX_NAME: Final = 128
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_.$-]+")
-_BLANK: Final = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
-"""Characters that count as printable and are not seen."""
 
 Lasting = Literal["once", "session", "hour", "always"]
 """The time for which a yes is good."""
@@ -38,22 +34,13 @@ Decision = Lasting | Literal["no", "nothing"]
 _LENGTHS: Final[tuple[Lasting, ...]] = ("once", "session", "always")
 
 
-def safe(text: str) -> str:
-    """`text` on one line, with escapes for all that is not seen."""
-    return _BLANK.sub(_escape, printable(text))
-
-
-def _escape(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode()
-
-
 def cut(text: str, most: int) -> str:
     """`text`, made safe; of a longer one the beginning, how much more there is, and the digest of the whole."""
     if len(text) <= most:
-        return safe(text)
+        return visible(text)
     left = f"{len(text) - most:,}".replace(",", " ")
     digest = sha256(text.encode(errors="surrogatepass")).hexdigest()
-    return f"{safe(text[:most])} and {left} more characters, sha256 {digest}"
+    return f"{visible(text[:most])} and {left} more characters, sha256 {digest}"
 
 
 def show_arguments(arguments: Raw | None, most: int = MAX_SHOWN) -> str:
@@ -74,7 +61,7 @@ def show_arguments(arguments: Raw | None, most: int = MAX_SHOWN) -> str:
         label = name[:MAX_NAME]
         if _PLAIN_NAME.fullmatch(label) is None:  # or it may look like other arguments
             label = json.dumps(label, ensure_ascii=False)
-        shown.append(f"{safe(label)}={cut(text, min(MAX_ARGUMENT, left))}")
+        shown.append(f"{visible(label)}={cut(text, min(MAX_ARGUMENT, left))}")
         left -= min(len(text), MAX_ARGUMENT) + len(name) + 2
     return " ".join(shown)
 
@@ -95,7 +82,7 @@ def show_marks(marks: Iterable[str], upstream: str, *, trusted: bool, is_users: 
 
 def question_text(host: str, verb: str, name: str, lines: Iterable[tuple[str, str]]) -> str:
     """The question that a person is asked: may this host do that; then a line for each fact."""
-    first = f'hubd: may "{safe(host[:MAX_NAME])}" {verb} {safe(name[:MAX_SHOWN])}?'
+    first = f'hubd: may "{visible(host[:MAX_NAME])}" {verb} {visible(name[:MAX_SHOWN])}?'
     return "\n".join([first, *(f"{label}: {text}" for label, text in lines if text)])
 
 

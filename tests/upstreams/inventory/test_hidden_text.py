@@ -25,6 +25,24 @@ HIDING = {
     "isolates": ("a\u2066b\u2069c\u2067\u2068", "abc"),
     "without width": ("a\u200bb\u2060c\ufeffd\u180e", "abcd"),
     "a byte order mark": ("\ufeffReads.", "Reads."),
+    "text in flags": (
+        "".join(
+            "\U0001f3f4" + "".join(chr(0xE0000 + ord(c)) for c in part) + "\U000e007f" for part in ("ignor", "eall")
+        ),
+        "\U0001f3f4\U0001f3f4",
+    ),
+    "a selector for each letter": ("".join("a" + chr(0xE0100 + ord(c)) for c in "send"), "aaaa"),
+    "a joiner for each letter": ("a\u200cb\u200dc", "abc"),
+    "joiners": ("\u0645" + "\u200c\u200d" * 20 + "\u062e", "\u0645\u200c\u200d\u062e"),
+    "a joiner behind what is hidden": ("\u0645\u200b\u200c\u0645\x85\u200d", "\u0645\u0645"),
+    "operators that are not seen": ("a\u2061\u2062\u2063\u2064\u2065\u206a\u206fb", "ab"),
+    "fillers": ("a\u115f\u1160\u3164\uffa0\u2800\u17b4\u17b5\u034fb", "ab"),
+    "selectors of no Mongolian": ("a\u180b\u180c\u180d\u180fb", "ab"),
+    "marks of direction": ("a\u200e\u200f\u061cb", "ab"),
+    "soft hyphens": ("de\u00adlete", "delete"),
+    "annotations": ("a\ufff9b\ufffac\ufffb", "abc"),
+    "notes and shorthand": ("\U0001d173\U0001d17a\U0001bca0a", "a"),
+    "the rest of the plane of tags": ("\U000e0080\U000e01f0\U000e0fff.", "."),
     "selectors": ("a" + "\ufe00\ufe0f\U000e0101" + "b", "ab"),
     "an escape of a terminal": ("\x1b[31mred\x1b[0m", "[31mred[0m"),
     "controls": ("a\x00b\x07c\x7fd\x85e\x9bf", "abcdef"),
@@ -36,11 +54,11 @@ PLAIN = {
     "family": "\U0001f468\u200d\U0001f469\u200d\U0001f467",
     "heart": "\u2764\ufe0f",
     "flag of Wales": WALES,
-    "flag of Texas": "\U0001f3f4\U000e0075\U000e0073\U000e0074\U000e0078\U000e007f",
     "flag of Japan": "\U0001f1ef\U0001f1f5",
-    "marks of direction": "\u05d0\u200f! \u200e(a)",
     "ideographic variant": "\u845b\U000e0100",
-    "soft hyphen": "co\u00adoperate",
+    "keycap": "press 1\ufe0f\u20e3",
+    "heart on fire": "\u2764\ufe0f\u200d\U0001f525",
+    "Mongolian": "\u182d\u180b",
 }
 
 

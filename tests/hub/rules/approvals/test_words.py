@@ -15,13 +15,13 @@ from hub.rules.approvals.words import (
     offers,
     question_text,
     read_answer,
-    safe,
     show_arguments,
     show_marks,
     show_program,
 )
 from hub.wire.jsonrpc import peek_object, peek_str, raw
 from hub.wire.mcp import L3, L4, MODERN
+from hub.wire.printable import visible
 from hub.wire.questions.askable_questions import Question
 from hub.wire.questions.translate import question_for_host
 
@@ -31,7 +31,7 @@ INVISIBLE = "\ufe0f\u034f\u115f\u2800\u3164\uffa0\u200b\u202e\u2066\U000e0041\n\
 @pytest.mark.covers("POL-24")
 @pytest.mark.parametrize("character", INVISIBLE)
 def test_what_is_not_seen_is_escaped(character):
-    shown = safe(f"a{character}b")
+    shown = visible(f"a{character}b")
     assert character not in shown
     assert shown.startswith("a\\")
 
