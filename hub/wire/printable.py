@@ -2,6 +2,7 @@
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TextIO
 
 
@@ -24,22 +25,24 @@ def visible(text: str) -> str:
     """Escape all that nobody sees: what `printable` escapes, and what counts as printable and shows nothing."""
     if text.isascii():
         return printable(text)
+    return _replace_invisible(printable(text), lambda character: character.encode("unicode_escape").decode())
+
+
+def _replace_invisible(text: str, replace: "Callable[[str], str]") -> str:
     import re  # not above: few texts need it
 
-    return re.sub(f"[{INVISIBLE}]", lambda found: found[0].encode("unicode_escape").decode(), printable(text))
+    return re.sub(f"[{INVISIBLE}]", lambda found: replace(found[0]), text)
 
 
 def printable_json(text: str) -> str:
-    """Escape all that is not printable in the JSON `text`, without changing its meaning: terminal controls, changes of
-    the direction of writing, characters without width. Line ends between tokens stay."""
-    if text.isprintable():
-        return text
-    return "\n".join(line if line.isprintable() else "".join(map(_escape, line)) for line in text.split("\n"))
+    """Escape all that nobody sees in the JSON `text`, without changing its meaning: terminal controls, changes of the
+    direction of writing, characters without width. Line ends between tokens stay."""
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() or c == "\n" else _escape(c) for c in text)
+    return text if text.isascii() else _replace_invisible(text, _escape)
 
 
 def _escape(character: str) -> str:
-    if character.isprintable():
-        return character
     units = character.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 

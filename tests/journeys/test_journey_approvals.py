@@ -249,6 +249,18 @@ async def test_a_flood_of_calls_makes_few_requests(pair: Pair, autojump_clock):
         assert failure_of(await other.call("db__echo"))["hub"] == "approval_required"
 
 
+@pytest.mark.covers("POL-24")
+async def test_what_the_tool_needs_is_shown_before_all_else(pair: Pair, autojump_clock):
+    schema = {"type": "object", "properties": {"mode": {}, "path": {}}, "required": ["path"]}
+    fake = pair.fake()
+    fake.lists["tools"] = [{"name": "echo", "inputSchema": schema}]
+    async with asking(pair, {"db": fake}) as (house, host):
+        crowd = {f"x{each}": each for each in range(30)}
+        await host.call("db__echo", {**crowd, "mode": "r", "path": "/etc/passwd"})
+        (request,) = (await listed(house)).requests
+        assert request.arguments.startswith('path="/etc/passwd" mode="r" x0=0')
+
+
 @pytest.mark.covers("I-3", "POL-24", "POL-29")
 async def test_nobody_is_asked_about_what_nobody_can_look_through(pair: Pair, autojump_clock, monkeypatch):
     """Nor does listing look through what waits: other hosts, and the person, would wait for that."""

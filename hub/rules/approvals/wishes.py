@@ -4,6 +4,7 @@ What is shown and compared is what is sent: of a name that stands twice among th
 value.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Raw, structs
@@ -16,7 +17,7 @@ from hub.rules.approvals.words import question_text, show_arguments, show_marks,
 from hub.rules.fingerprints import hash_of, key_of
 from hub.rules.plain_arguments import digest_of, settle
 from hub.rules.policy.effects import Verdict
-from hub.wire.jsonrpc import EMPTY, Request, detach, peek_object, peek_str
+from hub.wire.jsonrpc import EMPTY, Request, detach, peek_array, peek_object, peek_str
 from hub.wire.mcp import COMPLETE, PROMPTS_GET, RESOURCES_READ, TOOLS_CALL, Kind
 from upstreams.redact import CommonSecrets, Mask
 
@@ -68,9 +69,10 @@ def wish_of(intent: Intent, verdict: Verdict, common: CommonSecrets) -> Wish:
         subject = structs.replace(subject, definition=definition)
     large = is_too_large(intent)
     arguments = EMPTY if large else params.get("arguments", EMPTY)
-    marks = ""
+    marks, order = "", dict[str, int]()
     if intent.request.method == TOOLS_CALL:
         hints, fields = tuple(config.hints.items()), {} if entry is None else entry.fields
+        order = _order_of(peek_object(fields.get("inputSchema")))
         found = marks_of(fields, subject.original, hints, trusted=config.trusted)
         is_users = bool(hints_for(subject.original, hints))
         marks = show_marks(found, upstream.name, trusted=config.trusted, is_users=is_users)
@@ -78,7 +80,7 @@ def wish_of(intent: Intent, verdict: Verdict, common: CommonSecrets) -> Wish:
     lines = (
         ("server", f"{upstream.name}, which is {show_program(config)}"),
         ("marks", marks),
-        ("arguments", show_arguments(shown)),
+        ("arguments", show_arguments(shown, order=order)),
         ("rule", verdict.rule),
     )
     return Wish(
@@ -89,7 +91,7 @@ def wish_of(intent: Intent, verdict: Verdict, common: CommonSecrets) -> Wish:
         what_runs(config),
         question_text(subject.host, VERBS.get(intent.request.method, "use"), target.exposed, lines),
         detach(shown),
-        show_arguments(shown, MAX_LISTED),
+        show_arguments(shown, MAX_LISTED, order),
         caller,
         intent.host.view,
         target,
@@ -103,6 +105,12 @@ def _hide_secrets(arguments: Raw, mask: Mask) -> Raw:
     """Arguments as people may see them."""
     text = bytes(arguments).decode(errors="replace")
     return arguments if (found := mask(text)) == text else Raw(found.encode())
+
+
+def _order_of(schema: Mapping[str, Raw]) -> dict[str, int]:
+    """The names that a schema tells of, those that are required first."""
+    required = filter(None, map(peek_str, peek_array(schema.get("required"))))
+    return {name: at for at, name in enumerate(dict.fromkeys([*required, *peek_object(schema.get("properties"))]))}
 
 
 def _kind(intent: Intent) -> Kind:

@@ -6,8 +6,9 @@ direction of writing, or be invisible.
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Final, Literal
 
 from msgspec import Raw
@@ -43,9 +44,14 @@ def cut(text: str, most: int) -> str:
     return f"{visible(text[:most])} and {left} more characters, sha256 {digest}"
 
 
-def show_arguments(arguments: Raw | None, most: int = MAX_SHOWN) -> str:
-    """The arguments of a call on one line, such as `owner="acme" repo="site"`, at most about `most` characters."""
-    members = peek_object(arguments)
+def show_arguments(
+    arguments: Raw | None, most: int = MAX_SHOWN, order: Mapping[str, int] = MappingProxyType({})
+) -> str:
+    """The arguments of a call on one line, such as `owner="acme" repo="site"`, at most about `most` characters. Those
+    with the lowest number in `order` come first, as what is cut off would be the least; names that are no plain words
+    stand in quotes."""
+    found = peek_object(arguments)
+    members = dict(sorted(found.items(), key=lambda each: order.get(each[0], len(order))))
     if not members:
         text = "" if arguments is None else bytes(arguments).decode(errors="replace")
         return "" if text in ("", "{}") else cut(text, most)
@@ -58,10 +64,8 @@ def show_arguments(arguments: Raw | None, most: int = MAX_SHOWN) -> str:
             digest = sha256(rest).hexdigest()
             shown.append(f"and {len(members) - number} more arguments, sha256 {digest}")
             break
-        label = name[:MAX_NAME]
-        if _PLAIN_NAME.fullmatch(label) is None:  # or it may look like other arguments
-            label = json.dumps(label, ensure_ascii=False)
-        shown.append(f"{visible(label)}={cut(text, min(MAX_ARGUMENT, left))}")
+        plain = name if _PLAIN_NAME.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+        shown.append(f"{cut(plain, MAX_NAME)}={cut(text, min(MAX_ARGUMENT, left))}")
         left -= min(len(text), MAX_ARGUMENT) + len(name) + 2
     return " ".join(shown)
 

@@ -28,6 +28,7 @@ def test_json_that_is_printed_means_the_same_and_hides_nothing(value: object) ->
 @pytest.mark.covers("SEC-54")
 def test_json_escapes_what_is_not_seen() -> None:
     text = json.dumps("a\x7f\x9b\u202e\u200b\U000e0041\ud800\u2028\xe9\N{SNOWMAN}", ensure_ascii=False)
+    assert printable_json('{"a":\n"\u2800\u3164\ufe0f\U000e0101"}') == '{"a":\n"\\u2800\\u3164\\ufe0f\\udb40\\udd01"}'
     assert printable_json(text) == '"a\\u007f\\u009b\\u202e\\u200b\\udb40\\udc41\\ud800\\u2028\xe9\N{SNOWMAN}"'
 
 

@@ -77,6 +77,24 @@ def test_arguments_read_as_they_are_sent():
     assert show_arguments(raw(given_)) == 'owner="acme" repo="site" n=1 deep={"a":[true,null]}'
 
 
+@pytest.mark.covers("POL-24")
+def test_a_name_of_an_argument_looks_like_no_other_argument():
+    assert show_arguments(raw({'path="/tmp/safe" mode': "r", "size-1.x": 1})) == (
+        r'"path=\"/tmp/safe\" mode"="r" size-1.x=1'
+    )
+    assert show_arguments(raw({"": 1, "a b": 2, "c\u3164": 3, "d" * 130: 4})) == (
+        rf'""=1 "a b"=2 "c\u3164"=3 {"d" * 128} and 2 more characters, sha256 {sha256(b"d" * 130).hexdigest()}=4'
+    )
+
+
+@pytest.mark.covers("POL-24")
+def test_the_arguments_that_a_tool_knows_are_shown_first():
+    crowd = {f"x{each}": each for each in range(30)}
+    shown = show_arguments(raw({**crowd, "mode": "r", "path": "/etc/passwd"}), order={"path": 0, "mode": 1})
+    assert shown.startswith('path="/etc/passwd" mode="r" x0=0 x1=1 ')
+    assert "and 12 more arguments, sha256 " in shown
+
+
 @pytest.mark.covers("POL-23")
 def test_the_first_line_says_who_wants_what():
     text = question_text('ev"il\nserver: good', "run", "db__x\u202e", [("server", "db"), ("marks", ""), ("rule", "r")])
