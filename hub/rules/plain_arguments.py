@@ -12,7 +12,8 @@ import trio
 from msgspec import Raw, structs
 
 from hub.link.call_interface import Operation
-from hub.wire.jsonrpc import RemoteProtocolError, raw
+from hub.wire.byte_checks import without_doubles
+from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.mcp import INVALID_PARAMS
 
 LARGE_BYTES: Final = 64 << 10
@@ -30,7 +31,7 @@ async def settle(operation: Operation) -> Operation:
     """
     if (arguments := operation.params.get("arguments")) is None:
         return operation
-    work = partial(without_doubles, arguments)
+    work = partial(_without_doubles, arguments)
     is_large = memoryview(arguments).nbytes > LARGE_BYTES
     once = await trio.to_thread.run_sync(work, limiter=_reading) if is_large else work()
     return (
@@ -38,28 +39,12 @@ async def settle(operation: Operation) -> Operation:
     )
 
 
-def without_doubles(arguments: Raw) -> Raw:
-    """The arguments, as they are if no name stands twice in an object; else with the last of its values, as JSON is
-    mostly read. Raises RemoteProtocolError: they cannot be read."""
-    has_doubles = False
-
-    def read_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        nonlocal has_doubles
-        members = dict(pairs)
-        has_doubles = has_doubles or len(members) < len(pairs)
-        return members
-
+def _without_doubles(arguments: Raw) -> Raw:
     try:
-        numbers: Any = {"parse_int": _number, "parse_float": _number, "parse_constant": _number}
-        value = json.loads(bytes(arguments), object_pairs_hook=read_members, **numbers)
-        return raw(value) if has_doubles else arguments
+        return without_doubles(arguments)
     except (ValueError, RecursionError, msgspec.MsgspecError) as error:
         text = f"The arguments cannot be looked through, so nobody can approve them: {error}"
         raise RemoteProtocolError(INVALID_PARAMS, text[:300]) from None
-
-
-def _number(text: str) -> Raw:
-    return Raw(text.encode())
 
 
 def digest_of(method: str, arguments: Raw) -> str:

@@ -3,12 +3,14 @@
 All checks take linear time, whatever the bytes are: they may come from anybody.
 """
 
+import json
 import re
 from array import array
 from codecs import utf_8_decode
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import accumulate, compress
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
@@ -228,3 +230,23 @@ def _is_spelled_by(raw: memoryview, fields: dict[str, Raw]) -> bool:
             return False
         end = _END.match(raw, start + size)
     return end is not None and end[1] == b"}"
+
+
+def without_doubles(value: Raw) -> Raw:
+    """A value, as it is if no name stands twice in an object at any level; else with the last of its values, as JSON is
+    mostly read, so that all who read it read the same. Raises: ValueError, RecursionError, MsgspecError: it cannot be
+    read."""
+    data, has_doubles = bytes(value), False
+    with suppress(ValueError, RecursionError, msgspec.MsgspecError):
+        if msgspec.json.encode(msgspec.json.decode(data)) == data:
+            return value
+
+    def read_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal has_doubles
+        members = dict(pairs)
+        has_doubles = has_doubles or len(members) < len(pairs)
+        return members
+
+    numbers: Any = dict.fromkeys(("parse_int", "parse_float", "parse_constant"), lambda text: Raw(text.encode()))
+    found = json.loads(data, object_pairs_hook=read_members, **numbers)
+    return Raw(msgspec.json.encode(found)) if has_doubles else value

@@ -8,7 +8,7 @@ from trio.lowlevel import checkpoint
 from hub.link.hub_errors import UpstreamProtocolError
 from hub.linux.clocks import current_time
 from hub.wire import mcp
-from hub.wire.byte_checks import READ_ERRORS
+from hub.wire.byte_checks import READ_ERRORS, without_doubles
 from hub.wire.declarations import NO_HUBS, HubChain, join_chains, read_chain
 from hub.wire.http.mirror_headers import asks_for_headers
 from hub.wire.jsonrpc import Failure, detach, peek_object, peek_str, raw
@@ -152,6 +152,11 @@ class _Gatherer:
         if self._seen > MAX_ENTRIES or self._members > MAX_LIST_MEMBERS or self._bytes >= MAX_LIST_BYTES:
             self.full = True
             self.degraded = f"{self._kind.value} is too large: only its first {len(self._entries)} entries are used"
+            return size
+        try:
+            item = without_doubles(item)  # else some would read what others never see
+        except (ValueError, *READ_ERRORS):
+            self.degraded = f"an entry of {self._kind.value} that cannot be read was left out"
             return size
         fields = peek_object(detach(item))
         if len(fields) > MAX_ENTRY_MEMBERS:

@@ -131,6 +131,16 @@ async def test_of_two_with_one_name_the_first_wins(autojump_clock):
     assert listing.entries[0].fields["title"] == raw("1")
 
 
+@pytest.mark.covers("PIN-01", "POL-61")
+async def test_of_a_member_that_stands_twice_everybody_reads_the_last(autojump_clock):
+    inner = b'{"x": {"description": "EVIL \\u200b", "description": "good", "default": 1.50}}'
+    page = b'{"tools":[{"name":"evil","name":"a","inputSchema":{"properties":%b}},{"name":"b","x":[1,{"y":1E9}]}]}'
+    listing = await walk(Pages(lambda cursor: Result(Raw(page % inner))), Kind.TOOL)
+    a, b = listing.entries
+    assert bytes(a.fields["inputSchema"]) == b'{"properties":{"x":{"description":"good","default":1.50}}}'
+    assert (a.key, bytes(b.fields["x"])) == ("a", b'[1,{"y":1E9}]')
+
+
 async def test_what_is_not_offered_is_not_asked_for(autojump_clock):
     session = Pages(lambda cursor: {}, capabilities=("tools",))
     assert keys(await walk(session, Kind.PROMPT)) == []
