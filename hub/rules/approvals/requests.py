@@ -7,12 +7,12 @@ time is an argument.
 
 Equal requests join: those of one program for the same thing with the same arguments. The limits are those of one
 program, so that no other has less for it: `MAX_OPEN` questions that it shows at a time, `MAX_WAITING` calls that wait,
-and `NEW_PER_MINUTE` requests. Whoever said no to a tool `MAX_DECLINES` times within `DECLINE_S` is not asked about it
-for as long again.
+`MAX_KEPT` requests, and `NEW_PER_MINUTE` new ones. Whoever said no to a tool `MAX_DECLINES` times within `DECLINE_S` is
+not asked about it for as long again.
 """
 
 import secrets
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Final
 
@@ -29,8 +29,10 @@ MAX_WAITING: Final = 16
 NEW_PER_MINUTE: Final = 10
 MAX_DECLINES: Final = 3
 DECLINE_S: Final = 600.0
+MAX_KEPT: Final = 24
+"""Requests of one program."""
 MAX_REQUESTS: Final = 256
-"""Requests of all programs."""
+"""Requests of all programs; for one more the oldest goes of the program that has most."""
 MAX_STATES: Final = 16
 """Questions of one request that modern hosts may still answer."""
 MAX_KNOWN: Final = 1024
@@ -149,12 +151,15 @@ class Requests:
         if (found := self._by_wish.get((wish.subject, wish.digest))) is not None:
             found.wish = wish
             return found
-        if len(self._by_id) >= MAX_REQUESTS:
-            raise TooMany("too many calls wait for a person's approval")
+        counts = Counter(each.wish.subject.identity for each in self._by_id.values())
+        if counts[wish.subject.identity] >= MAX_KEPT:
+            raise TooMany("too many calls of this program wait for a person's approval")
         bucket = self._new.get(wish.subject.identity) or TokenBucket(NEW_PER_MINUTE, NEW_PER_MINUTE / 60)
         self._new.put(wish.subject.identity, bucket)
         if not bucket.take(now):
             raise TooMany("too many calls of this program needed a person's approval within a minute")
+        if len(self._by_id) >= MAX_REQUESTS:
+            self.drop(max(self._by_id.values(), key=lambda each: counts[each.wish.subject.identity]))
         request = ApprovalRequest(self.new_id(), wish, now, now + ttl_s, states=BoundedDict(MAX_STATES))
         self.made += 1
         self._by_id[request.id] = self._by_wish[wish.subject, wish.digest] = request

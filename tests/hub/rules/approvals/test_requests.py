@@ -7,6 +7,7 @@ from hub.catalog.view_name import EVERYTHING
 from hub.link.call_interface import Caller, Identity
 from hub.rules.approvals.requests import (
     DECLINE_S,
+    MAX_KEPT,
     MAX_OPEN,
     MAX_REQUESTS,
     MAX_WAITING,
@@ -89,13 +90,20 @@ def test_few_requests_of_a_program_are_made_a_minute():
     requests.join(wish("more"), 6.0, 900.0)
 
 
-@pytest.mark.covers("POL-29")
-def test_all_requests_have_a_limit():
+@pytest.mark.covers("I-3", "POL-29")
+def test_all_requests_have_a_limit_and_no_program_takes_the_place_of_others():
     requests = Requests()
-    for each in range(MAX_REQUESTS):
-        requests.join(wish(host=f"h{each}"), 0.0, 900.0)
+    for each in range(MAX_KEPT):
+        first = requests.join(wish(f"{each}"), 10.0 * each, 900.0)
     with pytest.raises(TooMany):
-        requests.join(wish(host="one more"), 0.0, 900.0)
+        requests.join(wish("more"), 600.0, 900.0)
+    requests.decline(first, 600.0)
+    requests.drop(first)
+    others = [requests.join(wish(host=f"h{each}"), 600.0, 900.0) for each in range(MAX_REQUESTS + 2 - MAX_KEPT)]
+    left = requests.all(600.0)
+    assert len(left) == MAX_REQUESTS
+    assert set(left) >= set(others)
+    assert [each.wish.digest for each in left if each not in others] == [f"{each}" for each in range(1, MAX_KEPT - 1)]
 
 
 @pytest.mark.covers("POL-29")
