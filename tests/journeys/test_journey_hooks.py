@@ -32,7 +32,7 @@ class Script:
 def script(monkeypatch):
     made = Script()
 
-    async def ask(hook, message, event):
+    async def ask(hook, message, event, program):
         await trio.lowlevel.checkpoint()
         told = json.loads(message)
         assert told["hook_event_name"] == event

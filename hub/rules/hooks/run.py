@@ -3,7 +3,7 @@ own; an address gets the same by POST, without redirects.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from functools import partial
 from typing import Final
 
@@ -13,6 +13,8 @@ from config.environment.variables_for_servers import passing
 from config.secrets.run_child import ChildFailed, run_child
 from config.settings import LOOPBACK
 from config.tables import HookConfig
+from hub.link.limited_places import Places, Turn
+from hub.link.sync_primitives import Wakeup
 from hub.rules.hooks.messages import MAX_BYTES, HookFailed, Opinion, read_answer, read_exit
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.outcome import Allowed, FetchFailed
@@ -28,23 +30,40 @@ class Hook:
     def __init__(self, config: HookConfig, environ: Mapping[str, str]) -> None:
         self.config = config
         self._environ = environ
-        self._places = trio.CapacityLimiter(MAX_RUNNING)
+        self._places = Places()
+        self._places.adjust(MAX_RUNNING, MAX_WAITING, 0)
         self._threads = trio.CapacityLimiter(MAX_RUNNING)
         self._fetch: Fetcher | None = None
 
-    async def ask(self, message: bytes, event: str) -> Opinion:
-        """Its opinion.
+    async def ask(self, message: bytes, event: str, program: Hashable) -> Opinion:
+        """Its opinion about a call of a program. These take turns; the time for an answer begins with the turn.
 
         Raises:
             HookFailed: it gives none.
         Cancellation: its process group is killed.
         """
-        if self._places.statistics().tasks_waiting >= MAX_WAITING:
-            raise HookFailed("too many calls wait for it")
-        with trio.move_on_after(self.config.timeout_s):
-            async with self._places:
+        await self._wait(program)
+        try:
+            with trio.move_on_after(self.config.timeout_s):
                 return await (self._run(message, event) if self.config.command else self._post(message, event))
+        finally:
+            self._places.release()
+            while (turn := self._places.next(trio.current_time())) is not None:
+                turn.wake(None)
         raise HookFailed(f"it did not answer within {self.config.timeout_s:g} seconds")
+
+    async def _wait(self, program: Hashable) -> None:
+        """Wait for a place. Raises HookFailed: too many wait. Cancellation: it waits no more."""
+        places = self._places
+        if places.take(trio.current_time()):
+            return
+        wakeup: Wakeup[None] = Wakeup()
+        turn, error = Turn(program, wakeup), HookFailed("too many calls wait for it")
+        if (refused := places.join(turn)) is turn:
+            raise error
+        if refused is not None:
+            refused.wake(error)
+        await wakeup.wait(partial(places.withdraw, turn))
 
     async def _run(self, message: bytes, event: str) -> Opinion:
         stop, stopped = os.pipe()

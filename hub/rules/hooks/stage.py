@@ -177,7 +177,7 @@ class HookCalls(Stage):
         name = f"mcp__{home_of(route.upstream)[0]}__{route.original}"
         arguments: Raw | None = intent.operation.params.get("arguments")
         try:
-            return await hook.ask(message(event, name, arguments, about, ids, **more), event)
+            return await hook.ask(message(event, name, arguments, about, ids, **more), event, identity)
         except HookFailed as error:
             log.warning("the hook %s gave no answer about %s: %s", hook.config.name, intent.target.exposed, error)
             if hook.config.on_error == "pass":

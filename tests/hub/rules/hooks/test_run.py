@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from config.tables import HookConfig
-from hub.rules.hooks.messages import BEFORE, HookFailed
+from hub.rules.hooks.messages import BEFORE, HookFailed, Opinion
 from hub.rules.hooks.run import MAX_RUNNING, MAX_WAITING, Hook
 
 
@@ -18,7 +18,7 @@ def python(code, **settings):
 
 async def test_a_program_is_told_and_answers():
     code = "import sys, json; told = json.load(sys.stdin); sys.stderr.write(told['tool_name']); sys.exit(2)"
-    opinion = await python(code).ask(b'{"tool_name": "mcp__a__b"}', BEFORE)
+    opinion = await python(code).ask(b'{"tool_name": "mcp__a__b"}', BEFORE, "a")
     assert opinion == ("deny", "mcp__a__b", None)
 
 
@@ -36,13 +36,13 @@ async def test_a_program_is_told_and_answers():
 )
 async def test_what_is_no_answer(code, why):
     with pytest.raises(HookFailed, match=why):
-        await python(code, timeout_s=1.0).ask(b"{}", BEFORE)
+        await python(code, timeout_s=1.0).ask(b"{}", BEFORE, "a")
 
 
 async def test_a_program_that_is_not_there():
     hook = Hook(HookConfig(name="h", command=("/nonexistent/check",)), os.environ)
     with pytest.raises(HookFailed, match="was not found"):
-        await hook.ask(b"{}", BEFORE)
+        await hook.ask(b"{}", BEFORE, "a")
 
 
 @pytest.mark.covers("POL-43")
@@ -50,7 +50,7 @@ async def test_its_environment_is_clean(monkeypatch):
     monkeypatch.setenv("GITHUB_TOKEN", "ghp_0123456789abcdef0123456789abcdef0123")
     monkeypatch.setenv("HUBD_RUNTIME_DIR", "/x")
     code = "import os, sys; sys.stderr.write(' '.join(sorted(os.environ))); sys.exit(2)"
-    names = (await python(code).ask(b"{}", BEFORE)).reason.split()
+    names = (await python(code).ask(b"{}", BEFORE, "a")).reason.split()
     assert "PATH" in names
     assert not {"GITHUB_TOKEN", "HUBD_RUNTIME_DIR"} & set(names)
 
@@ -68,7 +68,7 @@ async def test_a_cancelled_call_ends_the_program(tmp_path):
     file = tmp_path / "pid"
     hook = Hook(HookConfig(name="h", command=(sys.executable, "-c", CHILD, str(file))), os.environ)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(hook.ask, b"{}", BEFORE)
+        nursery.start_soon(hook.ask, b"{}", BEFORE, "a")
         await _until(lambda: file.exists() and file.read_text())
         nursery.cancel_scope.cancel()
     await _until(lambda: not _runs(int(file.read_text())))
@@ -95,7 +95,7 @@ async def test_few_are_asked_at_a_time():
 
     async def ask():
         try:
-            await hook.ask(b"{}", BEFORE)
+            await hook.ask(b"{}", BEFORE, "a")
         except HookFailed as error:
             failures.append(str(error))
 
@@ -104,6 +104,35 @@ async def test_few_are_asked_at_a_time():
             for _ in range(MAX_RUNNING + MAX_WAITING + 3):
                 nursery.start_soon(ask)
     assert failures == ["too many calls wait for it"] * 3
+
+
+@pytest.mark.covers("I-3", "POL-43")
+async def test_programs_take_turns_and_time_begins_with_the_turn(tmp_path, monkeypatch, autojump_clock):
+    hook = python("", timeout_s=5.0)
+
+    async def run(message, event):
+        await trio.sleep(4)
+        return Opinion("deny", message.decode())
+
+    monkeypatch.setattr(hook, "_run", run)
+    ended, failures = [], []
+
+    async def ask(program):
+        try:
+            await hook.ask(program.encode(), BEFORE, program)
+            ended.append((program, trio.current_time()))
+        except HookFailed:
+            failures.append(program)
+
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        for _ in range(MAX_RUNNING + MAX_WAITING):
+            nursery.start_soon(ask, "a")
+        await trio.sleep(1)
+        nursery.start_soon(ask, "b")
+    assert failures == ["a"]  # the newest of whoever has most makes room
+    assert [at - began for program, at in ended if program == "b"] == [8]
+    assert len(ended) == MAX_RUNNING + MAX_WAITING
 
 
 @pytest.mark.covers("POL-41")
@@ -131,11 +160,11 @@ async def test_an_address_is_asked():
         listeners = await nursery.start(trio.serve_tcp, serve, 0)
         port = listeners[0].socket.getsockname()[1]
         hook = Hook(HookConfig(name="h", url=f"http://127.0.0.1:{port}/hook"), {})
-        assert (await hook.ask(b'{"tool_name":"x"}', BEFORE)).decision == "deny"
-        assert (await hook.ask(b"{}", BEFORE)).decision == ""
+        assert (await hook.ask(b'{"tool_name":"x"}', BEFORE, "a")).decision == "deny"
+        assert (await hook.ask(b"{}", BEFORE, "a")).decision == ""
         for status in (500, 302):
             with pytest.raises(HookFailed, match=f"status {status}"):
-                await hook.ask(b"{}", BEFORE)
+                await hook.ask(b"{}", BEFORE, "a")
         nursery.cancel_scope.cancel()
     assert got[0].startswith(b"POST /hook ")
     assert got[0].endswith(b'{"tool_name":"x"}')
