@@ -24,7 +24,9 @@ from urllib.parse import urlsplit
 
 MAX_CHARS: Final = 4096
 """Characters of a condition."""
-NO_EXTRA: Final = "needs the extra `cel`: pip install 'mcp-hubd[cel]'; without it no condition can be judged"
+NO_EXTRA: Final = (
+    "needs the extra `cel`: `pipx install --force '.[cel]'` in the clone of hubd; without it no condition can be judged"
+)
 _WORD = re.compile("[A-Za-z]+")
 _VERBS: Final = frozenset(
     _WORD.findall(
