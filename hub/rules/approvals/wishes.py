@@ -12,7 +12,7 @@ from config.diff import what_runs
 from hub.calls.chain import Intent
 from hub.catalog.tool_hints import hints_for, marks_of
 from hub.rules.approvals.requests import Subject, Wish
-from hub.rules.approvals.words import question_text, show_arguments, show_marks, show_program
+from hub.rules.approvals.words import question_text, safe, show_arguments, show_marks, show_program
 from hub.rules.fingerprints import hash_of, key_of
 from hub.rules.plain_arguments import digest_of, settle
 from hub.rules.policy.effects import Verdict
@@ -67,7 +67,7 @@ def wish_of(intent: Intent, verdict: Verdict, common: CommonSecrets) -> Wish:
         ("server", f"{upstream.name}, which is {show_program(config)}"),
         ("marks", marks),
         ("arguments", show_arguments(hidden)),
-        ("rule", verdict.rule),
+        ("rule", safe(verdict.words)),
     )
     return Wish(
         subject,

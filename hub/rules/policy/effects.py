@@ -25,5 +25,10 @@ class Verdict(NamedTuple):
     says: tuple[str, ...] = ()
     """Of one that asks, the digests of what all rules say that ask, wherever they stand; (): it is of no rule."""
 
+    @property
+    def words(self) -> str:
+        """The rule with its reason."""
+        return f"{self.rule}: {self.reason}" if self.reason else self.rule
+
 
 UNRULED: Final = Verdict(Effect.ALLOW, "default")

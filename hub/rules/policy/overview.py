@@ -63,7 +63,7 @@ def explain(
     row = _row(judge, book, part, kind, entry, judged)
     if judged.is_open and arguments is not None:
         verdict = _judge_arguments(judge, judged, Route(part.name, entry.original), identity, arguments)
-        row = structs.replace(row, effect=verdict.effect.value, rule=_words_of(verdict), by_arguments=False)
+        row = structs.replace(row, effect=verdict.effect.value, rule=verdict.words, by_arguments=False)
     rules = tuple(_sentence(rule) for effect in reversed(Effect) for rule in book.rules_in(judged.mask, effect))
     facts = (_words_on_marks(judge, part, entry),) if kind is Kind.TOOL else ()
     return PolicyExplanation(row=row, rules=rules, facts=facts)
@@ -124,10 +124,6 @@ def _words_on_marks(judge: Judge, part: UpstreamEntries, entry: VisibleEntry) ->
     else:
         who = f"says {part.name}, trusted" if part.rule.trusted else f"as {part.name} is not trusted"
     return f"{' '.join(marks) or 'no mark'}, {who}"
-
-
-def _words_of(verdict: Verdict) -> str:
-    return f"{verdict.rule}: {verdict.reason}" if verdict.reason else verdict.rule
 
 
 def _sentence(rule: PolicyRule) -> str:
