@@ -97,10 +97,10 @@ class DecisionRequests:
         request, lasts = await self._approvals.approve(id, lasting)
         return messages.DecidedRequest(id, request.wish.subject.host, request.wish.exposed, lasts, waiting)
 
-    async def approval_deny(self, id: str) -> messages.DecidedRequest:
-        """Deny a request. Raises HubError: there is none of this id."""
+    async def approval_deny(self, id: str, heard: bool = False) -> messages.DecidedRequest:
+        """Deny a request; `heard`: whoever called knows. Raises HubError: there is none of this id."""
         waiting = self._approvals.find(id).waiting
-        request = self._approvals.deny(id)
+        request = self._approvals.deny(id, is_heard=heard)
         return messages.DecidedRequest(id, request.wish.subject.host, request.wish.exposed, "", waiting)
 
     async def approval_revoke(self, id: str = "", tool: str = "", all: bool = False) -> messages.RevokedApprovals:

@@ -125,11 +125,13 @@ class Ask(Stage):
             return intent
         await approvals.grants.save()  # one may have ended
         if requests.is_unasked(wish.subject, trio.current_time()):
+            approvals.write_down("refuse", wish)
             raise decline_error(wish)
         made = requests.made
         request = approvals.join(wish)
         if requests.made > made:
             await approvals.look_around()
+            approvals.wake()  # not before: whoever watches is shown whether it waits
         if approvals.hear(request, wish):
             requests.settle(request)
             return intent
