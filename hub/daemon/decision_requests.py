@@ -143,7 +143,9 @@ class DecisionRequests:
         server, _, original = name.partition("__")
         if original and server in upstreams:
             return server, key_of(Kind.TOOL, original)
-        raise UpstreamUnavailable(f"There is no server or tool {name}; there are: {', '.join(upstreams) or 'none'}")
+        raise UpstreamUnavailable(
+            f"There is no server, tool or request {name}; there are: {', '.join(upstreams) or 'none'}"
+        )
 
     def _names_beside(self, server: str) -> Iterator[str]:
         """Names of other servers' tools: the visible ones, and their own where these are no plain words."""
