@@ -18,12 +18,6 @@ from hub.wire.printable import printable
 
 REQUEST_ID: Final = re.compile(r"[A-Z][A-Z2-9]{3}")
 """The id of a request, which is no name of a server."""
-_MEANINGS: Final = {
-    "once": "this call",
-    "hour": "all calls of it for an hour",
-    "always": "all calls of it by `hubd call` from now on",
-    "no": "it is not called",
-}
 _LISTED: Final = """\
   requests   that wait: id, host, name, server, arguments, rule, age_s, left_s,
              waiting (calls), decision (approved, denied or ""), principal
@@ -180,8 +174,7 @@ def may_call_again(facts: Any, output: Output, *, yes: bool) -> bool:
         answers = {text: each for each in (*offers, "no") for text in (each[0], each)}
         words = ", ".join(f"[{each[0]}]{each[1:]}" for each in offers)
         while (answer := ask(f"{words} or [n]o?")) not in answers:
-            means = "; ".join(f"{each[0]} or {each}: {_MEANINGS[each]}" for each in (*offers, "no"))
-            output.progress.show(f"answer {means}")
+            output.progress.show("type a letter or a whole word: once is this call, always all calls of it")
         if (lasting := answers[answer]) == "no":
             ask_hub(APPROVAL_DENY, id=id, heard=True)
             raise CommandFailed("not run: you said no")
