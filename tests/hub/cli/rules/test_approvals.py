@@ -101,7 +101,7 @@ def test_a_person_at_the_terminal_is_asked(hub):
             terminal.see(r"\[o\]nce, \[a\]lways or \[n\]o")
             terminal.type(f"{answer}\n")
             if answer == "approve":
-                terminal.see("a or always: all calls of it")
+                terminal.see("always all calls of it")
                 terminal.type("n\n")
             if not answer.startswith("o"):
                 terminal.see("not run: you said no")
