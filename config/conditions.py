@@ -25,7 +25,8 @@ from typing import Any, Final
 
 MAX_CHARS: Final = 4096
 """Characters of a condition."""
-NO_EXTRA: Final = "needs the extra `cel`: pip install 'mcp-hubd[cel]'; without it no condition can be judged"
+NO_EXTRA: Final = "needs the extra `cel`: `pipx install --force '.[cel]'` in the clone of hubd; none is judged without"
+_MISSING: Final = re.compile(r'Key not found in map : "(\w+)"')
 _WORD: Final = re.compile("[A-Z]+")
 _VERBS: Final = frozenset(
     _WORD.findall(
@@ -51,7 +52,8 @@ class BadCondition(ValueError):
 
 
 class ConditionFailed(Exception):
-    """A condition that holds or does not hold cannot be told from these arguments."""
+    """A condition that holds or does not hold cannot be told from these arguments, of which the text, a clause, has
+    nothing."""
 
 
 class Condition:
@@ -67,9 +69,12 @@ class Condition:
             found = self._program.eval(data=facts)
             if found.type() == self._bool:  # an error is a value, too, and true as a text is
                 return found.value() is True
+            said = str(found.value())
         except Exception as error:  # noqa: BLE001 - whatever the library makes of what a model sent
-            raise ConditionFailed(f"{type(error).__name__}: {error}") from None
-        raise ConditionFailed(f"it is no truth value but {found.value()!r:.200}")
+            said = str(error)
+        if (missing := _MISSING.search(said)) and (path := re.search(rf"([\w.]+)\.{missing[1]}\b", self.text)):
+            raise ConditionFailed(f"{path[1]} has no {missing[1]}; use has({path[0]})")
+        raise ConditionFailed("an argument is missing, or not of the type that it expects")
 
 
 @lru_cache(1_000)

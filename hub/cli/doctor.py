@@ -233,6 +233,7 @@ CHECKS: Final[tuple[Callable[[examine.Examined], Iterator[Finding]], ...]] = (
     running_hub.limits,
     running_hub.search_mode,
     running_hub.profiles,
+    running_hub.rules,
     running_hub.root,
     running_hub.upstreams,
     other_and_dead_hubs.other_daemons,

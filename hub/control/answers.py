@@ -215,6 +215,8 @@ class Status(Struct, frozen=True, kw_only=True):
     cache: CacheStatistics | UnsetType = UNSET
     buffer: BufferStatus | UnsetType = UNSET
     warnings: tuple[str, ...] = ()
+    idle_rules: tuple[str, ...] = ()
+    """Sentences about rules that are probably mistyped."""
     listen: ListenStatus | UnsetType = UNSET
     config: ConfigStatus = ConfigStatus()
     root: bool = False
@@ -302,9 +304,9 @@ class PolicyRow(Struct, frozen=True, kw_only=True):
     name: str = ""
     server: str = ""
     effect: str = ""
-    """`allow`, `ask` or `deny`."""
-    by_arguments: bool = False
-    """Conditions on the arguments of a call may decide otherwise."""
+    """`allow`, `ask`, `deny` or `held back`."""
+    by_arguments: str = ""
+    """The strictest effect that conditions on the arguments of a call may give instead; "": none."""
     rule: str = ""
     """The rule that says so: file and line, and where it stands there; `default`: none does."""
 
@@ -316,7 +318,7 @@ class PolicyReport(Struct, frozen=True, kw_only=True):
     """There are rules; else everything is allowed."""
     rows: tuple[PolicyRow, ...] = ()
     notes: tuple[str, ...] = ()
-    """Sentences about rules that mean nothing, and servers that are not believed."""
+    """Sentences about rules that mean nothing or could not be judged, and servers that are not believed."""
     failures: int = 0
     """Calls that were denied since a condition could not be judged."""
 

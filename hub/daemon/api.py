@@ -8,7 +8,7 @@ decided here: the parts of the hub are asked.
 import logging
 import os
 import signal
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -89,6 +89,7 @@ class DaemonApi:
             cache=hub.reads.statistics(),
             buffer=convert(hub.budget, answers.BufferStatus, from_attributes=True),
             warnings=(*self._warnings(), *(text for texts in doubts.values() for text in texts)),
+            idle_rules=() if hub.judge.book is None else self._idle_rules(left_out),
             listen=UNSET if listener is None else listener.status(),
             config=answers.ConfigStatus() if self._reloader is None else self._reloader.status(),
             root=self._is_root,
@@ -101,6 +102,13 @@ class DaemonApi:
             all_tokens=hub.live.everything.shown_cost.tokens,
             audit=hub.audit.status(),
         )
+
+    def _idle_rules(self, left_out: Iterable[str]) -> tuple[str, ...]:
+        from hub.rules.policy.overview import find_misspelt  # not above: only rules need it
+
+        configs = self._hub.config.upstreams.items()
+        servers = {*left_out, *(name if config.prefix is None else config.prefix for name, config in configs)}
+        return tuple(find_misspelt(self._hub.judge, self._whole(EVERYTHING), servers))
 
     def _upstream(self, upstream: ManagedUpstream) -> answers.UpstreamRow:
         status, cost = upstream.status(), self._hub.live.cost_of(upstream.name)

@@ -92,10 +92,10 @@ class DecisionRequests:
         request, lasts = await self._approvals.approve(id, lasting)
         return messages.DecidedRequest(id, request.wish.subject.host, request.wish.exposed, lasts, waiting)
 
-    async def approval_deny(self, id: str) -> messages.DecidedRequest:
-        """Deny a request. Raises HubError: there is none of this id."""
+    async def approval_deny(self, id: str, heard: bool = False) -> messages.DecidedRequest:
+        """Deny a request; `heard`: whoever called knows. Raises HubError: there is none of this id."""
         waiting = self._approvals.find(id).waiting
-        request = self._approvals.deny(id)
+        request = self._approvals.deny(id, is_heard=heard)
         return messages.DecidedRequest(id, request.wish.subject.host, request.wish.exposed, "", waiting)
 
     async def approval_revoke(self, id: str = "", tool: str = "", all: bool = False) -> messages.RevokedApprovals:
@@ -138,7 +138,9 @@ class DecisionRequests:
         server, _, original = name.partition("__")
         if original and server in upstreams:
             return server, key_of(Kind.TOOL, original)
-        raise UpstreamUnavailable(f"There is no server or tool {name}; there are: {', '.join(upstreams) or 'none'}")
+        raise UpstreamUnavailable(
+            f"There is no server, tool or request {name}; there are: {', '.join(upstreams) or 'none'}"
+        )
 
     def _names_beside(self, server: str) -> Iterator[str]:
         """Names of other servers' tools: the visible ones, and their own where these are no plain words."""

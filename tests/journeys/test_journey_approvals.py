@@ -658,3 +658,25 @@ async def test_an_answer_that_no_rule_needs_any_more(name, autojump_clock):
         retry = await host.fulfil(params, asked)
         assert text_of((await host.ask("tools/call", retry))["result"]) == "call 1"
         assert not {"inputResponses", "requestState"} & calls[0].keys()
+
+
+@pytest.mark.covers("POL-25")
+async def test_requests_of_rules_that_are_gone_are_dropped(autojump_clock):
+    pair = Pair("LL", "lines")
+    fake, _ = counting(pair)
+    async with asking(pair, {"db": fake}) as (house, host):
+        failure_of(await host.call("db__echo"))
+        for asks, left in ((("prompt:*", "db__*", "*"), 1), (("prompt:*", "db__e*"), 0), ((), 0)):
+            house.hub.apply(structs.replace(house.hub.config, policy=PolicyConfig(ask=asks)))
+            await trio.testing.wait_all_tasks_blocked()
+            assert len((await listed(house)).requests) == left
+
+
+@pytest.mark.covers("AUD-01", "POL-22")
+async def test_a_no_that_was_heard_is_not_told_again(autojump_clock):
+    pair = Pair("LL", "lines")
+    fake, _ = counting(pair)
+    async with asking(pair, {"db": fake}) as (house, host):
+        for is_heard, kind in ((True, "approval_required"), (False, "approval_declined")):
+            await people(house).approval_deny(failure_of(await host.call("db__echo"))["request"], heard=is_heard)
+            assert failure_of(await host.call("db__echo"))["hub"] == kind

@@ -12,7 +12,7 @@ from hub.rules.audit.files import AuditFiles, logs_in
 from hub.rules.audit.writer import Audit
 from hub.rules.hooks.messages import Opinion
 from tests.journeys.pairs import Pair
-from tests.journeys.test_journey_approvals import FORMS, YES, answering, counting, failure_of, text_of
+from tests.journeys.test_journey_approvals import FORMS, YES, answering, counting, failure_of, people, text_of
 from tests.support.audit_log import all_lines
 
 
@@ -45,6 +45,18 @@ async def test_a_call_that_a_person_agrees_to(pair: Pair, tmp_path, autojump_clo
     assert ask["request"] == approve["request"]
     assert end["ref"] == begin["ref"]
     assert ask["ref"] == (begin["ref"] if pair.from_legacy else begin["first"])
+
+
+@pytest.mark.covers("AUD-01", "POL-21")
+async def test_a_call_that_was_approved_outside_says_which_was_asked_about(pair: Pair, tmp_path, autojump_clock):
+    fake, _ = counting(pair)
+    async with written(pair, tmp_path, {"db": fake}, policy=PolicyConfig(ask=("*",))) as (house, host, read):
+        failure = failure_of(await host.call("db__echo"))
+        await people(house).approval_give(failure["request"])
+        assert text_of(await host.call("db__echo")) == "call 1"
+        ask, _, begin, _ = await read()
+    assert (ask["k"], begin["k"]) == ("ask", "begin")
+    assert ask["ref"] == begin["first"] != begin["ref"]
 
 
 @pytest.mark.covers("AUD-01", "POL-08")

@@ -98,6 +98,12 @@ def profiles(examined: Examined) -> Iterator[Finding]:
         yield Finding("profile", "warning", warning, why, "correct it (`hubd edit`)")
 
 
+def rules(examined: Examined) -> Iterator[Finding]:
+    """The rules that deny, or ask about, no tool that there is."""
+    for warning in examined.seen.idle_rules:
+        yield Finding("rules", "warning", warning, "what was meant is perhaps allowed", "correct it (`hubd edit`)")
+
+
 def root(examined: Examined) -> Iterator[Finding]:
     """A hub that has, or would have, the rights of root."""
     what = ROOT if examined.seen.root else ""

@@ -5,18 +5,21 @@ import binascii
 import json
 import os
 import sys
+from contextlib import suppress
 from functools import cache
 from typing import Any, Final
 
+from config.loading.check_profiles import OWN_LABEL
 from hub.cli.client.answers import completion, prompt, prompts, result, titles
 from hub.cli.client.arguments import build_arguments, depends_on_schema, split
 from hub.cli.client.await_server import anyone, once_connected, owns, why_away
 from hub.cli.client.connection import CallRefused, HubSession, for_people, session
-from hub.cli.context import EX_FAILED, Context, Output, UsageError, as_json, nearest
+from hub.cli.context import EX_FAILED, Context, Output, UsageError, as_json, ask_hub, nearest
 from hub.cli.profiles.session_in_profile import profile_that_renames, say_refused_file, session_as, why_refused
 from hub.cli.render.tables_and_styles import Table
-from hub.cli.rules.approvals import may_call_again
+from hub.cli.rules.approvals import may_call_again, request_of
 from hub.control.client_errors import ControlFailed
+from hub.control.methods import EXPLAIN_POLICY
 from hub.wire.printable import printable
 from hub.wire.vocabulary import HUB_FAILURE, HUB_SERVER, INVALID_PARAMS
 
@@ -58,8 +61,9 @@ def run_call(options: Context, output: Output) -> None:
     is_error = failed is not None or answer.get("isError") is True
     if options.raw:
         print(as_json(answer))
-    elif is_error and (told := for_people((answer.get("_meta") or {}).get(HUB_FAILURE))):
-        output.fail(told)
+    elif is_error and (told := for_people(facts := (answer.get("_meta") or {}).get(HUB_FAILURE))):
+        id = request_of(facts)
+        output.fail(f"{told}; say yes by `hubd approve {id}` and call again, or call with --yes" if id else told)
     else:
         print(result(answer), file=sys.stderr if is_error else sys.stdout)
     if is_error:
@@ -98,6 +102,10 @@ def _why(refused: "CallRefused", name: str, hub: "HubSession") -> str:
         return f"{name} cannot be called: {away}"
     if profile := profile_that_renames(name):
         return f"only the profile {profile} has a tool {name}: `hubd call --profile {profile} {name}`"
+    with suppress(ControlFailed):  # there is none
+        row = ask_hub(EXPLAIN_POLICY, name=name, host=OWN_LABEL).row
+        if row.effect == "deny":
+            return f"a rule denies {name} ({row.rule}); `hubd policy explain {name}` says more"
     ends = [each for each in known if each.endswith(f"__{name}")]
     meant = f'did you mean "{ends[0]}"?' if len(ends) == 1 else nearest(name, known)
     if len(ends) > 1:

@@ -131,7 +131,8 @@ def _validate(options: Context, output: Output) -> None:
         if not problems:
             raise
     hub, words = words_of_hub() if file is None else ({}, [])
-    words = [text for text in words if not any(each.text == text for each in warnings)]
+    told = [*(each.text for each in warnings), *map(str, problems)]
+    words = [text for text in words if not text.endswith(tuple(told))]
     if options.json:
         parts = {"problems": problems, "warnings": warnings, "unresolved": unresolved}
         found = {name: [diagnostic_object(each) for each in part] for name, part in parts.items()}

@@ -35,7 +35,7 @@ def status(data: Status) -> list[Block]:
     if data.root:
         blocks.append(paint("RUNS AS ROOT, and so does every server it starts (see `hubd doctor`)", "warning"))
     servers, hosts, projects = _upstreams(data.upstreams), _hosts(data.hosts), _projects(data.projects)
-    for part in (_configuration(data.config), servers, hosts, projects, _in_common(data), _warnings(data)):
+    for part in (show_configuration(data.config), servers, hosts, projects, _in_common(data), _warnings(data)):
         blocks += ["", *part] if part else []
     return blocks
 
@@ -78,7 +78,7 @@ def _replica(replica: ReplicaStatus, store: StoreStatistics | None) -> str:
     return f"{replica.name or replica.run}{url}; {others}"
 
 
-def _configuration(config: ConfigStatus) -> list[Block]:
+def show_configuration(config: ConfigStatus) -> list[Block]:
     """Problems: first and loud, since until they are mended no change has any effect."""
     lines: list[Block] = []
     if config.problem:
@@ -95,7 +95,7 @@ def _projects(projects: Sequence[ProjectRow]) -> list[Block]:
 
 
 def _warnings(data: Status) -> list[Block]:
-    texts = [*data.config.warnings, *data.warnings]
+    texts = [*data.config.warnings, *data.idle_rules, *data.warnings]
     if warning := warning_of(data.hosts):
         texts.append(f"{warning}; `hubd tools --cost` shows what is large")
     if data.audit and (problem := data.audit.problem):

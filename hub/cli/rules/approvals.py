@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec import to_builtins
 
-from hub.cli.context import Context, Output, UsageError, as_json, as_line, ask, ask_hub, client
+from hub.cli.context import CommandFailed, Context, Output, UsageError, as_json, as_line, ask, ask_hub, client
 from hub.cli.parser import Parser, add
 from hub.cli.render.tables_and_styles import Block, Table, paint
 from hub.cli.render.words import duration
@@ -154,23 +154,29 @@ def _grant_row(given: GivenApproval) -> tuple[Any, ...]:
 # --- the person at the terminal of another command -------------------------------------------------------------------
 
 
+def request_of(facts: Any) -> str:
+    """The id of the request for which a call was refused with these facts; "": it was not for one."""
+    id = facts.get("request") if isinstance(facts, dict) and facts.get("hub") == "approval_required" else None
+    return id if isinstance(id, str) and REQUEST_ID.fullmatch(id) else ""
+
+
 def may_call_again(facts: Any, output: Output, *, yes: bool) -> bool:
     """True if a call that was refused with these facts was approved here, by `--yes` or the person at the terminal, and
-    may be made again. Raises ControlFailed: only a person may say yes, and none has run the command."""
-    id = facts.get("request") if isinstance(facts, dict) and facts.get("hub") == "approval_required" else None
-    if not isinstance(id, str) or not REQUEST_ID.fullmatch(id) or not (yes or output.is_attended()):
+    may be made again. Raises CommandFailed: the person says no; ControlFailed: only a person may say yes, and none has
+    run the command."""
+    if not (id := request_of(facts)) or not (yes or output.is_attended()):
         return False
     lasting = "once"
     if not yes:
         found = ask_hub(APPROVAL_SHOW, id=id)
         output.progress.show(printable(found.text, keep="\n"))
-        letters = {each[0]: each for each in found.offers}
-        words = ", ".join(f"[{each[0]}]{each[1:]}" for each in found.offers)
-        while (answer := ask(f"{words} or [n]o?")[:1]) not in (*letters, "n"):
-            pass
-        if answer == "n":
-            ask_hub(APPROVAL_DENY, id=id)
-            return False
-        lasting = letters[answer]
+        offers = [each for each in found.offers if each != "session"]  # which ends with this command
+        answers = {text: each for each in (*offers, "no") for text in (each[0], each)}
+        words = ", ".join(f"[{each[0]}]{each[1:]}" for each in offers)
+        while (answer := ask(f"{words} or [n]o?")) not in answers:
+            output.progress.show("type a letter or a whole word: once is this call, always all calls of it")
+        if (lasting := answers[answer]) == "no":
+            ask_hub(APPROVAL_DENY, id=id, heard=True)
+            raise CommandFailed("not run: you said no")
     ask_hub(APPROVAL_GIVE, id=id, lasting=lasting)
     return True

@@ -9,14 +9,16 @@ from msgspec import to_builtins
 
 from hub.cli.context import Context, Output, UsageError, ask_hub
 from hub.cli.parser import Parser, add
+from hub.cli.render.status import show_configuration
 from hub.cli.render.tables_and_styles import Block, Line, Table, paint
 from hub.control.answers import PolicyExplanation, PolicyReport, PolicyRow
-from hub.control.methods import EXPLAIN_POLICY, POLICY
+from hub.control.methods import EXPLAIN_POLICY, POLICY, STATUS
 
 _LISTED: Final = """\
   ruled      whether there are rules; if not, everything is allowed
-  rows       of each tool, prompt and resource: kind, name, server, effect ("allow", "ask", "deny"), by_arguments
-             (conditions may decide otherwise), rule (the file, line and place of the rule that says so)
+  rows       of each tool, prompt and resource: kind, name, server, effect ("allow", "ask", "deny",
+             "held back"), by_arguments (what conditions may say instead, or ""),
+             rule (the file, line and place of the rule that says so)
   notes      sentences about rules that mean nothing now, and servers that are not believed
   failures   calls that were denied since a condition could not be judged"""
 STYLES: Final = {"allow": "good", "ask": "warning", "deny": "bad"}
@@ -40,7 +42,7 @@ def _add_caller(command: Parser) -> None:
 
 def _policy(options: Context, output: Output) -> None:
     found = ask_hub(POLICY, host=options.host or "", principal=options.principal or "")
-    output.answer(to_builtins(found), lambda: _draw_report(found))
+    output.answer(to_builtins(found), lambda: (*show_configuration(ask_hub(STATUS).config), *_draw_report(found)))
 
 
 def _draw_report(found: PolicyReport) -> Iterator[Block]:
@@ -51,12 +53,10 @@ def _draw_report(found: PolicyReport) -> Iterator[Block]:
     if rows:
         yield Table((), rows, shorten=(2, 0))
     yield from found.notes
-    if found.failures:
-        yield f"{found.failures} calls were denied since a condition could not be judged"
 
 
 def _paint_effect(row: PolicyRow, more: str = "") -> Line:
-    effect = f"{row.effect}, or by arguments" if row.by_arguments else row.effect
+    effect = f"{row.effect}, or {row.by_arguments} by arguments" if row.by_arguments else row.effect
     return paint(f"{effect}{more}", STYLES.get(row.effect, "dim"))
 
 
@@ -69,7 +69,7 @@ def _explain(options: Context, output: Output) -> None:
             raise UsageError("--json takes the arguments as a JSON object", options.parser.format_usage())
     caller = {"host": options.host or "", "principal": options.principal or ""}
     found = ask_hub(EXPLAIN_POLICY, name=options.name, arguments=arguments, **caller)
-    output.screen.show(*_draw_explanation(found))
+    output.screen.show(*show_configuration(ask_hub(STATUS).config), *_draw_explanation(found))
 
 
 def _draw_explanation(found: PolicyExplanation) -> Iterator[Block]:

@@ -104,16 +104,20 @@ class Approvals:
             raise Overloaded(text, upstream=wish.subject.upstream, retry_after_ms=RETRY_MS) from None
         if self.requests.made > made:
             self.write_down("ask", wish, request=request.id)
-            self.wake()
         return request
 
     def hear(self, request: ApprovalRequest, wish: Wish) -> bool:
         """True if a call may go on by what was decided; a yes for one call is taken. Raises ApprovalDeclined: a person
         has said no."""
+        self._heed_no(request, wish)
+        return self.requests.take_approval(request) or self.grants.covers(wish)
+
+    def _heed_no(self, request: ApprovalRequest, wish: Wish) -> None:
         if request.is_declined:
             self.requests.drop(request)
+            if not request.waiting:  # else it was written down with the no
+                self.write_down("refuse", wish, request=request.id)
             raise decline_error(wish)
-        return self.requests.take_approval(request) or self.grants.covers(wish)
 
     def is_decided(self, request: ApprovalRequest, wish: Wish) -> bool:
         """True if `hear` would not be False."""
@@ -126,9 +130,7 @@ class Approvals:
             ApprovalDeclined: it is no, or somebody else has said so before.
             ApprovalRequired: it is none; the request stays.
         """
-        if request.is_declined:
-            self.requests.drop(request)
-            raise decline_error(wish)
+        self._heed_no(request, wish)
         if decision == "nothing":
             raise approval_error(request)
         request.is_approved = False  # be it for this call, too
@@ -191,13 +193,14 @@ class Approvals:
         await self.grants.save()
         return request, lasting
 
-    def deny(self, id: str) -> ApprovalRequest:
-        """A person says no to a request. Raises UnknownRequest: there is none, or it was decided already."""
+    def deny(self, id: str, *, is_heard: bool = False) -> ApprovalRequest:
+        """A person says no to a request; the next equal call is told, unless its caller has heard of it. Raises
+        UnknownRequest: there is none, or it was decided already."""
         request = self.find(id)
         if request.is_declined:
             raise UnknownRequest(f"{id} was denied already")
         request.is_approved, request.is_declined = False, True
-        if request.waiting:
+        if request.waiting or is_heard:
             self.requests.drop(request)
         self.refuse(request, request.wish)
         return request

@@ -12,6 +12,7 @@ goes on, and never begins its call anew there, since nobody has agreed to that.
 """
 
 from collections.abc import Callable
+from time import perf_counter
 from typing import Final
 
 import trio
@@ -58,13 +59,18 @@ class Ask(Stage):
         self._read_config = read_config
         self._judge = judge
         self._sealed = SealedQuestions(states, self.approvals)
+        self._first_round = states.first_round
         self._common = common
 
     def look_again(self) -> None:
-        """Other rules have come: what they deny is asked no more, and calls that wait go by them."""
+        """Other rules have come: what they deny is asked no more, nor what none of them asks about; calls that wait go
+        by them."""
+        rules = () if self._judge.book is None else self._judge.book.rules
+        said = {rule.digest for rule in rules}
         for request in self.approvals.requests.all(trio.current_time()):
             wish = request.wish
-            if self._judge.judge(wish.caller, wish.view, wish.target).effect is Effect.DENY:
+            is_gone = not request.waiting and wish.says != (wish.rule,) and said.isdisjoint(wish.says)
+            if is_gone or self._judge.judge(wish.caller, wish.view, wish.target).effect is Effect.DENY:
                 self.approvals.requests.drop(request)
         self.approvals.wake()
 
@@ -134,11 +140,17 @@ class Ask(Stage):
         if wish.is_too_large:
             raise CallDenied(TOO_LARGE, upstream=wish.subject.upstream)
         if requests.is_unasked(wish.subject, trio.current_time()):
+            approvals.write_down("refuse", wish)
             raise decline_error(wish)
         made = requests.made
         request = approvals.join(wish)
+        own = self._first_round(intent.ref, perf_counter() - intent.began)
         if requests.made > made:
+            request.first = own
             await approvals.look_around()
+            approvals.wake()  # not before: whoever watches is shown whether it waits
+        if not intent.first.ref and request.first.ref != own.ref:
+            intent = structs.replace(intent, first=request.first)
         if approvals.hear(request, wish):
             requests.settle(request)
             return intent

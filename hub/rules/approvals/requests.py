@@ -18,6 +18,7 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
+from hub.bridge.request_state import NO_ROUND, FirstRound
 from hub.calls.chain import Target
 from hub.catalog.view_name import View
 from hub.link.bounded_dict import BoundedDict
@@ -104,6 +105,8 @@ class ApprovalRequest(Struct, eq=False):
     expires_at: float
     waiting: int = 0
     """Calls that wait for the decision."""
+    first: FirstRound = NO_ROUND
+    """The call for which it was made."""
     is_shown: bool = False
     """A host shows it to its user now, and waits with its call."""
     states: BoundedDict[str, None] = BoundedDict(MAX_STATES)

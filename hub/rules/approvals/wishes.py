@@ -19,6 +19,7 @@ from hub.rules.plain_arguments import digest_of, settle
 from hub.rules.policy.effects import Verdict
 from hub.wire.jsonrpc import EMPTY, Request, detach, peek_array, peek_object, peek_str
 from hub.wire.mcp import COMPLETE, PROMPTS_GET, RESOURCES_READ, TOOLS_CALL, Kind
+from hub.wire.printable import visible
 from upstreams.redact import CommonSecrets, Mask
 
 VERBS: Final = {TOOLS_CALL: "run", PROMPTS_GET: "use the prompt", RESOURCES_READ: "read"}
@@ -81,7 +82,7 @@ def wish_of(intent: Intent, verdict: Verdict, common: CommonSecrets) -> Wish:
         ("server", f"{upstream.name}, which is {show_program(config)}"),
         ("marks", marks),
         ("arguments", show_arguments(shown, order=order)),
-        ("rule", verdict.rule),
+        ("rule", visible(verdict.words)),
     )
     return Wish(
         subject,

@@ -24,6 +24,13 @@ class Verdict(NamedTuple):
     """The reason that the rule gives, as a clause; "": it gives none."""
     says: tuple[str, ...] = ()
     """Of one that asks, the digests of what all rules say that ask, wherever they stand; (): it is of no rule."""
+    why: str = ""
+    """The reason for which it could not be judged, for people alone; ""."""
+
+    @property
+    def words(self) -> str:
+        """The rule with its reason."""
+        return f"{self.rule}: {self.reason}" if self.reason else self.rule
 
 
 UNRULED: Final = Verdict(Effect.ALLOW, "default")

@@ -46,7 +46,7 @@ class Gate(Stage):
         verdict = judge.judge_arguments(intent)
         if verdict.effect is not Effect.DENY:
             return None
-        judge.note("refuse", **intent.facts(), rule=verdict.rule)
+        judge.note("refuse", **intent.facts(), rule=verdict.rule, **({"why": verdict.why} if verdict.why else {}))
         return self._refuse(CallDenied.because(verdict.reason, intent.target.upstream.name), intent)
 
 

@@ -1,7 +1,9 @@
 """What the rules say, for people: of everything there is, and why of one thing. Pure."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from typing import Final
 
 from msgspec import Raw, structs
@@ -19,6 +21,7 @@ from hub.rules.policy.verdicts import WORDS, CannotJudge, Judge, Judgement
 from hub.wire.mcp import Kind
 
 MAX_NOTES: Final = 20
+HELD_BACK: Final = "held back"
 
 
 def report(judge: Judge, catalog: Catalog, view: View, identity: Identity) -> PolicyReport:
@@ -37,9 +40,34 @@ def report(judge: Judge, catalog: Catalog, view: View, identity: Identity) -> Po
         f"{server} is not trusted, so {count} of its tools: {effect}; set trusted = true, or hints"
         for (server, effect), count in unbelieved.items()
     ]
-    return PolicyReport(
-        ruled=True, rows=tuple(rows), notes=(*notes, *_idle(judge, book, catalog)), failures=judge.failures
-    )
+    idle = _idle(judge, book, catalog)
+    notes += map(_say_idle, idle[:MAX_NOTES])
+    if len(idle) > MAX_NOTES:
+        notes.append(f"{len(idle) - MAX_NOTES} more selectors mean nothing that there is now")
+    if judge.failures:
+        calls = f"{judge.failures} calls were denied since a condition could not be judged"
+        notes.append(f"{calls}, the last by {judge.last_failure}")
+    return PolicyReport(ruled=True, rows=tuple(rows), notes=tuple(notes), failures=judge.failures)
+
+
+def find_misspelt(judge: Judge, catalog: Catalog, servers: Set[str]) -> Iterator[str]:
+    """Sentences about rules that deny or ask by the name of a tool which there is not. `servers`: the beginnings of
+    names that there could be; where none is there now, its server lists nothing, and its tools are not missed."""
+    tools = {part.name: part.askable(Kind.TOOL) for part in catalog.parts}
+    exposed = {each.visible for its in tools.values() for each in its}
+    there = {name.partition("__")[0] for name in exposed}
+    for rule in () if judge.book is None else _idle(judge, judge.book, catalog):
+        name = next((word for word in rule.selector.text.split() if word[0] not in "!@*?" and ":" not in word), "")
+        if rule.effect is Effect.ALLOW or rule.selector.kind != TOOL or not name or len(rule.selector.about) != 1:
+            continue
+        known = {each.original for each in tools.get(rule.upstream, ())} if rule.upstream else exposed
+        server, mark, rest = name.partition("__")
+        if known and (rule.upstream or server not in servers - there):
+            if "*" in rest or "?" in rest:
+                known = {f"{each}{mark}{rest}" for each in there}
+            ending = f"*__{name}"
+            near = get_close_matches(name, known, 1, 0.8) or [ending for each in known if fnmatchcase(each, ending)]
+            yield _say_idle(rule) + (f'; did you mean "{near[0]}"?' if near else "")
 
 
 def explain(
@@ -57,13 +85,13 @@ def explain(
     part, kind, entry = found
     if (book := judge.book) is None:
         row = PolicyRow(kind=WORDS[kind], name=name, server=part.name, effect=Effect.ALLOW.value, rule="default")
-        return PolicyExplanation(row=row, facts=("there are no rules",))
+        return PolicyExplanation(row=_hold_back(row, part, kind, entry), facts=("there are no rules",))
     audience = judge.audience_of(view, identity)
     judged = judge.judge_thing(audience, part.name, kind, entry.original)
     row = _row(judge, book, part, kind, entry, judged)
-    if judged.is_open and arguments is not None:
+    if judged.is_open and arguments is not None and row.effect != HELD_BACK:
         verdict = _judge_arguments(judge, judged, Route(part.name, entry.original), identity, arguments)
-        row = structs.replace(row, effect=verdict.effect.value, rule=_words_of(verdict), by_arguments=False)
+        row = structs.replace(row, effect=verdict.effect.value, rule=verdict.words, by_arguments="")
     rules = tuple(_sentence(rule) for effect in reversed(Effect) for rule in book.rules_in(judged.mask, effect))
     facts = (_words_on_marks(judge, part, entry),) if kind is Kind.TOOL else ()
     return PolicyExplanation(row=row, rules=rules, facts=facts)
@@ -92,7 +120,7 @@ def _find_route(catalog: Catalog, name: str) -> tuple[Kind, Route] | None:
 def _entries(catalog: Catalog) -> Iterator[tuple[UpstreamEntries, Kind, VisibleEntry]]:
     for part in catalog.parts:
         for kind in Kind:
-            for entry in part.shown[kind]:
+            for entry in part.askable(kind):
                 yield part, kind, entry
 
 
@@ -107,7 +135,23 @@ def _row(
     if _is_by_marks(book, judged):
         rule = f"{rule} ({_words_on_marks(judge, part, entry)})"
     about = {"kind": WORDS[kind], "name": _name(kind, entry), "server": part.name, "rule": rule}
-    return PolicyRow(**about, effect=judged.verdict.effect.value, by_arguments=judged.is_open)
+    row = PolicyRow(**about, effect=judged.verdict.effect.value, by_arguments=_by_arguments(book, judged))
+    return _hold_back(row, part, kind, entry)
+
+
+def _hold_back(row: PolicyRow, part: UpstreamEntries, kind: Kind, entry: VisibleEntry) -> PolicyRow:
+    """The row of what no rule denies, or of what is held back all the same."""
+    if row.effect == Effect.DENY.value or (kind, entry.original) not in part.rule.held:
+        return row
+    why = f"its definition changed, or is new (hubd pins {part.name})"
+    return structs.replace(row, effect=HELD_BACK, rule=why, by_arguments="")
+
+
+def _by_arguments(book: RuleBook, judged: Judgement) -> str:
+    """The strictest effect that arguments give in place of another; "": they do not."""
+    masks = (judged.mask, judged.mask & ~book.conditional) if judged.is_open else ()
+    found = {book.decide(mask).effect for mask in masks} - {judged.verdict.effect}
+    return next((effect.value for effect in reversed(Effect) if effect in found), "")
 
 
 def _is_by_marks(book: RuleBook, judged: Judgement) -> bool:
@@ -126,26 +170,22 @@ def _words_on_marks(judge: Judge, part: UpstreamEntries, entry: VisibleEntry) ->
     return f"{' '.join(marks) or 'no mark'}, {who}"
 
 
-def _words_of(verdict: Verdict) -> str:
-    return f"{verdict.rule}: {verdict.reason}" if verdict.reason else verdict.rule
-
-
 def _sentence(rule: PolicyRule) -> str:
     condition = "" if rule.condition is None else f" when {rule.condition.text}"
     return f"{rule.effect.value}  {rule.place}  {rule.selector.text}{condition}"
 
 
-def _idle(judge: Judge, book: RuleBook, catalog: Catalog) -> Iterator[str]:
-    """Sentences about rules that mean nothing that there is now."""
+def _idle(judge: Judge, book: RuleBook, catalog: Catalog) -> list[PolicyRule]:
+    """The rules that mean nothing that there is now."""
     met = 0
     for part, kind, entry in _entries(catalog):
         for mask in judge.masks_of(part.name, kind, entry.original):
             met |= mask
-    idle = [
+    return [
         rule for at, rule in enumerate(book.rules) if not met >> at & 1 and not rule.place.endswith("mode read-only")
     ]
-    for rule in idle[:MAX_NOTES]:
-        what = {TOOL: "tool", PROMPT: "prompt", RESOURCE: "listed resource"}[rule.selector.kind]
-        yield f'{rule.place}: "{rule.selector.text}" means no {what} that there is now'
-    if len(idle) > MAX_NOTES:
-        yield f"{len(idle) - MAX_NOTES} more selectors mean nothing that there is now"
+
+
+def _say_idle(rule: PolicyRule) -> str:
+    what = {TOOL: "tool", PROMPT: "prompt", RESOURCE: "listed resource"}[rule.selector.kind]
+    return f'{rule.place}: "{rule.selector.text}" means no {what} that there is now'

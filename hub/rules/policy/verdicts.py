@@ -57,7 +57,7 @@ Masks = tuple[int, ...]
 
 
 class CannotJudge(Exception):
-    """A condition of `rule` cannot be judged. The text may hold arguments, so it is for whoever gave them."""
+    """A condition of `rule` cannot be judged. The text, a clause, holds no arguments."""
 
     def __init__(self, rule: str, text: str) -> None:
         super().__init__(text)
@@ -134,6 +134,8 @@ class Judge:
         """By server and its own name of a tool, what conditions know of that."""
         self.failures = 0
         """Calls that were denied because a condition could not be judged."""
+        self.last_failure = ""
+        """The rule of the last of them, and the reason."""
 
     def differs(self, book: "RuleBook | None") -> bool:
         """True if these rules are others than those that hold."""
@@ -325,7 +327,9 @@ class Judge:
                 verdict = self.judge_open(known, target.route, caller.identity, arguments)
             except CannotJudge as error:
                 self.failures += 1
-                verdict = Verdict(Effect.DENY, error.rule, "its arguments cannot be judged by the rules of this hub")
+                self.last_failure = f"{error.rule}: {error}"
+                text = "its arguments cannot be judged by the rules of this hub"
+                verdict = Verdict(Effect.DENY, error.rule, text, why=str(error))
         return self._with_legs(verdict, caller.tenant, target)
 
     def judge_open(self, known: Judgement, route: Route, identity: Identity, arguments: Raw | None) -> Verdict:
@@ -405,7 +409,7 @@ def _refuse(constant: str) -> NoReturn:
 
 def _finite(text: str) -> float:
     if isinf(value := float(text)):
-        raise ValueError(f"{text[:20]} is too large a number")
+        raise ValueError("a number is too large")
     return value
 
 

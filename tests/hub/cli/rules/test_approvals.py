@@ -12,9 +12,19 @@ from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.covers("POL-30")
 
-TOOLS = ["drop", "wipe", "purge", "erase", "shred", "burn", "melt"]
+TOOLS = ["drop", "wipe", "purge", "erase", "shred", "burn", "melt", "bury"]
 """One for each test: who has said no three times is not asked again."""
-CONFIG = upstream("db", {"tools": TOOLS}) + '\n[policy]\nask = ["*"]\n'
+CONFIG = (
+    upstream("db", {"tools": TOOLS})
+    + """
+[policy]
+deny = ["db__bury"]
+[[policy.rules]]
+effect = "ask"
+match = ["*"]
+reason = "it may cost data"
+"""
+)
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +48,8 @@ def requests(hub):
 def test_a_call_is_refused_shown_and_approved(hub):
     refused = said(hub, "call", "db__drop", "table=users", code=1)
     [request] = requests(hub)
-    assert request["id"] in refused
-    assert "hubd approve" not in refused.replace("hubd approvals", "")
+    assert f"`hubd approve {request['id']}`" in refused
+    assert "call with --yes" in refused
     assert (request["host"], request["name"], request["arguments"]) == ("hubd", "db__drop", 'table="users"')
     listed = said(hub, "approvals")
     assert request["id"] in listed
@@ -47,7 +57,7 @@ def test_a_call_is_refused_shown_and_approved(hub):
     shown = said(hub, "approvals", "show", request["id"])
     assert 'hubd: may "hubd" run db__drop?' in shown
     assert '"table": "users"' in shown
-    assert "rule: hubd.toml:" in shown
+    assert "rules[0]: it may cost data" in shown
     assert "the next equal call of hubd runs" in said(hub, "approve", request["id"])
     said(hub, "call", "db__drop", "table=users")
     assert requests(hub) == []
@@ -60,6 +70,8 @@ def test_a_call_is_denied(hub):
     assert "is told that you said no" in said(hub, "deny", request["id"])
     assert "the user said no" in said(hub, "call", "db__wipe", "table=a", code=1)
     assert requests(hub) == []
+    last = json.loads(said(hub, "audit", "query", "--tool", "db__wipe", "--json").splitlines()[-1])
+    assert (last["k"], last["request"]) == ("refuse", request["id"])
 
 
 def test_a_yes_for_longer_is_listed_and_taken_back(hub):
@@ -83,12 +95,26 @@ def test_yes_on_the_command_line_approves_the_call(hub):
 
 
 def test_a_person_at_the_terminal_is_asked(hub):
-    for answer, code in (("o", 0), ("n", 1)):
-        with Terminal([HUBD, "call", "db__shred", f"table={answer}"], hub.env) as terminal:
+    for answer in ("once", "n", "approve"):
+        with Terminal([HUBD, "call", "db__shred", "table=e"], hub.env) as terminal:
             terminal.see('hubd: may "hubd" run db__shred')
-            terminal.see(r"\[o\]nce, \[s\]ession, \[a\]lways or \[n\]o")
+            terminal.see(r"\[o\]nce, \[a\]lways or \[n\]o")
             terminal.type(f"{answer}\n")
-            assert terminal.end()[0] == code
+            if answer == "approve":
+                terminal.see("always all calls of it")
+                terminal.type("n\n")
+            if not answer.startswith("o"):
+                terminal.see("not run: you said no")
+            assert terminal.end()[0] == (not answer.startswith("o"))
+        listed = json.loads(said(hub, "approvals", "--json"))["requests"]
+        assert "db__shred" not in [each["name"] for each in listed]
+
+
+def test_the_owner_is_told_of_a_rule_that_denies(hub):
+    told = said(hub, "call", "db__bury", code=1)
+    assert "a rule denies db__bury (hubd.toml:" in told
+    assert "deny[0])" in told
+    assert "there is no tool db__burry" in said(hub, "call", "db__burry", code=1)
 
 
 @pytest.mark.covers("POL-25")

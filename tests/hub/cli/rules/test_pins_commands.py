@@ -81,6 +81,13 @@ def test_a_person_looks_and_approves(tmp_path, github):
         assert "4 definitions differ from what was approved, 4 held back: `hubd pins github`" in run(hub, "status")
         said = run(hub, "call", "github__merge_pr", code=1)
         assert "Not run: github changed this tool; the user can look at it with hubd pins github." in said
+        held = "held back  its definition changed, or is new (hubd pins github)"
+        assert run(hub, "policy", "explain", "github__merge_pr").startswith(held)
+        hub.config.write_text(github.toml(pinning="quarantine") + '\n[policy]\ndeny = ["github__close_pr"]\n')
+        run(hub, "reload")
+        assert "means no tool" not in run(hub, "policy") + run(hub, "status")
+        assert run(hub, "policy", "explain", "github__merge_pr").startswith(held)
+        assert run(hub, "policy", "explain", "github__close_pr").startswith("deny  hubd.toml:")
         assert "github: 1 new, 3 changed, 4 held back" in run(hub, "pins", "check", code=1)
 
         shown = run(hub, "pins", "github")
@@ -130,8 +137,8 @@ def test_one_tool_alone(tmp_path, github):
         assert done == {"server": "github", "item": "tools/close_pr", "items": 1}
         assert names(hub) == ["github__close_pr"]
         assert "There is no request K7F3" in run(hub, "approve", "K7F3", code=1)
-        assert "There is no server or tool gitlab" in run(hub, "approve", "gitlab", code=1)
-        assert "There is no server or tool gitlab" in run(hub, "pins", "gitlab", code=1)
+        assert "There is no server, tool or request gitlab" in run(hub, "approve", "gitlab", code=1)
+        assert "There is no server, tool or request gitlab" in run(hub, "pins", "gitlab", code=1)
 
 
 @pytest.mark.covers("PIN-02")

@@ -65,7 +65,7 @@ def test_rules_are_shown_explained_and_obeyed(hub):
         "fs__delete": ("deny", f"hubd.toml:{line} deny[1]"),
         "mail__send": ("allow", "default"),
     }
-    assert [row["by_arguments"] for row in found["rows"]] == [False, False, False, True]
+    assert [row["by_arguments"] for row in found["rows"]] == ["", "", "", "deny"]
     assert found["notes"] == [f'hubd.toml:{line} deny[2]: "nothing_*" means no tool that there is now']
     kiosk, found = rows(hub, "--host", "kiosk")
     assert [effect for effect, _ in kiosk.values()] == ["allow", "deny", "deny", "deny"]
@@ -74,6 +74,10 @@ def test_rules_are_shown_explained_and_obeyed(hub):
     assert "@destructive @open-world, as mail is not trusted" in text
     assert "fs__delete" not in said(hub, "tools")
     assert said(hub, "call", "mail__send", "to=a@example.com").strip()
+    said(hub, "call", "mail__send", code=1)
+    refuse = json.loads(said(hub, "audit", "query", "--refused", "--json").splitlines()[-1])
+    assert refuse["why"] == "args has no to; use has(args.to)"
+    assert "rules[0]: args has no to; use has(args.to)" in said(hub, "policy")
     refused = hubd(hub, "call", "mail__send", "to=a@evil.com")
     assert "Not run: it leaves the house. Do not try again with the same arguments." in refused.stdout + refused.stderr
     assert refused.returncode != 0
@@ -82,7 +86,7 @@ def test_rules_are_shown_explained_and_obeyed(hub):
 def test_one_thing_is_explained(hub):
     rules(hub, RULES)
     out = said(hub, "policy", "explain", "mail__send")
-    assert out.startswith("allow, or by arguments  default\n")
+    assert out.startswith("allow, or deny by arguments  default\n")
     assert 'mail__send when !args.to.endsWith("@example.com")' in out
     assert said(hub, "policy", "explain", "mail__send", "--json", '{"to": "a@example.com"}').startswith(
         "allow  default"
@@ -90,11 +94,44 @@ def test_one_thing_is_explained(hub):
     out = said(hub, "policy", "explain", "mail__send", "--json", '{"to": "a@evil.com"}')
     assert out.startswith("deny  hubd.toml:")
     assert "rules[0]: it leaves the house" in out
-    assert "Key not found" in said(hub, "policy", "explain", "mail__send", "--json", "{}")
+    assert "args has no to; use has(args.to)" in said(hub, "policy", "explain", "mail__send", "--json", "{}")
     assert said(hub, "policy", "explain", "mail__send", "--host", "kiosk").startswith("deny  hubd.toml:")
     assert "as hints say" in said(hub, "policy", "explain", "fs__read")
     assert "there is no tool fs__wrote" in said(hub, "policy", "explain", "fs__wrote", code=1)
     assert "as a JSON object" in said(hub, "policy", "explain", "fs__read", "--json", "[]", code=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ('deny = ["fs__delte"]', "fs__delete"),
+        ('ask = ["fss__*"]', "fs__*"),
+        ('deny = ["delete"]', "*__delete"),
+        ('deny = ["zzz__zzz"]', ""),
+        ('deny = ["*__remove_*", "host:x", "fs__read !upstream:fs", "@idempotent", "gone__x", "prompt:x"]', None),
+        ('default = "deny"\nallow = ["fs__reed"]', None),
+    ],
+)
+def test_a_rule_that_is_probably_misspelt_is_told(hub, text, meant):
+    gone = '[upstreams.gone]\nenabled = false\ncommand = "x"\n'
+    rules(hub, f"{gone}\n[policy]\n{text}\n")
+    status = json.loads(said(hub, "status", "--json"))["idle_rules"]
+    assert len(status) == (meant is not None)
+    if meant is not None:
+        assert "means no tool that there is now" in said(hub, "status")
+        assert status[0].endswith(f'; did you mean "{meant}"?' if meant else "there is now")
+        assert status[0] in hubd(hub, "doctor", "--json").stdout.replace('\\"', '"')
+
+
+def test_whoever_asks_what_rules_say_is_told_that_the_file_is_broken(hub):
+    rules(hub, RULES)
+    hub.config.write_text(f"{SERVERS}\n[policy]\ndney = []\n")
+    assert hubd(hub, "reload").returncode
+    for words in (["policy"], ["policy", "explain", "fs__read"]):
+        assert said(hub, *words).startswith("Configuration has errors; the previous one is still in use:")
+    done = hubd(hub, "validate")
+    assert done.stderr.count('did you mean "deny"?') == 1
+    hub.config.write_text(SERVERS)
 
 
 @pytest.mark.covers("F-C-02")

@@ -296,7 +296,7 @@ async def test_exactly_what_was_shown_is_approved(autojump_clock):
         assert await house.hub.pins.approve("git", one.state, one.item) == 1
         await trio.sleep(1)
         assert await host.names() == ["git__merge"]
-        with pytest.raises(HubError, match="There is no server or tool nothing"):
+        with pytest.raises(HubError, match="There is no server, tool or request nothing"):
             await requests.pins("nothing")
 
 
