@@ -164,8 +164,7 @@ class Hub:
         guards = self.pins, self.audit
         self.router = Router(*shown, self.levels, self.bridge, self.progress, self.usage, self.reads, *guards)
         self._grants = grants
-        self.look_around: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
-        """Takes note of who is connected, when somebody asks."""
+        self._look_around: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
         self._ask: Ask | None = None
         """The stage that asks people; None: nobody has needed it yet."""
         self._hooks: HookCalls | None = None
@@ -264,8 +263,12 @@ class Hub:
 
             grants = Grants(self._grants, WALL)
             self._ask = Ask(self.judge, grants, self.states, self.secrets, self.audit.note, lambda: self.config)
-            self._ask.approvals.look_around = lambda: self.look_around()
+            self._ask.approvals.look_by(lambda: self._look_around())
         return self._ask
+
+    def look_by(self, look_around: Callable[[], Awaitable[None]]) -> None:
+        """Take note of who is connected, by `look_around`, whenever a person is to be asked from now on."""
+        self._look_around = look_around
 
     def _load_hooks(self, hooks: tuple[HookConfig, ...]) -> "HookCalls":
         """The stage that asks these hooks, made for the first."""

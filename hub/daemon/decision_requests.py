@@ -54,7 +54,7 @@ class DecisionRequests:
         self._port = port
         self._clients: BoundedDict[Process, None] = BoundedDict(MAX_CLIENTS)
         """Programs that were connected by HTTP when a call needed a yes."""
-        hub.look_around = self._look_around
+        hub.look_by(self._look_around)
 
     @property
     def _approvals(self) -> "Approvals":

@@ -61,9 +61,13 @@ class Approvals:
         self.watchers = 0
         """People who watch for requests outside of hosts."""
         self.look_around: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
-        """Takes note of who is connected, when somebody asks."""
+        """Takes note of who is connected; set by `look_by`."""
         self._note = note
         self._read_config = read_config
+
+    def look_by(self, look_around: Callable[[], Awaitable[None]]) -> None:
+        """Take note of who is connected, by `look_around`, whenever somebody asks from now on."""
+        self.look_around = look_around
 
     @property
     def config(self) -> ApprovalsConfig:

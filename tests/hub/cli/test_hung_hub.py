@@ -48,7 +48,8 @@ def hung(tmp_path):
     config.parent.mkdir(parents=True)
     config.write_text(DEMO)
     with running_hub(tmp_path, DEMO) as hub:
-        hub.process.signalled(signal.SIGSTOP)
+        with ready(hub):
+            hub.process.signalled(signal.SIGSTOP)
         yield hub
         hub.process.signalled(signal.SIGCONT)
 
