@@ -76,7 +76,7 @@ async def test_what_a_hook_decides_and_what_it_rewrites_in_vain(pair: Pair, tmp_
     fake.lists["tools"] = [{"name": "echo", "inputSchema": schema}]
     opinions = [Opinion("deny", "no"), Opinion(rewritten=b'{"n":"x"}')]
 
-    async def ask(hook, message, event):
+    async def ask(hook, message, event, asker):
         return opinions.pop(0)
 
     monkeypatch.setattr("hub.rules.hooks.run.Hook.ask", ask)

@@ -100,6 +100,15 @@ class Post:
         return response.status, json.loads(events[-1].removeprefix("data:") if events else text)
 
 
+def last_record(hub, kind, *words):
+    """The last record that `hubd audit query` shows, once it is of this kind: it is written a moment after what it is
+    about."""
+    while True:
+        lines = hubd(hub, "audit", "query", *words, "--json").stdout.splitlines()
+        if lines and (record := json.loads(lines[-1]))["k"] == kind:
+            return record
+
+
 def wait_until_it_stops_accepting(hub):
     with contextlib.suppress(ConnectionError, FileNotFoundError):
         while True:

@@ -110,7 +110,7 @@ class QuestionBudget:
             raise self._refusal("which its configuration does not allow", question)
         if mode_of(question) == "url" and (hosts := self._elicitation.url_hosts):
             url = peek_str(question.params.get("url")) or ""
-            if not url.lower().startswith("https://") or host_of(url) not in NameChoice(hosts):
+            if not url.lower().startswith("https://") or not _is_at(url, hosts):
                 raise self._refusal("for a page at a host that its configuration does not name", question)
 
     def _spend(self, question: Question, now: float) -> None:
@@ -125,6 +125,13 @@ class QuestionBudget:
 
     def _refusal(self, how: str, question: Question) -> QuestionRefusal:
         return QuestionRefusal(f"{self._name} asks {question.method} {how}")
+
+
+def _is_at(url: str, hosts: tuple[str, ...]) -> bool:
+    try:
+        return host_of(url) in NameChoice(hosts)
+    except ValueError:  # programs may disagree about its host
+        return False
 
 
 def _tokens(question: Question) -> float:

@@ -37,7 +37,7 @@ MEMBERS = {
     " beyond_budget withheld_roots sandbox settling parked stale_config tokens largest connected_ago_s account limits"
     " pins unchecked",
     "sandbox": "preset why blamed path wants",
-    "pins": "name pinning state shown approved approved_at changes hidden left_out flags problem item",
+    "pins": "name pinning state approved approved_at changes hidden left_out flags problem item",
     "changes": "item change held words hints parameters only_form",
     "words": "where old new",
     "approve_pins": "items",

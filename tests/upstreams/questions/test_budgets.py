@@ -104,6 +104,8 @@ def test_forms_of_one_call_and_of_a_minute():
         ("https://evil.org/https://example.org", False),
         ("http://example.org", False),
         ("https://", False),
+        ("https://pay.example.com\\@evil.org/x", False),
+        ("https://1.2.3.4.5", False),
     ],
 )
 def test_visits_go_to_named_hosts_only(url, is_named):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.support.attached import INITIALIZE, Host, hubd, upstream
+from tests.support.attached import INITIALIZE, Host, hubd, last_record, upstream
 from tests.support.processes import HUBD, running_hub
 from tests.support.terminal import Terminal
 
@@ -70,8 +70,7 @@ def test_a_call_is_denied(hub):
     assert "is told that you said no" in said(hub, "deny", request["id"])
     assert "the user said no" in said(hub, "call", "db__wipe", "table=a", code=1)
     assert requests(hub) == []
-    last = json.loads(said(hub, "audit", "query", "--tool", "db__wipe", "--json").splitlines()[-1])
-    assert (last["k"], last["request"]) == ("refuse", request["id"])
+    assert last_record(hub, "refuse", "--tool", "db__wipe")["request"] == request["id"]
 
 
 def test_a_yes_for_longer_is_listed_and_taken_back(hub):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.support.attached import hubd, upstream
+from tests.support.attached import hubd, last_record, upstream
 from tests.support.processes import running_hub
 
 pytestmark = pytest.mark.covers("POL-16")
@@ -75,8 +75,7 @@ def test_rules_are_shown_explained_and_obeyed(hub):
     assert "fs__delete" not in said(hub, "tools")
     assert said(hub, "call", "mail__send", "to=a@example.com").strip()
     said(hub, "call", "mail__send", code=1)
-    refuse = json.loads(said(hub, "audit", "query", "--refused", "--json").splitlines()[-1])
-    assert refuse["why"] == "args has no to; use has(args.to)"
+    assert last_record(hub, "refuse", "--refused")["why"] == "args has no to; use has(args.to)"
     assert "rules[0]: args has no to; use has(args.to)" in said(hub, "policy")
     refused = hubd(hub, "call", "mail__send", "to=a@evil.com")
     assert "Not run: it leaves the house. Do not try again with the same arguments." in refused.stdout + refused.stderr
