@@ -37,7 +37,7 @@ def test_real_servers_work_in_sandboxes(tmp_path, sandboxes):
     presets["offline"] = f'{{ preset = "offline", write = ["{notes}"] }}'
     names = {f"{name}-{preset}": (argv, box) for name, argv in servers.items() for preset, box in presets.items()}
     with running_hub(tmp_path, "\n".join(server(name, *each) for name, each in names.items())) as hub:
-        until(lambda: {row["state"] for row in rows(hub).values()} == {"connected"})
+        until(lambda: all(row["state"] == "connected" and row["counts"]["tools"] for row in rows(hub).values()))
         found = rows(hub)
         for name in servers:
             assert len({found[f"{name}-{preset}"]["counts"]["tools"] for preset in presets}) == 1
