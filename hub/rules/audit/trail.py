@@ -10,9 +10,10 @@ from typing import Final
 from config.settings import UpstreamConfig
 from hub.calls.chain import WAIT, Intent, Next, Outcome, Stage, Wait
 from hub.catalog.tool_hints import marks_of
+from hub.link.bounded_dict import BoundedDict
 from hub.link.hub_errors import AuditUnavailable
 from hub.link.sync_primitives import Promise
-from hub.rules.audit.records import BEGIN, CLOCK, END, ERROR, LARGE_BYTES, NO_ARGUMENTS, Ending, sum_up
+from hub.rules.audit.records import BEGIN, CLOCK, END, ERROR, LARGE_BYTES, NO_ARGUMENTS, Digested, Ending, sum_up
 from hub.rules.audit.writer import READS, RECORD_BYTES, Audit
 from hub.rules.policy.effects import UNRULED
 from hub.rules.policy.verdicts import Judge
@@ -21,6 +22,7 @@ from hub.wire.mcp import Kind, Snapshot
 
 MAX_KNOWN: Final = 256
 """Upstreams of whose tools is known whether they only read."""
+MAX_DIGESTS: Final = 1_024
 REFUSED: Final = (
     "Not run: this hub writes down each call before it makes it, and cannot do so now. Ask the user to look at "
     "`hubd status`, then call again."
@@ -35,6 +37,8 @@ class AuditTrail(Stage):
         self._audit = audit
         self._known: dict[str, tuple[Snapshot, UpstreamConfig, dict[str, bool]]] = {}
         """By upstream, of its tools that were called whether they only read."""
+        self._digests: BoundedDict[int, Digested] = BoundedDict(MAX_DIGESTS)
+        """What records say of large arguments of calls that run, by their refs: nobody digests a megabyte twice."""
 
     # Both methods call no function of ours for a plain call, since every call comes by.
 
@@ -50,6 +54,7 @@ class AuditTrail(Stage):
         digest = None
         if held > LARGE_BYTES:
             intent, digest, held = *audit.lighten(intent), 0
+            self._digests.put(intent.ref, digest)
         audit.records.append((BEGIN, intent, verdict, upstream.offered.snapshot, digest, CLOCK(), None))
         audit.held += held
         audit.room -= RECORD_BYTES
@@ -64,7 +69,7 @@ class AuditTrail(Stage):
             verdict = UNRULED if self.judge is None else self.judge.judge_arguments(intent)
         held = memoryview(intent.operation.params.get("arguments", NO_ARGUMENTS)).nbytes
         if held > LARGE_BYTES:
-            intent, digest, held = *audit.lighten(intent), 0
+            intent, digest, held = *audit.lighten(intent, self._digests.pop(intent.ref, None)), 0
         ended: Ending | int
         if type(outcome) is Result and (size := memoryview(outcome.value).nbytes) <= LARGE_BYTES:
             ended = size if bytes(outcome.value).find(ERROR) < 0 else sum_up(outcome)

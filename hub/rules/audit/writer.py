@@ -201,9 +201,10 @@ class Audit:
         _release(self._hurry)
         return await waiter.wait()
 
-    def lighten(self, intent: Intent) -> tuple[Intent, Digested]:
-        """The same intent without its arguments, and what records say of them: they are too large to be held."""
-        digested = self._describe.digest(arguments_of(intent))
+    def lighten(self, intent: Intent, digested: Digested | None = None) -> tuple[Intent, Digested]:
+        """The same intent without its arguments, and what records say of them, unless that is known as `digested`: they
+        are too large to be held."""
+        digested = digested or self._describe.digest(arguments_of(intent))
         request, operation = (structs.replace(each, params={}) for each in (intent.request, intent.operation))
         return structs.replace(intent, request=request, operation=operation), digested
 
