@@ -34,6 +34,8 @@ from config.selectors import BadSelector, without_others
 from config.settings import HubConfig, UpstreamConfig
 
 FORMAT: Final = 1
+VOUCHING: Final = ("trusted", "hints", "allow")
+"""The settings by which the user vouches for a server as it was written down."""
 LACKING: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Errors that say nothing about a file: this process, or the machine, lacks something for a moment."""
 
@@ -148,6 +150,12 @@ def _narrow(upstream: UpstreamConfig, below: UpstreamConfig, stack: Stack) -> Up
     except BadSelector as error:
         stack.wrong(("tools",), f"{error}; write `deny` in its place")
         return upstream
+    other = [key for key in ("args", "cwd", "env", "pass_") if getattr(upstream, key) != getattr(below, key)]
+    if other and (said := [f"`{name}`" for name in VOUCHING if getattr(below, name)]):
+        key = other[0].rstrip("_")
+        stack.warn((key,), f"has another program run than yours, for which your {' and '.join(said)} do not count")
+        none = UpstreamConfig()
+        upstream = msgspec.structs.replace(upstream, **{name: getattr(none, name) for name in VOUCHING})
     added = {name: getattr(upstream, name) if stack.value(name) is not None else () for name in ("deny", "ask")}
     return msgspec.structs.replace(
         upstream, tools=below.tools, deny=(*below.deny, *added["deny"], *away), ask=(*below.ask, *added["ask"])

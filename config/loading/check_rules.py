@@ -4,7 +4,7 @@ A rule that cannot be understood refuses the whole file: whoever wrote it relies
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -13,10 +13,14 @@ from config.loading.findings import Keys, Problem
 from config.loading.precedence import Origin
 from config.name_globs import problem_of
 from config.selectors import GROUP, MAX_SELECTORS, SCOPE, TOOL, BadSelector, Selector, read_selector
-from config.settings import LOOPBACK, HubConfig, UpstreamConfig
+from config.setting_parts import declarations
+from config.settings import LOOPBACK, HubConfig, ServerSettings, UpstreamConfig
 from config.tables import ConditionalRule, HookConfig, PolicyConfig
 
 LISTS: Final = ("allow", "ask", "deny")
+PINNING: Final = ("off", "warn", "freeze", "quarantine", "required")
+HIDDEN_TEXT: Final = ("pass", "strip", "quarantine")
+"""The values of these settings, the laxest first."""
 MAX_RULES: Final = 200
 MAX_HOOKS: Final = 50
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -54,6 +58,45 @@ def warnings_of_policy(config: HubConfig, upstreams: Mapping[str, UpstreamConfig
     if default_of(config) == "deny" and not says and not any(upstream.allow for upstream in upstreams.values()):
         text = "lets in others than you, so everything is denied that no rule allows, and none does; write"
         yield Problem("auth", f'{text} default = "deny" and allow = [...] below [policy], or default = "allow"')
+
+
+def words_on_project(
+    base: HubConfig, upstreams: Mapping[str, UpstreamConfig], said: Mapping[str, Collection[str]]
+) -> Iterator[str]:
+    """The sentences for whoever is to trust a project, about its own servers: what they say of themselves against what
+    the configuration of the user, `base`, says of all. `said`: the settings that the project has of each."""
+    policy = base.policy
+    for name, keys in said.items():
+        upstream = upstreams[name]
+        yours = {
+            "allow": 'default = "deny"' if upstream.allow and default_of(base) == "deny" else "",
+            "trusted": "rules by what tools do" if upstream.trusted and _goes_by_marks(policy) else "",
+            "hints": "rules by what tools do" if upstream.hints and _goes_by_marks(policy) else "",
+            "pinning": _stricter("pinning", upstream, policy),
+            "hidden_text": _stricter("hidden_text", upstream, policy),
+        }
+        for key, each in declarations(ServerSettings).items():
+            common = getattr(base.defaults, each.attribute)
+            if each.setting.owner and common not in (each.default, getattr(upstream, each.attribute)):
+                yours[key] = f"`{key}` below [defaults]"
+        if name in base.upstreams and is_ruled(base, base.upstreams):
+            yield f"{name} is there in place of your server of that name, and your rules that name it count for it"
+        for key in keys:
+            if counts := yours.get(key):
+                yield f"{name} says its own `{key}`, which counts there whatever your {counts} says"
+
+
+def _goes_by_marks(policy: PolicyConfig) -> bool:
+    texts = (*policy.allow, *policy.ask, *policy.deny, *(each for rule in policy.rules for each in rule.match))
+    conditions = any(word in rule.when for rule in policy.rules for word in ("hints", "trusted"))
+    return policy.mode != "open" or conditions or any("@" in text for text in texts)
+
+
+def _stricter(key: str, upstream: UpstreamConfig, policy: PolicyConfig) -> str:
+    """The value that `[policy]` has, if it is stricter than that of a server."""
+    own, common = getattr(upstream, key), getattr(policy, key)
+    order = HIDDEN_TEXT if key == "hidden_text" else PINNING
+    return f'{key} = "{common}"' if own is not None and order.index(own) < order.index(common) else ""
 
 
 def _problems_of_rule(rule: ConditionalRule, keys: Keys, issuers: Sequence[str]) -> Iterator[Problem]:

@@ -154,13 +154,18 @@ class DecisionRequests:
 
     # --- who asks
 
-    async def _demand_person(self, what: str, note: Callable[..., None]) -> None:
+    async def demand_person(self, command: str, about: str) -> None:
+        """Raise OnlyAPerson, if it is no person who runs `command` and says yes to what it is `about`."""
+        await self._look_around()
+        await self._demand_person(about, partial(self._hub.audit.note, "refuse", name=about, m=command), command)
+
+    async def _demand_person(self, what: str, note: Callable[..., None], command: str = "hubd approve") -> None:
         """Raise OnlyAPerson, if a program of a host or a server asks for a yes to `what`, or one of which nothing is
         known."""
         if why := await self._why_no_person():
-            log.warning("refused to approve %s: %s", what, why)
+            log.warning("refused %s %s: %s", command, what, why)
             note(why=why)
-            text = "`hubd approve` was run by a program of a host or a server, and only a person may do that"
+            text = f"`{command}` was run by a program of a host or a server, and only a person may do that"
             raise OnlyAPerson(f"{text}. Run it in a terminal.")
 
     async def _look_around(self) -> None:

@@ -307,6 +307,22 @@ def test_a_project_never_vouches_for_or_renames_a_server_of_the_user(root, text)
 
 
 @pytest.mark.covers("POL-12")
+@pytest.mark.parametrize("text", ['args = ["other.js"]', 'cwd = "sub"', 'env.NODE_OPTIONS = "-r x"', 'pass = ["*"]'])
+def test_nobody_vouches_for_the_other_program_that_a_project_makes_of_a_server(root, text):
+    user = structs.replace(FILES, trusted=True, allow=("get",), args=("fs.js",))
+    (root / ".hubd.toml").write_text(f"[upstreams.files]\n{text}\n")
+    project = load(root, files=user)
+    files = project.upstreams["files"]
+    assert (files.trusted, files.hints, files.allow) == (False, {}, ())
+    assert (files.deny, files.ask, files.tools) == (user.deny, user.ask, user.tools)
+    [warning] = project.warnings
+    assert "your `trusted` and `hints` and `allow` do not count" in str(warning)
+    assert not load(root, files=structs.replace(user, trusted=False, hints={}, allow=())).warnings
+    (root / ".hubd.toml").write_text('[upstreams.files]\nargs = ["fs.js"]\n')
+    assert load(root, files=user).upstreams["files"] == user, "the same program"
+
+
+@pytest.mark.covers("POL-12")
 def test_a_project_has_no_policy(root):
     (root / ".hubd.toml").write_text('[policy]\ndefault = "allow"\n[upstreams.a]\ncommand = "x"\n')
     [found] = refusal(root)

@@ -1,8 +1,10 @@
 """Commands that show the configuration in files, check it and describe it; and that allow what the files of a project
-start, as they are now, or take that back. None of them needs a running hub."""
+start, as they are now, or take that back. None of them needs a running hub; one that runs knows who is no person."""
 
 import os
 import sys
+from contextlib import suppress
+from itertools import chain
 from os import EX_CONFIG
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +16,7 @@ from config.hosts.import_writing import starts_beside_hub
 from config.hosts.known_hosts import find_mistyped
 from config.hub_paths import trust_path
 from config.loading.assemble import Loaded, load_all, load_gathered
+from config.loading.check_rules import words_on_project
 from config.loading.gather import gather
 from config.loading.precedence import Origin, stacks
 from config.projects import PROJECT_FILES, Project, Trust, find_project, load_project, read_project
@@ -21,10 +24,12 @@ from config.settings import HubConfig
 from config.show.effective import ShownSetting, ShownUpstream, hub_settings, lines, show_upstream, upstreams
 from config.show.json_schema import schema
 from hub.cli.configuration.save_draft import diagnostic_object
-from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed, as_json
+from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed, as_json, ask_hub
 from hub.cli.doctor import texts_of_unresolved, words_of_hub
 from hub.cli.parser import add, add_config
 from hub.cli.profiles.who_is_shown_profile import tokens
+from hub.control.client_errors import HubNotRunning
+from hub.control.methods import DEMAND_PERSON
 
 
 def add_commands(commands: Any) -> None:
@@ -173,16 +178,19 @@ _TRUSTED: Final = """\
 def _trust(options: Context, output: Output) -> None:
     root = _root(options.directory)
     sources = read_project(root, os.environ)
-    project = load_project(root, os.environ, load_all(None, os.environ).config, sources=sources)
+    base = load_all(None, os.environ).config
+    project = load_project(root, os.environ, base, sources=sources)
     trust = Trust(trust_path())
-    starts = [show_upstream(name, stack, foreign=True) for name, stack in stacks(sources).items()]
+    found = stacks(sources)
+    starts = [show_upstream(name, stack, foreign=True) for name, stack in found.items()]
+    own = {name: {*chain(*(each.table.values for each in its.used))} for name, its in found.items() if its.defines()}
     files = [str(path) for path in project.files]
     output.set(project=str(root), did="unchanged", files=files, upstreams=[upstream_object(each) for each in starts])
     if trust.is_allowed(project):
         return output.say(f"{root} is allowed already, as it is now")
     output.say(f"{root} names these servers, which hosts that work there would use:")
     output.say("\n".join((*lines((), starts), "")))
-    for warning in project.warnings:
+    for warning in (*project.warnings, *words_on_project(base, project.upstreams, own)):
         output.warn(str(warning))
     titles, _ = starts_beside_hub(root, options.machine)
     if titles:
@@ -190,6 +198,8 @@ def _trust(options: Context, output: Output) -> None:
         output.note(f"{text} twice there: .hubd.toml is for hubd alone")
     if not options.yes and not output.is_attended():
         raise UsageError("not a terminal: review the above and pass --yes")
+    with suppress(HubNotRunning):  # then no host is attached to it
+        ask_hub(DEMAND_PERSON, command="hubd trust", about=str(root))
     if not options.yes and not agreed(f"Allow this for hosts that work in {root}?", default=False):
         raise CommandFailed("nothing was allowed")
     trust.allow(project)

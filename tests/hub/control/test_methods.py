@@ -119,7 +119,7 @@ def test_members_of_json_keep_their_names():
     assert found.pop("approvals") == {"requests approvals", "id host name server rule lasts left_s principal"}
     assert found.pop("logs") == {"records lost"}
     assert found.pop("cache_clear") == {"cleared"}
-    assert {found.pop(name) == {""} for name in ("restart", "stop", "read_tokens")} == {True}
+    assert {found.pop(name) == {""} for name in ("restart", "stop", "read_tokens", "demand_person")} == {True}
     assert found == {name: {text} for name, text in MEMBERS.items() if name != "upstreams"}
 
 

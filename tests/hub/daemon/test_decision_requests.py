@@ -49,6 +49,19 @@ async def test_no_program_of_the_hub_approves(pid, monkeypatch, autojump_clock):
         await trio.lowlevel.checkpoint()
 
 
+@pytest.mark.covers("POL-27", "POL-12")
+async def test_no_program_of_a_host_trusts_a_project():
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
+        async with a_house({"db": FakeUpstream()}) as house:
+            port = server.getsockname()[1]
+            asker.set(os.getpid())
+            for found in (DecisionRequests(house.hub, tuple, lambda: port), DecisionRequests(house.hub, tuple)):
+                with pytest.raises(OnlyAPerson, match="`hubd trust` was run by a program"):
+                    await found.demand_person("hubd trust", "/home/me/shop")
+            asker.set(os.getppid())
+            await DecisionRequests(house.hub, tuple).demand_person("hubd trust", "/home/me/shop")
+
+
 @pytest.mark.covers("POL-27")
 async def test_who_is_connected_when_a_call_needs_a_yes_is_a_host():
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):

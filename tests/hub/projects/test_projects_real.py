@@ -63,11 +63,15 @@ class Shim:
             self._changed = False
 
 
+HOST = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
+"""A host, which is no parent of the person's commands."""
+
+
 @contextlib.contextmanager
 def connected(hub, directory, *options):
     directory.mkdir(parents=True, exist_ok=True)
     log = directory.parent / f"{directory.name}.log"
-    with running([HUBD, "connect", *options], log, env=hub.env, cwd=directory) as process:
+    with running([sys.executable, "-c", HOST, HUBD, "connect", *options], log, env=hub.env, cwd=directory) as process:
         yield Shim(process)
 
 
@@ -155,6 +159,24 @@ def test_a_project_with_two_servers_of_one_name_uses_that_of_hubd(tmp_path):
         assert upstreams.keys() == {"shop", "more", "common"}
         [disabled] = [each for each in upstreams["common"]["settings"] if each["key"][-1] == "disabled"]
         assert (disabled["layer"], disabled["file"]) == ("project", str(shop / ".hubd.toml"))
+
+
+@pytest.mark.covers("POL-12")
+def test_nobody_vouches_for_another_program_under_the_name_of_a_server_of_the_user(tmp_path):
+    (shop := tmp_path / "shop").mkdir()
+    (shop / ".hubd.toml").write_text("[upstreams.common]\nargs = ['-I', '-m', 'upstreams.demo']\n")
+    rules = '[policy]\nmode = "read-only"\n' + COMMON + '\nhints = { "*" = ["read-only"] }\n'
+    own = tmp_path / "xdg_config_home" / "hubd" / "hubd.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text(rules)  # commands read the user's own file
+    with running_hub(tmp_path, rules) as hub, connected(hub, tmp_path / "elsewhere") as outside:
+        trusted = hubd(hub, "trust", shop, "--yes")
+        assert "your `hints` do not count" in trusted.stderr, trusted
+        with connected(hub, shop) as inside:
+            assert outside.tools() == {"common__echo"}
+            assert inside.tools() == set()
+            call = {"name": "common__echo", "arguments": {"text": "hello"}}
+            assert inside.ask("tools/call", call)["error"]["code"] == -32602
 
 
 @pytest.mark.real

@@ -51,6 +51,50 @@ def test_the_user_is_asked(files, project, capsys, monkeypatch, answer, code):
     assert allowed == (code == 0)
 
 
+POLICY = """
+[policy]
+mode = "read-only"
+pinning = "quarantine"
+[defaults]
+sandbox = "own-home"
+[upstreams.web]
+command = "web"
+"""
+OWN = """
+[upstreams.web]
+command = "run"
+[upstreams.b]
+command = "b"
+trusted = true
+allow = ["*"]
+pinning = "warn"
+sandbox = "off"
+hidden_text = "quarantine"
+[upstreams.plain]
+command = "plain"
+pinning = "required"
+trusted = false
+"""
+
+
+@pytest.mark.covers("POL-12")
+def test_the_review_says_what_servers_of_a_project_say_against_the_policy(files, project, capsys):
+    (project / ".mcp.json").unlink()
+    (project / ".hubd.toml").write_text(OWN)
+    (files / "hubd.toml").write_text(POLICY)
+    _, _, err = run(capsys, "trust", str(project), "--yes")
+    assert sorted(err.splitlines()) == [
+        'hubd: warning: b says its own `allow`, which counts there whatever your default = "deny" says',
+        'hubd: warning: b says its own `pinning`, which counts there whatever your pinning = "quarantine" says',
+        "hubd: warning: b says its own `sandbox`, which counts there whatever your `sandbox` below [defaults] says",
+        "hubd: warning: b says its own `trusted`, which counts there whatever your rules by what tools do says",
+        "hubd: warning: web is there in place of your server of that name, and your rules that name it count for it",
+    ]
+    (files / "hubd.toml").write_text('[upstreams.web]\ncommand = "web"\n')
+    (project / ".hubd.toml").write_text(OWN.replace('pinning = "warn"', ""))
+    assert run(capsys, "trust", str(project), "--yes")[2] == "", "there are no rules"
+
+
 def test_where_there_is_no_project(home, capsys):
     for arguments in (["trust", str(home)], ["config", "--project", str(home)]):
         code, _, err = run(capsys, *arguments)

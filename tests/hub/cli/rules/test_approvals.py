@@ -147,7 +147,7 @@ def call(id):
     return ask(id, "tools/call", {"name": "db__burn", "arguments": {"table": "y"}})
 request = call(2)["_meta"]["dev.hubd/failure"]["request"]
 done = [subprocess.run([hubd, *words], capture_output=True, text=True) for words in (
-    ["approve", request], ["call", "db__burn", "table=y", "--yes"])]
+    ["approve", request], ["call", "db__burn", "table=y", "--yes"], ["trust", sys.argv[3], "--yes"])]
 print(json.dumps([request, *([each.returncode, each.stderr] for each in done)]), flush=True)
 sys.stdin.readline()
 print(json.dumps(call(3)), flush=True)
@@ -155,14 +155,17 @@ print(json.dumps(call(3)), flush=True)
 
 
 @pytest.mark.covers("POL-27")
-def test_a_program_of_a_host_approves_nothing(hub):
-    argv = [sys.executable, "-c", HOST, str(HUBD), json.dumps(INITIALIZE)]
+def test_a_program_of_a_host_approves_nothing(hub, tmp_path):
+    (shop := tmp_path / "shop").mkdir()
+    (shop / ".hubd.toml").write_text('[upstreams.till]\ncommand = "till"\n')
+    argv = [sys.executable, "-c", HOST, str(HUBD), json.dumps(INITIALIZE), str(shop)]
     with subprocess.Popen(argv, stdin=-1, stdout=-1, text=True, env=hub.env) as host:
         request, *tried = json.loads(host.stdout.readline())
         for code, error in tried:
             assert code == 1
             assert "only a person may do that" in error
         assert "the next equal call of cursor runs" in said(hub, "approve", request)
+        assert "trusted; run `hubd trust` again" in said(hub, "trust", shop, "--yes")
         host.stdin.write("\n")
         host.stdin.flush()
         assert "isError" not in json.loads(host.stdout.readline())
