@@ -19,6 +19,12 @@ class JournalRecord(Struct, frozen=True):
     """The process that the line is about, if it is about one."""
     name: str = ""
     """The upstream, or `hub`."""
+    level: str = ""
+    """One of `upstreams.journal.record_filter.LEVELS`, or another one that a server made up; "": it has none."""
+    ref: str = ""
+    """The operation that it is about, as records write its number; "": none, or nobody knows."""
+    about: str = ""
+    """The upstream that a record of the hub itself is about."""
 
 
 class LastExit(Struct, frozen=True):

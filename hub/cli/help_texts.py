@@ -11,11 +11,13 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
             "connect": "bridge stdio to the hub (hosts run this); see `hubd connect --help`",
             "status ls list ps": "how servers, hosts and the configuration are doing, and what is wrong",
             "restart": "restart a server and detect its protocol again",
-            "logs": "the log of the hub and of all its servers by time, or of one: its output, starts and exits",
             "reload": "reload the configuration and show what changed",
             "stop down": "stop the hub and wait until it has ended",
             "version": "the version, and the protocol versions that are spoken",
             "cache": "the cache of resources: what is in it, how often it is used, why entries were dropped",
+        },
+        "hub.cli.live.logs_command": {
+            "logs": "the log of the hub and of all its servers by time, or of one: its output, starts and exits"
         },
         "hub.cli.token_commands": {
             "token": "print the token that hosts send over HTTP, or deal with those of single hosts"

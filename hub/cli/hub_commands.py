@@ -1,34 +1,21 @@
-"""Commands about the hub in the background: start it, look at it and at its log, also that of one that has ended, and
+"""Commands about the hub in the background: start it, look at it, restart its servers, and
 stop it."""
 
-import argparse
-import json
-from collections import deque
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from datetime import datetime
 from os import EX_CONFIG, EX_UNAVAILABLE
-from pathlib import Path
 from select import select
-from time import localtime, strftime
 from typing import Any, Final, NoReturn
 
-from msgspec import convert, to_builtins
-
-from config import private_directories
 from config.errors import ConfigError
 from config.hub_paths import control_path
 from hub.cli.context import Context, Output, UsageError, as_line, ask_hub, client
 from hub.cli.parser import add, add_no_wait, load_when_run
 from hub.cli.render.cache import cache
 from hub.cli.render.status import status
-from hub.cli.render.tables_and_styles import Block, Line, paint
+from hub.cli.render.tables_and_styles import Block
 from hub.cli.server_watch import say_outcomes, watch
 from hub.control.client_errors import ControlFailed, HubHangs, HubNotRunning, NothingListens
-from hub.control.methods import CACHE, CACHE_CLEAR, LOGS, RELOAD, RESTART, STATUS
+from hub.control.methods import CACHE, CACHE_CLEAR, RELOAD, RESTART, STATUS
 from hub.shim.main import run
-from hub.wire.printable import printable
-from upstreams.status_facts import JournalRecord
 
 WATCH_S: Final = 2.0
 """Pause of `hubd status --watch`."""
@@ -51,11 +38,6 @@ def add_commands(commands: Any) -> None:
     restart = add(commands, "restart", _restart, json=True)
     restart.add_value("name", "NAME", "the server's name as `hubd status` shows it", nargs="?")
     add_no_wait(restart)
-    logs = add(commands, "logs", _logs, json=True)
-    logs.add_value("name", "NAME", "a server, or hub for the hub's own log; all if none", nargs="?")
-    logs.add_argument("-f", "--follow", action="store_true", help="keep printing new lines until interrupted")
-    text = "number of last lines to print (100)"
-    logs.add_argument("-n", "--lines", type=_count, default=100, metavar="N", help=text)
     add(commands, "reload", _reload, json=True)
     stop = add(commands, "stop", _stop, json=True)
     stop.add_flag("--force", "end its process if it hangs or does not end by itself")
@@ -171,13 +153,6 @@ def _reload(options: Context, output: Output) -> None:
         output.say(f"restart {label}: its tools have changed, and it asks for them only when it starts")
 
 
-def _count(text: str) -> int:
-    """A number of lines."""
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"expected a number of lines such as 50, not {text}")
-    return int(text)
-
-
 def _stop(options: Context, output: Output) -> None:
     stopped = True
     try:
@@ -191,90 +166,3 @@ def _stop(options: Context, output: Output) -> None:
         stopped = False
     output.set(stopped=stopped)
     output.say("stopped" if stopped else "no hub is running")
-
-
-# --- logs -----------------------------------------------------------------------------------------------------------
-
-NAME_CELLS, MAX_NAME_CELLS = 8, 32
-"""Cells of the column of names, at first and at most."""
-MAX_BYTES: Final = 8 << 20
-"""The part of the file that is read, from its end; hubs begin another one at 4 MiB."""
-_KINDS: Final[Mapping[str, str]] = {"exit": "warning", "warning": "warning", "error": "bad", "critical": "bad"}
-"""Styles of kinds of records."""
-
-
-def _logs(options: Context, output: Output) -> None:
-    """Show records of one log or of all, with `--follow` until Ctrl-C."""
-    name, lines, entry, width = options.name, options.lines, None, 0
-    try:
-        with client() as hub:
-            follow = options.follow
-            answer = None if follow else hub.request_both(LOGS, name=name, lines=lines)[0]
-            for entry in hub.follow(name, lines) if answer is None else answer["records"]:
-                if options.json:
-                    print(as_line(entry), flush=follow)
-                    continue
-                found = convert(entry, JournalRecord)
-                width = 0 if name else min(MAX_NAME_CELLS, max(width, NAME_CELLS, len(found.name)))
-                output.screen.show(record(found, width))
-    except (HubNotRunning, HubHangs) as error:
-        return _logs_on_disk(options, error)
-    if entry is None and lines:
-        output.remark(f"no log{f' of {name}' if name else ''} since the hub started")
-
-
-def _logs_on_disk(options: Context, error: HubNotRunning | HubHangs) -> None:
-    """Show what the last hub that ran in the background, or one that hangs, has left of its own log. Raises
-    `error` if that is not what was asked for, or there is nothing."""
-    output, hangs = options.output, isinstance(error, HubHangs)
-    is_asked = options.name == "hub" if hangs else isinstance(error, NothingListens) and options.name in (None, "hub")
-    path = Path(private_directories.state_dir(), "hubd.log")
-    if options.follow or not is_asked or not (found := last_records(path, options.lines)):
-        raise error
-    if hangs:
-        output.progress.show(f"hubd: {error}")
-    if options.json:
-        for each in found:
-            print(as_line(to_builtins(each)))
-    else:
-        output.screen.show(*(record(each, 0) for each in found))
-        output.note(f"{'the hub hangs; it' if hangs else 'no hub is running; the last one'} left this in {path}")
-
-
-def last_records(path: Path, lines: int) -> list[JournalRecord]:
-    """The last records of the file, at most `lines`; none if it cannot be read, or is no file."""
-    if not path.is_file():  # whoever reads a pipe waits for a writer
-        return []
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - MAX_BYTES))
-            data = file.read(MAX_BYTES)
-    except OSError:
-        return []
-    return list(deque(_records(data.decode(errors="replace").splitlines()), maxlen=lines))
-
-
-def _records(lines: list[str]) -> Iterator[JournalRecord]:
-    """Records of lines: JSON of the hub's log, or what else was written there, which counts as of that time."""
-    at = 0.0
-    for line in lines:
-        with suppress(ValueError, RecursionError, KeyError, TypeError):
-            found = json.loads(line)
-            at = datetime.fromisoformat(found["time"]).timestamp()
-            text = "\n".join(str(found[key]) for key in ("message", "error") if key in found)
-            yield JournalRecord(at, str(found["level"]), text, name="hub")
-            continue
-        yield JournalRecord(at, "stderr", line, name="hub")
-
-
-def record(entry: JournalRecord, names: int = 0) -> Line:
-    """`hubd logs`: `2026-11-21 14:03:11  stderr  what it said`, in the time of this machine; of several logs with the
-    name before that, in `names` cells."""
-    at = strftime("%Y-%m-%d %H:%M:%S", localtime(entry.at))
-    line = paint(f"{at}  ", "dim")
-    if names:
-        line += paint(f"{entry.name:{names}}  ", "name")
-    style = _KINDS.get(entry.kind)
-    kind = f"{printable(entry.kind):{7 if names else 6}}"
-    return line + (paint(kind, style) if style else kind) + f"  {printable(entry.text)}"

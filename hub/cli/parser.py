@@ -5,17 +5,21 @@ import os
 import re
 import sys
 from collections.abc import Callable, Container, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 from textwrap import fill
 from typing import Any, Final, NoReturn
 
-from hub.cli.context import EX_USAGE, Command, Context, Output, UsageError, as_json, ask_hub, nearest
+from hub.cli.context import EX_USAGE, Command, Context, Output, UsageError, as_json, ask_hub, nearest, now
 from hub.cli.help_texts import DESCRIPTION, ELSEWHERE, EPILOG, FAMILIES, FIRST_PAGE
 from hub.cli.render.terminal import COLOURS, LEAST_COLUMNS
 from hub.control.client_errors import ControlFailed, HubHangs, HubNotRunning
 
+DURATION: Final = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,3})?)(ms|[smhd])")
+UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 LISTED_CHARS: Final = 12
 LISTED: Final = re.compile(r" +\S+(?: \S+)* {2,}")
 """The name before a text in a list of the help."""
@@ -169,6 +173,33 @@ def on_main_file(command: Command, *, needs_answer: bool = True) -> Command:
         command(options, output)
 
     return run
+
+
+def number_of(noun: str) -> Callable[[str], int]:
+    """The type of an argument that is a number of `noun`."""
+
+    def number(text: str) -> int:
+        if not (text.isascii() and text.isdigit()):
+            raise argparse.ArgumentTypeError(f"expected a number of {noun} such as 50, not {text}")
+        return int(text)
+
+    return number
+
+
+def seconds(text: str) -> float:
+    """The type of an argument that is a duration, such as 2h."""
+    if found := DURATION.fullmatch(text):
+        return float(found[1]) * UNITS[found[2]]
+    raise argparse.ArgumentTypeError(f"expected a duration such as 30s, 10m or 2h, not {text}")
+
+
+def moment(text: str) -> datetime:
+    """The type of an argument that is a time, or says how long ago it was."""
+    with suppress(argparse.ArgumentTypeError):
+        return now() - timedelta(seconds=seconds(text))
+    with suppress(ValueError):
+        return datetime.fromisoformat(text).astimezone(UTC)
+    raise argparse.ArgumentTypeError(f"expected a time such as 2h or 2026-11-22T09:00, not {text}")
 
 
 def add_no_wait(parser: Parser) -> None:

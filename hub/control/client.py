@@ -125,10 +125,10 @@ class ControlClient:
         result = answer.get("result")
         return result, _read(method, result, "result")
 
-    def follow(self, name: str | None, lines: int) -> Iterator[dict[str, Any]]:
-        """The last records of an upstream's journal, or of all, then new ones for ever. Records of kind `lost` say
-        how many are missing."""
-        yield from self.request_both(LOGS, name=name, lines=lines, follow=True)[0]["records"]
+    def follow(self, name: str | None, lines: int, **wanted: object) -> Iterator[dict[str, Any]]:
+        """The last records of an upstream's journal, or of all, then new ones for ever; `wanted`: see `DaemonApi.logs`.
+        Records of kind `lost` say how many are missing."""
+        yield from self.request_both(LOGS, name=name, lines=lines, follow=True, **wanted)[0]["records"]
         while True:
             params, logs = self._further(LOGS)
             lost, records = logs.lost, params["records"]

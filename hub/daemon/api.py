@@ -42,6 +42,7 @@ from hub.link.tool_usage import RECENT_DAYS, RecentUse
 from hub.wire.jsonrpc import Request, Result, own_items, raw
 from hub.wire.mcp import HUBD_VERSION, L4, LIST_METHOD, Kind
 from upstreams.journal.journal import Follower, Journal, merge_tails
+from upstreams.journal.record_filter import RecordFilter
 from upstreams.lifecycle import State
 from upstreams.upstream import ManagedUpstream
 
@@ -183,29 +184,40 @@ class DaemonApi:
         return self._hub.reads.statistics()
 
     async def logs(
-        self, name: str | None = None, lines: int = LOG_LINES, follow: bool = False
+        self,
+        name: str | None = None,
+        lines: int = LOG_LINES,
+        follow: bool = False,
+        level: str = "",
+        since: float = 0.0,
+        ref: str = "",
     ) -> AsyncGenerator[answers.Logs, None]:
         """The last records of an upstream's journal, of the hub's own (`hub`), or of all by time; with `follow` then,
-        for ever, new ones.
+        for ever, new ones. Of these, those that `level`, `since` and `ref` want (`RecordFilter`).
 
         A reader that is too slow loses the oldest. Raises UpstreamUnavailable: there is no upstream of this name."""
         upstreams, journals = self._hub.supervisor.upstreams, self._hub.supervisor.journals
         if name is not None and name not in upstreams and name != OWN_NAME:
             raise self._unknown(name)
-        own = self._own_journal
-        follower = Follower()
+        own, name = self._own_journal, name or ""
+        follower, wanted, missing = Follower(), RecordFilter(level, since, ref, name), 0
         with ExitStack() as followed:
-            if name is None:
+            if not name:
                 followed.enter_context(journals.follow(follower))
-                tails = [*journals.tails(lines), own.tail(lines)]
+                tails = [*journals.tails(lines, wanted), own.tail(lines, wanted)]
+            elif name in upstreams:
+                followed.enter_context(journals[name].follow(follower))
+                tails = [journals[name].tail(lines, wanted), own.tail(lines, wanted)]
             else:
-                own = own if name == OWN_NAME and name not in upstreams else journals[name]
-                tails = [own.tail(lines)]
+                tails = [own.tail(lines, wanted)]
             followed.enter_context(own.follow(follower))
             yield answers.Logs(tuple(merge_tails(tails, lines)))
             while follow:
                 records, lost = await follower.next()
-                yield answers.Logs(tuple(records), lost)
+                missing += lost
+                if found := tuple(filter(wanted.passes, records)):
+                    yield answers.Logs(found, missing)
+                    missing = 0
 
     async def environment(self, name: str | None = None) -> ShownEnvironment:
         """The environment that an upstream gets when it starts next, secrets masked; without a name, that of one that

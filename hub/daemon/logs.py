@@ -156,7 +156,8 @@ class OwnLog(logging.Handler):
         text = printable(self._form.message(record)[:LINE_BYTES])
         if error := self._form.traceback(record):
             text += "\n" + printable(error, keep="\n")
-        add = partial(self.journal.add, record.levelname.lower(), text)
+        level = record.levelname.lower()
+        add = partial(self.journal.add, level, text, level=level)
         if self._token is None or threading.get_ident() == self._thread:
             add()
         else:

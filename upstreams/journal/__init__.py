@@ -1,3 +1,3 @@
 """Journal: `journal` keeps what an upstream wrote to stderr and what happened to it, `history` sums that up for `hubd
-status`, `error_line` finds the line of a process that names the error.
+status`, `record_filter` chooses records, `error_line` finds the line of a process that names the error.
 """

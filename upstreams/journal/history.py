@@ -56,8 +56,8 @@ class History:
 
     # --- what is told -------------------------------------------------------------------------------------------------
 
-    def note(self, text: str, pid: int | None = None) -> None:
-        self.journal.add("state", printable(self.mask(text), keep="\n"), pid)
+    def note(self, text: str, pid: int | None = None, level: str = "info") -> None:
+        self.journal.add("state", printable(self.mask(text), keep="\n"), pid, level=level)
 
     def said(self, line: str, pid: int) -> bool:
         """Note a line of stderr, which is masked and printable already; True: the last process said it, too."""
@@ -71,12 +71,12 @@ class History:
     def note_log(self, level: str, text: str) -> str:
         """Note a log message; its text as it may be shown."""
         text = printable(self.mask(text))
-        self.journal.add("log", f"{level}: {text}" if level else text)
+        self.journal.add("log", f"{level}: {text}" if level else text, level=level)
         return text
 
     def exited(self, exit: Exit, now: float) -> None:
         """Note the end of a process: of the main session, or of a session of one host."""
-        self.journal.add("exit", exit.how, exit.pid)
+        self.journal.add("exit", exit.how, exit.pid, level="warning" if exit.by_itself else "info")
         lines = self._said_by.pop(exit.pid, set())
         if exit.by_itself:
             self._said_before = lines
@@ -103,7 +103,7 @@ class History:
             whole = "\n".join([str(error), *getattr(error, "__notes__", ())])
             self.last_error = self.mask(whole)[:LAST_ERROR_CHARS]
             self._error_at = now
-            self.note(str(error))
+            self.note(str(error), level="error")
 
     def pauses(self, pause_s: float, now: float) -> None:
         self._next_at = now + pause_s

@@ -12,6 +12,7 @@ from heapq import merge
 from typing import Final
 
 from hub.link.sync_primitives import DirtyFlag
+from upstreams.journal.record_filter import EVERY_RECORD, RecordFilter
 from upstreams.status_facts import JournalRecord
 
 MAX_RECORDS: Final = 1_000
@@ -58,10 +59,12 @@ class Journal:
         self._chars = 0
         self._followers: dict[Follower, None] = {}
 
-    def add(self, kind: str, text: str, pid: int | None = None) -> None:
+    def add(
+        self, kind: str, text: str, pid: int | None = None, *, level: str = "", ref: str = "", about: str = ""
+    ) -> None:
         """Add a record for each line of `text`."""
         for line in text.splitlines():
-            record = JournalRecord(self._wall(), kind, line[:MAX_TEXT_CHARS], pid, self._name)
+            record = JournalRecord(self._wall(), kind, line[:MAX_TEXT_CHARS], pid, self._name, level, ref, about)
             if len(self._records) == MAX_RECORDS:
                 self._drop()
             self._records.append(record)
@@ -75,9 +78,9 @@ class Journal:
     def _drop(self) -> None:
         self._chars -= len(self._records.popleft().text)
 
-    def tail(self, lines: int) -> list[JournalRecord]:
-        """The last `lines` records, oldest first."""
-        return list(self._records)[-lines:] if lines > 0 else []
+    def tail(self, lines: int, wanted: RecordFilter = EVERY_RECORD) -> list[JournalRecord]:
+        """The last `lines` records that are wanted, oldest first."""
+        return list(deque(filter(wanted.passes, self._records), max(0, lines)))
 
     def follow(self, follower: Follower | None = None) -> AbstractContextManager[Follower]:
         """Follow what is added from now on; with a `follower` that follows others as well, by that one."""
@@ -96,9 +99,9 @@ class Journals(dict[str, Journal]):
     def __missing__(self, name: str) -> Journal:
         return self.setdefault(name, Journal(self._wall, name, self._followers))
 
-    def tails(self, lines: int) -> Iterator[list[JournalRecord]]:
-        """The last `lines` records of each journal."""
-        return (journal.tail(lines) for journal in self.values())
+    def tails(self, lines: int, wanted: RecordFilter) -> Iterator[list[JournalRecord]]:
+        """The last `lines` records of each journal that are wanted."""
+        return (journal.tail(lines, wanted) for journal in self.values())
 
     def follow(self, follower: Follower) -> AbstractContextManager[Follower]:
         """Follow what is added to any journal from now on."""

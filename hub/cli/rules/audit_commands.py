@@ -1,20 +1,19 @@
 """`hubd audit`: what the audit log says, and whether it is as it was written. It reads the files: no hub has to run."""
 
-import argparse
 import os
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from heapq import merge
 from itertools import chain
 from select import select as wait_for
 from typing import Any, BinaryIO, Final
 
 from config.hub_paths import audit_dir
-from hub.cli.context import CommandFailed, Context, Output, as_line, now
-from hub.cli.parser import Parser, add
+from hub.cli.context import CommandFailed, Context, Output, as_line
+from hub.cli.parser import Parser, add, moment, number_of
 from hub.cli.render.tables_and_styles import Line, paint
 from hub.cli.render.words import size
 from hub.rules.audit.files import logs_in
@@ -25,7 +24,6 @@ FOLLOW_S: Final = 0.25
 """Pause between two looks at files that are followed."""
 LINES: Final = 20
 MIN_HEAD: Final = 8
-_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _STYLES: Final = {"error": "bad", "unknown": "bad", "interrupted": "bad", "refuse": "warning", "deny": "warning"}
 _PLACED: Final = ("t", "n", "k", "ref", "host", "name", "h", "prev")
 """Members that have a place of their own in a line."""
@@ -42,35 +40,19 @@ def add_commands(commands: Any) -> None:
     tail = add(actions, "tail", _tail, "print the last records, or new ones as they come", json=True)
     for each in (audit, tail):
         each.add_argument("-f", "--follow", action="store_true", help="keep printing new records until interrupted")
-        each.add_argument("-n", "--lines", type=_count, default=LINES, metavar="N", help=f"how many ({LINES})")
+        each.add_argument(
+            "-n", "--lines", type=number_of("records"), default=LINES, metavar="N", help=f"how many ({LINES})"
+        )
     audit.add_flag("--json", "print JSON")
     query = add(actions, "query", _query, "print the records that are asked for", json=True)
     query.add_value("--tool", "GLOB", "of tools with such a name, as hosts see it", default="")
     query.add_value("--upstream", "NAME", "of one server", default="")
     query.add_value("--host", "LABEL", "of one host", default="")
-    query.add_value("--since", "TIME", "from then on: 2h, 30m, 7d, or 2026-11-22T09:00", type=_since)
+    query.add_value("--since", "TIME", "from then on: 2h, 30m, 7d, or 2026-11-22T09:00", type=moment)
     query.add_flag("--refused", "of what was refused, by a rule, a person or a check")
     query.add_value("--ref", "REF", "of one call, with its further rounds", default="")
     verify = add(actions, "verify", _verify, "look whether every record is as it was written", json=_CHECKED)
     verify.add_value("--head", "HASH", "one that the log must have, as `hubd status` or its log showed it", default="")
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"expected a number of records such as 50, not {text}")
-    return int(text)
-
-
-def _since(text: str) -> str:
-    """A time, or how long ago it was, in the form of records."""
-    if found := re.fullmatch(r"([0-9]{1,4})([smhd])", text):
-        at = now() - timedelta(**{_UNITS[found[2]]: int(found[1])})
-    else:
-        try:
-            at = datetime.fromisoformat(text).astimezone(UTC)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"expected a time such as 2h or 2026-11-22T09:00, not {text}") from None
-    return at.strftime("%Y-%m-%dT%H:%M:%S")
 
 
 Logs = dict[str, list[File]]
@@ -117,7 +99,7 @@ def _query(options: Context, output: Output) -> None:
         tool=options.tool,
         upstream=options.upstream,
         host=options.host,
-        since=options.since or "",
+        since=options.since.strftime("%Y-%m-%dT%H:%M:%S") if options.since else "",
         refused=options.refused,
         ref=options.ref.lower(),
     )

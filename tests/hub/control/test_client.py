@@ -219,5 +219,5 @@ def test_what_nobody_expected_is_told_in_one_line(control, capsys):
         assert command.main(["logs", "x"]) == 70
     said = capsys.readouterr()
     assert "OverflowError" in said.err
-    assert "hub_commands.py, line" in said.err
+    assert "logs_command.py, line" in said.err
     assert said.err.count("\n") == 1

@@ -71,7 +71,7 @@ MEMBERS = {
     "environment": "variables withheld",
     "variables": "name value source file line",
     "withheld": "name reason",
-    "records": "at kind text pid name",
+    "records": "at kind text pid name level ref about",
     "sign_in": "unusual wants_token issuer scope server_url url authorization_url code port expires_s outcome",
     "outcome": "upstream principal state text issuer scope until renewable",
     "sign_in_finish": "upstream principal state text issuer scope until renewable",

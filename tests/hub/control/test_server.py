@@ -208,7 +208,8 @@ def test_nothing_there_is_one_helpful_sentence(tmp_path):
 async def test_logs_are_the_last_records(tmp_path):
     async with serving(tmp_path / "c"):
         found = await in_thread(tmp_path / "c", lambda client: records(client, 10))
-        assert found[0] == {"at": 1_800_000_000.5, "kind": "state", "text": "connecting", "pid": None, "name": "demo"}
+        said = {"at": 1_800_000_000.5, "kind": "state", "text": "connecting", "pid": None, "name": "demo"}
+        assert found[0] == said | {"level": "", "ref": "", "about": ""}
         assert found[1]["pid"] == 7
         assert await in_thread(tmp_path / "c", lambda client: records(client, 1)) == found[1:]
 

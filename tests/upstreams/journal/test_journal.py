@@ -17,6 +17,7 @@ from upstreams.journal.journal import (
     Journals,
     merge_tails,
 )
+from upstreams.journal.record_filter import EVERY_RECORD
 from upstreams.lifecycle import LOOP_ENDS, LOOP_WINDOW_S, State
 from upstreams.redact import Mask
 from upstreams.session_contract import Exit
@@ -245,7 +246,7 @@ async def test_several_journals_are_read_by_time_and_followed_together():
         for journal in (journals["a"], own, journals["b"]):
             clock.now += 1
             journal.add("state", str(number))
-    found = merge_tails([*journals.tails(10), own.tail(10)], 4)
+    found = merge_tails([*journals.tails(10, EVERY_RECORD), own.tail(10)], 4)
     assert [(record.name, record.text) for record in found] == [("b", "1"), ("a", "2"), ("hub", "2"), ("b", "2")]
     assert merge_tails([], 5) == merge_tails([own.tail(10)], 0) == []
     follower = Follower()
@@ -267,7 +268,7 @@ def test_what_is_read_together_is_bounded():
     for number in range(20):
         for _ in range(200):
             journals[str(number)].add("stderr", "x" * 4000)
-    found = merge_tails(journals.tails(10**6), 10**6)
+    found = merge_tails(journals.tails(10**6, EVERY_RECORD), 10**6)
     assert 0 < sum(len(record.text) for record in found) <= MAX_MERGED_CHARS
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from hub.cli.client.answers import result
-from hub.cli.hub_commands import record
+from hub.cli.live.logs_command import record
 from hub.cli.render import status as terminal
 from hub.cli.render.words import about, duration
 from hub.cli.tool_commands import tool_lines
