@@ -262,8 +262,8 @@ class Hub:
             from hub.rules.approvals.grants import Grants
 
             grants = Grants(self._grants, WALL)
-            self._ask = Ask(self.judge, grants, self.states, self.secrets, self.audit.note, lambda: self.config)
-            self._ask.approvals.look_by(lambda: self._look_around())
+            around = self.audit.note, lambda: self.config, lambda: self._look_around()
+            self._ask = Ask(self.judge, grants, self.states, self.secrets, *around)
         return self._ask
 
     def look_by(self, look_around: Callable[[], Awaitable[None]]) -> None:

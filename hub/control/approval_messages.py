@@ -68,9 +68,3 @@ class DecidedRequest(Struct, frozen=True):
     """`once`, `session`, `hour`, `always`; "": it was denied."""
     waiting: int = 0
     """Calls that waited for it."""
-
-
-class RevokedApprovals(Struct, frozen=True):
-    """Approvals that count no more: the names of their tools, prompts and resources."""
-
-    names: tuple[str, ...]

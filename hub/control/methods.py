@@ -14,7 +14,7 @@ from config.show.effective import ShownEnvironment
 from hub.control import approval_messages as approvals
 from hub.control import sign_in_messages as messages
 from hub.control.answers import Cleared, Logs, PolicyExplanation, PolicyReport, Reloaded, Status, ToolUses
-from hub.control.pin_messages import ApprovedPins, PinnedServer, PinsApproved
+from hub.control.pin_messages import PinnedServer
 
 ANSWER_S: Final = 30.0
 SIGN_IN_S: Final = 90.0
@@ -60,15 +60,15 @@ SIGN_IN_STATUS: Final = Method("sign_in_status", messages.SignInAccounts)
 SIGN_IN_TRIALS: Final = Method("sign_in_trials", messages.SignInTrials)
 SIGN_OUT: Final = Method("sign_out", messages.SignedOut, answer_s=SIGN_IN_S)
 PINS: Final = Method("pins", list[PinnedServer], 64 << 20)
-APPROVE_PINS: Final = Method("approve_pins", PinsApproved)
-EXPORT_PINS: Final = Method("export_pins", ApprovedPins, 64 << 20)
+APPROVE_PINS: Final = Method("approve_pins", int)
+EXPORT_PINS: Final = Method("export_pins", str, 64 << 20)
 DEMAND_PERSON: Final = Method("demand_person", Nothing)
 READ_TOKENS: Final = Method("read_tokens", Nothing)
 APPROVALS: Final = Method("approvals", approvals.ApprovalList, 16 << 20)
 APPROVAL_SHOW: Final = Method("approval_show", approvals.ShownRequest, 128 << 20)
 APPROVAL_GIVE: Final = Method("approval_give", approvals.DecidedRequest)
 APPROVAL_DENY: Final = Method("approval_deny", approvals.DecidedRequest)
-APPROVAL_REVOKE: Final = Method("approval_revoke", approvals.RevokedApprovals)
+APPROVAL_REVOKE: Final = Method("approval_revoke", list[str])
 
 METHODS: Final[Mapping[str, Method[Any]]] = {
     each.name: each for each in list(globals().values()) if isinstance(each, Method)

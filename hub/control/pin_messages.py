@@ -54,15 +54,3 @@ class PinnedServer(Struct, frozen=True, kw_only=True):
     """The reason why nothing counts as approved, though something may have been."""
     item: str = ""
     """The definition that was asked for by its visible name."""
-
-
-class PinsApproved(Struct, frozen=True):
-    """The outcome of an approval: how many definitions were not approved before."""
-
-    items: int = 0
-
-
-class ApprovedPins(Struct, frozen=True):
-    """What was approved, as the content of a file for `pins_file`; "": nothing was."""
-
-    text: str = ""

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from hub.app import Hub
 from hub.control import approval_messages as messages
-from hub.control.pin_messages import ApprovedPins, PinnedServer, PinsApproved
+from hub.control.pin_messages import PinnedServer
 from hub.control.server import asker
 from hub.link.bounded_dict import BoundedDict
 from hub.link.hub_errors import Executed, HubError, UpstreamUnavailable
@@ -63,24 +63,20 @@ class DecisionRequests:
     async def approvals(self, follow: bool = False) -> AsyncGenerator[messages.ApprovalList, None]:
         """All requests and approvals; with `follow` then, for ever, all of them whenever something changes. Meanwhile
         calls wait for a decision."""
-        from hub.rules.approvals.listing import list_approvals  # most hubs have no rule that asks
-
         approvals = self._approvals
         if not follow:
-            yield list_approvals(approvals)
+            yield approvals.list_all()
             return
         with approvals.watch():
             while True:
                 edition = approvals.edition
-                yield list_approvals(approvals)
+                yield approvals.list_all()
                 while approvals.edition == edition:
                     await approvals.changed.wait()
 
     async def approval_show(self, id: str) -> messages.ShownRequest:
         """One request, with all of its arguments. Raises HubError: there is none of this id."""
-        from hub.rules.approvals.listing import show_request
-
-        return show_request(self._approvals, id)
+        return self._approvals.show(id)
 
     async def approval_give(
         self, id: str, lasting: Literal["once", "session", "hour", "always"] = "once"
@@ -98,11 +94,10 @@ class DecisionRequests:
         request = self._approvals.deny(id, is_heard=heard)
         return messages.DecidedRequest(id, request.wish.subject.host, request.wish.exposed, "", waiting)
 
-    async def approval_revoke(self, id: str = "", tool: str = "", all: bool = False) -> messages.RevokedApprovals:
-        """End the approval of this id, those of tools with names like `tool`, or all. Raises HubError: there are
-        none."""
-        ended = await self._approvals.revoke(id, tool, all=all)
-        return messages.RevokedApprovals(tuple(grant.exposed for grant in ended))
+    async def approval_revoke(self, id: str = "", tool: str = "", all: bool = False) -> list[str]:
+        """End the approval of this id, those of tools with names like `tool`, or all; the names that they were for.
+        Raises HubError: there are none."""
+        return [grant.exposed for grant in await self._approvals.revoke(id, tool, all=all)]
 
     # --- pins
 
@@ -117,15 +112,15 @@ class DecisionRequests:
         found = pins.describe(server, shows=shows, others=frozenset(self._names_beside(server)) if shows else ())
         return [structs.replace(found, item=item)]
 
-    async def approve_pins(self, name: str, state: str, item: str = "") -> PinsApproved:
-        """Approve a server as it is listed in `state`, or one of its definitions.
+    async def approve_pins(self, name: str, state: str, item: str = "") -> int:
+        """Approve a server as it is listed in `state`, or one of its definitions; how many were not approved before.
         Raises: HubError, if it lists something else by now, or a program of a host or server asks."""
         await self._demand_person(name, partial(self._hub.audit.note, "refuse", name=name, m="approve"))
-        return PinsApproved(await self._hub.pins.approve(name, state, item))
+        return await self._hub.pins.approve(name, state, item)
 
-    async def export_pins(self) -> ApprovedPins:
-        """What was approved of all servers of the user."""
-        return ApprovedPins(self._hub.pins.export(self._hub.config.upstreams))
+    async def export_pins(self) -> str:
+        """What was approved of all servers of the user, as the content of a file for `pins_file`; "": nothing was."""
+        return self._hub.pins.export(self._hub.config.upstreams)
 
     def _find(self, name: str) -> tuple[str, str]:
         """The server of this name, or the server and key of what is called so."""

@@ -219,7 +219,7 @@ async def test_a_yes_for_longer_spares_the_question(pair: Pair, autojump_clock, 
         assert failure_of(await bob.call("db__echo"))["hub"] == "approval_declined"
         [grant] = (await listed(house)).approvals
         assert (grant.lasts, grant.host, grant.name) == (lasts, "desk", "db__echo")
-        assert (await people(house).approval_revoke(id=grant.id)).names == ("db__echo",)
+        assert await people(house).approval_revoke(id=grant.id) == ["db__echo"]
         answering(host, {"action": "decline"})
         assert failure_of(await host.call("db__echo"))["hub"] == "approval_declined"
 

@@ -10,7 +10,7 @@ hides something there is left out.
 """
 
 import re
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
@@ -38,15 +38,6 @@ _NAMED: Final = frozenset({Kind.TOOL, Kind.PROMPT})
 """Kinds of entries that are called by their `name`."""
 
 
-class Cleaned(NamedTuple):
-    """A definition without hidden text."""
-
-    entry: ListEntry | None
-    """None: it cannot be cleaned."""
-    hidden: int
-    """Hidden characters that it had."""
-
-
 def count(text: str) -> int:
     """The number of hidden characters in a text."""
     if text.isascii() and text.isprintable():
@@ -59,22 +50,21 @@ def strip(text: str) -> str:
     return HIDDEN.sub(lambda found: found["plain"] or "", text)
 
 
-def clean(kind: Kind, entry: ListEntry) -> Cleaned:
-    """An entry of a list without hidden text; the very same one, if it has none."""
+def clean(kind: Kind, entry: ListEntry) -> tuple[ListEntry | None, int]:
+    """An entry of a list without hidden text, and the number of hidden characters that it had; the very same one, if it
+    has none; None: it cannot be cleaned."""
     if not any(map(_may_hide, entry.fields.values())) and not count("".join(entry.fields)):
-        return Cleaned(entry, 0)
+        return entry, 0
     cleaning = _Cleaning(_BOUND | {"name"} if kind in _NAMED else _BOUND)
     try:
         whole = cleaning.of({name: msgspec.json.decode(value) for name, value in entry.fields.items()})
         fields = {name: raw(value) for name, value in whole.items()} if cleaning.hidden else entry.fields
     except (*READ_ERRORS, UnicodeEncodeError):  # numbers beyond all bounds, say: nobody can tell
-        return Cleaned(None, 1)
-    if not cleaning.hidden:
-        return Cleaned(entry, 0)
-    if cleaning.is_bound:
-        return Cleaned(None, cleaning.hidden)
+        return None, 1
+    if cleaning.is_bound or not cleaning.hidden:
+        return None if cleaning.is_bound else entry, cleaning.hidden
     changed = {name: value for name, value in fields.items() if _may_hide(entry.fields[name])}
-    return Cleaned(ListEntry(entry.key, {**entry.fields, **changed}), cleaning.hidden)
+    return ListEntry(entry.key, {**entry.fields, **changed}), cleaning.hidden
 
 
 def _may_hide(value: Raw) -> bool:

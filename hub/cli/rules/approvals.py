@@ -78,7 +78,7 @@ def _revoke(options: Context, output: Output) -> None:
     ways = [options.id is not None, options.tool is not None, options.all]
     if sum(ways) != 1:
         raise UsageError("say what to take back: ID, --tool GLOB or --all", options.parser.format_usage())
-    names = ask_hub(APPROVAL_REVOKE, id=options.id, tool=options.tool, all=options.all).names
+    names = ask_hub(APPROVAL_REVOKE, id=options.id, tool=options.tool, all=options.all)
     output.set(names=names)
     if not names:
         return output.say("there was no approval")

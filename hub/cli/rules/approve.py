@@ -45,7 +45,7 @@ def approve_pins(options: Context, output: Output) -> None:
             raise CommandFailed(
                 f"nothing was approved; without a question: hubd approve {options.id} --state {server.state}"
             )
-    count = ask_hub(APPROVE_PINS, name=server.name, state=state, item=server.item).items
+    count = ask_hub(APPROVE_PINS, name=server.name, state=state, item=server.item)
     output.set(server=server.name, item=server.item, items=count)
     what = f"{server.item.partition('/')[2]} of {server.name}" if server.item else server.name
     output.say(f"approved {what}: {count} {'definition' if count == 1 else 'definitions'} that differed")

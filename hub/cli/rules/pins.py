@@ -64,7 +64,7 @@ def _check(options: Context, output: Output) -> None:
 def _export(options: Context, output: Output) -> None:
     if options.more is None:
         raise UsageError("name the file to write: hubd pins export FILE", options.parser.format_usage())
-    text, path = ask_hub(EXPORT_PINS).text, Path(options.more)
+    text, path = ask_hub(EXPORT_PINS), Path(options.more)
     if not text:
         raise CommandFailed("nothing was approved yet, so there is nothing to write")
     replace_file(path, text.encode(), was=read_file(path))

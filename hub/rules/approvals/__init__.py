@@ -3,7 +3,7 @@
 Read in this order: `ask` (the stage: who is asked, and by what way), `sealed_questions` (the way of modern hosts),
 `approvals` (what is waited for and what was decided, for hosts and commands alike), `requests` (one thing that is
 asked, and the limits of how much), `grants` (what a person has agreed to for longer), `wishes` (what a call is about),
-`words` (what a person is shown), `listing` (all of it, for commands).
+`words` (what a person is shown).
 
     host                    asked by                                            meanwhile
     legacy, has forms       a form on the stream of its call                    the call waits

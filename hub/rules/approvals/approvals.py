@@ -4,22 +4,21 @@ A call joins a request (`hub.rules.approvals.requests`) and looks for a decision
 made by the host that was asked, or outside of it by a command; the first one counts.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
 
 import trio
 
 from config.name_globs import NameChoice
 from config.settings import ApprovalsConfig
-from hub.link.hub_errors import ApprovalDeclined, ApprovalRequired, Executed, HubError, Overloaded
+from hub.control import approval_messages as messages
+from hub.link.call_interface import Tenant
+from hub.link.hub_errors import ApprovalDeclined, ApprovalRequired, Executed, HubError
 from hub.link.sync_primitives import Bell
 from hub.rules.approvals.grants import Grants, LastingApproval
-from hub.rules.approvals.requests import ApprovalRequest, Requests, TooMany, Wish
+from hub.rules.approvals.requests import ApprovalRequest, Requests, Wish
 from hub.rules.approvals.words import Decision, Lasting, offers
 from hub.rules.policy.verdicts import Note
-
-RETRY_MS: Final = 60_000
 
 
 class UnknownRequest(HubError):
@@ -60,14 +59,8 @@ class Approvals:
         """Another number for each time that it was rung."""
         self.watchers = 0
         """People who watch for requests outside of hosts."""
-        self.look_around: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
-        """Takes note of who is connected; set by `look_by`."""
         self._note = note
         self._read_config = read_config
-
-    def look_by(self, look_around: Callable[[], Awaitable[None]]) -> None:
-        """Take note of who is connected, by `look_around`, whenever somebody asks from now on."""
-        self.look_around = look_around
 
     @property
     def config(self) -> ApprovalsConfig:
@@ -98,23 +91,12 @@ class Approvals:
             remember = "session"
         return offers(remember, lasts=wish.caller.lasting)
 
-    def join(self, wish: Wish) -> ApprovalRequest:
-        """The request for a wish. Raises Overloaded: there are too many."""
-        made = self.requests.made
-        try:
-            request = self.requests.join(wish, trio.current_time(), self.config.ttl_s)
-        except TooMany as error:
-            text = f"Not run: {error}. Ask the user to decide on those that wait, then call again."
-            raise Overloaded(text, upstream=wish.subject.upstream, retry_after_ms=RETRY_MS) from None
-        if self.requests.made > made:
-            self.write_down("ask", wish, request=request.id)
-        return request
-
     def hear(self, request: ApprovalRequest, wish: Wish) -> bool:
         """True if a call may go on by what was decided; a yes for one call is taken. Raises ApprovalDeclined: a person
         has said no."""
         self._heed_no(request, wish)
-        return self.requests.take_approval(request) or self.grants.covers(wish)
+        is_approved, request.is_approved = request.is_approved, False
+        return is_approved or self.grants.covers(wish)
 
     def _heed_no(self, request: ApprovalRequest, wish: Wish) -> None:
         if request.is_declined:
@@ -134,27 +116,28 @@ class Approvals:
             ApprovalDeclined: it is no, or somebody else has said so before.
             ApprovalRequired: it is none; the request stays.
         """
-        self._heed_no(request, wish)
         if decision == "nothing":
             raise approval_error(request)
-        request.is_approved = False  # be it for this call, too
-        if decision == "no":
-            self.refuse(request, wish)
-            raise decline_error(wish)
-        self.agree(request, wish, decision)
+        try:
+            self._heed_no(request, wish)
+            request.is_approved = False  # be it for this call, too
+            if decision == "no":
+                self._refuse(request, wish)
+                raise decline_error(wish)
+            self._agree(request, wish, decision)
+        finally:
+            self.requests.settle(request)
 
-    def agree(self, request: ApprovalRequest, wish: Wish, lasting: Lasting) -> str:
-        """A person says yes to a wish; the id of the grant, if it is for longer than a call."""
-        id = "" if lasting == "once" else self.requests.new_id()
+    def _agree(self, request: ApprovalRequest, wish: Wish, lasting: Lasting) -> None:
+        """A person says yes to a wish."""
         if lasting in ("session", "hour"):
-            self.grants.give_session(id, wish)
+            self.grants.give_session(self.requests.new_id(), wish)
         elif lasting == "always":
-            self.grants.give_always(id, wish, self.config.expire_days)
+            self.grants.give_always(self.requests.new_id(), wish, self.config.expire_days)
         self.write_down("approve", wish, request=request.id, lasts=lasting)
         self.wake()
-        return id
 
-    def refuse(self, request: ApprovalRequest, wish: Wish) -> None:
+    def _refuse(self, request: ApprovalRequest, wish: Wish) -> None:
         """A person says no to a wish."""
         self.requests.decline(request, trio.current_time())
         self.write_down("deny", wish, request=request.id)
@@ -167,6 +150,17 @@ class Approvals:
         self._note(kind, ref=wish.ref, **who, name=wish.exposed, rule=wish.rule, **members)
 
     # --- for people outside of hosts
+
+    def list_all(self) -> messages.ApprovalList:
+        """All requests, the oldest first, and all grants."""
+        now, wall = trio.current_time(), self.grants.wall()
+        requests = tuple(_describe_request(each, now) for each in self.requests.all(now))
+        return messages.ApprovalList(requests, tuple(_describe_grant(*each, wall) for each in self.grants))
+
+    def show(self, id: str) -> messages.ShownRequest:
+        """One request, with all of its arguments. Raises UnknownRequest."""
+        wish = self.find(id).wish
+        return messages.ShownRequest(id, wish.text, bytes(wish.shown).decode(errors="replace"), self.offers(wish))
 
     def find(self, id: str) -> ApprovalRequest:
         """The request of this id. Raises UnknownRequest."""
@@ -193,7 +187,7 @@ class Approvals:
             self.requests.approve(request, trio.current_time() + self.config.ttl_s)
         elif not request.waiting:
             self.requests.drop(request)
-        self.agree(request, wish, lasting)
+        self._agree(request, wish, lasting)
         await self.grants.save()
         return request, lasting
 
@@ -206,7 +200,7 @@ class Approvals:
         request.is_approved, request.is_declined = False, True
         if request.waiting or is_heard:
             self.requests.drop(request)
-        self.refuse(request, request.wish)
+        self._refuse(request, request.wish)
         return request
 
     async def revoke(self, id: str = "", tool: str = "", *, all: bool = False) -> list[LastingApproval]:
@@ -225,3 +219,27 @@ class Approvals:
         self.wake()
         await self.grants.save()
         return ended
+
+
+def _describe_request(request: ApprovalRequest, now: float) -> messages.WaitingRequest:
+    wish = request.wish
+    return messages.WaitingRequest(
+        id=request.id,
+        host=wish.subject.host,
+        name=wish.exposed,
+        server=wish.subject.upstream,
+        arguments=wish.short,
+        rule=wish.rule,
+        age_s=round(now - request.made_at, 1),
+        left_s=round(max(0.0, request.expires_at - now), 1),
+        waiting=request.waiting,
+        decision="approved" if request.is_approved else "denied" if request.is_declined else "",
+        principal=wish.subject.principal,
+    )
+
+
+def _describe_grant(id: str, grant: LastingApproval, tenant: Tenant | None, wall: float) -> messages.GivenApproval:
+    left_s = None if grant.expires is None else round(grant.expires - wall, 1)
+    lasts = "always" if tenant is None else "session" if left_s is None else "hour"
+    whose = grant.host, grant.exposed, grant.upstream
+    return messages.GivenApproval(id, *whose, grant.rule, lasts, left_s, grant.principal)

@@ -11,7 +11,7 @@ After a wait the rules are asked once more. States of other stages were made beh
 goes on, and never begins its call anew there, since nobody has agreed to that.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import Final
 
@@ -21,7 +21,7 @@ from msgspec import structs
 from config.loading.check_profiles import OWN_LABEL
 from config.settings import HubConfig
 from hub.bridge.input_rounds import MAX_ROUNDS
-from hub.bridge.request_state import BadState, RequestStates
+from hub.bridge.request_state import NO_ROUND, BadState, RequestStates
 from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
 from hub.link.hub_errors import CallDenied
 from hub.rules.approvals.approvals import Approvals, approval_error, decline_error
@@ -53,10 +53,11 @@ class Ask(Stage):
         common: CommonSecrets,
         note: Note,
         read_config: Callable[[], HubConfig],
+        look_around: Callable[[], Awaitable[None]],
     ) -> None:
-        """`read_config`: reads the configuration in effect."""
+        """`read_config`: reads the configuration in effect; `look_around`: takes note of who is connected."""
         self.approvals = Approvals(lambda: read_config().approvals, grants, note)
-        self._read_config = read_config
+        self._read_config, self._look_around = read_config, look_around
         self._judge = judge
         self._sealed = SealedQuestions(states, self.approvals)
         self._first_round = states.first_round
@@ -132,7 +133,7 @@ class Ask(Stage):
     async def _decide(self, intent: Intent, wish: Wish, back: BroughtBack | None) -> Intent | Reply:
         approvals, requests = self.approvals, self.approvals.requests
         if back is not None and back.decision is not None:
-            self._go_by(back.decision, back.request, wish)
+            approvals.decide(back.request, wish, back.decision)
             return intent
         if approvals.grants.covers(wish):
             return intent
@@ -142,12 +143,12 @@ class Ask(Stage):
         if requests.is_unasked(wish.subject, trio.current_time()):
             approvals.write_down("refuse", wish)
             raise decline_error(wish)
-        made = requests.made
-        request = approvals.join(wish)
+        request = requests.join(wish, trio.current_time(), approvals.config.ttl_s)
         own = self._first_round(intent.ref, perf_counter() - intent.began)
-        if requests.made > made:
+        if request.first is NO_ROUND:  # it is new
             request.first = own
-            await approvals.look_around()
+            approvals.write_down("ask", wish, request=request.id)
+            await self._look_around()
             approvals.wake()  # not before: whoever watches is shown whether it waits
         if not intent.first.ref and request.first.ref != own.ref:
             intent = structs.replace(intent, first=request.first)
@@ -172,17 +173,8 @@ class Ask(Stage):
         if decision is None:
             requests.settle(request)
         else:
-            self._go_by(decision, request, wish)
+            approvals.decide(request, wish, decision)
         return intent
-
-    def _go_by(self, decision: Decision, request: ApprovalRequest, wish: Wish) -> None:
-        """Go by the decision of a host. Raises ApprovalRequired: it is none; ApprovalDeclined."""
-        if decision == "nothing":
-            raise approval_error(request)
-        try:
-            self.approvals.decide(request, wish, decision)
-        finally:
-            self.approvals.requests.settle(request)
 
     def _wait_s(self, intent: Intent) -> float:
         """The time that a call may wait for a decision outside of its host."""

@@ -23,8 +23,10 @@ from hub.calls.chain import Target
 from hub.catalog.view_name import View
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import Caller, Identity
+from hub.link.hub_errors import Overloaded
 from hub.link.rate_limits import TokenBucket
 
+RETRY_MS: Final = 60_000
 MAX_OPEN: Final = 3
 MAX_WAITING: Final = 16
 NEW_PER_MINUTE: Final = 10
@@ -116,16 +118,10 @@ class ApprovalRequest(Struct, eq=False):
     is_declined: bool = False
 
 
-class TooMany(Exception):
-    """There is no room for one more. The text is for a model."""
-
-
 class Requests:
     """All requests of a hub. `is_used` tells ids that something else has."""
 
     def __init__(self, is_used: Callable[[str], bool] = lambda id: False) -> None:
-        self.made = 0
-        """Number of requests that there ever were."""
         self._is_used = is_used
         self._by_id: dict[str, ApprovalRequest] = {}
         self._by_wish: dict[tuple[Subject, str], ApprovalRequest] = {}
@@ -148,7 +144,7 @@ class Requests:
         """The request of an equal wish, or a new one that is good for `ttl_s`.
 
         Raises:
-            TooMany: there are too many new ones.
+            Overloaded: there are too many new ones.
         """
         self._forget_old(now)
         if (found := self._by_wish.get((wish.subject, wish.digest))) is not None:
@@ -156,15 +152,14 @@ class Requests:
             return found
         counts = Counter(each.wish.subject.identity for each in self._by_id.values())
         if counts[wish.subject.identity] >= MAX_KEPT:
-            raise TooMany("too many calls of this program wait for a person's approval")
+            raise _too_many("wait for a person's approval", wish)
         bucket = self._new.get(wish.subject.identity) or TokenBucket(NEW_PER_MINUTE, NEW_PER_MINUTE / 60)
         self._new.put(wish.subject.identity, bucket)
         if not bucket.take(now):
-            raise TooMany("too many calls of this program needed a person's approval within a minute")
+            raise _too_many("needed a person's approval within a minute", wish)
         if len(self._by_id) >= MAX_REQUESTS:
             self.drop(max(self._by_id.values(), key=lambda each: counts[each.wish.subject.identity]))
         request = ApprovalRequest(self.new_id(), wish, now, now + ttl_s, states=BoundedDict(MAX_STATES))
-        self.made += 1
         self._by_id[request.id] = self._by_wish[wish.subject, wish.digest] = request
         return request
 
@@ -180,17 +175,13 @@ class Requests:
         the answer, may be shown again."""
         if request.is_shown:
             return False
-        if request.states:
-            return True
-        return self._count(request, lambda each: each.is_shown or bool(each.states)) < MAX_OPEN
+        open = sum(_is_of(each, request) and (each.is_shown or bool(each.states)) for each in self._by_id.values())
+        return bool(request.states) or open < MAX_OPEN
 
     def may_wait(self, request: ApprovalRequest) -> bool:
         """True if one more call may wait for it."""
         waiting = sum(each.waiting for each in self._by_id.values() if _is_of(each, request))
         return waiting < MAX_OPEN + MAX_WAITING
-
-    def _count(self, request: ApprovalRequest, has: Callable[[ApprovalRequest], bool]) -> int:
-        return sum(_is_of(each, request) and has(each) for each in self._by_id.values())
 
     # --- decisions
 
@@ -198,13 +189,6 @@ class Requests:
         """One call may go on: one that waits, or the next equal one until then."""
         request.is_approved = True
         request.expires_at = max(request.expires_at, until)
-
-    def take_approval(self, request: ApprovalRequest) -> bool:
-        """Take the yes, if it is there, for one call."""
-        if not request.is_approved:
-            return False
-        request.is_approved = False
-        return True
 
     def settle(self, request: ApprovalRequest) -> None:
         """A call has heard the decision: forget the request, unless others wait for one."""
@@ -234,6 +218,13 @@ class Requests:
             id = secrets.choice(_LETTERS) + "".join(secrets.choice(_SIGNS) for _ in range(3))
             if id not in self._by_id and not self._is_used(id):
                 return id
+
+
+def _too_many(what: str, wish: Wish) -> Overloaded:
+    text = (
+        f"Not run: too many calls of this program {what}. Ask the user to decide on those that wait, then call again."
+    )
+    return Overloaded(text, upstream=wish.subject.upstream, retry_after_ms=RETRY_MS)
 
 
 def _is_of(one: ApprovalRequest, other: ApprovalRequest) -> bool:

@@ -41,15 +41,6 @@ class Changes(Struct, frozen=True):
         return bool(self.new or self.changed or self.gone)
 
 
-class Withheld(Struct, frozen=True):
-    """What hosts are shown otherwise than it is listed."""
-
-    held: frozenset[str] = frozenset()
-    """What is held back."""
-    instead: Mapping[str, Definition] = {}
-    """What is shown in place of what is listed."""
-
-
 def compare(
     hashes: Mapping[str, str], newest: Mapping[str, Fingerprint], approves: Callable[[str, str], bool]
 ) -> Changes:
@@ -64,12 +55,11 @@ def compare(
 
 def judge(
     pinning: Pinning, changes: Changes, listed: Mapping[str, Definition], approved: Callable[[str], Definition | None]
-) -> Withheld:
-    """What is shown of a server by one setting. `approved`: finds the approved definition, as far as it is known."""
-    if pinning not in HOLDING:
-        return Withheld()
+) -> tuple[set[str], dict[str, Definition]]:
+    """The definitions of a server that one setting holds back, and those that are shown in place of what is listed.
+    `approved`: finds the approved definition, as far as it is known."""
     held, instead = set[str](), dict[str, Definition]()
-    for key in changes.waiting:
+    for key in changes.waiting if pinning in HOLDING else ():
         before = approved(key)
         if key == INSTRUCTIONS:
             instead[key] = before or ""
@@ -77,7 +67,7 @@ def judge(
             instead[key] = before
         else:
             held.add(key)
-    return Withheld(frozenset(held), instead)
+    return held, instead
 
 
 def _input_of(definition: Definition) -> str:
@@ -86,9 +76,8 @@ def _input_of(definition: Definition) -> str:
     return hash_of("", {name: definition[name] for name in _INPUT if name in definition})
 
 
-def apply(judgement: Withheld, snapshot: Snapshot) -> Snapshot:
+def apply(instead: Mapping[str, Definition], snapshot: Snapshot) -> Snapshot:
     """The snapshot with what is shown in place of what is listed. What is held back is still in it."""
-    instead = judgement.instead
     if not instead:
         return snapshot
     lists = {kind: tuple(_replace(kind, its, instead)) for kind, its in snapshot.lists.items()}

@@ -155,28 +155,19 @@ class Pins:
                 hashes[key] = fingerprints.hash_of(key, definition, terms.ignore)
                 if not at % STEP:
                     yield STEP
-        shown, held, changes, problem = received, frozenset[str](), Changes(), ""
-        if self._upstreams.get(upstream.name) is upstream and terms.pinning != "off":
+        review = Review(received, terms, received, hashes=hashes)
+        serves = self._upstreams.get(upstream.name) is upstream
+        if serves and terms.pinning != "off":
             opened = self._open(upstream.name, upstream.config)
             problem = self._lost_team or ("" if upstream.name in self._team.servers else opened.problem)
             if not problem:
                 self._accept(opened, terms, hashes, listed)
             changes = self._compare(opened, terms, hashes, problem)
-            judgement = judge(terms.pinning, changes, listed, partial(self.find_approved, upstream.name))
-            held, shown = judgement.held, apply(judgement, received)
-        plain = yield from clean(shown, terms.hidden, held)
-        review = Review(
-            received=received,
-            terms=terms,
-            snapshot=plain.snapshot,
-            held=frozenset(map(fingerprints.split_key, held | plain.hides if terms.hidden == "quarantine" else held)),
-            hides=plain.hides,
-            hidden=plain.hidden,
-            hashes=hashes,
-            changes=changes,
-            problem=problem,
-        )
-        if self._upstreams.get(upstream.name) is upstream and upstream.snapshot is received:
+            keys, instead = judge(terms.pinning, changes, listed, partial(self.find_approved, upstream.name))
+            shown, held = apply(instead, received), frozenset(map(fingerprints.split_key, keys))
+            review = structs.replace(review, snapshot=shown, held=held, changes=changes, problem=problem)
+        review = yield from clean(review)
+        if self._upstreams.get(upstream.name) is upstream and upstream.snapshot is received:  # as before that pause
             self._conclude(review, listed)
         return review
 

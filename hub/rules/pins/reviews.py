@@ -2,8 +2,8 @@
 Pure.
 """
 
-from collections.abc import Container, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -39,7 +39,7 @@ class Review(Struct, frozen=True, eq=False):
     snapshot: Snapshot
     """What a catalogue is made of; what is `held` is in it, so that it has its names."""
     held: frozenset[tuple[Kind | None, str]] = frozenset()
-    """What is in no list and refused, by the server's own names."""
+    """What is in no list and refused, by the server's own names; None: the instructions."""
     hides: frozenset[str] = frozenset()
     """Keys of what is held back, or left out altogether, for its hidden text."""
     hidden: Mapping[str, int] = {}
@@ -62,19 +62,11 @@ def show_all(upstream: ManagedUpstream) -> Steps[Review]:
     return Review(upstream.snapshot, UNPINNED, upstream.snapshot)
 
 
-class Clean(NamedTuple):
-    """A snapshot without hidden text."""
-
-    snapshot: Snapshot
-    hides: frozenset[str]
-    """Keys of what cannot be shown."""
-    hidden: Mapping[str, int]
-
-
-def clean(snapshot: Snapshot, hidden: HiddenText, held: Container[str]) -> Steps[Clean]:
-    """What hosts are shown of a snapshot by this setting, but for what is `held` anyway."""
-    if hidden == "pass":
-        return Clean(snapshot, frozenset(), {})
+def clean(review: Review) -> Steps[Review]:
+    """A review without hidden text, by the setting for that; what is held back anyway is not looked at."""
+    if review.terms.hidden == "pass":
+        return review
+    snapshot, holds = review.snapshot, review.terms.hidden == "quarantine"
     lists, hides, counts, at = dict(snapshot.lists), set[str](), dict[str, int](), 0
     for kind, entries in snapshot.lists.items():
         shown: list[ListEntry] = []
@@ -82,17 +74,24 @@ def clean(snapshot: Snapshot, hidden: HiddenText, held: Container[str]) -> Steps
             at += 1
             if not at % STEP:
                 yield STEP
-            key = fingerprints.key_of(kind, entry.key)
-            cleaned = hidden_text.Cleaned(entry, 0) if key in held else hidden_text.clean(kind, entry)
-            if cleaned.hidden:
-                counts[key] = cleaned.hidden
-            if cleaned.hidden and (hidden == "quarantine" or cleaned.entry is None):
-                hides.add(key)
-            if hidden == "quarantine" or cleaned.entry is not None:
-                shown.append(entry if hidden == "quarantine" else cleaned.entry or entry)
+            is_held = (kind, entry.key) in review.held
+            cleaned, count = (entry, 0) if is_held else hidden_text.clean(kind, entry)
+            if count:
+                key = fingerprints.key_of(kind, entry.key)
+                counts[key] = count
+                if holds or cleaned is None:
+                    hides.add(key)
+            if (left := entry if holds else cleaned) is not None:
+                shown.append(left)
         lists[kind] = tuple(shown)
     if count := hidden_text.count(snapshot.instructions):
         counts[INSTRUCTIONS] = count
-        text = "" if hidden == "quarantine" else hidden_text.strip(snapshot.instructions)
+        text = "" if holds else hidden_text.strip(snapshot.instructions)
         snapshot = structs.replace(snapshot, instructions=text)
-    return Clean(structs.replace(snapshot, lists=lists) if counts else snapshot, frozenset(hides), counts)
+    return structs.replace(
+        review,
+        snapshot=structs.replace(snapshot, lists=lists) if counts else snapshot,
+        held=review.held.union(map(fingerprints.split_key, hides)) if holds else review.held,
+        hides=frozenset(hides),
+        hidden=counts,
+    )

@@ -96,18 +96,11 @@ class PinRecord(Struct, kw_only=True):
         self.approvals[-1].items.update(items)
         self.definitions.update(definitions)
 
-    def approve(
-        self,
-        items: Mapping[str, Fingerprint],
-        definitions: Mapping[str, Definition],
-        at: float,
-        hashes_beside: Collection[str] = (),
-    ) -> None:
-        """Approve these definitions beside what counts already; those that only earlier approvals had are forgotten,
-        but for `hashes_beside`."""
+    def approve(self, items: Mapping[str, Fingerprint], definitions: Mapping[str, Definition], at: float) -> None:
+        """Approve these definitions beside what counts already; those that only earlier approvals had are forgotten."""
         self.approvals = [*self.approvals[1 - KEPT_APPROVALS :], Approval(at, "a person", {**self.newest, **items})]
         self.definitions.update(definitions)
-        used = {each.hash for approval in self.approvals for each in approval.items.values()}.union(hashes_beside)
+        used = {each.hash for approval in self.approvals for each in approval.items.values()}
         self.definitions = {hash: each for hash, each in self.definitions.items() if hash in used}
 
     def note_gone(self, gone: Iterable[str], there: Collection[str], now: float) -> bool:

@@ -75,7 +75,7 @@ def test_what_people_write_stays(name):
     text = PLAIN[name]
     assert (strip(text), count(text)) == (text, 0)
     entry = entry_of(name="a", description=text)
-    assert clean(Kind.TOOL, entry).entry is entry
+    assert clean(Kind.TOOL, entry)[0] is entry
 
 
 @given(st.text(st.characters(codec="utf-8") | st.sampled_from("".join(h for h, _ in HIDING.values())), max_size=40))
@@ -101,14 +101,14 @@ def test_texts_at_any_depth_are_cleaned_and_all_else_stays_as_it_came(escaped):
         "properties": {"name": {"description": "a\u200bb", "default": "x\u2060"}, "enum": {"title": "t\ufeff"}},
     }
     entry = entry_of(escaped, name="a", description="\ufeffReads.", inputSchema=schema, annotations={"x": 1.50})
-    cleaned = clean(Kind.TOOL, entry)
-    assert cleaned.hidden == 4
-    assert cleaned.entry is not None
-    assert json.loads(bytes(cleaned.entry.fields["description"])) == "Reads."
-    properties = json.loads(bytes(cleaned.entry.fields["inputSchema"]))["properties"]
+    cleaned, count = clean(Kind.TOOL, entry)
+    assert count == 4
+    assert cleaned is not None
+    assert json.loads(bytes(cleaned.fields["description"])) == "Reads."
+    properties = json.loads(bytes(cleaned.fields["inputSchema"]))["properties"]
     assert properties == {"name": {"description": "ab", "default": "x"}, "enum": {"title": "t"}}
-    assert cleaned.entry.fields["annotations"] is entry.fields["annotations"]
-    assert list(cleaned.entry.fields) == list(entry.fields)
+    assert cleaned.fields["annotations"] is entry.fields["annotations"]
+    assert list(cleaned.fields) == list(entry.fields)
 
 
 @pytest.mark.parametrize(
@@ -124,18 +124,18 @@ def test_texts_at_any_depth_are_cleaned_and_all_else_stays_as_it_came(escaped):
     ],
 )
 def test_what_has_to_come_back_as_it_is_cannot_be_cleaned(members):
-    assert clean(Kind.TOOL, entry_of(**members)).entry is None
+    assert clean(Kind.TOOL, entry_of(**members))[0] is None
 
 
 def test_the_name_of_a_resource_is_only_shown():
-    cleaned = clean(Kind.RESOURCE, entry_of(uri="file:///a", name="a\u200b.txt"))
-    assert cleaned.entry is not None
-    assert cleaned.entry.fields["name"] == Raw(b'"a.txt"')
-    assert clean(Kind.RESOURCE, entry_of(uri="file:///a\u200b", name="a")).entry is None
+    cleaned, _ = clean(Kind.RESOURCE, entry_of(uri="file:///a", name="a\u200b.txt"))
+    assert cleaned is not None
+    assert cleaned.fields["name"] == Raw(b'"a.txt"')
+    assert clean(Kind.RESOURCE, entry_of(uri="file:///a\u200b", name="a"))[0] is None
 
 
 def test_a_number_beyond_all_bounds_beside_hidden_text():
     entry = ListEntry("a", {"name": Raw(b'"a"'), "x": Raw(b"1e999"), "description": Raw('"\u200b"'.encode())})
     assert clean(Kind.TOOL, entry) == (None, 1)
     plain = ListEntry("a", {"name": Raw(b'"a"'), "x": Raw(b"1e999")})
-    assert clean(Kind.TOOL, plain).entry is plain
+    assert clean(Kind.TOOL, plain)[0] is plain

@@ -5,6 +5,7 @@ from msgspec import structs
 
 from hub.catalog.view_name import EVERYTHING
 from hub.link.call_interface import Caller, Identity
+from hub.link.hub_errors import Overloaded
 from hub.rules.approvals.requests import (
     DECLINE_S,
     MAX_KEPT,
@@ -14,7 +15,6 @@ from hub.rules.approvals.requests import (
     NEW_PER_MINUTE,
     Requests,
     Subject,
-    TooMany,
     Wish,
 )
 from hub.wire.jsonrpc import raw
@@ -70,11 +70,10 @@ def test_a_request_ends_when_nobody_decides():
 def test_a_yes_is_good_for_one_call():
     requests = Requests()
     request = requests.join(wish(), 0.0, 900.0)
-    assert not requests.take_approval(request)
     requests.approve(request, 899.0 + 900.0)
+    requests.settle(request)
     assert requests.find(request.id, 1_798.0) is request
-    assert requests.take_approval(request)
-    assert not requests.take_approval(request)
+    request.is_approved = False
     requests.settle(request)
     assert requests.find(request.id, 1_798.0) is None
 
@@ -84,7 +83,7 @@ def test_few_requests_of_a_program_are_made_a_minute():
     requests = Requests()
     for each in range(NEW_PER_MINUTE):
         requests.join(wish(f"{each}"), 0.0, 900.0)
-    with pytest.raises(TooMany):
+    with pytest.raises(Overloaded):
         requests.join(wish("more"), 0.0, 900.0)
     requests.join(wish("more", host="other"), 0.0, 900.0)
     requests.join(wish("more"), 6.0, 900.0)
@@ -95,7 +94,7 @@ def test_all_requests_have_a_limit_and_no_program_takes_the_place_of_others():
     requests = Requests()
     for each in range(MAX_KEPT):
         first = requests.join(wish(f"{each}"), 10.0 * each, 900.0)
-    with pytest.raises(TooMany):
+    with pytest.raises(Overloaded):
         requests.join(wish("more"), 600.0, 900.0)
     requests.decline(first, 600.0)
     requests.drop(first)

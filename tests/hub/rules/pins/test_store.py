@@ -131,8 +131,8 @@ def test_three_approvals_are_kept_and_their_definitions(folder):
     assert [record.approves("tools/merge", hash) for hash in hashes.values()] == [False, True, True, True]
     assert hashes["Zero."] not in record.definitions
     assert len(record.definitions) == 4
-    record.approve(*approved("Four."), 5.0, {hashes["One."]})
-    assert hashes["One."] in record.definitions
+    record.approve(*approved("Four."), 5.0)
+    assert hashes["One."] not in record.definitions
 
 
 def test_one_definition_is_approved_beside_the_others(folder):
