@@ -68,7 +68,7 @@ class RunningServers:
         """Run these servers of projects and no others, and show hosts the difference."""
         self._of_projects = dict(configs)
         await self.prepare(self.config)
-        differ = self._live.judge.differs(self.read_rules(self.config, self._origins))
+        differ = self._live.judge.book != self.read_rules(self.config, self._origins)
         with self.around() if differ else nullcontext():
             self._run()
             self._lists.rebuild()

@@ -20,6 +20,8 @@ _MEMBERS: Final = {
     "open-world": {"openWorldHint": _TRUE},
 }
 """The annotations that a word of the user stands for."""
+WORST: Final = frozenset({"destructive", "open-world"})
+"""The marks of a tool of which nothing is believed."""
 Hints = Sequence[tuple[str, Iterable[str]]]
 """Words of the user, by globs over a server's own names of tools; the later of two counts."""
 

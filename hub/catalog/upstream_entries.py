@@ -154,10 +154,17 @@ class UpstreamEntries:
         """True if a tool of that own name is shown here whenever it is listed."""
         return True
 
+    def find(self, kind: Kind, original: str) -> VisibleEntry | None:
+        """The entry of this own name or URI that hosts can ask for; None: it is not listed."""
+        return next((each for each in self.askable(kind) if each.original == original), None)
+
+    def marks_of(self, tool: VisibleEntry) -> frozenset[str]:
+        """The marks of a tool that are believed."""
+        return marks_of(tool.fields, tool.original, self.rule.hints, trusted=self.rule.trusted)
+
     def only_reads(self, tool: VisibleEntry) -> bool:
         """True if it is believed of a tool that it changes nothing."""
-        marks = marks_of(tool.fields, tool.original, self.rule.hints, trusted=self.rule.trusted)
-        return "read-only" in marks
+        return "read-only" in self.marks_of(tool)
 
     def select(self, choose: Callable[[Kind, VisibleEntry], VisibleEntry | None]) -> Self:
         """The same, but of its entries what `choose` makes of each; None: it is left out, and nothing leads there."""

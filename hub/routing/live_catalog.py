@@ -251,7 +251,7 @@ class LiveCatalog:
         old = self._catalogs
         reported = {name for name, upstream in self.upstreams.items() if upstream.has_reported}
         new = yield from self._build(old)
-        table = yield from self.judge.compile(new.values())
+        table = yield from self.judge.compile(self.judge.book, new.values())
         for server in list(self._views_alone_before()):  # so that comparing them is all that is left
             yield from old.make_alone(server)
             yield from new.make_alone(server)

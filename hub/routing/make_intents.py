@@ -27,13 +27,12 @@ from hub.routing.pass_through_stages import call_upstream
 from hub.routing.replies_for_hosts import NO_COMPLETION, HostReplies
 from hub.routing.resolve import Resolver
 from hub.routing.stages import Chains
-from hub.wire.errors_for_hosts import resource_not_found
+from hub.wire.errors_for_hosts import NO_REFERENCE, NOUNS, resource_not_found, unknown_name
 from hub.wire.jsonrpc import Failure, Reply, Request, peek_object, peek_str, raw
 from hub.wire.mcp import COMPLETE, INVALID_PARAMS, L1, PROMPTS_GET, SUBSCRIBE, TASKS_GET, TOOLS_CALL, Kind
 from hub.wire.modern_metadata import split_params
 from upstreams.subscriptions.subscription import ResourceSubscriber
 
-NOUNS: Final = {TOOLS_CALL: "tool", PROMPTS_GET: "prompt"}
 _encode_name: Final = lru_cache(maxsize=1024)(raw)
 KINDS: Final = {TOOLS_CALL: Kind.TOOL, PROMPTS_GET: Kind.PROMPT}
 
@@ -127,7 +126,7 @@ class Intents:
         ref = peek_object(request.params.get("ref"))
         route, member = await self._resolver.reference(ref, exchange)
         if route is None:
-            return Failure(INVALID_PARAMS, "ref names no prompt, resource or template that is listed")
+            return NO_REFERENCE
         snapshot = self._live.upstreams[route.upstream].snapshot
         if "completions" not in snapshot.capabilities and snapshot.version != L1:  # L1 has no such capability
             return self._replies.of_upstream(NO_COMPLETION, COMPLETE, route.upstream, "", exchange)
@@ -207,9 +206,7 @@ class Intents:
             answer = await self._own.unknown(wanted.exposed, self._live.of(exchange.view))
             return self._replies.of_hub(answer, exchange)
         assert wanted.kind is not None, "resources are refused elsewhere"
-        noun = NOUNS[wanted.request.method]
-        text = f"Unknown {noun}: {wanted.exposed}; {wanted.kind.value}/list names those there are"
-        return Failure(INVALID_PARAMS, text)
+        return unknown_name(wanted.request.method, wanted.kind, wanted.exposed)
 
     def _note_if_denied(self, wanted: Wanted, exchange: HostExchange) -> None:
         """Note it, if what a host asks for is there for others."""

@@ -2,7 +2,7 @@
 of the hub in their place."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Raw
 
@@ -41,6 +41,15 @@ def failure_for_host(
     if _is_hop_local(failure, host_version, host_capabilities):
         return _map(failure, mcp.INTERNAL_ERROR, upstream, None)
     return failure
+
+
+NOUNS: Final = {mcp.TOOLS_CALL: "tool", mcp.PROMPTS_GET: "prompt"}
+NO_REFERENCE: Final = Failure(mcp.INVALID_PARAMS, "ref names no prompt, resource or template that is listed")
+
+
+def unknown_name(method: str, kind: mcp.Kind, name: str) -> Failure:
+    """The hub's own error to a host that names a tool or prompt which nobody has."""
+    return Failure(mcp.INVALID_PARAMS, f"Unknown {NOUNS[method]}: {name}; {kind.value}/list names those there are")
 
 
 def resource_not_found(uri: str, host_version: str) -> Failure:

@@ -8,7 +8,7 @@ again; its result is, as every result that is no question.
 import logging
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Final, Literal
+from typing import Literal
 
 from msgspec import Raw, structs
 
@@ -18,7 +18,7 @@ from hub.bridge.parking.parking import PARK
 from hub.bridge.request_state import BadState, RequestStates, state_of
 from hub.bridge.tasks.task_bridge import ABSORBED
 from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
-from hub.catalog.tool_hints import marks_of
+from hub.catalog.tool_hints import WORST
 from hub.catalog.upstream_entries import UpstreamEntries
 from hub.catalog.view_name import home_of
 from hub.link.call_interface import Interim, Operation
@@ -28,14 +28,13 @@ from hub.rules.hooks.messages import AFTER, BEFORE, HookFailed, Opinion, message
 from hub.rules.hooks.run import Hook
 from hub.rules.plain_arguments import settle
 from hub.rules.policy.effects import Effect
-from hub.rules.policy.verdicts import Judge, Note, find_entry, holds
+from hub.rules.policy.verdicts import Judge, Note, holds
 from hub.wire.jsonrpc import Reply, Result, open_object, raw
 from hub.wire.mcp import RESULT_TYPE, Era, Kind
 
 log = logging.getLogger("hubd.hooks")
 FindPart = Callable[[str], UpstreamEntries | None]
 """Finds what a server is listed with."""
-_WORST: Final = frozenset({"destructive", "open-world"})
 
 
 class HookCalls(Stage):
@@ -88,12 +87,11 @@ class HookCalls(Stage):
         route = intent.target.route
         server, _ = home_of(route.upstream)
         part = self._find_part(route.upstream)
-        entry = None if part is None else find_entry(part, Kind.TOOL, route.original)
+        entry = None if part is None else part.find(Kind.TOOL, route.original)
         if part is None or entry is None:
-            return {Thing(TOOL, f"{server}__{route.original}", server, _WORST)}
-        marks = marks_of(entry.fields, entry.original, part.rule.hints, trusted=part.rule.trusted)
+            return {Thing(TOOL, f"{server}__{route.original}", server, WORST)}
         names = entry.visible, part.contested.get(entry.original, entry.visible)
-        return {Thing(TOOL, name, server, marks) for name in names}
+        return {Thing(TOOL, name, server, part.marks_of(entry)) for name in names}
 
     async def call(self, intent: Intent, next: Next) -> Reply:
         """As `Stage.call`.

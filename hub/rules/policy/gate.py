@@ -6,7 +6,6 @@ judged here, by the very arguments that are sent. What a person is asked about p
 """
 
 from collections.abc import Callable
-from typing import Final
 
 from hub.bridge.tasks.polled_tasks import UNKNOWN
 from hub.calls.chain import Intent, Stage
@@ -14,11 +13,8 @@ from hub.link.hub_errors import CallDenied, HubError
 from hub.rules.policy.effects import Effect
 from hub.rules.policy.verdicts import Judge
 from hub.wire import mcp
-from hub.wire.errors_for_hosts import ScopesNeeded, resource_not_found
+from hub.wire.errors_for_hosts import NO_REFERENCE, NOUNS, ScopesNeeded, resource_not_found, unknown_name
 from hub.wire.jsonrpc import Failure, Reply
-
-NOUNS: Final = {mcp.TOOLS_CALL: "tool", mcp.PROMPTS_GET: "prompt"}
-NO_REFERENCE: Final = Failure(mcp.INVALID_PARAMS, "ref names no prompt, resource or template that is listed")
 
 
 class Gate(Stage):
@@ -66,8 +62,7 @@ def _unknown(intent: Intent) -> Failure:
     """The answer to a name that nothing has."""
     method, name = intent.request.method, intent.target.exposed
     if method in NOUNS and intent.target.kind is not None:
-        list_of = f"{intent.target.kind.value}/list names those there are"
-        return Failure(mcp.INVALID_PARAMS, f"Unknown {NOUNS[method]}: {name}; {list_of}")
+        return unknown_name(method, intent.target.kind, name)
     if method == mcp.COMPLETE:
         return NO_REFERENCE
     if method == mcp.TASKS_GET:

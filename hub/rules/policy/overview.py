@@ -90,18 +90,14 @@ def explain(
     judged = judge.judge_thing(audience, part.name, kind, entry.original)
     row = _row(judge, book, part, kind, entry, judged)
     if judged.is_open and arguments is not None and row.effect != HELD_BACK:
-        verdict = _judge_arguments(judge, judged, Route(part.name, entry.original), identity, arguments)
+        try:
+            verdict = judge.judge_open(judged, Route(part.name, entry.original), identity, arguments)
+        except CannotJudge as error:
+            verdict = Verdict(Effect.DENY, error.rule, f"its condition cannot be judged: {error}")
         row = structs.replace(row, effect=verdict.effect.value, rule=verdict.words, by_arguments="")
     rules = tuple(_sentence(rule) for effect in reversed(Effect) for rule in book.rules_in(judged.mask, effect))
     facts = (_words_on_marks(judge, part, entry),) if kind is Kind.TOOL else ()
     return PolicyExplanation(row=row, rules=rules, facts=facts)
-
-
-def _judge_arguments(judge: Judge, judged: Judgement, route: Route, identity: Identity, arguments: Raw) -> Verdict:
-    try:
-        return judge.judge_open(judged, route, identity, arguments)
-    except CannotJudge as error:
-        return Verdict(Effect.DENY, error.rule, f"its condition cannot be judged: {error}")
 
 
 def _find_route(catalog: Catalog, name: str) -> tuple[Kind, Route] | None:

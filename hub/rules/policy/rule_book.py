@@ -5,8 +5,8 @@ whatever is asked for: what counts is in both. A deny wins over an ask, and that
 rule is named. Where none counts, the default does.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
@@ -16,7 +16,7 @@ from config.conditions import Condition, compile_condition
 from config.loading.check_rules import default_of
 from config.loading.findings import Keys
 from config.loading.precedence import Origin
-from config.selectors import RESOURCE, SCOPE, CallerTerm, Selector, Thing, callers_in, read_selector
+from config.selectors import PROMPT, RESOURCE, SCOPE, TOOL, CallerTerm, Selector, Thing, callers_in, read_selector
 from config.settings import HubConfig, UpstreamConfig
 from hub.catalog.view_name import home_of
 from hub.rules.policy.effects import Effect, Verdict
@@ -58,45 +58,31 @@ class PolicyRule(Struct, frozen=True):
         return True
 
 
+@dataclass
 class RuleBook:
-    """All rules of a configuration. Never changes. `default`: what counts where none does."""
+    """All rules of a configuration. Never changes. Two are equal if they say the same, in the same places."""
 
-    def __init__(
-        self,
-        rules: tuple[PolicyRule, ...],
-        default: Verdict,
-        trifecta: Effect | None = None,
-        *,
-        step_up: bool = False,
-        issuers: frozenset[str] = frozenset(),
-    ) -> None:
-        self.rules = rules
-        self.default = default
-        self.trifecta = trifecta
-        """What becomes of calls that close the third leg; None: nothing."""
-        self.step_up = step_up
-        """Whoever lacks scopes is told which, and not that there is no such thing."""
-        self.issuers = issuers
-        """The names of those who give scopes."""
+    rules: tuple[PolicyRule, ...]
+    default: Verdict
+    """What counts where none does."""
+    trifecta: Effect | None
+    """What becomes of calls that close the third leg; None: nothing."""
+    step_up: bool
+    """Whoever lacks scopes is told which, and not that there is no such thing."""
+    issuers: frozenset[str]
+    """The names of those who give scopes."""
+
+    def __post_init__(self) -> None:
+        rules = self.rules
         self.terms = frozenset(callers_in(rule.selector for rule in rules))
         """The facts about callers that any rule goes by."""
-        self.judges_resources = default.effect is not Effect.ALLOW or any(_is_of(rule, RESOURCE) for rule in rules)
-        self.of = {effect: self._mask(partial(_has_effect, effect)) for effect in Effect}
-        self.conditional = self._mask(lambda rule: rule.condition is not None)
         self._by_kind = {
-            kind: tuple((1 << at, rule) for at, rule in enumerate(rules) if _is_of(rule, kind))
-            for kind in ("tool", "prompt", "resource")
+            kind: [(1 << at, rule) for at, rule in enumerate(rules) if rule.selector.kind == kind]
+            for kind in (TOOL, PROMPT, RESOURCE)
         }
-
-    def is_same(self, other: "RuleBook | None") -> bool:
-        """True if another one says the same, in the same places."""
-        if other is None:
-            return False
-        mine, its = ((book.rules, book.default, book.trifecta, book.step_up, book.issuers) for book in (self, other))
-        return mine == its
-
-    def _mask(self, counts: Callable[[PolicyRule], bool]) -> int:
-        return sum(1 << at for at, rule in enumerate(self.rules) if counts(rule))
+        self.judges_resources = self.default.effect is not Effect.ALLOW or bool(self._by_kind[RESOURCE])
+        self.of = {effect: _mask_of(rule.effect is effect for rule in rules) for effect in Effect}
+        self.conditional = _mask_of(rule.condition is not None for rule in rules)
 
     def may_ask(self, running: str) -> bool:
         """True if a rule may ask about anything of the server that runs as `running`."""
@@ -125,14 +111,14 @@ class RuleBook:
 
     def by(self, holds: Callable[[CallerTerm], bool]) -> int:
         """The rules that are about a caller, of whom those facts hold."""
-        return self._mask(lambda rule: rule.selector.admits(holds))
+        return _mask_of(rule.selector.admits(holds) for rule in self.rules)
 
     def by_more_scopes(self, holds: Callable[[CallerTerm], bool], issuer: str) -> int:
         """The allows that would be about that caller with more scopes of `issuer`; "": nobody gives it any."""
         if not (self.step_up and issuer):
             return 0
         others = self.issuers - {issuer}
-        return self._mask(lambda rule: rule.effect is Effect.ALLOW and rule.opens_by_scope(holds, others))
+        return _mask_of(rule.effect is Effect.ALLOW and rule.opens_by_scope(holds, others) for rule in self.rules)
 
     def decide(self, mask: int) -> Verdict:
         """The verdict where these rules count, conditions or not."""
@@ -162,12 +148,9 @@ class RuleBook:
         return tuple(term.name for term, negated in rule.selector.by if term.kind == SCOPE and not negated)
 
 
-def _has_effect(effect: Effect, rule: PolicyRule) -> bool:
-    return rule.effect is effect
-
-
-def _is_of(rule: PolicyRule, kind: str) -> bool:
-    return rule.selector.kind == kind
+def _mask_of(counts: Iterable[bool]) -> int:
+    """The bits of the rules that count."""
+    return sum(1 << at for at, each in enumerate(counts) if each)
 
 
 def read_rules(
@@ -187,7 +170,7 @@ def read_rules(
     default = Verdict(Effect(default_of(config)), f"{_place(origins, where)}default" if is_said else "default")
     trifecta = None if policy.trifecta == "off" else Effect(policy.trifecta)
     issuers = frozenset(each.name for each in config.access.issuers)
-    return RuleBook(tuple(rules), default, trifecta, step_up=config.access.step_up, issuers=issuers)
+    return RuleBook(tuple(rules), default, trifecta, config.access.step_up, issuers)
 
 
 def _rules_of(config: HubConfig, origins: Mapping[Keys, Origin]) -> Iterator[PolicyRule]:
@@ -204,8 +187,8 @@ def _rules_of(config: HubConfig, origins: Mapping[Keys, Origin]) -> Iterator[Pol
         where = f"{_place(origins, (*keys, 'effect'))}rules[{number}]"
         condition = compile_condition(row.when) if row.when else None
         for text in row.match:
-            rule = PolicyRule(Effect(row.effect), read_selector(text), where, condition=condition, reason=row.reason)
-            yield rule
+            its = Effect(row.effect), read_selector(text), where
+            yield PolicyRule(*its, condition=condition, reason=row.reason)
 
 
 def _list(

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
+from itertools import chain
 from json import dumps, loads
 from math import isinf
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
@@ -23,7 +24,7 @@ from config.tables import DEFAULT_PROFILE
 from hub.catalog.catalog import Catalog
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
 from hub.catalog.time_slices import STEP, Steps
-from hub.catalog.tool_hints import marks_of
+from hub.catalog.tool_hints import WORST
 from hub.catalog.upstream_entries import Route, UpstreamEntries, VisibleEntry
 from hub.catalog.view_name import View, home_of
 from hub.link.bounded_dict import BoundedDict
@@ -103,6 +104,11 @@ class RuleTable(Struct):
     masks: dict[str, dict[tuple[Kind, str], Masks]] = {}
     """By server, and by list and own name or URI."""
 
+    def find(self, upstream: str, kind: Kind, original: str) -> tuple[UpstreamEntries | None, VisibleEntry | None]:
+        """The entries of a server, and that of this own name or URI; None: it is not listed."""
+        part = self.parts.get(upstream)
+        return part, None if part is None else part.find(kind, original)
+
 
 Note = Callable[..., None]
 """Writes something into the audit log: its kind, and members about it. Never blocks or raises."""
@@ -137,17 +143,13 @@ class Judge:
         self.last_failure = ""
         """The rule of the last of them, and the reason."""
 
-    def differs(self, book: "RuleBook | None") -> bool:
-        """True if these rules are others than those that hold."""
-        return book is not self.book if book is None else not book.is_same(self.book)
-
     def adjust(self, book: "RuleBook | None") -> None:
         """Judge by these rules from now on."""
         before = self.book
-        if book is not None and book.is_same(self._prepared.book):
-            book = self._prepared.book
-        if not self.differs(book):
+        if book == self.book:
             return
+        if book == self._prepared.book:
+            book = self._prepared.book
         self.book = book
         self._judged.clear()
         if book is None or book.trifecta is None:
@@ -156,7 +158,8 @@ class Judge:
             from hub.rules.policy.three_legs import ThreeLegs  # not above: few hubs go by that
 
             self.legs = ThreeLegs(self._clock)
-        found = {} if book is None else {name: _adapt(each, book) for name, each in self._audiences.items()}
+        known = self._audiences.items()
+        found = {} if book is None else {name: _audience(book, each.holding, each.issuer) for name, each in known}
         if book is None or before is None or (book.terms, book.step_up) != (before.terms, before.step_up):
             self._audiences, self._former = {}, found
             self._known.clear()
@@ -167,26 +170,22 @@ class Judge:
 
     def prepare(self, book: "RuleBook | None", catalogs: Iterable[Catalog]) -> Steps[None]:
         """Find what these rules are about, which are about to be applied."""
-        self._prepared = yield from self._compile(book, catalogs)
+        self._prepared = yield from self.compile(book, catalogs)
 
-    def compile(self, catalogs: Iterable[Catalog]) -> Steps[RuleTable]:
+    def compile(self, book: "RuleBook | None", catalogs: Iterable[Catalog]) -> Steps[RuleTable]:
         """The table of all entries of these catalogues, of a server's the first; what is still right is taken over."""
-        return (yield from self._compile(self.book, catalogs))
-
-    def _compile(self, book: "RuleBook | None", catalogs: Iterable[Catalog]) -> Steps[RuleTable]:
         table = RuleTable(book, {}, {})
-        if table.book is None:
+        if book is None:
             return table
-        for catalog in catalogs:
-            for part in catalog.parts:
-                if part.name in table.parts:
-                    continue
-                table.parts[part.name] = part
-                right = (each for each in (self._table, self._prepared) if each.book is table.book)
-                if (known := next((each for each in right if each.parts.get(part.name) is part), None)) is not None:
-                    table.masks[part.name] = known.masks[part.name]
-                else:
-                    table.masks[part.name] = yield from _masks_of(part, table.book)
+        for part in chain.from_iterable(catalog.parts for catalog in catalogs):
+            if part.name in table.parts:
+                continue
+            table.parts[part.name] = part
+            right = (each for each in (self._table, self._prepared) if each.book is book)
+            if (known := next((each for each in right if each.parts.get(part.name) is part), None)) is not None:
+                table.masks[part.name] = known.masks[part.name]
+            else:
+                table.masks[part.name] = yield from _masks_of(part, book)
         return table
 
     def use(self, table: RuleTable) -> None:
@@ -201,9 +200,7 @@ class Judge:
         assert book is not None, "there is something to judge"
         if table.book is book and (found := table.masks.get(upstream, {}).get((kind, original))) is not None:
             return found
-        part = table.parts.get(upstream)
-        entry = None if part is None else find_entry(part, kind, original)
-        return _masks(book, upstream, kind, original, entry, part)
+        return _masks(book, upstream, kind, original, *table.find(upstream, kind, original))
 
     # --- callers ------------------------------------------------------------------------------------------------------
 
@@ -351,13 +348,10 @@ class Judge:
         """The variables of conditions. Raises ValueError: the arguments are none that can be judged."""
         key = route.upstream, route.original
         if (facts := self._facts.get(key)) is None:
-            part = self._table.parts.get(route.upstream)
-            entry = None if part is None else find_entry(part, Kind.TOOL, route.original)
+            part, entry = self._table.find(route.upstream, Kind.TOOL, route.original)
             marks = self.marks_of(route)
             facts = {
-                "tool": route.original
-                if part is None or entry is None
-                else part.contested.get(entry.original, entry.visible),
+                "tool": part.contested.get(entry.original, entry.visible) if part and entry else route.original,
                 "upstream": home_of(route.upstream)[0],
                 "original": route.original,
                 "hints": {mark: mark in marks for mark in MARKS},
@@ -368,20 +362,17 @@ class Judge:
 
     def marks_of(self, route: Route) -> frozenset[str]:
         """The marks of a tool that are believed."""
-        part = self._table.parts.get(route.upstream)
-        entry = None if part is None else find_entry(part, Kind.TOOL, route.original)
-        return _WORST if part is None or entry is None else _marks_of(part, entry)
+        part, entry = self._table.find(route.upstream, Kind.TOOL, route.original)
+        return WORST if part is None or entry is None else _marks_of(part, entry)
 
     def _with_legs(self, verdict: Verdict, tenant: Tenant, target: "Target") -> Verdict:
-        book = self.book
-        if book is None or book.trifecta is None or verdict.effect is Effect.DENY:
+        effect = None if self.book is None else self.book.trifecta
+        if effect is None or self.legs is None or verdict.effect is Effect.DENY or target.kind is not Kind.TOOL:
             return verdict
-        if target.kind is not Kind.TOOL or self.legs is None:
+        if not self.legs.closes(tenant, target.upstream.config, target.route.original):
             return verdict
-        if self.legs.closes(tenant, target.upstream.config, target.route.original):
-            reason = "this conversation has read private data and untrusted text"
-            return Verdict(book.trifecta, "trifecta", reason, (*verdict.says, "trifecta"))
-        return verdict
+        reason = "this conversation has read private data and untrusted text"
+        return Verdict(effect, "trifecta", reason, (*verdict.says, "trifecta"))
 
 
 def decode_arguments(arguments: Raw | None) -> object:
@@ -413,16 +404,6 @@ def _finite(text: str) -> float:
     return value
 
 
-def find_entry(part: UpstreamEntries, kind: Kind, original: str) -> VisibleEntry | None:
-    """The entry of this own name or URI; None: it is not listed."""
-    return next((each for each in part.askable(kind) if each.original == original), None)
-
-
-def _adapt(audience: Audience, book: "RuleBook") -> Audience:
-    """The same callers, as far as they are known, by other rules."""
-    return _audience(book, audience.holding, audience.issuer)
-
-
 def _audience(book: "RuleBook", holding: frozenset[CallerTerm], issuer: str) -> Audience:
     holds = holding.__contains__
     return Audience(holding, issuer, book.by(holds), book.by_more_scopes(holds, issuer))
@@ -452,7 +433,7 @@ def _masks_of(part: UpstreamEntries, book: "RuleBook") -> Steps[dict[tuple[Kind,
         for at in range(0, len(entries), STEP):
             some = entries[at : at + STEP]
             if kind in (Kind.RESOURCE, Kind.TEMPLATE):
-                masks = [_masks(book, part.name, kind, each.original, each, part) for each in some]
+                masks = [_masks(book, part.name, kind, each.original, part, each) for each in some]
             else:
                 masks = [(mask,) for mask in _about_all(book, kind, some, part)]
             found.update(((kind, each.original), its) for each, its in zip(some, masks, strict=True))
@@ -480,34 +461,26 @@ def _thing(kind: Kind, entry: VisibleEntry, part: UpstreamEntries) -> Thing:
 
 
 def _masks(
-    book: "RuleBook", running: str, kind: Kind, original: str, entry: VisibleEntry | None, part: UpstreamEntries | None
+    book: "RuleBook", running: str, kind: Kind, original: str, part: UpstreamEntries | None, entry: VisibleEntry | None
 ) -> Masks:
     """The rules that are about one thing, listed or not."""
     upstream, _ = home_of(running)
     if kind in (Kind.RESOURCE, Kind.TEMPLATE):
+        if not book.judges_resources:
+            return (0,)
+        from hub.rules.policy.uri_forms import forms_of  # not above: only rules need it
+
         is_start = kind is Kind.TEMPLATE
-        return _masks_of_uri(book, running, original.partition("{")[0] if is_start else original, is_start=is_start)
+        forms = forms_of(original.partition("{")[0] if is_start else original, is_start=is_start)
+        return tuple(book.about(Thing(RESOURCE, form, upstream), form, running) for form in forms)
     if entry is not None and part is not None:
         return tuple(_about_all(book, kind, [entry], part))
     names = {f"{upstream}__{original}"} if part is None or kind is not Kind.TOOL else part.names_of(original)
-    thing = Thing(WORDS[kind], min(names), upstream, _WORST if kind is Kind.TOOL else frozenset())
+    thing = Thing(WORDS[kind], min(names), upstream, WORST if kind is Kind.TOOL else frozenset())
     return (book.about(thing, original, running),)
-
-
-_WORST: Final = frozenset({"destructive", "open-world"})
 
 
 def _marks_of(part: UpstreamEntries, entry: VisibleEntry) -> frozenset[str]:
     if part.rule.sign_in is SignInTool.LISTED and entry.original == SIGN_IN:  # the hub's own
         return _SIGN_IN_MARKS
-    return marks_of(entry.fields, entry.original, part.rule.hints, trusted=part.rule.trusted)
-
-
-def _masks_of_uri(book: "RuleBook", running: str, uri: str, *, is_start: bool) -> Masks:
-    from hub.rules.policy.uri_forms import forms_of  # not above: only rules need it
-
-    if not book.judges_resources:
-        return (0,)
-    upstream, _ = home_of(running)
-    forms = forms_of(uri, is_start=is_start)
-    return tuple(book.about(Thing(RESOURCE, form, upstream), form, running) for form in forms)
+    return part.marks_of(entry)

@@ -48,7 +48,7 @@ def world(policy, snapshots, rules=None, running=None, **config):
     catalog = merge(snapshots, Rules(named), UriClaims())
     judge = Judge()
     judge.adjust(read_rules(HubConfig(policy=policy, **config), running or {}))
-    judge.use(finish(judge.compile([catalog])))
+    judge.use(finish(judge.compile(judge.book, [catalog])))
     return judge, catalog
 
 
@@ -303,7 +303,7 @@ def test_many_tools_and_selectors_take_little_time_and_a_look_up_hardly_any():
     judge, catalog = world(PolicyConfig(deny=deny), [snapshot("u", tools)])
     began = process_time()
     judge.adjust(read_rules(HubConfig(policy=PolicyConfig(deny=(*deny, "never"))), {}))
-    judge.use(finish(judge.compile([catalog])))
+    judge.use(finish(judge.compile(judge.book, [catalog])))
     assert process_time() - began < 0.5, "0.05 s, on a machine that does nothing else"
     audience = judge.audience_of(EVERYTHING, OTHER)
     judge.judge_thing(audience, "u", Kind.TOOL, "tool_1")
@@ -328,6 +328,6 @@ def test_what_was_prepared_is_taken_over():
     assert effect(judge, "x") is Effect.DENY, "nothing differs yet"
     judge.adjust(read_rules(other, {}))
     assert [effect(judge, name) for name in ("x", "y")] == [Effect.ALLOW, Effect.DENY]
-    assert list(judge.compile([catalog])) == [], "nothing is left to look at"
-    judge.use(finish(judge.compile([catalog])))
+    assert list(judge.compile(judge.book, [catalog])) == [], "nothing is left to look at"
+    judge.use(finish(judge.compile(judge.book, [catalog])))
     assert [effect(judge, name) for name in ("x", "y")] == [Effect.ALLOW, Effect.DENY]
