@@ -23,9 +23,10 @@ from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any, Final
 
+from config.own_program import needs_extra
+
 MAX_CHARS: Final = 4096
 """Characters of a condition."""
-NO_EXTRA: Final = "needs the extra `cel`: `pipx install --force '.[cel]'` in the clone of hubd; none is judged without"
 _MISSING: Final = re.compile(r'Key not found in map : "(\w+)"')
 _WORD: Final = re.compile("[A-Z]+")
 _VERBS: Final = frozenset(
@@ -85,7 +86,7 @@ def compile_condition(text: str) -> Condition:
     try:
         cel = import_module("cel_expr_python.cel")
     except ImportError:
-        raise BadCondition(NO_EXTRA) from None
+        raise BadCondition(f"{needs_extra('cel')}; none is judged without") from None
     try:
         program = _environment(cel).compile(text)
     except Exception as error:  # noqa: BLE001 - whatever the library raises for a mistake

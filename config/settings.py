@@ -232,6 +232,12 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
     `hubd update` go by it."""
 
     @property
+    def checked_schemas(self) -> tuple[str, ...]:
+        """The schemas of its tools by which calls are checked."""
+        checks = {"inputSchema": self.validate_, "outputSchema": self.validate_output}
+        return tuple(name for name, how in checks.items() if how == "strict")
+
+    @property
     def signs_in(self) -> bool:
         """True if the hub may sign in where the server wants that: it has a URL, and nothing else lets the hub in."""
         if self.url is None or self.oauth.grant == "none":

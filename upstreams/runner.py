@@ -134,10 +134,10 @@ class UpstreamRunner:
         upstream = self.upstream
         if self._is_loop(join_chains(listing.behind for listing in found.values())):
             return False
-        if "strict" in (validates := (upstream.config.validate_, upstream.config.validate_output)):
+        if upstream.config.checked_schemas:
             from upstreams.inventory.tool_schemas import without_fetching  # not above: few want it
 
-            found, reasons = without_fetching(found, input=validates[0] == "strict", output=validates[1] == "strict")
+            found, reasons = without_fetching(found, upstream.config.checked_schemas)
             problems = [*problems, *reasons]
         mask = upstream.availability.history.mask
         changed = upstream.offered.replace_lists(self._main.session.facts, found, map(mask, problems))

@@ -396,7 +396,7 @@ class ManagedUpstream:
 
     def adjust(self, config: UpstreamConfig) -> None:
         """Take over settings that need no other session (`reload="live"` in `config.settings`)."""
-        if (config.validate_, config.validate_output) != (self.config.validate_, self.config.validate_output):
+        if config.checked_schemas != self.config.checked_schemas:
             self.lists.mark_stale((Kind.TOOL,))  # some may be left out
         self.config = config
         self.calls.adjust(config)

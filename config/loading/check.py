@@ -21,6 +21,7 @@ from config.loading.check_profiles import problems_of_profiles, problems_of_rena
 from config.loading.check_rules import problems_of_hooks, problems_of_policy, problems_of_rules_of_server
 from config.loading.findings import Problem
 from config.name_globs import problem_of
+from config.own_program import needs_extra
 from config.references import NUL, blank_references, references_in
 from config.setting_parts import declarations, flaw_in_bounds, leaves_of, texts_of
 from config.settings import LOOPBACK, HubConfig, RegistryConfig, ReplicaConfig, UpstreamConfig
@@ -109,7 +110,7 @@ def problems_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
         yield Problem("elicitation.url_hosts", why)
     for name in ("validate", "validate_output"):
         if getattr(upstream, declarations(UpstreamConfig)[name].attribute) == "strict" and not HAS_SCHEMAS:
-            yield Problem(name, "\"strict\" needs the extra schema: run pip install 'mcp-hubd[schema]'")
+            yield Problem(name, f'"strict" {needs_extra("schema")}')
     yield from problems_of_renames(upstream)
     yield from problems_of_bounds(upstream)
 

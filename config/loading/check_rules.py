@@ -23,16 +23,18 @@ HIDDEN_TEXT: Final = ("pass", "strip", "quarantine")
 """The values of these settings, the laxest first."""
 MAX_RULES: Final = 200
 MAX_HOOKS: Final = 50
+_NO_ARGUMENTS: Final = "means {}s, which have no arguments to judge"
+_NOT_ASKED: Final = "means no tools, and only calls of tools are asked about"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
 def problems_of_policy(config: HubConfig) -> Iterator[Problem]:
     """Problems of `[policy]`."""
-    policy, count = config.policy, 0
+    policy, count, issuers = config.policy, 0, [each.name for each in config.access.issuers]
     for name in LISTS:
         selectors: Sequence[str] = getattr(policy, name)
         count += len(selectors)
-        yield from _problems_of_list(selectors, ("policy", name), [each.name for each in config.access.issuers])
+        yield from _problems_of_list(selectors, ("policy", name), issuers)
     if policy.allow and policy.default is None and policy.mode != "read-only":
         text = 'says what may be used beside what may anyway; write default = "deny" above it'
         yield Problem("policy.allow", text)
@@ -44,7 +46,7 @@ def problems_of_policy(config: HubConfig) -> Iterator[Problem]:
     for number, rule in enumerate(policy.rules):
         keys = ("policy", "rules", str(number))
         count += len(rule.match)
-        yield from _problems_of_rule(rule, keys, [each.name for each in config.access.issuers])
+        yield from _problems_of_rule(rule, keys, issuers)
     if count > MAX_SELECTORS:
         yield Problem("policy", f"has {count} selectors, and {MAX_SELECTORS} are the most; join some of them by globs")
     if policy.default == "allow" and policy.allow:
@@ -104,7 +106,7 @@ def _problems_of_rule(rule: ConditionalRule, keys: Keys, issuers: Sequence[str])
         yield Problem((*keys, "effect"), 'is missing: "allow", "ask" or "deny"')
     if not rule.match:
         yield Problem((*keys, "match"), 'is missing: selectors of the tools that it is about, such as ["fs__write_*"]')
-    yield from _problems_of_list(rule.match, (*keys, "match"), issuers, only_tools=True)
+    yield from _problems_of_list(rule.match, (*keys, "match"), issuers, _NO_ARGUMENTS)
     if len(rule.reason) > 300 or not rule.reason.isprintable():
         yield Problem((*keys, "reason"), "must be printable text of at most 300 characters")
     if rule.when:
@@ -127,8 +129,9 @@ def problems_of_rules_of_server(upstream: UpstreamConfig) -> Iterator[Problem]:
 
 
 def _problems_of_list(
-    selectors: Sequence[str], keys: Keys, issuers: Sequence[str], *, only_tools: bool = False
+    selectors: Sequence[str], keys: Keys, issuers: Sequence[str], but_tools: str = ""
 ) -> Iterator[Problem]:
+    """`but_tools`: what is wrong with one that is about something else; "": nothing."""
     if len(selectors) > MAX_SELECTORS:
         yield Problem(keys, f"has {len(selectors)} selectors, and {MAX_SELECTORS} are the most; join some by globs")
         return
@@ -142,8 +145,8 @@ def _problems_of_list(
             other = f"{bare[0].partition(':')[0]}:{issuers[0]}/{bare[0].partition(':')[2]}"
             why = f'"{text[:60]}" does not say whose {bare[0]} it means, and any issuer could give it: write {other}'
             yield Problem(keys, why)
-        if only_tools and selector.kind != TOOL:
-            yield Problem(keys, f'"{text[:60]}" means {selector.kind}s, which have no arguments to judge')
+        if but_tools and selector.kind != TOOL:
+            yield Problem(keys, f'"{text[:60]}" {but_tools.format(selector.kind)}')
 
 
 def _bare_claims(selector: Selector, issuers: Sequence[str]) -> list[str]:
@@ -183,8 +186,9 @@ def problems_of_hooks(config: HubConfig) -> Iterator[Problem]:
         yield Problem("hooks", f"has {len(config.hooks)} hooks, and {MAX_HOOKS} are the most")
     names = [hook.name for hook in config.hooks]
     for number, hook in enumerate(config.hooks):
-        for key, text in _problems_of_hook(hook, names[:number]):
-            yield Problem(("hooks", str(number), key), text)
+        keys = ("hooks", str(number))
+        yield from (Problem((*keys, key), text) for key, text in _problems_of_hook(hook, names[:number]))
+        yield from _problems_of_list(hook.match, (*keys, "match"), (), _NOT_ASKED)
 
 
 def _problems_of_hook(hook: HookConfig, before: list[str]) -> Iterator[tuple[str, str]]:
@@ -196,12 +200,6 @@ def _problems_of_hook(hook: HookConfig, before: list[str]) -> Iterator[tuple[str
         yield "on", 'is missing: "before" or "after" a call'
     if not hook.match:
         yield "match", 'is missing: selectors of the tools that it is asked about, such as ["github__*"]'
-    for text in hook.match:
-        try:
-            if read_selector(text).kind != TOOL:
-                yield "match", f'"{text[:60]}" means no tools, and only calls of tools are asked about'
-        except BadSelector as error:
-            yield "match", f'"{text[:60]}" {error}'
     if bool(hook.command) == bool(hook.url):
         yield "command", "give a program (`command`) or an address (`url`), one of them"
     if hook.url and not _is_safe(hook.url):

@@ -117,6 +117,10 @@ class Operation(Struct, frozen=True):
     waited_s: float = 0.0
     """Seconds for which it waited in a queue of the hub; they count toward `timeouts.call_total`."""
 
+    def with_arguments(self, arguments: Raw) -> "Operation":
+        """The same, with other arguments."""
+        return structs.replace(self, params={**self.params, "arguments": arguments})
+
 
 class Exchange(Protocol):
     """The host's end of one running operation. Valid until the operation returns."""

@@ -150,7 +150,7 @@ class Chains:
         self._load_ask, self._load_hooks = load_ask, load_hooks
 
     def _check_schemas(self, configs: Mapping[str, UpstreamConfig]) -> None:
-        wants = any("strict" in (config.validate_, config.validate_output) for config in configs.values())
+        wants = any(config.checked_schemas for config in configs.values())
         if self.checks is not None or wants:
             checks = self._load_checks()
             checks.adjust(configs)

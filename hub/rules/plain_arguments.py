@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 import trio
-from msgspec import Raw, structs
+from msgspec import Raw
 
 from hub.link.call_interface import Operation
 from hub.wire.byte_checks import without_doubles
@@ -34,9 +34,7 @@ async def settle(operation: Operation) -> Operation:
     work = partial(_without_doubles, arguments)
     is_large = memoryview(arguments).nbytes > LARGE_BYTES
     once = await trio.to_thread.run_sync(work, limiter=_reading) if is_large else work()
-    return (
-        operation if once is arguments else structs.replace(operation, params={**operation.params, "arguments": once})
-    )
+    return operation if once is arguments else operation.with_arguments(once)
 
 
 def _without_doubles(arguments: Raw) -> Raw:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
-from msgspec import Raw, structs
+from msgspec import Raw
 
 from config.settings import UpstreamConfig
 from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
@@ -33,29 +33,25 @@ class SchemaChecks:
     def __init__(self) -> None:
         self.stages: dict[str, Stage] = {}
         """The stage of each upstream whose tools are checked, by its name."""
-        self._others: dict[str, SchemaCheck] = {}
-        """What is known of others, of which only arguments are checked that were rewritten here."""
+        self._known: dict[str, SchemaCheck] = {}
+        """Beside these, those of upstreams of which only arguments are checked that were rewritten here."""
 
     def adjust(self, configs: Mapping[str, UpstreamConfig]) -> None:
         """Take over the configurations of all upstreams, by name."""
-        strict = [name for name, config in configs.items() if "strict" in (config.validate_, config.validate_output)]
-        known = self.stages.copy()
-        self._others = {name: each for name, each in self._others.items() if name in configs}
+        self._known = {name: each for name, each in self._known.items() if name in configs}
         self.stages.clear()
-        self.stages.update((name, known.get(name) or SchemaCheck()) for name in strict)
+        self.stages.update((name, self._of(name)) for name, config in configs.items() if config.checked_schemas)
+
+    def _of(self, name: str) -> "SchemaCheck":
+        return self._known.setdefault(name, SchemaCheck())
 
     def check(self, intent: Intent) -> Operation:
         """The operation of an intent as it is to be sent, of any upstream. Raises InvalidArguments."""
-        name = intent.target.upstream.name
-        stage = self.stages.get(name)
-        if not isinstance(stage, SchemaCheck):
-            stage = self._others.setdefault(name, SchemaCheck())
-        return stage.check_arguments(intent)
+        return self._of(intent.target.upstream.name).check_arguments(intent)
 
     def find_unchecked(self, upstream: ManagedUpstream) -> tuple[str, ...]:
         """The tools of an upstream by whose schemas nothing can be checked, each with the reason."""
-        stage = self.stages.get(upstream.name)
-        return stage.find_unchecked(upstream) if isinstance(stage, SchemaCheck) else ()
+        return self._of(upstream.name).find_unchecked(upstream) if upstream.name in self.stages else ()
 
 
 class SchemaCheck(Stage):
@@ -68,22 +64,22 @@ class SchemaCheck(Stage):
         """By the bytes of the schema; in place of one that cannot be compiled the reason."""
 
     def admits(self, intent: Intent) -> Wait | None:
-        upstream = intent.target.upstream
-        if upstream.config.validate_output == "strict" and self._find(intent, OUTPUT) is not None:
+        checked = intent.target.upstream.config.checked_schemas
+        if OUTPUT in checked and self._find(intent, OUTPUT) is not None:
             return WAIT
-        if upstream.config.validate_ != "strict":
+        if INPUT not in checked:
             return None
         try:
-            checked = self.check_arguments(intent)
+            is_same = self.check_arguments(intent) is intent.operation
         except InvalidArguments:  # it is told in `call`
             return WAIT
-        return None if checked is intent.operation else WAIT
+        return None if is_same else WAIT
 
     async def call(self, intent: Intent, next: Next) -> Reply:
-        config = intent.target.upstream.config
-        operation = self.check_arguments(intent) if config.validate_ == "strict" else intent.operation
+        checked = intent.target.upstream.config.checked_schemas
+        operation = self.check_arguments(intent) if INPUT in checked else intent.operation
         reply = await intent.send(next, operation, intent.exchange)
-        if config.validate_output == "strict" and isinstance(reply, Result) and not isinstance(reply, Interim):
+        if OUTPUT in checked and isinstance(reply, Result) and not isinstance(reply, Interim):
             self._check_result(intent, reply)
         return reply
 
@@ -102,14 +98,13 @@ class SchemaCheck(Stage):
         written = raw(value)
         if "arguments" not in operation.params or written == sent:
             return operation
-        return structs.replace(operation, params={**operation.params, "arguments": written})
+        return operation.with_arguments(written)
 
     def _check_result(self, intent: Intent, reply: Result) -> None:
         """Raises UpstreamProtocolError: the result is not what the tool promised."""
         members = peek_object(reply.value)
-        if "content" not in members or members.get("isError") == _TRUE:
-            return
-        if (schema := self._find(intent, OUTPUT)) is None:
+        schema = self._find(intent, OUTPUT)
+        if "content" not in members or members.get("isError") == _TRUE or schema is None:
             return
         lines = ["/: there is no structuredContent"]
         if "structuredContent" in members:
@@ -132,7 +127,8 @@ class SchemaCheck(Stage):
         if (snapshot := upstream.snapshot) is not self._snapshot:
             self._snapshot = snapshot
             self._tools = {tool.key: tool for tool in snapshot.lists.get(Kind.TOOL, ())}
-            known = {bytes(tool.fields[which]) for tool in self._tools.values() for which in _schemas_of(tool)}
+            fields = [tool.fields for tool in self._tools.values()]
+            known = {bytes(its[which]) for its in fields for which in (INPUT, OUTPUT) if which in its}
             self._compiled = {data: each for data, each in self._compiled.items() if data in known}
 
     def _compile(self, tool: ListEntry, which: str) -> ToolSchema | str | None:
@@ -150,14 +146,9 @@ class SchemaCheck(Stage):
     def find_unchecked(self, upstream: ManagedUpstream) -> tuple[str, ...]:
         """See `SchemaChecks.find_unchecked`."""
         self._look_at(upstream)
-        counts = {INPUT: upstream.config.validate_, OUTPUT: upstream.config.validate_output}
-        found = ((tool, which) for tool in self._tools.values() for which in counts if counts[which] == "strict")
+        found = ((tool, which) for tool in self._tools.values() for which in upstream.config.checked_schemas)
         reasons = ((tool.key, which, self._compile(tool, which)) for tool, which in found)
         return tuple(f"{printable(key)}: its {which} {why}" for key, which, why in reasons if isinstance(why, str))
-
-
-def _schemas_of(tool: ListEntry) -> tuple[str, ...]:
-    return tuple(which for which in (INPUT, OUTPUT) if which in tool.fields)
 
 
 def _misfit(intent: Intent, lines: list[str]) -> InvalidArguments:

@@ -4,14 +4,14 @@ A schema is a stranger's: nothing is ever fetched for it, patterns take linear t
 check is not checked. Values are shown nowhere, since they may be secrets or long.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Raw, structs
 
+from config.loading.check import HAS_SCHEMAS
 from hub.wire.mcp import Kind, ListEntry
 from hub.wire.printable import printable
 from upstreams.inventory.read_lists import Listing
@@ -33,11 +33,6 @@ VALUE: Final = "\0"
 _LOCAL: Final = ("#", "json-schema:///")
 
 
-def is_available() -> bool:
-    """True if the extra is installed."""
-    return find_spec("jsonschema_rs") is not None
-
-
 class Uncheckable(Exception):
     """A schema by which nothing is checked. The text is the reason, as a clause."""
 
@@ -55,8 +50,7 @@ class ToolSchema:
         except (msgspec.DecodeError, RecursionError):
             raise Uncheckable("is no JSON that can be read") from None
         self._recursions = _weigh(decoded)
-        asked: list[str] = []
-        self._validator = _compile(decoded, asked)
+        self._validator = _compile(decoded)
 
     def misfits(self, value: Any) -> list[str]:
         """What does not fit, a line each, at most `MAX_LINES`; none: it fits, or is too deep to be checked."""
@@ -83,8 +77,10 @@ def _options() -> Any:
     return RegexOptions()
 
 
-def _compile(schema: Any, asked: list[str]) -> "Validator":
+def _compile(schema: Any) -> "Validator":
     from jsonschema_rs import ValidationError, validator_for
+
+    asked: list[str] = []
 
     def refuse(uri: str) -> None:
         asked.append(uri)
@@ -100,13 +96,10 @@ def _compile(schema: Any, asked: list[str]) -> "Validator":
         raise found from None
 
 
-def without_fetching(
-    found: Mapping[Kind, Listing], *, input: bool, output: bool
-) -> tuple[Mapping[Kind, Listing], list[str]]:
+def without_fetching(found: Mapping[Kind, Listing], names: Collection[str]) -> tuple[Mapping[Kind, Listing], list[str]]:
     """Lists without the tools whose schemas refer to what would have to be fetched, and the reason for each of these.
-    `input`, `output`: the schemas that count."""
-    names = [name for name, counts in (("inputSchema", input), ("outputSchema", output)) if counts]
-    if not names or Kind.TOOL not in found or not is_available():
+    `names`: the schemas that count."""
+    if not names or Kind.TOOL not in found or not HAS_SCHEMAS:
         return found, []
     kept, reasons = [], []
     for tool in found[Kind.TOOL].entries:
@@ -117,7 +110,7 @@ def without_fetching(
     return {**found, Kind.TOOL: structs.replace(found[Kind.TOOL], entries=tuple(kept))}, reasons
 
 
-def _find_fetching(tool: ListEntry, names: list[str]) -> Iterator[str]:
+def _find_fetching(tool: ListEntry, names: Collection[str]) -> Iterator[str]:
     for name in names:
         schema = tool.fields.get(name)
         if schema is not None and b":" in (data := bytes(schema)) and (b"$ref" in data or b"$schema" in data):
@@ -134,13 +127,13 @@ def _find_fetching(tool: ListEntry, names: list[str]) -> Iterator[str]:
 def _depth(value: Any) -> int:
     """The levels of a value."""
     levels, level = 0, [value]
-    while level := [each for it in level if isinstance(it, dict | list) for each in _items(it)]:
+    while level := [each for it in level for each in _items(it)]:
         levels += 1
     return levels
 
 
-def _items(value: Any) -> Iterator[Any]:
-    yield from value.values() if isinstance(value, dict) else value
+def _items(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def _weigh(schema: Any) -> int:
@@ -160,15 +153,13 @@ def _weigh(schema: Any) -> int:
                 recursions += 1
             else:
                 look(_resolve(schema, target), depth + 1, (*within, target))
-        for each in _items(part) if isinstance(part, dict | list) else ():
+        for each in _items(part):
             if isinstance(each, dict | list):
                 look(each, depth + 1, within)
 
     definitions = ("$defs", "definitions")
-    plain = (
-        {key: each for key, each in schema.items() if key not in definitions} if isinstance(schema, dict) else schema
-    )
-    look(plain, 0, ("#",))
+    is_object = isinstance(schema, dict)
+    look({key: schema[key] for key in schema if key not in definitions} if is_object else schema, 0, ("#",))
     return recursions
 
 

@@ -41,15 +41,12 @@ class QuestionBudget:
         self._on_asked = on_asked
         self._spent: deque[list[float]] = deque()
         """Begin and tokens of each part of the last day in which some were asked for."""
-        self.adjust(config)
+        self._sampling, self._elicitation, self._rates = config.sampling, config.elicitation, _rates_of(config)
 
     def adjust(self, config: UpstreamConfig) -> None:
         """Go by other settings from now on; a rate that changed begins anew."""
-        before = getattr(self, "_sampling", None), getattr(self, "_elicitation", None)
-        self._sampling, self._elicitation = config.sampling, config.elicitation
-        if before != (config.sampling, config.elicitation):
-            rates = {SAMPLE: config.sampling.per_minute, ELICIT: config.elicitation.per_minute}
-            self._rates = {method: TokenBucket(rate, rate / 60) for method, rate in rates.items()}
+        if (config.sampling, config.elicitation) != (self._sampling, self._elicitation):
+            self._sampling, self._elicitation, self._rates = config.sampling, config.elicitation, _rates_of(config)
 
     def follow(self, old: "QuestionBudget") -> None:
         """Go on where the budget of the predecessor ends."""
@@ -70,8 +67,8 @@ class QuestionBudget:
                     if asked > self._elicitation.per_call:
                         raise self._refusal(f"more than {self._elicitation.per_call} times in one call", question)
                 if question.method in self._rates and not self._rates[question.method].take(now):
-                    rates = {SAMPLE: self._sampling.per_minute, ELICIT: self._elicitation.per_minute}
-                    raise self._refusal(f"more than {rates[question.method]} times a minute", question)
+                    budget = self._sampling if question.method == SAMPLE else self._elicitation
+                    raise self._refusal(f"more than {budget.per_minute} times a minute", question)
                 if question.method == SAMPLE:
                     self._spend(question, now)
         except QuestionRefusal:
@@ -91,24 +88,16 @@ class QuestionBudget:
             self._judge(question)
 
     def _judge(self, question: Question) -> None:
+        if question.method not in self._rates:
+            return
+        if (self._sampling if question.method == SAMPLE else self._elicitation).allow is False:
+            raise self._refusal("which its configuration does not allow", question)
         if question.method == SAMPLE:
-            self._judge_sampling(question)
-        elif question.method == ELICIT:
-            self._judge_elicitation(question)
-
-    def _judge_sampling(self, question: Question) -> None:
-        most = self._sampling.max_tokens
-        if self._sampling.allow is False:
-            raise self._refusal("which its configuration does not allow", question)
-        if _tokens(question) > most:
-            raise self._refusal(f"for more than {most} tokens", question)
-        if not self._sampling.tools and "tools" in question.params:
-            raise self._refusal("with tools, which its configuration does not allow", question)
-
-    def _judge_elicitation(self, question: Question) -> None:
-        if not self._elicitation.allow:
-            raise self._refusal("which its configuration does not allow", question)
-        if mode_of(question) == "url" and (hosts := self._elicitation.url_hosts):
+            if _tokens(question) > self._sampling.max_tokens:
+                raise self._refusal(f"for more than {self._sampling.max_tokens} tokens", question)
+            if not self._sampling.tools and "tools" in question.params:
+                raise self._refusal("with tools, which its configuration does not allow", question)
+        elif mode_of(question) == "url" and (hosts := self._elicitation.url_hosts):
             url = peek_str(question.params.get("url")) or ""
             if not url.lower().startswith("https://") or not _is_at(url, hosts):
                 raise self._refusal("for a page at a host that its configuration does not name", question)
@@ -125,6 +114,11 @@ class QuestionBudget:
 
     def _refusal(self, how: str, question: Question) -> QuestionRefusal:
         return QuestionRefusal(f"{self._name} asks {question.method} {how}")
+
+
+def _rates_of(config: UpstreamConfig) -> dict[str, TokenBucket]:
+    rates = {SAMPLE: config.sampling.per_minute, ELICIT: config.elicitation.per_minute}
+    return {method: TokenBucket(rate, rate / 60) for method, rate in rates.items()}
 
 
 def _is_at(url: str, hosts: tuple[str, ...]) -> bool:

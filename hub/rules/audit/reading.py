@@ -61,42 +61,44 @@ _decode: Final = msgspec.json.Decoder(Record).decode
 
 def read_end(line: bytes) -> tuple[int, str, str] | None:
     """The number, the hash and the kind of the record of a whole line; None: it is none."""
-    text = line.rstrip(b"\n")
-    found, _ = hash_of(text, "")
+    known, (found, _) = _read(line), hash_of(line.rstrip(b"\n"), "")
+    return (known.n, found, known.k) if known is not None and found else None
+
+
+def _read(line: bytes) -> _Known | None:
+    """What the chain needs of a line; None: it is no record."""
     try:
-        known = _decode_known(text)
+        return _decode_known(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return (known.n, found, known.k) if found else None
 
 
 def verify(files: Sequence[File], head: str = "") -> Verified:
     """Look at every line of a log. `head`: a hash, or its beginning, that one of them has to have; "": none has to."""
     number, before, count, has_head = 0, "", 0, not head
     for file in files:
-        is_first = True
         for at, line in enumerate(file.lines, 1):
-            if not line.endswith(b"\n"):
-                if file is files[-1]:  # the hub may be writing it
-                    break
-                return Verified(count, before, Flaw(file.name, at, "has no end"), has_head)
-            text = line[:-1]
-            try:
-                known = _decode_known(text)
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                return Verified(count, before, Flaw(file.name, at, "is no record"), has_head)
-            if is_first and not count:  # those before it are older than what is kept
+            is_whole = line.endswith(b"\n")
+            if not is_whole and file is files[-1]:  # the hub may be writing it
+                break
+            known = _read(line) if is_whole else None
+            if known is not None and not count:  # those before it are older than what is kept
                 number, before = known.n - 1, known.prev
-            elif is_first and known.prev != before:
+            said, right = hash_of(line[:-1], before)
+            why = ""
+            if not is_whole:
+                why = "has no end"
+            elif known is None:
+                why = "is no record"
+            elif at == 1 and known.prev != before:
                 why = "does not follow the file before it: records in between are missing, or were changed"
-                return Verified(count, before, Flaw(file.name, at, why), has_head)
-            said, right = hash_of(text, before)
-            if said != right or not said:
+            elif said != right or not said:
                 why = "was changed, or the record before it was changed or removed"
+            elif known.n != number + 1:
+                why = f"should be record {number + 1}"
+            if why:
                 return Verified(count, before, Flaw(file.name, at, why), has_head)
-            if known.n != number + 1:
-                return Verified(count, before, Flaw(file.name, at, f"should be record {number + 1}"), has_head)
-            is_first, number, before, count = False, known.n, said, count + 1
+            number, before, count = number + 1, said, count + 1
             has_head = has_head or said.startswith(head)
     return Verified(count, before, None, has_head)
 
@@ -105,13 +107,10 @@ def find_open_calls(lines: Iterable[bytes]) -> list[str]:
     """The refs of calls that have a `begin` and no `end`, the oldest first."""
     found: dict[str, None] = {}
     for line in lines:
-        try:
-            known = _decode_known(line)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            continue
-        if known.k == "begin":
+        known = _read(line)
+        if known is not None and known.k == "begin":
             found[known.ref] = None
-        elif known.k == "end":
+        elif known is not None and known.k == "end":
             found.pop(known.ref, None)
     return list(found)
 

@@ -134,8 +134,7 @@ class HookCalls(Stage):
             self._write_down(hook, intent, "deny")
             raise CallDenied.because(opinion.reason or "a check of this hub denies it", upstream)
         if opinion.rewritten is not None and self._may(hook, "rewrite"):
-            params = {**intent.operation.params, "arguments": opinion.rewritten}
-            operation = structs.replace(intent.operation, params=params)
+            operation = intent.operation.with_arguments(opinion.rewritten)
             intent = structs.replace(intent, operation=operation, spares_asking=False)  # others have not seen these
             intent = structs.replace(intent, operation=self._check(intent))
             verdict = self._judge.judge_arguments(intent)

@@ -76,7 +76,7 @@ def test_without_the_extra_no_server_can_be_strict(load, monkeypatch):
     assert load('validate = "strict"').validate_ == "strict"
     monkeypatch.setattr(check, "HAS_SCHEMAS", False)
     for name in ("validate", "validate_output"):
-        with pytest.raises(ConfigError, match=rf"upstreams.a.{name}: .*pip install 'mcp-hubd\[schema\]'"):
+        with pytest.raises(ConfigError, match=rf"upstreams.a.{name}: .*pipx install --force '\.\[schema\]'"):
             load(f'{name} = "strict"')
 
 

@@ -110,8 +110,9 @@ def test_tools_whose_schemas_would_be_fetched_are_left_out():
     far = ListEntry("far", {"inputSchema": Raw(b'{"$ref":"https://example.com/x"}')})
     says = ListEntry("says", {"inputSchema": Raw(b"{}"), "outputSchema": Raw(b'{"$ref":"https://example.com/y"}')})
     found = {Kind.TOOL: Listing(entries=(near, far, says)), Kind.PROMPT: Listing()}
-    for input, output, kept in ((True, False, "near says"), (True, True, "near"), (False, False, "near far says")):
-        left, reasons = without_fetching(found, input=input, output=output)
+    both = "inputSchema", "outputSchema"
+    for names, kept in ((both[:1], "near says"), (both, "near"), ((), "near far says")):
+        left, reasons = without_fetching(found, names)
         assert [tool.key for tool in left[Kind.TOOL].entries] == kept.split()
         assert len(reasons) == 3 - len(kept.split())
         assert left[Kind.PROMPT] is found[Kind.PROMPT]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import trio
+from msgspec import structs
 
 from config import private_directories
 from config.errors import ConfigError
@@ -75,16 +76,14 @@ class Sandboxes:
         box = config.sandbox
         preset = "shield" if box.preset == "auto" else box.preset
         why = _reason_for_none(config, env) if box.preset == "auto" else ""
+        places = SandboxPlaces()
         try:
             limits = self._limits(box.memory_bytes, box.processes)
-            if preset != "off" and not why:
-                why = self.problem_of(preset)
-            places = (
-                _places(preset, config, name, env, self._loaded()) if preset != "off" and not why else SandboxPlaces()
-            )
+            if preset != "off":
+                why = why or self.problem_of(preset)
+                places = places if why else _places(preset, config, name, env, self._loaded())
         except (OSError, ConfigError) as error:
-            why = str(error)
-            limits, places = (), SandboxPlaces()
+            why, limits = str(error), ()
         if why and box.preset != "auto" and box.fallback != "off":
             fix = 'or set fallback = "off" beside the preset, and it runs without'
             raise UpstreamConfined(
@@ -92,13 +91,13 @@ class Sandboxes:
             )
         if why or preset == "off":
             return Enclosure(why=why, limits=self._limits(box.memory_bytes) if limits else ())
-        found = self._program()
-        assert found is not None
-        return Enclosure(preset, "", (found, *bubblewrap_arguments(preset, places)), limits, places)
+        program = self._which("bwrap")
+        assert program is not None
+        return Enclosure(preset, "", (program, *bubblewrap_arguments(preset, places)), limits, places)
 
     def problem_of(self, preset: str) -> str:
         """The reason why `preset` cannot be had on this machine; "": it can. Blocks for some milliseconds."""
-        if (program := self._program()) is None:
+        if (program := self._which("bwrap")) is None:
             return NOT_INSTALLED if sys.platform == "linux" else "there are no sandboxes but on Linux"
         if (program, preset) in self._working:
             return ""
@@ -113,13 +112,13 @@ class Sandboxes:
         self._working.add((program, preset))
         return ""
 
-    def _program(self) -> str | None:
-        return shutil.which("bwrap", path=f"{self._environ.get('PATH', '')}:{os.defpath}")
+    def _which(self, command: str) -> str | None:
+        return shutil.which(command, path=f"{self._environ.get('PATH', '')}:{os.defpath}")
 
     def _limits(self, memory_bytes: int, processes: int = 0) -> tuple[str, ...]:
         if not memory_bytes and not processes:
             return ()
-        if (program := shutil.which("prlimit", path=f"{self._environ.get('PATH', '')}:{os.defpath}")) is None:
+        if (program := self._which("prlimit")) is None:
             raise FileNotFoundError("prlimit is not installed (the package `util-linux`)")
         return tuple(limit_arguments(program, memory_bytes, processes))
 
@@ -149,12 +148,12 @@ def _places(
 ) -> SandboxPlaces:
     """The paths that matter to one server. Raises OSError, ConfigError: one that it needs is not there."""
     hidden = [os.path.realpath(path) for path in (private_directories.state_dir(), runtime_dir(), SSH_SNIPPETS)]
-    files = tuple(() if loaded is None else _own_files(loaded))
+    files = [] if loaded is None else [*_own_files(loaded)]
     own_directory = os.path.realpath(private_directories.config_dir())
     beside = _folders_in(own_directory) if files else None
     if beside is not None:  # a wall around a single file is gone once somebody replaces the file
         hidden.append(own_directory)
-    guarded = [bind for path in files for bind in _guard(path)]
+    guarded = [Bind(path, path) for path in map(os.path.realpath, files) if os.path.exists(path)]
     known = () if loaded is None else loaded.files
     closed = [os.path.realpath(path) for path in known if path.name == OWN_VARIABLES and path.is_file()]
     places = SandboxPlaces(
@@ -180,7 +179,9 @@ def _with_home(
     named = (env.get(variable, "") for variable in chains["variables"])
     tools += [path for path in named if os.path.isabs(path) and not is_within(home, (os.path.realpath(path),))]
     shown = [bind(path) for path in tools if os.path.isdir(path)]
-    shown += [Bind(path, path) for path in (*chains["run"], *_resolver()) if os.path.exists(path)]
+    resolver = os.path.realpath(RESOLVER)  # the file that says whom to ask for names
+    others = [*chains["run"], *([resolver] if is_within(resolver, ("/run",)) else [])]
+    shown += [Bind(path, path) for path in others if os.path.exists(path)]
     cwd = config.cwd or ""
     if os.path.realpath(cwd) in {os.path.realpath(path.parent) for path in files}:
         cwd = ""  # nobody chose that directory
@@ -192,11 +193,8 @@ def _with_home(
     read = [bind(path) for path in reads]
     writable = [bind(path) for path in config.sandbox.write]
     shown = [each for each in dict.fromkeys([*shown, *read]) if each not in writable]
-    return SandboxPlaces(
-        hidden=places.hidden,
-        closed=places.closed,
-        guarded=places.guarded,
-        beside=places.beside,
+    return structs.replace(
+        places,
         home=home,
         own=str(own_home(name)),
         shown=tuple(shown),
@@ -220,12 +218,6 @@ def _own_files(loaded: Loaded) -> Iterator[Path]:
     yield from (path for path in loaded.named_directories if path.name in (DROP_INS, IMPORTED))
 
 
-def _guard(path: Path) -> Iterator[Bind]:
-    """What keeps a file or directory as it is, where links lead; nothing, if it is not there."""
-    if path.exists():
-        yield Bind(source := os.path.realpath(path), source)
-
-
 def _folders_in(directory: str) -> list[str] | None:
     """The directories in the hub's configuration directory that are not its own; None: there are other files, too, and
     whoever has them there may want to write more."""
@@ -234,12 +226,6 @@ def _folders_in(directory: str) -> list[str] | None:
     except OSError:
         return None
     return others if all(map(os.path.isdir, others)) else None
-
-
-def _resolver() -> Iterator[str]:
-    """The file that says whom to ask for names, where it lies in /run."""
-    if is_within(found := os.path.realpath(RESOLVER), ("/run",)):
-        yield found
 
 
 @cache
