@@ -23,7 +23,7 @@ from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any, Final
 
-from config.own_program import needs_extra
+from config.errors import needs_extra
 
 MAX_CHARS: Final = 4096
 """Characters of a condition."""

@@ -72,3 +72,8 @@ class ConfigError(Exception):
 
 class EditError(Exception):
     """A file was left as it is. The text says which, why, and what to do."""
+
+
+def needs_extra(name: str) -> str:
+    """The reason, as a clause, why a setting cannot be used without an extra of hubd, and what to do."""
+    return f"needs the extra `{name}`: `pipx install --force '.[{name}]'` in the clone of hubd"

@@ -19,11 +19,6 @@ RUNNERS = (
 SERVE = ("serve", "--detached")
 
 
-def needs_extra(name: str) -> str:
-    """The reason, as a clause, why a setting cannot be used without an extra of hubd, and what to do."""
-    return f"needs the extra `{name}`: `pipx install --force '.[{name}]'` in the clone of hubd"
-
-
 def command_path() -> str | None:
     """The absolute path of the command `hubd`: the one on PATH if it is this program, since that path outlives updates;
     else this program's own; None: it cannot be found."""

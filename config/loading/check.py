@@ -15,13 +15,13 @@ from msgspec import Struct
 
 from config import settings
 from config.environment.variables_for_servers import mistakes
+from config.errors import needs_extra
 from config.loading import check_http_access
 from config.loading.check_fleet import problems_of_sharing, warnings_of_sharing
 from config.loading.check_profiles import problems_of_profiles, problems_of_renames
 from config.loading.check_rules import problems_of_hooks, problems_of_policy, problems_of_rules_of_server
 from config.loading.findings import Problem
 from config.name_globs import problem_of
-from config.own_program import needs_extra
 from config.references import NUL, blank_references, references_in
 from config.setting_parts import declarations, flaw_in_bounds, leaves_of, texts_of
 from config.settings import LOOPBACK, HubConfig, RegistryConfig, ReplicaConfig, UpstreamConfig

@@ -73,6 +73,14 @@ def hubd(hub, *arguments, stdin=""):
     return run_hubd(map(str, arguments), hub.env, input=stdin)
 
 
+def said(hub, *words, code=0):
+    """What a command says to people, on standard output or, if it is to fail, on standard error."""
+    done = hubd(hub, *words)
+    assert done.returncode == code, done
+    assert "Traceback" not in done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
 class Post:
     """A tool call of a modern host over HTTP; `answer` waits for status and message."""
 

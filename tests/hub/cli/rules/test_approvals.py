@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.support.attached import INITIALIZE, Host, hubd, last_record, upstream
+from tests.support.attached import INITIALIZE, Host, last_record, said, upstream
 from tests.support.processes import HUBD, running_hub
 from tests.support.terminal import Terminal
 
@@ -31,13 +31,6 @@ reason = "it may cost data"
 def hub(tmp_path_factory):
     with running_hub(tmp_path_factory.mktemp("place"), CONFIG) as hub:
         yield hub
-
-
-def said(hub, *words, code=0):
-    done = hubd(hub, *words)
-    assert done.returncode == code, done
-    assert "Traceback" not in done.stderr
-    return done.stdout if code == 0 else done.stderr
 
 
 def requests(hub):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.support.attached import hubd, last_record, upstream
+from tests.support.attached import hubd, last_record, said, upstream
 from tests.support.processes import running_hub
 
 pytestmark = pytest.mark.covers("POL-16")
@@ -31,13 +31,6 @@ reason = "it leaves the house"
 def hub(tmp_path_factory):
     with running_hub(tmp_path_factory.mktemp("place"), SERVERS) as hub:
         yield hub
-
-
-def said(hub, *words, code=0):
-    done = hubd(hub, *words)
-    assert done.returncode == code, done
-    assert "Traceback" not in done.stderr
-    return done.stdout if code == 0 else done.stderr
 
 
 def rules(hub, text):

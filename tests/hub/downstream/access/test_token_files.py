@@ -14,22 +14,15 @@ from hub.downstream.access.token_files import TOKENS, HostTokens
 from hub.downstream.access.token_lookup import NamedTokens
 from hub.link.call_interface import Identity
 from hub.net.request_and_response import HttpRequest
+from tests.support.wall_clock import Clock
 
 OWN = "o" * 43
 NOW = 1_800_000_000.0
 
 
-class Clock:
-    def __init__(self):
-        self.now = NOW
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def wall():
-    return Clock()
+    return Clock(NOW)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from hub.rules.audit.files import DAY_S, AuditFiles, logs_in
 from hub.rules.audit.lines import draft
 from hub.rules.audit.reading import verify
 from tests.support.audit_log import all_lines, read_files
+from tests.support.wall_clock import Clock
 
 T = "2026-11-22T09:17:00.123Z"
 NOW = datetime(2026, 11, 22, 9, 17, tzinfo=UTC).timestamp()
@@ -33,17 +34,9 @@ def end(ref):
     return draft(T.encode(), {"k": "end", "ref": ref, "out": "ok"})
 
 
-class Clock:
-    def __init__(self):
-        self.now = NOW
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(NOW)
 
 
 @pytest.fixture
