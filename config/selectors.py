@@ -35,7 +35,7 @@ _TERM = re.compile(r'(?:[^\s"]|"[^"]*")+')
 _KIND = re.compile(r"([a-z]+):(.*)", re.DOTALL)
 _ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _ESCAPED = re.compile(r"[\x00-\x1f\x7f\udc80-\udcff!#$%&'()*+,/:;=?@\[\\\]]")
-"""What means something else without its escape, or is no text."""
+"""Characters that mean something else without their escape, or are no text."""
 
 
 class BadSelector(ValueError):
@@ -67,7 +67,7 @@ class Thing(Struct, frozen=True):
 
 
 class Selector(Struct, frozen=True):
-    """What a text says. `about` has each of its conditions on a thing, `by` on who asks; True: it must not hold."""
+    """A selector. `about` has each of its conditions on a thing, `by` on who asks; True: it must not hold."""
 
     text: str
     kind: str

@@ -251,7 +251,7 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
 
 
 def words_of_flow(upstream: UpstreamConfig) -> frozenset[str]:
-    """What any tool of a server touches."""
+    """The words of `flow` of all tools of a server."""
     flow = upstream.flow
     return frozenset(flow if isinstance(flow, tuple) else (word for words in flow.values() for word in words))
 

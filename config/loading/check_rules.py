@@ -156,7 +156,7 @@ def _bare_claims(selector: Selector, issuers: Sequence[str]) -> list[str]:
 
 
 def default_of(config: HubConfig) -> str:
-    """What counts where no rule says anything: "allow" or "deny"."""
+    """The effect where no rule says anything: "allow" or "deny"."""
     policy = config.policy
     if policy.default is not None:
         return policy.default
@@ -173,7 +173,7 @@ def is_ruled(config: HubConfig, upstreams: Mapping[str, UpstreamConfig]) -> bool
 
 
 def places_of_rules(origins: Mapping[Keys, Origin]) -> dict[Keys, Origin]:
-    """Where rules stand."""
+    """The places where rules stand."""
     return {keys: at for keys, at in origins.items() if keys[0] == "policy" or (len(keys) == 3 and keys[2] in LISTS)}
 
 

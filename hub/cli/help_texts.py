@@ -74,8 +74,8 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
         "hub.cli.rules.approvals": {
             "approvals": "the calls that wait for your yes, and what you have agreed to",
             "deny": "say no to a call that waits",
+            "approve": "say yes to a call that waits, or to what a server has changed",
         },
-        "hub.cli.rules.approve": {"approve": "say yes to a call that waits, or to what a server has changed"},
         "hub.cli.rules.pins": {"pins": "what servers have changed of their definitions since you approved them"},
     },
     "hosts": {

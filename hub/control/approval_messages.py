@@ -25,7 +25,7 @@ class WaitingRequest(Struct, frozen=True):
 
 
 class GivenApproval(Struct, frozen=True):
-    """What a person has agreed to for longer than a call."""
+    """A yes of a person for longer than a call."""
 
     id: str
     host: str
@@ -55,7 +55,7 @@ class ShownRequest(Struct, frozen=True):
     arguments: str
     """All arguments as JSON, without secrets."""
     offers: tuple[str, ...] = ()
-    """What may be agreed to: `once`, `session` or `hour`, `always`."""
+    """Times that may be agreed to: `once`, `session` or `hour`, `always`."""
 
 
 class DecidedRequest(Struct, frozen=True):

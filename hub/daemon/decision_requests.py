@@ -119,7 +119,7 @@ class DecisionRequests:
         return await self._hub.pins.approve(name, state, item)
 
     async def export_pins(self) -> str:
-        """What was approved of all servers of the user, as the content of a file for `pins_file`; "": nothing was."""
+        """The content of a file for `pins_file` of what was approved of all servers of the user; "": nothing was."""
         return self._hub.pins.export(self._hub.config.upstreams)
 
     def _find(self, name: str) -> tuple[str, str]:

@@ -53,7 +53,7 @@ class ToolSchema:
         self._validator = _compile(decoded)
 
     def misfits(self, value: Any) -> list[str]:
-        """What does not fit, a line each, at most `MAX_LINES`; none: it fits, or is too deep to be checked."""
+        """The misfits of a value, a line each, at most `MAX_LINES`; none: it fits, or is too deep to be checked."""
         checks = self._recursions ** min(_depth(value), MAX_DEPTH)
         if checks > MAX_CHECKS or self._validator.is_valid(value):
             return []
@@ -164,7 +164,7 @@ def _weigh(schema: Any) -> int:
 
 
 def _resolve(schema: Any, pointer: str) -> Any:
-    """What a reference within a schema leads to; None: nothing that is found by its path."""
+    """The part of a schema that a reference within it leads to; None: nothing that is found by its path."""
     found = schema
     for part in pointer[1:].split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")

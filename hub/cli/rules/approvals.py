@@ -1,5 +1,9 @@
-"""`hubd approvals` and `deny`: the calls that wait for a person's yes, and what was agreed to. `hubd approve` and `hubd
-call` say yes by it."""
+"""`hubd approvals`, `approve` and `deny`: the calls that wait for a person's yes, what was agreed to, and the yes to a
+call or to what a server has changed. `hubd call` asks by it.
+
+The form of what is approved says which: names of servers begin with a small letter, so an id of four capitals and
+digits is that of a request for a call.
+"""
 
 import json
 import re
@@ -8,16 +12,30 @@ from typing import Any, Final
 
 from msgspec import to_builtins
 
-from hub.cli.context import CommandFailed, Context, Output, UsageError, as_json, as_line, ask, ask_hub, client
+from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed, as_json, as_line, ask, ask_hub, client
 from hub.cli.parser import Parser, add
 from hub.cli.render.tables_and_styles import Block, Table, paint
-from hub.cli.render.words import duration
+from hub.cli.render.words import count_of, duration
+from hub.cli.rules.pins import differences
 from hub.control.approval_messages import ApprovalList, GivenApproval, ShownRequest, WaitingRequest
-from hub.control.methods import APPROVAL_DENY, APPROVAL_GIVE, APPROVAL_REVOKE, APPROVAL_SHOW, APPROVALS
+from hub.control.methods import (
+    APPROVAL_DENY,
+    APPROVAL_GIVE,
+    APPROVAL_REVOKE,
+    APPROVAL_SHOW,
+    APPROVALS,
+    APPROVE_PINS,
+    PINS,
+)
 from hub.wire.printable import printable
 
 REQUEST_ID: Final = re.compile(r"[A-Z][A-Z2-9]{3}")
 """The id of a request, which is no name of a server."""
+REQUEST: Final = re.compile(r"[A-Z0-9]{4}")
+_APPROVED: Final = """\
+  id, host, name, lasts, waiting  the request, and the calls that waited for it; or
+  server, item, items             a server or one of its definitions, and how many
+                                  of these were not approved before"""
 _LISTED: Final = """\
   requests   that wait: id, host, name, server, arguments, rule, age_s, left_s,
              waiting (calls), decision (approved, denied or ""), principal
@@ -31,7 +49,7 @@ _DECIDED: Final = """\
 
 
 def add_commands(commands: Any) -> None:
-    """`approvals`, with its commands `show` and `revoke`; `deny`."""
+    """`approvals`, with its commands `show` and `revoke`; `approve`, `deny`."""
     approvals = add(commands, "approvals", _list, json=_LISTED)
     text = "keep printing new requests until interrupted; calls wait for a decision meanwhile"
     approvals.add_argument("-f", "--follow", action="store_true", help=text)
@@ -43,20 +61,41 @@ def add_commands(commands: Any) -> None:
     revoke.add_value("id", "ID", "its id, as `hubd approvals` shows it", nargs="?")
     revoke.add_value("--tool", "GLOB", "all approvals of tools with such visible names")
     revoke.add_flag("--all", "all approvals")
-    deny = add(commands, "deny", _deny, json=_DECIDED)
-    deny.add_value("id", "ID", "the request, as `hubd approvals` shows it")
-
-
-def add_lengths(approve: Parser) -> None:
-    """Add the options of `hubd approve` that say for how long."""
+    approve = add(commands, "approve", _approve, json=_APPROVED)
+    text = (
+        "a request, as `hubd approvals` shows it; or a server that has changed, or one of its tools by its visible name"
+    )
+    approve.add_value("id", "ID", text)
+    approve.add_value("--state", "HASH", "of a server: just this state, as `hubd pins NAME --json` told it")
     lengths = approve.add_mutually_exclusive_group()
     text = "until the host's conversation ends, or for an hour where nothing lasts"
     lengths.add_argument("--session", action="store_true", help=text)
     lengths.add_argument("--always", action="store_true", help="for as long as [approvals] expire_days says")
+    deny = add(commands, "deny", _deny, json=_DECIDED)
+    deny.add_value("id", "ID", "the request, as `hubd approvals` shows it")
 
 
-def approve_request(options: Context, output: Output) -> None:
-    """`hubd approve ID`, of a request."""
+def _approve(options: Context, output: Output) -> None:
+    (_approve_request if REQUEST.fullmatch(options.id) else _approve_pins)(options, output)
+
+
+def _approve_pins(options: Context, output: Output) -> None:
+    """Approve a server as it is shown here, or in the state that is named."""
+    [server] = ask_hub(PINS, name=options.id, shows=options.state is None)
+    state = server.state if options.state is None else options.state
+    if options.state is None and (server.changes or server.problem):
+        output.show(*differences(server))
+        if output.json or not agreed("Approve this?", default=False):
+            raise CommandFailed(
+                f"nothing was approved; without a question: hubd approve {options.id} --state {server.state}"
+            )
+    count = ask_hub(APPROVE_PINS, name=server.name, state=state, item=server.item)
+    output.set(server=server.name, item=server.item, items=count)
+    what = f"{server.item.partition('/')[2]} of {server.name}" if server.item else server.name
+    output.say(f"approved {what}: {count_of(count, 'definition')} that differed")
+
+
+def _approve_request(options: Context, output: Output) -> None:
     lasting = "always" if options.always else "session" if options.session else "once"
     done = ask_hub(APPROVAL_GIVE, id=options.id, lasting=lasting)
     output.set(**to_builtins(done))

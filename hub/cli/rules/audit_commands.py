@@ -15,7 +15,7 @@ from config.hub_paths import audit_dir
 from hub.cli.context import CommandFailed, Context, Output, as_line
 from hub.cli.parser import Parser, add, moment, number_of
 from hub.cli.render.tables_and_styles import Line, paint
-from hub.cli.render.words import size
+from hub.cli.render.words import count_of, size
 from hub.rules.audit.files import logs_in
 from hub.rules.audit.reading import File, Query, Record, select, verify
 from hub.wire.printable import printable
@@ -171,9 +171,8 @@ def _verify(options: Context, output: Output) -> None:
             text = f"line {found.flaw.line} of {found.flaw.file} {found.flaw.why}; before it, {found.records} are whole"
             output.fail(text)
         else:
-            files = "1 file" if count == 1 else f"{count} files"
-            text = f"{name}: {found.records} records in {files} are as they were written; the last hash is {found.head}"
-            output.say(text)
+            where = f"{found.records} records in {count_of(count, 'file')}"
+            output.say(f"{name}: {where} are as they were written; the last hash is {found.head}")
         output.append("logs", log)
     if not has_head:
         output.fail(f"no record has the hash {head}: the end of a log was cut off, or that record is no longer kept")

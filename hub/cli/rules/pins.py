@@ -13,6 +13,7 @@ from config.files import read_file, replace_file
 from hub.cli.context import EX_FAILED, CommandFailed, Context, Output, UsageError, ask_hub
 from hub.cli.parser import add
 from hub.cli.render.tables_and_styles import Block, Line, Table, paint
+from hub.cli.render.words import count_of
 from hub.control.methods import EXPORT_PINS, PINS
 from hub.control.pin_messages import PinChange, PinnedServer, WordChange
 from hub.wire.printable import visible
@@ -111,7 +112,7 @@ def differences(server: PinnedServer) -> list[Block]:
         if not change.only_form:
             blocks += [*_change(change)]
     in_form = Counter(_kind(change.item) for change in server.changes if change.only_form)
-    blocks += [f"{count} {kind}{'s' if count != 1 else ''} changed in form only" for kind, count in in_form.items()]
+    blocks += [f"{count_of(count, kind)} changed in form only" for kind, count in in_form.items()]
     blocks += [paint("flag: ", "warning") + visible(flag) for flag in server.flags]
     if server.pinning == "off":
         blocks.append(f"{server.name} is not pinned")

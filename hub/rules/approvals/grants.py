@@ -46,12 +46,16 @@ class LastingApproval(Struct, frozen=True, kw_only=True, omit_defaults=True, for
     expires: float | None = None
     """By the time of day; None: with the conversation."""
     says: tuple[str, ...] = ()
-    """What the rules said that asked, as in `Wish`. A rule that has only moved is the same."""
+    """Digests of what the rules said that asked, as in `Wish`. A rule that has only moved is the same."""
 
     @property
     def thing(self) -> Subject:
-        """What it is for, however that is defined."""
+        """The thing that it is for, however that is defined."""
         return Subject(self.principal, self.host, self.upstream, self.kind, self.original, "")
+
+    def lasts_beyond(self, now: float) -> bool:
+        """True if it has not expired by then."""
+        return self.expires is None or self.expires > now
 
     def fits(self, wish: Wish) -> bool:
         """True if nothing has changed since."""
@@ -99,11 +103,9 @@ class Grants:
     def __iter__(self) -> Iterator[tuple[str, LastingApproval, Tenant | None]]:
         """Ids and grants, those of conversations with whose they are; none that has expired."""
         now = self.wall()
-        found: list[tuple[str, LastingApproval, Tenant | None]] = [
-            (id, grant, None) for id, grant in self._always.items()
-        ]
-        found += [(id, grant, tenant) for id, (tenant, grant) in self._sessions.items()]
-        return iter([each for each in found if each[1].expires is None or each[1].expires > now])
+        always = ((id, grant, None) for id, grant in self._always.items())
+        sessions = ((id, grant, tenant) for id, (tenant, grant) in self._sessions.items())
+        return iter([each for each in (*always, *sessions) if each[1].lasts_beyond(now)])
 
     def knows(self, thing: Subject) -> bool:
         """True if there may be a grant for it: a cheap look."""
@@ -115,7 +117,7 @@ class Grants:
         known = [] if (id := self._found.get(thing)) is None else [(id, self._always[id])]
         known += [(id, each) for id, (whose, each) in self._sessions.items() if whose == tenant and each.thing == thing]
         for id, grant in known:
-            if grant.fits(wish) and (grant.expires is None or grant.expires > now):
+            if grant.fits(wish) and grant.lasts_beyond(now):
                 return True
             if wish.subject.definition or not grant.definition:  # else it is not listed at the moment
                 self.revoke(id)
@@ -160,8 +162,7 @@ class Grants:
             if self._is_saved or self._path is None:
                 return
             self._is_saved = True
-            now = self.wall()
-            kept = {id: each for id, each in self._always.items() if each.expires is None or each.expires > now}
+            kept = {id: each for id, each in self._always.items() if each.lasts_beyond(self.wall())}
             try:
                 await trio.to_thread.run_sync(partial(replace_private, self._path, GRANTS.encode(kept)))
                 self.problem = ""

@@ -46,7 +46,7 @@ _SIGNS: Final = f"{_LETTERS}23456789"
 
 
 class Subject(Struct, frozen=True):
-    """What somebody wants to use, as it is defined now. Hashable."""
+    """The thing that somebody wants to use, as it is defined now. Hashable."""
 
     principal: str
     host: str

@@ -55,7 +55,7 @@ def is_too_large(intent: Intent) -> bool:
 
 
 def subject_of(intent: Intent) -> Subject:
-    """What an intent wants to use, however it is defined."""
+    """The subject of an intent, however it is defined."""
     identity, route = intent.host.caller.identity, intent.target.route
     return Subject(identity.principal, identity.host, route.upstream, _kind(intent).value, route.original, "")
 

@@ -66,7 +66,7 @@ def read_end(line: bytes) -> tuple[int, str, str] | None:
 
 
 def _read(line: bytes) -> _Known | None:
-    """What the chain needs of a line; None: it is no record."""
+    """The members of a line that the chain needs; None: it is no record."""
     try:
         return _decode_known(line)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -47,7 +47,7 @@ class Opinion(NamedTuple):
 def message(
     event: str, tool: str, arguments: Raw | None, about: Mapping[str, object], ids: tuple[str, str], **more: object
 ) -> bytes:
-    """What a hook is told of a call. `about`: what the hub adds; `ids`: of the conversation and the call.
+    """The message that tells a hook of a call. `about`: what the hub adds; `ids`: of the conversation and the call.
 
     Raises:
         HookFailed: it is too large to be told, or no JSON that can be written.

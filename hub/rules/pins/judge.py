@@ -26,7 +26,7 @@ _INPUT: Final = ("inputSchema", "arguments")
 
 
 class Changes(Struct, frozen=True):
-    """What differs from what was approved, by the keys of definitions in the order in which they are listed."""
+    """Differences from what was approved, by the keys of definitions in the order in which they are listed."""
 
     new: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class Changes(Struct, frozen=True):
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """What is there and was not approved."""
+        """Those that are there and were not approved."""
         return (*self.new, *self.changed)
 
     def __bool__(self) -> bool:

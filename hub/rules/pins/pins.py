@@ -87,7 +87,7 @@ class Pins:
         return self.team_problem or "pins_file was not read yet" if is_lost else ""
 
     def terms_of(self, upstream: ManagedUpstream) -> PinTerms:
-        """What a review of a server goes by now."""
+        """The terms of a review of a server now."""
         read = {kind.value for kind in KINDS if upstream.offered.begun_at[kind] > -inf}
         config = upstream.config
         return PinTerms(
@@ -144,7 +144,7 @@ class Pins:
     # --- reviews
 
     def review(self, upstream: ManagedUpstream) -> Steps[Review]:
-        """What hosts are shown of a server, in steps; the same review, as long as nothing has changed."""
+        """Review what hosts are shown of a server, in steps; the same review, as long as nothing has changed."""
         received, terms = upstream.snapshot, self.terms_of(upstream)
         known = self._reviews.get(upstream.name)
         if known is not None and known.received is received and known.terms == terms:
@@ -257,7 +257,7 @@ class Pins:
         log.warning("%s differs from what was approved of it (%s); %s. `hubd pins %s`", name, counted, then, name)
 
     def newest(self, name: str) -> Mapping[str, Fingerprint]:
-        """What was approved of a server last, by the file of the team or else here."""
+        """The fingerprints that were approved of a server last, by the file of the team or else here."""
         team = self._team.servers.get(name)
         return self._opened[name].record.newest if team is None and name in self._opened else team or {}
 

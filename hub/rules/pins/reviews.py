@@ -18,7 +18,7 @@ from upstreams.upstream import ManagedUpstream
 
 
 class PinTerms(Struct, frozen=True):
-    """What a review of a server goes by."""
+    """The settings that a review of a server goes by, and what was read of it."""
 
     pinning: Pinning
     hidden: HiddenText
@@ -32,14 +32,14 @@ UNPINNED: Final = PinTerms("off", "pass", (), frozenset())
 
 
 class Review(Struct, frozen=True, eq=False):
-    """What hosts are shown of one server."""
+    """A look at one server: what hosts are shown of it, and why not all."""
 
     received: Snapshot
     terms: PinTerms
     snapshot: Snapshot
-    """What a catalogue is made of; what is `held` is in it, so that it has its names."""
+    """The lists that a catalogue is made of; those `held` are in it, so that they have their names."""
     held: frozenset[tuple[Kind | None, str]] = frozenset()
-    """What is in no list and refused, by the server's own names; None: the instructions."""
+    """Entries that are in no list and refused, by the server's own names; None: the instructions."""
     hides: frozenset[str] = frozenset()
     """Keys of what is held back, or left out altogether, for its hidden text."""
     hidden: Mapping[str, int] = {}

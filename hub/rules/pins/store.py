@@ -44,7 +44,7 @@ class Approval(Struct):
 
 
 class PinRecord(Struct, kw_only=True):
-    """What was approved of one server."""
+    """The record of what was approved of one server."""
 
     format: int = FORMAT
     upstream: str
@@ -55,7 +55,7 @@ class PinRecord(Struct, kw_only=True):
     approvals: list[Approval] = field(default_factory=list)
     """The last ones, the newest at the end."""
     definitions: dict[str, Definition] = field(default_factory=dict)
-    """What was approved, by hash."""
+    """Those that were approved, by hash."""
     gone: dict[str, float] = field(default_factory=dict)
     """By key, when an approved definition was first missing."""
     ignored: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ from hub.wire.mcp import Kind
 
 
 def permit(judge: Judge, catalog: Catalog, view: View) -> Catalog:
-    """What the audience of `view` is shown of `catalog`; nothing, if rules do not know that audience."""
+    """The part of `catalog` that the audience of `view` is shown; nothing, if rules do not know that audience."""
     if judge.book is None:  # it is of a request that came when there were rules
         return catalog.select(view, lambda upstream, kind, entry: entry, lambda route: True)
     if not judge.knows(view.audience):

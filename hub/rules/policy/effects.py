@@ -1,11 +1,11 @@
-"""What rules can say of a call. Pure."""
+"""Effects and verdicts: all that rules can say of a call. Pure."""
 
 from enum import Enum
 from typing import Final, NamedTuple
 
 
 class Effect(Enum):
-    """What becomes of a call."""
+    """The fate of a call."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -14,7 +14,7 @@ class Effect(Enum):
 
 
 class Verdict(NamedTuple):
-    """What the rules say about one thing for one caller."""
+    """The word of the rules about one thing for one caller."""
 
     effect: Effect
     rule: str

@@ -1,4 +1,4 @@
-"""What the rules say, for people: of everything there is, and why of one thing. Pure."""
+"""An overview of the rules for people: what they say of everything there is, and why of one thing. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator, Set
@@ -25,7 +25,7 @@ HELD_BACK: Final = "held back"
 
 
 def report(judge: Judge, catalog: Catalog, view: View, identity: Identity) -> PolicyReport:
-    """What the rules say of all entries of `catalog` for a caller to whom `view` is shown."""
+    """The report of what the rules say of all entries of `catalog` for a caller to whom `view` is shown."""
     if (book := judge.book) is None:
         return PolicyReport()
     rows, unbelieved = [], Counter[tuple[str, str]]()

@@ -64,9 +64,9 @@ class RuleBook:
 
     rules: tuple[PolicyRule, ...]
     default: Verdict
-    """What counts where none does."""
+    """The verdict where none counts."""
     trifecta: Effect | None
-    """What becomes of calls that close the third leg; None: nothing."""
+    """The effect on calls that close the third leg; None: none."""
     step_up: bool
     """Whoever lacks scopes is told which, and not that there is no such thing."""
     issuers: frozenset[str]

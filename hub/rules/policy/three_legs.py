@@ -19,7 +19,7 @@ MAX_TENANTS: Final = 10_000
 
 
 def flow_of(config: UpstreamConfig, tool: str) -> frozenset[str]:
-    """What a tool touches, by its server's own name of it."""
+    """The words of the user for what a tool touches, by its server's own name of it."""
     flow = config.flow
     if not isinstance(flow, Mapping):
         return frozenset(flow)
@@ -27,7 +27,7 @@ def flow_of(config: UpstreamConfig, tool: str) -> frozenset[str]:
 
 
 class ThreeLegs:
-    """What each conversation has called."""
+    """Memory of what each conversation has called."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

@@ -14,7 +14,7 @@ from urllib.parse import unquote_to_bytes
 from config.selectors import spell_uri
 
 _DROPPED = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|^\s|\s$")
-"""What some readers leave out, or cannot write."""
+"""Characters that some readers leave out, or cannot write."""
 _PARTS = re.compile(r"([a-z][a-z0-9+.-]*:)(//[^/?#]*)?([^?#]*)(.*)", re.DOTALL | re.IGNORECASE)
 _FILE_HOSTS: Final = (None, "//", "//localhost")
 _PORTS: Final = {"http:": ":80", "https:": ":443", "ws:": ":80", "wss:": ":443", "ftp:": ":21"}

@@ -66,7 +66,7 @@ class CannotJudge(Exception):
 
 
 class Judgement(NamedTuple):
-    """What is known of a thing for an audience without looking at arguments."""
+    """The verdict about a thing for an audience, as far as it is known without arguments."""
 
     verdict: Verdict
     """Of one that conditions may still allow, their best."""
@@ -126,7 +126,7 @@ class Judge:
         self._clock = clock
         self.note = note
         self.legs: ThreeLegs | None = None
-        """What conversations have called; None: no rule goes by that."""
+        """The calls of conversations; None: no rule goes by them."""
         self.book: RuleBook | None = None
         """None: there are no rules, and nothing is looked up."""
         self._table = self._prepared = RuleTable(None)
@@ -205,7 +205,7 @@ class Judge:
     # --- callers ------------------------------------------------------------------------------------------------------
 
     def view_for(self, view: View, identity: Identity, rights: Rights = NO_RIGHTS) -> View:
-        """What a caller is shown of `view`."""
+        """The part of `view` that a caller is shown."""
         audience = "" if self.book is None else self.audience_of(view, identity, rights)
         return view if view.audience == audience else structs.replace(view, audience=audience)
 
@@ -243,7 +243,7 @@ class Judge:
         return self._with_legs(self.look_up(caller, view, target).verdict, caller.tenant, target)
 
     def look_up(self, caller: Caller, view: View, target: "Target") -> Judgement:
-        """What is known of `target` without looking at arguments, but for what the conversation has done before."""
+        """The judgement of `target` without its arguments, but for what the conversation has done before."""
         return self.look_up_route(caller, view, target.route, target.kind or Kind.RESOURCE)
 
     def look_up_route(self, caller: Caller, view: View, route: Route, kind: Kind) -> Judgement:

@@ -59,9 +59,9 @@ class SandboxPlaces(Struct, frozen=True, kw_only=True):
     own: str = ""
     """The directory that is the home of this server."""
     shown: tuple[Bind, ...] = ()
-    """What a server with a home of its own may read."""
+    """Places that a server with a home of its own may read."""
     writable: tuple[Bind, ...] = ()
-    """What it may write."""
+    """Those that it may write."""
     cwd: str = ""
     """Its working directory; "": its home."""
 

@@ -20,7 +20,7 @@ class Refusal(NamedTuple):
 
 
 def find_refusal(said: str, is_hidden: Callable[[str], bool]) -> Refusal | None:
-    """What its last words say that it was refused; None: nothing of the kind."""
+    """The refusal that its last words tell of; None: nothing of the kind."""
     unnamed = None
     for line in reversed(said.splitlines()):
         paths = [found[2] for found in _QUOTED.finditer(line)] + _PATH.findall(line)
