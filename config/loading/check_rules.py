@@ -6,9 +6,9 @@ A rule that cannot be understood refuses the whole file: whoever wrote it relies
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
 from config.conditions import BadCondition, compile_condition
+from config.loading.check_http_access import split_url
 from config.loading.findings import Keys, Problem
 from config.loading.precedence import Origin
 from config.name_globs import problem_of
@@ -207,10 +207,7 @@ def _problems_of_hook(hook: HookConfig, before: list[str]) -> Iterator[tuple[str
 
 
 def _is_safe(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return bool(parts.hostname) and (
-            parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
-        )
-    except ValueError:
+    parts = split_url(url)
+    if parts is None or not parts.hostname:
         return False
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)

@@ -161,7 +161,7 @@ class Pins:
             opened = self._open(upstream.name, upstream.config)
             problem = self._lost_team or ("" if upstream.name in self._team.servers else opened.problem)
             if not problem:
-                self._accept(opened, terms, hashes, listed)
+                self._accept(opened, terms, listed)
             changes = self._compare(opened, terms, hashes, problem)
             keys, instead = judge(terms.pinning, changes, listed, partial(self.find_approved, upstream.name))
             shown, held = apply(instead, received), frozenset(map(fingerprints.split_key, keys))
@@ -193,19 +193,16 @@ class Pins:
         opened.record.ignore(config.pin_ignore)
         return opened
 
-    def _accept(
-        self, opened: Opened, terms: PinTerms, hashes: Mapping[str, str], listed: Mapping[str, Definition]
-    ) -> None:
+    def _accept(self, opened: Opened, terms: PinTerms, listed: Mapping[str, Definition]) -> None:
         """Accept what is seen for the first time, if the settings and the record allow that."""
         record = opened.record
         first = terms.read.difference(record.seen)
         if not first or record.upstream in self._team.servers:
             return
         if terms.pinning != "required":
-            keys = [key for key in listed if _list_of(key) in first]
-            items = {key: fingerprints.fingerprint(key, listed[key], terms.ignore) for key in keys}
-            record.accept(items, {hashes[key]: listed[key] for key in keys}, self._wall())
-            self.note("pin", up=record.upstream, what="first sight", items=len(items))
+            found = {key: each for key, each in listed.items() if _list_of(key) in first}
+            record.accept(found, self._wall())
+            self.note("pin", up=record.upstream, what="first sight", items=len(found))
         record.seen += sorted(first)
         self._save_soon(record.upstream)
 
@@ -331,12 +328,11 @@ class Pins:
         listed = fingerprints.definitions_of(review.received)
         if key and key not in listed:
             raise HubError(f"{name} does not list {fingerprints.split_key(key)[1]} any more; nothing was approved")
-        keys, opened = [key] if key else [*listed], self._opened[name]
-        items = {each: fingerprints.fingerprint(each, listed[each], review.terms.ignore) for each in keys}
-        opened.record.approve(items, {items[each].hash: listed[each] for each in keys}, self._wall())
+        found, opened = {key: listed[key]} if key else listed, self._opened[name]
+        opened.record.approve(found, self._wall())
         opened.record.seen = sorted({*opened.record.seen, *(review.terms.read if key else LISTS)})
         opened.problem = ""
-        count = len({*keys}.intersection(review.changes.waiting))
+        count = len(found.keys() & {*review.changes.waiting})
         log.info("%s of %s approved by command: %d definitions that differed", key or "all", name, count)
         self.note("pin", up=name, what="approved", item=key, items=count, state=state)
         self._forget(name)

@@ -89,17 +89,21 @@ class PinRecord(Struct, kw_only=True):
                     self.definitions[approval.items[key].hash] = definition
         self.ignored = members
 
-    def accept(self, items: Mapping[str, Fingerprint], definitions: Mapping[str, Definition], at: float) -> None:
-        """Take definitions for approved that were seen for the first time."""
+    def accept(self, found: Mapping[str, Definition], at: float) -> None:
+        """Take definitions, by their keys, for approved that were seen for the first time."""
         if not self.approvals:
             self.approvals.append(Approval(at, "first sight"))
-        self.approvals[-1].items.update(items)
-        self.definitions.update(definitions)
+        self.approvals[-1].items.update(self._keep(found))
 
-    def approve(self, items: Mapping[str, Fingerprint], definitions: Mapping[str, Definition], at: float) -> None:
-        """Approve these definitions beside what counts already; those that only earlier approvals had are forgotten."""
-        self.approvals = [*self.approvals[1 - KEPT_APPROVALS :], Approval(at, "a person", {**self.newest, **items})]
-        self.definitions.update(definitions)
+    def _keep(self, found: Mapping[str, Definition]) -> dict[str, Fingerprint]:
+        items = {key: fingerprint(key, each, self.ignored) for key, each in found.items()}
+        self.definitions.update({items[key].hash: each for key, each in found.items()})
+        return items
+
+    def approve(self, found: Mapping[str, Definition], at: float) -> None:
+        """Approve definitions beside what counts already; those that only earlier approvals had are forgotten."""
+        items = {**self.newest, **self._keep(found)}
+        self.approvals = [*self.approvals[1 - KEPT_APPROVALS :], Approval(at, "a person", items)]
         used = {each.hash for approval in self.approvals for each in approval.items.values()}
         self.definitions = {hash: each for hash, each in self.definitions.items() if hash in used}
 

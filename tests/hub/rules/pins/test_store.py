@@ -21,10 +21,12 @@ def definition(text):
     return {"name": Raw(b'"merge"'), "description": Raw(json.dumps(text).encode())}
 
 
-def approved(text, **more):
-    found = {"tools/merge": definition(text), INSTRUCTIONS: "Use me.", **more}
-    prints = {key: fingerprint(key, each) for key, each in found.items()}
-    return prints, {prints[key].hash: each for key, each in found.items()}
+def approved(text):
+    return {"tools/merge": definition(text), INSTRUCTIONS: "Use me."}
+
+
+def hash_of_merge(text):
+    return fingerprint("tools/merge", definition(text)).hash
 
 
 @pytest.fixture
@@ -44,7 +46,7 @@ def save(folder, record):
 
 def kept(folder, text="Merge."):
     record = folder.open("git", CONFIG).record
-    record.accept(*approved(text), 1.0)
+    record.accept(approved(text), 1.0)
     record.seen = ["tools"]
     save(folder, record)
     return record
@@ -56,7 +58,7 @@ def test_a_record_comes_back_as_it_was(folder, path):
     found = folder.open("git", CONFIG)
     assert (found.problem, found.was_other) == ("", False)
     assert msgspec.json.encode(found.record) == msgspec.json.encode(record)
-    assert found.record.approves("tools/merge", approved("Merge.")[0]["tools/merge"].hash)
+    assert found.record.approves("tools/merge", hash_of_merge("Merge."))
 
 
 def test_a_file_cut_at_any_byte_approves_nothing(folder, path):
@@ -110,7 +112,7 @@ def test_what_another_hub_has_written_is_left(folder, path, tmp_path):
     kept(folder)
     other = PinFolder(tmp_path / "pins", Memory(None))
     theirs = other.open("git", CONFIG).record
-    theirs.approve(*approved("Theirs."), 2.0)
+    theirs.approve(approved("Theirs."), 2.0)
     assert other.write_all({"git": other.encode(theirs)}) == {}
     mine = path.read_bytes()
     assert folder.write_all({"git": b"{}"}) == {"git": ELSEWHERE}
@@ -125,20 +127,20 @@ def test_what_another_hub_has_written_is_left(folder, path, tmp_path):
 def test_three_approvals_are_kept_and_their_definitions(folder):
     record = kept(folder, "Zero.")
     for at, text in enumerate(("One.", "Two.", "Three."), 2):
-        record.approve(*approved(text), float(at))
+        record.approve(approved(text), float(at))
     assert [each.at for each in record.approvals] == [2.0, 3.0, 4.0]
-    hashes = {text: approved(text)[0]["tools/merge"].hash for text in ("Zero.", "One.", "Two.", "Three.")}
+    hashes = {text: hash_of_merge(text) for text in ("Zero.", "One.", "Two.", "Three.")}
     assert [record.approves("tools/merge", hash) for hash in hashes.values()] == [False, True, True, True]
     assert hashes["Zero."] not in record.definitions
     assert len(record.definitions) == 4
-    record.approve(*approved("Four."), 5.0)
+    record.approve(approved("Four."), 5.0)
     assert hashes["One."] not in record.definitions
 
 
 def test_one_definition_is_approved_beside_the_others(folder):
     record = kept(folder)
     new = definition("New.")
-    record.approve({"tools/new": fingerprint("tools/new", new)}, {fingerprint("tools/new", new).hash: new}, 2.0)
+    record.approve({"tools/new": new}, 2.0)
     assert record.newest.keys() == {"tools/merge", "tools/new", INSTRUCTIONS}
 
 
@@ -162,7 +164,7 @@ def test_hashes_are_made_anew_without_other_members(folder):
     assert record.approves("tools/merge", fingerprint("tools/merge", definition("Else."), ["description"]).hash)
     record.ignore(())
     assert not record.approves("tools/merge", fingerprint("tools/merge", definition("Else.")).hash)
-    assert record.approves("tools/merge", approved("Merge.")[0]["tools/merge"].hash)
+    assert record.approves("tools/merge", hash_of_merge("Merge."))
 
 
 def test_a_disk_that_takes_nothing_raises(folder, path, monkeypatch):
@@ -176,7 +178,7 @@ def test_a_disk_that_takes_nothing_raises(folder, path, monkeypatch):
 
 @pytest.mark.covers("PIN-07")
 def test_a_file_of_a_team_is_read_as_it_was_written(tmp_path):
-    prints, _ = approved("Merge.")
+    prints = {key: fingerprint(key, each) for key, each in approved("Merge.").items()}
     path = tmp_path / "team.json"
     path.write_bytes(encode_team_pins({"git": prints, "a": {}}))
     assert read_team_pins(path).servers == {"a": {}, "git": prints}

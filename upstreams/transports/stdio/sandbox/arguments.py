@@ -110,23 +110,21 @@ def bubblewrap_arguments(preset: str, places: SandboxPlaces) -> list[str]:
         for mount in sorted(mounts, key=lambda each: each[-1]):  # what is within comes after what it is within
             words += mount if mount[-1] != "/" else ()
         words += ["--unsetenv", "TMPDIR", "--chdir", places.cwd or places.home]
-    seen = [path for path in outermost(places.hidden) if preset == "shield" or is_shown(path, places)]
-    open_to, bind_as = (
-        (["/"], "--dev-bind") if preset == "shield" else ([each.at for each in places.writable], "--bind")
-    )
+    is_whole, writable = preset == "shield", [bind.at for bind in places.writable]
+    seen = [path for path in outermost(places.hidden) if is_whole or is_shown(path, places)]
+    open_to, bind_as = (["/"], "--dev-bind") if is_whole else (writable, "--bind")
     for path in directories_above([*seen, *(bind.at for bind in places.guarded), *places.closed], open_to):
         words += [bind_as, path, path] if not is_within(path, seen) else ()
     for path in seen:
         words += ["--tmpfs", path]
     for path in places.beside:
         if is_within(path, seen):
-            is_open = preset == "shield" or is_within(path, [bind.at for bind in places.writable])
-            words += ["--bind" if is_open else "--ro-bind", path, path]
+            words += ["--bind" if is_whole or is_within(path, writable) else "--ro-bind", path, path]
     for bind in places.guarded:
-        if is_within(bind.at, seen) or preset == "shield" or is_shown(bind.at, places):
+        if is_within(bind.at, seen) or is_whole or is_shown(bind.at, places):
             words += ["--ro-bind", *bind]
     for path in places.closed:
-        if not is_within(path, seen) and (preset == "shield" or is_shown(path, places)):
+        if not is_within(path, seen) and (is_whole or is_shown(path, places)):
             words += ["--ro-bind", NOT_TO_BE_OPENED, path]
     for path in seen:
         words += ["--remount-ro", path]
