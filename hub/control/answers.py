@@ -200,6 +200,8 @@ class AuditStatus(Struct, frozen=True, kw_only=True):
     """The reason why nothing is written now."""
     required: bool = False
     """Calls are refused meanwhile."""
+    removed: bool = False
+    """Records that were written are missing; `hubd audit verify` says where."""
 
 
 class Status(Struct, frozen=True, kw_only=True):

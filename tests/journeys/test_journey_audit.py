@@ -19,11 +19,11 @@ from tests.support.audit_log import all_lines
 @asynccontextmanager
 async def written(pair, tmp_path, fakes, **more):
     """A house, its host, and what reads the audit log: the records of calls and of decisions."""
-    audit = Audit(AuditConfig(), AuditFiles(tmp_path, time.time), key=b"k" * 32, wall=time.time)  # noqa: TID251
+    audit = Audit(AuditConfig(), AuditFiles(tmp_path / "audit", time.time), key=b"k" * 32, wall=time.time)  # noqa: TID251
 
     async def read():
         assert await audit.flush()
-        lines = b"".join(all_lines(logs_in(tmp_path)["audit.jsonl"])).splitlines()
+        lines = b"".join(all_lines(logs_in(tmp_path / "audit")["audit.jsonl"])).splitlines()
         return [record for record in map(json.loads, lines) if record["k"] not in ("open", "pin")]
 
     try:

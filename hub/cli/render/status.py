@@ -104,6 +104,8 @@ def _warnings(data: Status) -> list[Block]:
         )
     if data.audit and data.audit.lost:
         texts.append(f"records of the audit log that are lost: {data.audit.lost}")
+    if data.audit and data.audit.removed:
+        texts.append("somebody has removed the audit log, or cut it; see `hubd audit verify`")
     if data.faults:
         texts.append(f"the hub itself failed {times(data.faults)}; see `hubd logs`")
     return [paint("warning: ", "warning") + text for text in texts]

@@ -16,7 +16,7 @@ from hub.cli.context import CommandFailed, Context, Output, as_line
 from hub.cli.parser import Parser, add, moment, number_of
 from hub.cli.render.tables_and_styles import Line, paint
 from hub.cli.render.words import count_of, size
-from hub.rules.audit.files import logs_in
+from hub.rules.audit.files import logs_in, read_head
 from hub.rules.audit.reading import File, Query, Record, select, verify
 from hub.wire.printable import printable
 
@@ -30,7 +30,7 @@ _PLACED: Final = ("t", "n", "k", "ref", "host", "name", "h", "prev")
 _LEFT_OUT: Final = ("p", "up", "gen", "m", "def", "args", "size", "sent", "by", "rule", "out", "kind", "ms")
 _CHECKED: Final = """\
   logs  of each: name, records, head (the hash of the last record), and, if it is not as it was written, flaw: file,
-        line, why"""
+        line, why; if the end was removed, missing (records)"""
 
 
 def add_commands(commands: Any) -> None:
@@ -161,6 +161,7 @@ def _verify(options: Context, output: Output) -> None:
     if head and not re.fullmatch(rf"[0-9a-f]{{{MIN_HEAD},64}}", head):
         raise CommandFailed(f"--head: a hash has 64 digits of 0 to 9 and a to f, and {MIN_HEAD} at least are needed")
     has_head = False
+    heads = {name: read_head(audit_dir(), name).n for name in logs_in(audit_dir())}  # first, since the hub goes on
     with ExitStack() as opened:
         found_in = {name: (verify(files, head), len(files)) for name, files in _open_logs(opened).items()}
     for name, (found, count) in found_in.items():
@@ -170,6 +171,9 @@ def _verify(options: Context, output: Output) -> None:
             log["flaw"] = found.flaw._asdict()
             text = f"line {found.flaw.line} of {found.flaw.file} {found.flaw.why}; before it, {found.records} are whole"
             output.fail(text)
+        elif found.number < heads.get(name, 0):
+            log["missing"] = heads[name] - found.number
+            output.fail(f"{name} ends with record {found.number}, and {heads[name]} were written: the rest was removed")
         else:
             where = f"{found.records} records in {count_of(count, 'file')}"
             output.say(f"{name}: {where} are as they were written; the last hash is {found.head}")

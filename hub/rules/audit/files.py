@@ -12,9 +12,14 @@ there: the file is put aside as it is, so that `hubd audit verify` finds it, and
 says its hash is.
 
 What is written is written as a whole: if there is no room for it, the part that was written is cut off again.
+
+Records that somebody else removes are missed: the last number and hash stand beside the directory, too, in `audit.head`
+of the state directory, as they were after the first write, every 1 000 records and at the end. The next record is an
+`open` that says `lost`. What the hub itself removes, it says before it does: `pruned` is the first number that is left.
 """
 
 import fcntl
+import logging
 import os
 import re
 import stat
@@ -25,13 +30,23 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+import msgspec
+from msgspec import Struct
+
+from config.files import replace_private
+from config.loading.safe_reading import MAX_OWN_BYTES, read_state
 from config.private_directories import make_dirs, refuse_foreign_dir
 from config.settings import AuditConfig
 from hub.rules.audit.lines import Draft, Stamps, draft, write_line
 from hub.rules.audit.reading import find_open_calls, read_end
 from hub.wire.mcp import HUBD_VERSION
 
+log = logging.getLogger("hubd.audit")
 MAX_BYTES: Final = 16 << 20
+HEAD_EVERY: Final = 1_000
+"""Records after which the head is said in the hub's log, and kept beside the files."""
+MAX_FILES: Final = 10_000
+"""More than there are names for."""
 MAX_SEATS: Final = 64
 """Hubs that may write in one directory."""
 TAIL_BYTES: Final = 256 << 10
@@ -42,6 +57,23 @@ LEAP_S: Final = 30 * DAY_S
 _SEAT: Final = re.compile(r"(audit(?:-([2-9]|[1-9][0-9]))?\.jsonl)(?:\.([1-9][0-9]{0,3}))?")
 _HASH_AT_END: Final = re.compile(rb'"h":"([0-9a-f]{64})"\}\n$')
 _TIME: Final = re.compile(r'\{"t":"([^"]*)"')
+_NUMBER: Final = re.compile(rb'\{"t":"[^"]*","n":([0-9]{1,18}),')
+
+
+class Head(Struct, frozen=True):
+    """The last record of a log, as it is kept beside it."""
+
+    n: int = 0
+    h: str = ""
+
+
+def read_head(directory: Path, name: str) -> Head:
+    """The last record that the log `name` of a directory is known to have had. Blocks; never raises."""
+    path = directory.with_name(name).with_suffix(".head")
+    try:
+        return read_state(path, MAX_OWN_BYTES, Head, "nobody misses records of the audit log") or Head()
+    except OSError:
+        return Head()
 
 
 class AuditFiles:
@@ -65,7 +97,13 @@ class AuditFiles:
         self._since = 0.0
         """The time of the first record of the present file."""
         self._owed: list[Draft] = []
-        """Records of how an earlier hub has ended, until they are written."""
+        """Records of how an earlier hub has ended, or that records are lost, until they are written."""
+        self._going: list[Path] = []
+        """Files that are removed once it is written that they are."""
+        self._saved = 0
+        """The number of the record that is kept beside the files; 0: none of this run."""
+        self.has_losses = False
+        """Somebody else has removed records, as far as this hub knows."""
 
     @property
     def is_open(self) -> bool:
@@ -83,7 +121,7 @@ class AuditFiles:
         if self._size and (self._size + sum(map(len, lines)) > MAX_BYTES or self._is_old()):
             self._rotate()
             lines, head, number = self._lines(drafts)
-        data = b"".join(lines)
+        data, begins = b"".join(lines), not self._size
         try:
             if self._has_rest:
                 os.ftruncate(self._file, self._size)
@@ -99,21 +137,26 @@ class AuditFiles:
         self._has_rest, self._owed = False, []
         self._size += len(data)
         self.head, self.number = head, number
+        if begins or not self._saved or number - self._saved >= HEAD_EVERY:
+            self._save_head()
+        self._remove_old()
 
     def close(self) -> None:
         """Close the files and give the lock up."""
+        if self._file >= 0 and self._saved != self.number:
+            self._save_head()
         for descriptor in (self._file, self._lock):
             if descriptor >= 0:
                 os.close(descriptor)
         self._file = self._lock = -1
-        self.number = 0
+        self.number = self._saved = 0
 
     # --- one write ----------------------------------------------------------------------------------------------------
 
     def _lines(self, drafts: Sequence[Draft]) -> tuple[list[bytes], str, int]:
         """The lines of records, with the last hash and number. A file begins with one that says how the chain goes
         on."""
-        first = [] if self._size else [self._opening(prev=self.head)]
+        first = [] if self._size else [self._opening(prev=self.head, **self._choose_old(self.number + 1))]
         head, number, lines = self.head, self.number, []
         for each in (*first, *self._owed, *drafts):
             number += 1
@@ -141,20 +184,23 @@ class AuditFiles:
         """Open the present file, if it is not, or another one is in its place. Raises OSError."""
         if self._file >= 0:
             with suppress(OSError):
-                if os.path.samestat(os.fstat(self._file), os.stat(self._path, follow_symlinks=False)):
+                own = os.fstat(self._file)
+                if own.st_size >= self._size and os.path.samestat(own, os.stat(self._path, follow_symlinks=False)):
                     return
             os.close(self._file)
             self._file = -1
+        if self.number:
             self._open_file()
+            last = read_end(self._read_last()[0])
+            if last is None or last[:2] != (self.number, self.head):
+                self._owed.append(self._opening(lost=self._note_loss(self.number)))
             return
         if self._lock < 0:
             make_dirs(str(self._directory))
             refuse_foreign_dir(str(self._directory))
             self._take_seat()
-            self._prune()
         self._open_file()
-        if not self.number:
-            self._recover()
+        self._recover()
 
     def _take_seat(self) -> None:
         for number in range(1, MAX_SEATS + 1):
@@ -189,22 +235,46 @@ class AuditFiles:
 
     def _recover(self) -> None:
         """Go on with what an earlier hub has left. Raises OSError."""
-        last, torn = self._read_tail()
-        if not last and (old := self._path_of(1)).exists():  # it ended between two files
-            last = _last_line(old.read_bytes())
+        last, torn = self._read_last()
         found = read_end(last) if last else (0, "", "close")
         is_damaged = found is None
         if found is None:
             named = _HASH_AT_END.search(last)
             found = 0, named[1].decode() if named else "", ""
         self.number, self.head, kind = found
+        kept = read_head(self._directory, self._path.name)
+        is_lost = not is_damaged and self._is_missing(kept) and self._note_loss(kept.n)
+        if is_lost and not self.number:
+            self.number, self.head = kept.n, kept.h
         if is_damaged and self._size:
             self._rotate()
-        facts = {name: value for name, value in {"torn": torn, "damaged": is_damaged}.items() if value}
+        facts: dict[str, object] = {"torn": torn, "damaged": is_damaged, "lost": is_lost}
+        facts = {name: value for name, value in facts.items() if value}
+        if self._size:
+            facts |= self._choose_old(self.number + 1, is_first=not kept.n)
         self._owed = [self._opening(**facts)] if self._size or facts else []
         if kind != "close":
             t, end = self._stamps.at(self._wall()), {"k": "end", "out": "interrupted"}
             self._owed += [draft(t, {**end, "ref": ref}) for ref in find_open_calls(self._last_lines())]
+
+    def _is_missing(self, kept: Head) -> bool:
+        """True if the record `kept` was there, and is no more."""
+        if self.number <= kept.n:
+            return (self.number, self.head) != (kept.n, kept.h)
+        return bool(kept.n) and not any(kept.h.encode() in line for line in self._last_lines())
+
+    def _note_loss(self, number: int) -> bool:
+        """Tell people that somebody has removed records, of which this is the last number; True."""
+        log.warning("records of the audit log up to number %d are missing: %s was removed, or cut", number, self._path)
+        self.has_losses = True
+        return True
+
+    def _read_last(self) -> tuple[bytes, int]:
+        """The last whole line of all files, and the bytes behind it, as `_read_tail`."""
+        last, torn = self._read_tail()
+        if not last and (old := self._path_of(1)).exists():  # it ended between two files
+            last = _last_line(old.read_bytes())
+        return last, torn
 
     def _read_tail(self) -> tuple[bytes, int]:
         """The last whole line; what is behind it is cut off, and counted."""
@@ -235,19 +305,43 @@ class AuditFiles:
         os.close(self._file)
         self._file = -1
         self._open_file()
-        self._prune()
 
-    def _prune(self) -> None:
-        """Remove files that are too many, or too old. Never raises."""
+    def _choose_old(self, next_number: int, *, is_first: bool = False) -> dict[str, object]:
+        """Choose the files that are too many, or too old; and the member by which the next record, of this number, says
+        what is left without them. `is_first`: it says so though none are. Never raises."""
+        self._going = []
         with suppress(OSError):
-            files = {number: path for path, number in _files_of(self._directory, self._path.name) if number}
-            now = self._wall()
-            latest = max((path.stat().st_mtime for path in files.values()), default=now)
+            files, now = _files_of(self._directory, self._path.name), self._wall()
+            times = {number: path.stat().st_mtime for path, number in files if number}
             limit = now - self._config.keep_days * DAY_S
-            goes_by_age = self._config.keep_days and now - latest < LEAP_S
-            for number, path in files.items():
-                if number > self._config.keep or (goes_by_age and path.stat().st_mtime < limit):
-                    path.unlink()
+            goes_by_age = self._config.keep_days and now - max(times.values(), default=now) < LEAP_S
+            old = [at for at in times if at > self._config.keep or (goes_by_age and times[at] < limit)]
+            end = min(old, default=MAX_FILES)
+            self._going = [path for path, at in files if at >= end]
+            first = next(_NUMBER.match(_beginning(path)) for path, at in files if at < end)
+            number = next_number if first is None else int(first[1])
+            return {"pruned": number} if self._going or (is_first and number > 1) else {}
+        return {}
+
+    def _remove_old(self) -> None:
+        """Remove the files that were chosen. Never raises."""
+        for path in self._going:
+            with suppress(OSError):
+                path.unlink()
+        self._going = []
+
+    def _save_head(self) -> None:
+        """Keep the last record beside the files, of which nothing is lost then. Never raises."""
+        with suppress(OSError):
+            os.fdatasync(self._file)
+            path = self._directory.with_name(self._path.name).with_suffix(".head")
+            replace_private(path, msgspec.json.encode(Head(self.number, self.head)))
+            self._saved = self.number
+
+
+def _beginning(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(128)
 
 
 def _last_line(data: bytes) -> bytes:

@@ -44,6 +44,8 @@ class Verified(NamedTuple):
     flaw: Flaw | None = None
     has_head: bool = True
     """False: no record has the hash that was asked for."""
+    number: int = 0
+    """The number of the last record."""
 
 
 class _Known(Struct):
@@ -53,6 +55,10 @@ class _Known(Struct):
     k: str
     ref: str = ""
     prev: str = ""
+    lost: object = None
+    """Of an `open`, True: records before it were removed by somebody else."""
+    pruned: object = None
+    """Of an `open`: the first number that the hub left when it removed old files."""
 
 
 _decode_known: Final = msgspec.json.Decoder(_Known).decode
@@ -76,6 +82,7 @@ def _read(line: bytes) -> _Known | None:
 def verify(files: Sequence[File], head: str = "") -> Verified:
     """Look at every line of a log. `head`: a hash, or its beginning, that one of them has to have; "": none has to."""
     number, before, count, has_head = 0, "", 0, not head
+    first = left = 1  # the first number, and the one that the hub says it left
     for file in files:
         for at, line in enumerate(file.lines, 1):
             is_whole = line.endswith(b"\n")
@@ -83,7 +90,7 @@ def verify(files: Sequence[File], head: str = "") -> Verified:
                 break
             known = _read(line) if is_whole else None
             if known is not None and not count:  # those before it are older than what is kept
-                number, before = known.n - 1, known.prev
+                first, number, before = known.n, known.n - 1, known.prev
             said, right = hash_of(line[:-1], before)
             why = ""
             if not is_whole:
@@ -96,11 +103,18 @@ def verify(files: Sequence[File], head: str = "") -> Verified:
                 why = "was changed, or the record before it was changed or removed"
             elif known.n != number + 1:
                 why = f"should be record {number + 1}"
-            if why:
+            elif known.k == "open" and known.lost is True:
+                why = "says that records before it are missing: somebody else removed or cut the log"
+            if why or known is None:
                 return Verified(count, before, Flaw(file.name, at, why), has_head)
             number, before, count = number + 1, said, count + 1
+            if known.k == "open" and isinstance(known.pruned, int):
+                left = max(left, known.pruned)
             has_head = has_head or said.startswith(head)
-    return Verified(count, before, None, has_head)
+    if first > left:
+        why = f"is record {first}, and no other one says that the hub removed those before it"
+        return Verified(0, "", Flaw(files[0].name, 1, why), has_head)
+    return Verified(count, before, None, has_head, number)
 
 
 def find_open_calls(lines: Iterable[bytes]) -> list[str]:

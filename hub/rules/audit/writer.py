@@ -31,7 +31,7 @@ from hub.bridge.request_state import FirstRound
 from hub.calls.chain import Intent
 from hub.control.answers import AuditStatus
 from hub.link.sync_primitives import Promise
-from hub.rules.audit.files import AuditFiles
+from hub.rules.audit.files import HEAD_EVERY, AuditFiles
 from hub.rules.audit.lines import Draft, draft
 from hub.rules.audit.records import CLOCK, NOTE, Begin, Describe, Digested, End, Note, arguments_of
 from hub.wire import mcp
@@ -45,8 +45,6 @@ REFUSE_S: Final = 1.0
 """Seconds after a failure for which calls that need a record are refused without another try."""
 CLOSE_S: Final = 5.0
 """Limit of the last write, if the disk hangs."""
-HEAD_EVERY: Final = 1_000
-"""Records after which the head is said in the log."""
 RECORD_BYTES: Final = 340
 """Size that a record counts as."""
 SIGN_IN: Final = "sign-in"
@@ -215,10 +213,16 @@ class Audit:
     def status(self) -> AuditStatus | UnsetType:
         """How the log is; UNSET: there is none."""
         last, lost = self._written, self._lost + self._dropped
-        if not self.doors:
+        if not self.doors or self._files is None:
             return UNSET
-        problem, required = last.problem or None, self.required
-        return AuditStatus(records=last.number, head=last.head, lost=lost, problem=problem, required=required)
+        return AuditStatus(
+            records=last.number,
+            head=last.head,
+            lost=lost,
+            problem=last.problem or None,
+            required=self.required,
+            removed=self._files.has_losses,
+        )
 
     def close(self) -> None:
         """Write all that is left, and close the log. Blocks; never raises. Nothing is noted any more."""

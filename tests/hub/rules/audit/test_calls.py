@@ -490,7 +490,7 @@ async def test_a_full_disk_stops_no_call_and_what_is_lost_is_counted(autojump_cl
 
 @pytest.mark.covers("AUD-03")
 async def test_records_that_nobody_takes_are_dropped_and_counted(autojump_clock, tmp_path):
-    audit = Audit(AuditConfig(), AuditFiles(tmp_path, time.time), wall=time.time)  # noqa: TID251
+    audit = Audit(AuditConfig(), AuditFiles(tmp_path / "audit", time.time), wall=time.time)  # noqa: TID251
     for number in range(20_000):
         audit.note("config", number=number)
     assert len(audit.records) * 340 <= (4 << 20) + (64 << 10)
@@ -498,7 +498,7 @@ async def test_records_that_nobody_takes_are_dropped_and_counted(autojump_clock,
     assert lost == 20_000 - len(audit.records) > 0
     audit.start()
     audit.close()
-    records = Log(tmp_path).all()
+    records = Log(tmp_path / "audit").all()
     assert [record["k"] for record in records[-2:]] == ["config", "close"]
     assert next(record["lost"] for record in records if record["k"] == "gap") == lost
 

@@ -146,6 +146,7 @@ def test_a_line_that_was_not_finished_is_cut_off(log, tmp_path, cut):
     path = tmp_path / "audit" / "audit.jsonl"
     whole = path.read_bytes()
     path.write_bytes(whole[:-cut])
+    (tmp_path / "audit.head").unlink()  # it says nothing of what may not be on disk
     second = log()
     second.append([note()])
     assert kinds(tmp_path) == ["open", "begin", "end", "begin", "open", "end", "config"]
@@ -294,20 +295,122 @@ print(failed)
     assert resource.getrlimit(resource.RLIMIT_FSIZE)
 
 
-@pytest.mark.parametrize("how", ["removed", "moved", "replaced"])
-def test_a_file_that_is_taken_away_is_made_anew(log, tmp_path, how):
+@pytest.mark.covers("AUD-07")
+@pytest.mark.parametrize("how", ["removed", "moved", "replaced", "emptied", "cut"])
+def test_a_file_that_is_taken_away_is_made_anew_and_missed(log, tmp_path, how, caplog):
     one = log()
     one.append([note(number=1)])
     path, head = tmp_path / "audit" / "audit.jsonl", one.head
+    assert not one.has_losses
     if how == "removed":
         path.unlink()
-    else:
+    elif how in ("moved", "replaced"):
         path.rename(tmp_path / "elsewhere")
+    else:
+        os.truncate(path, 0 if how == "emptied" else path.read_bytes().index(b"\n") + 1)
     if how == "replaced":
         path.touch(0o600)
     one.append([note(number=2)])
-    first = json.loads(path.read_text().split("\n")[0])
-    assert (first["k"], first["prev"]) == ("open", head)
+    one.append([note(number=3)])
+    first, *more = map(json.loads, path.read_text().splitlines())
+    if how != "cut":
+        assert (first["k"], first["prev"], first["n"]) == ("open", head, 3)
+    assert [(each["k"], each.get("lost")) for each in more] == [("open", True), ("config", None), ("config", None)]
+    assert one.has_losses
+    assert caplog.text.count("up to number 2 are missing") == 1
+    flaw = verify(read_files([path])).flaw
+    assert flaw is not None
+    assert flaw.line == 2
+
+
+@pytest.mark.parametrize("how", ["put aside", "copied"])
+def test_a_file_that_somebody_else_has_put_aside_or_copied_is_not_missed(log, tmp_path, how):
+    one = log()
+    one.append([note(number=1)])
+    path = tmp_path / "audit" / "audit.jsonl"
+    if how == "put aside":
+        path.rename(path.with_name("audit.jsonl.1"))
+    else:
+        path.with_name("copy").write_bytes(path.read_bytes())
+        path.with_name("copy").rename(path)
+    one.append([note(number=2)])
+    assert not one.has_losses
+    assert is_whole(tmp_path)
+
+
+def remove_all(paths):
+    for path in paths:
+        path.unlink()
+
+
+def cut(paths):
+    lines = paths[-1].read_bytes().splitlines(keepends=True)
+    paths[-1].write_bytes(b"".join(lines[:-1]))
+
+
+@pytest.mark.covers("AUD-07")
+@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize("remove", [remove_all, cut, lambda paths: paths[-1].unlink()], ids=["all", "tail", "last"])
+def test_what_is_removed_between_two_runs_is_missed(log, tmp_path, monkeypatch, remove, is_killed):
+    monkeypatch.setattr(files_module, "MAX_BYTES", 1_000)
+    monkeypatch.setattr(files_module, "HEAD_EVERY", 1)
+    first = log()
+    for number in range(8):
+        first.append([note(number=number)])
+    head = tmp_path / "audit.head"
+    kept = head.read_bytes()
+    assert head.stat().st_mode & 0o777 == 0o600
+    first.close()
+    if is_killed:
+        head.write_bytes(kept)
+    assert is_whole(tmp_path)
+    remove(logs_in(tmp_path / "audit")["audit.jsonl"])
+    second = log()
+    second.append([note()])
+    assert second.has_losses
+    assert [record["lost"] for record in written(tmp_path) if "lost" in record] == [True]
+    assert not is_whole(tmp_path)
+    second.close()
+    third = log()
+    third.append([note()])
+    assert not third.has_losses, "it was said"
+    assert not is_whole(tmp_path)
+
+
+@pytest.mark.covers("AUD-07", "AUD-04")
+def test_an_older_file_is_missed_unless_the_hub_has_removed_it(log, tmp_path, monkeypatch):
+    monkeypatch.setattr(files_module, "MAX_BYTES", 1_000)
+    one = log(AuditConfig(keep=3))
+    for number in range(80):
+        one.append([note(number=number)])
+    assert is_whole(tmp_path)
+    one.close()
+    two = log(AuditConfig(keep=2))
+    two.append([note()])
+    assert [path.name for path in logs_in(tmp_path / "audit")["audit.jsonl"]] == [
+        *("audit.jsonl.2", "audit.jsonl.1", "audit.jsonl")
+    ]
+    assert is_whole(tmp_path)
+    (tmp_path / "audit" / "audit.jsonl.2").unlink()
+    flaw = verify(read_files(logs_in(tmp_path / "audit")["audit.jsonl"])).flaw
+    assert flaw is not None
+    assert "no other one says that the hub removed those before it" in flaw.why
+
+
+def test_a_log_of_a_hub_that_kept_no_head_is_whole(log, tmp_path, monkeypatch):
+    monkeypatch.setattr(files_module, "MAX_BYTES", 1_000)
+    one = log(AuditConfig(keep=0))
+    for number in range(20):
+        one.append([note(number=number)])
+    one.close()
+    path = tmp_path / "audit" / "audit.jsonl"
+    assert [each.name for each in path.parent.glob("*.jsonl*")] == ["audit.jsonl"]
+    (tmp_path / "audit.head").unlink()
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert json.loads(lines[0])["pruned"] == json.loads(lines[0])["n"]
+    two = log()
+    two.append([note()])
+    assert written(tmp_path)[-2]["pruned"] == json.loads(lines[0])["n"]
     assert is_whole(tmp_path)
 
 
@@ -322,9 +425,8 @@ def test_a_chain_goes_on_though_its_file_could_not_be_made_anew(log, tmp_path):
             one.append([note(number=2)])
     path.rmdir()
     one.append([note(number=3)])
-    first, second = written(tmp_path)
-    assert (first["prev"], first["n"], second["number"], second["n"]) == (head, 3, 3, 4)
-    assert is_whole(tmp_path)
+    first, lost, second = written(tmp_path)
+    assert (first["prev"], first["n"], lost["lost"], second["number"], second["n"]) == (head, 3, True, 3, 5)
 
 
 def test_no_link_is_followed(log, tmp_path):

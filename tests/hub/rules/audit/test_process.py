@@ -197,11 +197,32 @@ def test_what_people_see(tmp_path):
 
         lines = whole.splitlines(keepends=True)
         path.write_bytes(b"".join(lines[:-3]))
+        done = run_hubd(["audit", "verify"], env)
+        text = f"hubd: audit.jsonl ends with record {total - 3}, and {total} were written: the rest was removed\n"
+        assert (done.returncode, done.stderr) == (1, text)
+        directory(env).with_name("audit.head").unlink()
         assert run_hubd(["audit", "verify"], env).returncode == 0
         done = run_hubd(["audit", "verify", "--head", head], env)
         assert (done.returncode, done.stderr.startswith(f"hubd: no record has the hash {head}")) == (1, True)
         for wrong in (["verify", "--head", "xyz"], ["query", "--since", "yesterday"], ["tail", "-n", "x"]):
             assert run_hubd(["audit", *wrong], env).returncode in (1, 2)
+
+
+@pytest.mark.covers("AUD-07")
+def test_a_log_that_is_removed_is_missed(tmp_path):
+    with running_hub(tmp_path, DEMO) as hub:
+        assert hubd(hub, "call", "demo__add", "a=2", "b=40").returncode == 0
+        while "ok" not in outs(hub.env):
+            pass
+        (directory(hub.env) / "audit.jsonl").unlink()
+        assert hubd(hub, "call", "demo__add", "a=2", "b=41").returncode == 0
+        while "somebody has removed the audit log, or cut it" not in hubd(hub, "status").stdout:
+            pass
+        assert re.search("records of the audit log up to number [0-9]+ are missing", hub.process.tail())
+        assert hub.process.stop() == 0
+        done = run_hubd(["audit", "verify"], hub.env)
+        assert done.returncode == 1
+        assert "line 2 of audit.jsonl says that records before it are missing" in done.stderr.replace("\n", " ")
 
 
 def test_without_a_log_it_is_said_where_it_would_be(tmp_path):
