@@ -10,6 +10,7 @@
     downstream   how hosts come in: HTTP, unix socket, stdio; their sessions, what they are asked
     routing      from method to handler: names, cached reads, subscriptions, the live catalogue
     rules        who may see and call what; the audit log
+    telemetry    one record of each operation that is over, and what is counted of it
     calls        one operation of a host: its intent, the stages it passes, the end of it that its host holds
     sign_in      people who sign in at servers: tickets, pages for their browsers, the flow behind them
     bridge       host and server of different eras               | control: the CLI's socket | shim: `hubd connect`

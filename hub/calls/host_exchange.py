@@ -99,6 +99,7 @@ class HostExchange:
         "_token",
         "caller",
         "host",
+        "is_cached",
         "lacking",
         "named",
         "passage",
@@ -125,6 +126,8 @@ class HostExchange:
         self.host = host
         self.passage: RunnablePassage | None = None
         """The way of its operation, as far as it has come without a task."""
+        self.is_cached = False
+        """It was answered from memory."""
         self.lacking: Missing | None = None
         """Capabilities that questions needed, and that a modern host did not declare; None: there were none."""
         self._token = progress_token
@@ -174,6 +177,10 @@ class HostExchange:
     def defer(self, passage: RunnablePassage | None) -> None:
         """Keep the way of the operation for the task that goes on with it, or no more. `close` cancels it."""
         self.passage = passage
+
+    def note_cached(self) -> None:
+        """The request is answered from memory."""
+        self.is_cached = True
 
     def close(self) -> None:
         """The request is about to be answered, or was cancelled: nothing can be asked on its stream any more."""

@@ -204,7 +204,8 @@ class Host:
         """The caller of requests of this host."""
         name = program_name(self.client_info)
         caller = (self.identity, version, capabilities, log_level, self.conversation)
-        return Caller(*caller, lasting=True, program_name=name, rights=self.rights)
+        transport = "tcp" if self.transport == "http" else "unix"
+        return Caller(*caller, lasting=True, program_name=name, rights=self.rights, transport=transport)
 
     def end_conversation(self, router: Router) -> None:
         """End the conversation; called once. The router is told when the last request has ended: until then upstreams

@@ -80,6 +80,8 @@ class Caller(Struct, frozen=True):
     """The name that the program gives itself, as `hub.wire.declarations.program_name` reads it."""
     rights: Rights = NO_RIGHTS
     """What its token says besides."""
+    transport: str = "tcp"
+    """The way in which it came: `tcp` or `unix`."""
     era: Era = Era.LEGACY
     """That of `version`."""
     program: Program = Program(Identity("", ""))

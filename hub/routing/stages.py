@@ -1,12 +1,13 @@
 """Stages of an operation, from the outside in: read this table first.
 
     outer, once for each request of a host, and each owner of what it asks for
+        Recorder      makes the record of an operation that is over, and counts it (`hub.telemetry`)
         Gate          lets pass what no rule denies (`hub.rules.policy`)
         PinGate       refuses what is held back, since it was not approved (`hub.rules.pins`)
         SchemaCheck   refuses arguments and results that do not fit a tool's schemas (`hub.rules.schemas`)
         HookCalls     asks hooks about calls of tools (`hub.rules.hooks`)
         Ask           asks a person where a rule wants that (`hub.rules.approvals`)
-        AuditTrail    makes records of calls, for the audit log (`hub.rules.audit`)
+        AuditTrail    has calls written down as they begin, in the audit log (`hub.rules.audit`)
         CallCount     counts calls of tools by host
         Resolver      remembers whose user interfaces an account reads (`hub.routing.resolve`)
         CachedCopy    answers a read from memory, in the form of the host
@@ -45,6 +46,7 @@ from hub.rules.audit.trail import AuditTrail
 from hub.rules.audit.writer import SIGN_IN, Audit
 from hub.rules.pins.gate import METHODS, PinGate
 from hub.rules.pins.pins import Pins
+from hub.telemetry.recorder import Recorder
 from hub.wire import mcp
 from hub.wire.jsonrpc import Reply
 
@@ -85,6 +87,9 @@ class Chains:
         pins: Pins | None = None,
         audit: Audit | None = None,
     ) -> None:
+        self.recorder = Recorder()
+        if audit is not None:
+            self.recorder.listeners.append(audit.hear)
         self.limits = UpstreamLimits()
         self.checks: SchemaChecks | None = None
         """The checks of schemas; None: no upstream wants any."""
@@ -102,6 +107,7 @@ class Chains:
         self._checked: dict[str, Stage] = {}
         self._trail = None if audit is None else AuditTrail(audit)
         self.outer = [
+            Line(self.recorder, (*OPERATIONS, SIGN_IN)),
             Line(self.gates),
             Line(self._pin_gates, METHODS),
             Line(self._checked, (mcp.TOOLS_CALL,)),
@@ -221,7 +227,11 @@ class CachedCopy(Stage):
             return None
         target, host = intent.target, intent.host
         catalog = self._live.of(host.view)
-        return find_cached(self._reads, target.upstream, target.route.original, target.exposed, host.caller, catalog)
+        original, exposed = target.route.original, target.exposed
+        reply = find_cached(self._reads, target.upstream, original, exposed, host.caller, catalog)
+        if reply is not None:
+            host.note_cached()
+        return reply
 
 
 class WantedLevel(Stage):

@@ -4,123 +4,85 @@ No record has an argument, a result or the query of a URI in it, unless `argumen
 digest of arguments has a key of this installation, so that short values cannot be guessed.
 """
 
-import re
 from collections.abc import Callable, Mapping
-from hashlib import blake2b
 from time import perf_counter
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
-from hub.bridge.request_state import NO_ROUND, FirstRound, state_of
-from hub.calls.chain import Intent, Outcome
-from hub.link.call_interface import Interim
-from hub.link.hub_errors import Executed, HubError
+from config.settings import UpstreamConfig
+from hub.bridge.request_state import FirstRound
+from hub.link.call_interface import Identity
 from hub.link.sync_primitives import Promise
 from hub.rules.audit.lines import Draft, Stamps, draft
 from hub.rules.fingerprints import hash_listed
 from hub.rules.policy.verdicts import Verdict
-from hub.wire.jsonrpc import Failure, Result, encode, peek_object, peek_str
-from hub.wire.large_messages import excerpt
-from hub.wire.mcp import RESULT_TYPE, TASK, URL_ELICITATION_REQUIRED, Snapshot
+from hub.telemetry.ended import ASKED, CANCELLED, Ended, is_unknown, strip_uri
+from hub.wire.jsonrpc import encode
+from hub.wire.mcp import Kind, Snapshot
 
 LARGE_BYTES: Final = 64 << 10
-"""Arguments up to this are held until a thread digests them, and written where they are wanted; a result up to this is
-simply searched."""
+"""Arguments up to this are written where they are wanted."""
 DIGEST_BYTES: Final = 16
 DEFINITION_CHARS: Final = 16
 MAX_CHARS: Final = 200
-"""Characters of a name, a label, a URI or another text."""
+"""Characters of a name, a label or another text."""
 MAX_FACTS: Final = 4_096
 """Tools, by host, that are described."""
-_USER: Final = re.compile(r"(?<=://)[^/@]*@")
-ERROR: Final = b'"isError"'
-"""In every result that says it is an error, and in some others."""
-NO_ARGUMENTS: Final = Raw(b"")
 CLOCK: Final = perf_counter
-"""The clock of all records."""
+"""The clock of all records, that of intents."""
 BEGIN: Final = "begin"
 END: Final = "end"
 NOTE: Final = "note"
 
 
-class Ending(NamedTuple):
-    """The end of a call."""
+class Begun(Struct, frozen=True, gc=False):
+    """A call that has begun, once nobody has to approve it any more: what records say of it, and nothing that only
+    calls have, so that little is held until a thread writes it."""
 
-    out: str
-    """`ok`, `error`, `asked`, `cancelled`, `unknown` or `interrupted`."""
-    kind: str = ""
-    """What went wrong: `tool_error`, the code of an error, or the kind of the hub's own."""
-    executed: str = ""
-    """Whether the server acted on a call that failed, where the hub can tell."""
-    size: int = 0
-    """Bytes of the result."""
-
-
-def sum_up(outcome: Outcome, *, is_stopping: bool = False) -> Ending:
-    """The end of a call with this outcome. `is_stopping`: the hub is, and cuts off what runs."""
-    if isinstance(outcome, Result):
-        size = memoryview(outcome.value).nbytes
-        if isinstance(outcome, Interim):
-            is_task = peek_str(peek_object(outcome.value).get(RESULT_TYPE)) == TASK
-            return Ending("ok", TASK, size=size) if is_task else Ending("asked", size=size)
-        return Ending("error", "tool_error", size=size) if _tells_error(outcome.value) else Ending("ok", size=size)
-    if isinstance(outcome, HubError):
-        is_unknown = outcome.executed is Executed.UNKNOWN
-        return Ending("unknown" if is_unknown else "error", outcome.kind, outcome.executed.value)
-    if isinstance(outcome, Failure):
-        return Ending("asked" if outcome.code == URL_ELICITATION_REQUIRED else "error", str(outcome.code))
-    if outcome is None:
-        return Ending("interrupted" if is_stopping else "cancelled")
-    return Ending("error", "internal")
+    ref: int
+    at: float
+    method: str
+    kind: Kind | None
+    name: str
+    """As its host knows it."""
+    own: str
+    """The upstream's own name or URI."""
+    config: UpstreamConfig
+    snapshot: Snapshot
+    """What its upstream offers."""
+    who: Identity
+    verdict: Verdict
+    digest: bytes
+    """Of its arguments; of a read, of its URI; its first `DIGEST_BYTES` are told."""
+    size: int
+    """Bytes of these."""
+    first: FirstRound
+    """The request in which a person was first asked about it, if that was another."""
+    arguments: Raw | bytes | None = None
+    """The arguments themselves, where the configuration wants them."""
 
 
-class _MayBeError(msgspec.Struct):
-    isError: bool = False
-
-
-_decode_error: Final = msgspec.json.Decoder(_MayBeError).decode
-
-
-def _tells_error(value: Raw) -> bool:
-    found = excerpt(value)
-    if found.find(ERROR) < 0:
-        return False
-    try:
-        return _decode_error(value).isError
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
-
-
-Digested = tuple[bytes, int]
-"""The digest of arguments, and their bytes."""
-Begin = tuple[Literal["begin"], Intent, Verdict, Snapshot, Digested | None, float, Promise[bool] | None]
-"""A call begins by this verdict, at an upstream that offers this, at this time of `CLOCK`, once nobody has to approve
-it any more; who waits until that is written."""
-End = tuple[Literal["end"], Intent, Ending | int, float, Verdict | None, Digested | None, None]
-"""A call has ended so, or well with a result of so many bytes, at this time of `CLOCK`. With a verdict it has no
-`begin`."""
+Begin = tuple[Literal["begin"], Begun, Promise[bool] | None]
+"""A call begins; who waits until that is written."""
+End = tuple[Literal["end"], Ended, Begun | float, bool, None]
+"""A call has ended, which began so, or at this time with a record of its own; True: the hub has cut it off."""
 Note = tuple[Literal["note"], str, dict[str, Any], float, Promise[bool] | None]
 """Somebody has decided something: its kind and members."""
 
 
 class Describe:
-    """Describes calls as members of records, in JSON without braces. `key` is that of digests; `mask` takes secrets out
-    of texts. Used by one thread at a time."""
+    """Describes calls as members of records, in JSON without braces. `mask` takes secrets out of texts. Used by one
+    thread at a time."""
 
-    def __init__(self, key: bytes, mask: Callable[[str], str] = str) -> None:
-        self.find_first: Callable[[str], FirstRound] = lambda state: NO_ROUND
-        """Finds the first round in a state that a host has brought."""
+    def __init__(self, mask: Callable[[str], str] = str) -> None:
         self.stamps = Stamps()
-        self._hash = blake2b(key=key, digest_size=DIGEST_BYTES)
         self._mask = mask
         self.released = 0
         """Bytes of arguments of the records that were described."""
         self._facts: dict[tuple[object, ...], tuple[Snapshot, bytes]] = {}
         """What is the same for all calls of one tool by one host, as long as its upstream offers the same."""
-        self._begun: dict[int, float] = {}
-        """When calls began whose `begin` is there, by their refs."""
         self._generation = 1
         """The configuration in effect is the how manieth."""
 
@@ -129,20 +91,16 @@ class Describe:
         if record[0] == NOTE:
             _, kind, members, at, _ = record
             return self._draft_note(self.stamps.at(at + offset), kind, members)
-        intent = record[1]
-        ref = intent.ref & 0xFFFFFFFF
         if record[0] == BEGIN:
-            _, _, verdict, snapshot, digested, at, waiter = record
-            self._begun[ref] = at
-            text = self._beginning(intent, verdict, snapshot, digested)
-            return self.stamps.at(at + offset), b'"k":"begin","ref":"%08x",%b' % (ref, text), waiter is not None
-        _, _, ending, at, its_verdict, digested, _ = record
-        began = self._begun.pop(ref, None)
-        text = describe_ending(ending, at - (intent.began if began is None else began))
-        if began is None:
-            alone = self._beginning(intent, its_verdict, intent.target.upstream.snapshot, digested)
-            text = b"%b,%b" % (alone.replace(b',"size":', b',"sent":', 1), text)
-        return self.stamps.at(at + offset), b'"k":"end","ref":"%08x",%b' % (ref, text), False
+            _, begun, waiter = record
+            text = b'"k":"begin","ref":"%08x",%b' % (begun.ref & 0xFFFFFFFF, self._beginning(begun, b"size"))
+            return self.stamps.at(begun.at + offset), text, waiter is not None
+        _, ended, since, is_cut_off, _ = record
+        text = b'"k":"end","ref":"%08x",' % (ended.ref & 0xFFFFFFFF)
+        if isinstance(since, Begun):
+            text += self._beginning(since, b"sent") + b","
+            since = since.at
+        return self.stamps.at(ended.at + offset), text + describe_ending(ended, ended.at - since, is_cut_off), False
 
     def _draft_note(self, t: bytes, kind: str, members: Mapping[str, Any]) -> Draft:
         if kind == "config":
@@ -159,47 +117,37 @@ class Describe:
         except (TypeError, ValueError) as error:
             return draft(t, {"k": kind, "unreadable": str(error)[:MAX_CHARS]})
 
-    def digest(self, data: Raw | bytes) -> Digested:
-        """The digest of arguments, or of a URI. May be called in any thread."""
-        found = self._hash.copy()
-        found.update(data)
-        return found.hexdigest().encode(), memoryview(data).nbytes
-
-    def _beginning(
-        self, intent: Intent, verdict: Verdict | None, snapshot: Snapshot, digested: Digested | None
-    ) -> bytes:
+    def _beginning(self, begun: Begun, size_name: bytes) -> bytes:
         """What is called, by whom, and by which rule."""
-        target, who, rule = intent.target, intent.host.caller.identity, None if verdict is None else verdict.rule
-        key = target.exposed, target.upstream.name, who.host, who.principal, intent.request.method, rule
+        who, snapshot = begun.who, begun.snapshot
+        key = begun.name, snapshot.upstream, who.host, who.principal, begun.method, begun.verdict.rule
         facts = self._facts.get(key)
         if facts is None or facts[0] is not snapshot:
             if facts is not None or len(self._facts) >= MAX_FACTS:  # nor are lists kept that no upstream has any more
                 self._facts.clear()
-            facts = self._facts[key] = snapshot, self._describe(intent, verdict, snapshot)
-        args, size = digested or self.digest(arguments_of(intent))
-        self.released += 0 if digested else size
-        text = b'%b,"args":"k:%b","size":%d' % (facts[1], args, size)
-        first = intent.first
-        if not first.ref and "requestState" in intent.request.params:
-            state = state_of(intent.request)
-            first = NO_ROUND if state is None else self.find_first(state)
-        if first.ref:
-            text += b',"first":"%b","since":"%b"' % (first.ref.encode(), self.stamps.at(first.at))
-        if digested is None and target.kind is not None and target.upstream.config.arguments == "full":
-            text += b',"arguments":' + encode(self._mask_arguments(arguments_of(intent)))
+            facts = self._facts[key] = snapshot, self._describe(begun)
+        text = b'%b,"args":"k:%b","%b":%d' % (
+            facts[1],
+            begun.digest[:DIGEST_BYTES].hex().encode(),
+            size_name,
+            begun.size,
+        )
+        if begun.first.ref:
+            text += b',"first":"%b","since":"%b"' % (begun.first.ref.encode(), self.stamps.at(begun.first.at))
+        if begun.arguments is not None:
+            self.released += begun.size
+            text += b',"arguments":' + encode(self._mask_arguments(begun.arguments))
         return text
 
-    def _describe(self, intent: Intent, verdict: Verdict | None, snapshot: Snapshot) -> bytes:
-        target, identity, kind = intent.target, intent.host.caller.identity, intent.target.kind
+    def _describe(self, begun: Begun) -> bytes:
         members: dict[str, object] = {"gen": self._generation}
-        members |= {"p": identity.principal[:MAX_CHARS], "host": identity.host[:MAX_CHARS]}
-        members |= {"up": target.upstream.name, "m": intent.request.method}
-        members["name"] = (target.exposed if kind is not None else strip_uri(target.exposed))[:MAX_CHARS]
-        if kind is not None:
-            found = hash_listed(snapshot, kind, target.route.original, target.upstream.config.pin_ignore)
+        members |= {"p": begun.who.principal[:MAX_CHARS], "host": begun.who.host[:MAX_CHARS]}
+        members |= {"up": begun.snapshot.upstream, "m": begun.method}
+        members["name"] = (begun.name if begun.kind is not None else strip_uri(begun.name))[:MAX_CHARS]
+        if begun.kind is not None:
+            found = hash_listed(begun.snapshot, begun.kind, begun.own, begun.config.pin_ignore)
             members["def"] = found[:DEFINITION_CHARS]
-        if verdict is not None:
-            members |= {"by": verdict.effect.value, "rule": verdict.rule[:MAX_CHARS]}
+        members |= {"by": begun.verdict.effect.value, "rule": begun.verdict.rule[:MAX_CHARS]}
         return encode(members)[1:-1]
 
     def _mask_arguments(self, data: Raw | bytes) -> object:
@@ -211,22 +159,15 @@ class Describe:
         return value
 
 
-def arguments_of(intent: Intent) -> Raw | bytes:
-    """The arguments as the upstream gets them; of a read its URI."""
-    if intent.target.kind is None:
-        return intent.target.route.original.encode(errors="replace")
-    return intent.operation.params.get("arguments", NO_ARGUMENTS)
-
-
-def describe_ending(found: Ending | int, took_s: float) -> bytes:
+def describe_ending(ended: Ended, took_s: float, is_cut_off: bool) -> bytes:
     """How a call ended, as members in JSON without braces."""
-    if isinstance(found, int):
-        return b'"out":"ok","ms":%d,"size":%d' % (1000 * took_s, found)
-    members: dict[str, object] = {"out": found.out, "kind": found.kind, "executed": found.executed}
+    outcome = ended.outcome
+    if not outcome:
+        kind = b',"kind":"task"' if ended.is_task else b""
+        return b'"out":"ok"%b,"ms":%d,"size":%d' % (kind, 1000 * took_s, ended.size)
+    out = "unknown" if is_unknown(ended) else "error"
+    if outcome in (ASKED, CANCELLED):
+        out, outcome = "interrupted" if is_cut_off and outcome == CANCELLED else outcome, ""
+    members: dict[str, object] = {"out": out, "kind": outcome, "executed": ended.executed}
     members = {name: each for name, each in members.items() if each}
-    return encode(members | {"ms": int(1000 * took_s), "size": found.size})[1:-1]
-
-
-def strip_uri(uri: str) -> str:
-    """A URI without its query, its fragment, and who it names as its user."""
-    return _USER.sub("", re.split(r"[?#]", uri, maxsplit=1)[0])
+    return encode(members | {"ms": int(1000 * took_s), "size": ended.size})[1:-1]

@@ -5,24 +5,27 @@ A call that may change something has two, `begin` and `end`. One that only reads
 a modern host is a call; where it ends with a question, the next one says which was the first.
 """
 
+from time import perf_counter
 from typing import Final
 
+from msgspec import Raw
+
 from config.settings import UpstreamConfig
-from hub.calls.chain import WAIT, Intent, Next, Outcome, Stage, Wait
+from hub.bridge.request_state import state_of
+from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
 from hub.catalog.tool_hints import marks_of
-from hub.link.bounded_dict import BoundedDict
 from hub.link.hub_errors import AuditUnavailable
 from hub.link.sync_primitives import Promise
-from hub.rules.audit.records import BEGIN, CLOCK, END, ERROR, LARGE_BYTES, NO_ARGUMENTS, Digested, Ending, sum_up
+from hub.rules.audit.records import BEGIN, LARGE_BYTES, Begun
 from hub.rules.audit.writer import READS, RECORD_BYTES, Audit
 from hub.rules.policy.effects import UNRULED
 from hub.rules.policy.verdicts import Judge
-from hub.wire.jsonrpc import Reply, Result
+from hub.wire.jsonrpc import Reply
 from hub.wire.mcp import Kind, Snapshot
 
 MAX_KNOWN: Final = 256
 """Upstreams of whose tools is known whether they only read."""
-MAX_DIGESTS: Final = 1_024
+NO_ARGUMENTS: Final = Raw(b"")
 REFUSED: Final = (
     "Not run: this hub writes down each call before it makes it, and cannot do so now. Ask the user to look at "
     "`hubd status`, then call again."
@@ -30,57 +33,59 @@ REFUSED: Final = (
 
 
 class AuditTrail(Stage):
-    """Makes records of calls for `audit`. `judge`: None, as long as there are no rules."""
+    """Has calls written down by `audit` as they begin; it hears of their ends itself. `judge`: None, as long as there
+    are no rules."""
 
     def __init__(self, audit: Audit, judge: Judge | None = None) -> None:
         self.judge = judge
         self._audit = audit
         self._known: dict[str, tuple[Snapshot, UpstreamConfig, dict[str, bool]]] = {}
         """By upstream, of its tools that were called whether they only read."""
-        self._digests: BoundedDict[int, Digested] = BoundedDict(MAX_DIGESTS)
-        """What records say of large arguments of calls that run, by their refs: nobody digests a megabyte twice."""
-
-    # Both methods call no function of ours for a plain call, since every call comes by.
 
     def admits(self, intent: Intent) -> Wait | None:
-        audit, upstream = self._audit, intent.target.upstream
-        config = upstream.config
+        # Calls no function of ours for a plain call but one, since every call comes by.
+        audit, config = self._audit, intent.target.upstream.config
         if intent.request.method in READS or ((config.trusted or config.hints) and self._only_reads(intent)):
+            audit.open[intent.ref] = self._begin(intent)
             return None
         if audit.required:
             return WAIT
-        verdict = UNRULED if self.judge is None else self.judge.judge_arguments(intent)
-        held = memoryview(intent.operation.params.get("arguments", NO_ARGUMENTS)).nbytes
-        digest = None
-        if held > LARGE_BYTES:
-            intent, digest, held = *audit.lighten(intent), 0
-            self._digests.put(intent.ref, digest)
-        audit.records.append((BEGIN, intent, verdict, upstream.offered.snapshot, digest, CLOCK(), None))
-        audit.held += held
+        begun = self._begin(intent)
+        audit.open[intent.ref] = begun.at
+        audit.records.append((BEGIN, begun, None))
+        if begun.arguments is not None:
+            audit.held += begun.size
         audit.room -= RECORD_BYTES
         if audit.room < 0 or not audit.gathering:
             audit.press()
         return None
 
-    def left(self, intent: Intent, outcome: Outcome) -> None:
-        audit, upstream = self._audit, intent.target.upstream
-        config, verdict, digest = upstream.config, None, None
-        if intent.request.method in READS or ((config.trusted or config.hints) and self._only_reads(intent)):
-            verdict = UNRULED if self.judge is None else self.judge.judge_arguments(intent)
-        held = memoryview(intent.operation.params.get("arguments", NO_ARGUMENTS)).nbytes
-        if held > LARGE_BYTES:
-            intent, digest, held = *audit.lighten(intent, self._digests.pop(intent.ref, None)), 0
-        ended: Ending | int
-        if type(outcome) is Result and (size := memoryview(outcome.value).nbytes) <= LARGE_BYTES:
-            ended = size if bytes(outcome.value).find(ERROR) < 0 else sum_up(outcome)
-        else:
-            ended = sum_up(outcome, is_stopping=audit.is_stopping)
-        audit.records.append((END, intent, ended, CLOCK(), verdict, digest, None))
-        if verdict is not None:  # else it is counted with its begin
-            audit.held += held
-        audit.room -= RECORD_BYTES
-        if audit.room < 0 or not audit.gathering:
-            audit.press()
+    def _begin(self, intent: Intent) -> Begun:
+        target, operation, audit, first = intent.target, intent.operation, self._audit, intent.first
+        upstream, route, kind = target.upstream, target.route, target.kind
+        params, config = operation.params, upstream.config
+        its = params.get("arguments", NO_ARGUMENTS) if kind is not None else route.original.encode(errors="replace")
+        digest = audit.digest.copy()
+        digest.update(its)
+        if not first.ref and "requestState" in intent.request.params:
+            first = audit.find_first(state_of(intent.request) or "")
+        size = memoryview(its).nbytes
+        return Begun(
+            ref=intent.ref,
+            at=perf_counter(),
+            method=intent.request.method,
+            kind=kind,
+            name=target.exposed,
+            own=route.original,
+            config=config,
+            snapshot=upstream.offered.snapshot,
+            who=intent.host.caller.identity,
+            verdict=UNRULED if self.judge is None else self.judge.judge_arguments(intent),
+            digest=digest.digest(),
+            size=size,
+            first=first,
+            arguments=its if config.arguments == "full" and kind is not None and size <= LARGE_BYTES else None,
+        )
 
     async def call(self, intent: Intent, next: Next) -> Reply:
         """Carry out a call once its `begin` is written.
@@ -88,24 +93,13 @@ class AuditTrail(Stage):
         Raises:
             AuditUnavailable: it cannot be written, or as `Stage.call`.
         """
-        upstream = intent.target.upstream
-        outcome: Outcome = None
-        verdict = UNRULED if self.judge is None else self.judge.judge_arguments(intent)
-        try:
-            if not await self._audit.write(
-                (BEGIN, intent, verdict, upstream.offered.snapshot, None, CLOCK(), Promise())
-            ):
-                self._audit.note("refuse", **intent.facts(), kind=AuditUnavailable.kind)
-                raise AuditUnavailable(REFUSED, upstream=upstream.name)
-            outcome = await next(intent)
-            return outcome
-        except Exception as error:
-            outcome = error
-            raise
-        finally:
-            if not isinstance(outcome, AuditUnavailable):
-                self.left(intent, outcome)
-            del outcome  # a cycle: an error's traceback holds this frame
+        begun = self._begin(intent)
+        self._audit.open[intent.ref] = begun.at
+        if not await self._audit.write((BEGIN, begun, Promise())):
+            del self._audit.open[intent.ref]
+            self._audit.note("refuse", **intent.facts(), kind=AuditUnavailable.kind)
+            raise AuditUnavailable(REFUSED, upstream=intent.target.upstream.name)
+        return await next(intent)
 
     def _only_reads(self, intent: Intent) -> bool:
         """True if it is believed of the tool that it changes nothing."""

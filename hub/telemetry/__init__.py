@@ -1,0 +1,7 @@
+"""Telemetry: one record of each operation that is over, and what is counted of it. Everything that shows how the hub
+does reads these: nobody measures a second time.
+
+    ended      `Ended`, the record; how an outcome is summed up in it (pure)
+    tally      `Tally`, counts and durations of one tool of one upstream; `Seconds`, of the last five minutes (pure)
+    recorder   `Recorder`: makes the record where an operation ends, counts it, keeps the last ones, and tells of it
+"""

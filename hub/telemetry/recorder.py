@@ -1,0 +1,105 @@
+"""Recorder: the outermost stage of each chain, where every operation ends once, refused and cached ones included.
+
+What hosts asked is counted here, with the outcome that they are told.
+"""
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable
+from time import perf_counter
+from typing import Final
+
+from msgspec import Raw
+
+from hub.calls.chain import Intent, Outcome, Stage
+from hub.telemetry.ended import ERROR, LARGE_BYTES, NO_FAILURES, Ended, strip_uri, sum_up
+from hub.telemetry.tally import BOUNDS_S, MAX_OUTCOMES, OTHER_OUTCOME, SECONDS, Histogram, Seconds, Tally
+from hub.wire.jsonrpc import Result
+
+KEEP: Final = 1_000
+"""Operations that are kept."""
+MAX_TALLIES: Final = 2_000
+OTHER: Final = "_other"
+"""In place of the names of tools beyond that number."""
+NO_ARGUMENTS: Final = Raw(b"")
+
+
+class Recorder(Stage):
+    """Makes the record of each operation that is over."""
+
+    def __init__(self) -> None:
+        self.tallies: dict[tuple[str, str, str], Tally] = {}
+        """By upstream, method, and the upstream's own name of what was asked for; "": a read."""
+        self.seconds: dict[str, Seconds] = {}
+        """By upstream."""
+        self.served: dict[tuple[str, str, str], Histogram] = {}
+        """By method, outcome and transport of the host."""
+        self.ring: deque[Ended] = deque(maxlen=KEEP)
+        """The last operations that are over, the oldest first."""
+        self.running: dict[int, Intent] = {}
+        """Operations that are not over, by their refs, the oldest first."""
+        self.listeners: list[Callable[[Ended], None]] = []
+        """Told of each operation that is over. Must not block or raise."""
+
+    # Both methods call no function of ours for a plain call that nobody listens to, since every call comes by.
+
+    def admits(self, intent: Intent) -> None:
+        self.running[intent.ref] = intent
+
+    def left(self, intent: Intent, outcome: Outcome) -> None:
+        now = perf_counter()
+        target, method, ref, host = intent.target, intent.request.method, intent.ref, intent.host
+        took, name, own = now - intent.began, target.exposed, target.route.original
+        result, executed, is_task = "", "", False
+        if (
+            type(outcome) is not Result
+            or (size := memoryview(outcome.value).nbytes) > LARGE_BYTES
+            or bytes(outcome.value).find(ERROR) >= 0
+        ):
+            result, executed, size, is_task = sum_up(outcome)
+        if target.kind is None:
+            name, own = strip_uri(name), ""
+        key = (target.upstream.name, method, own)
+        sent = memoryview(intent.operation.params.get("arguments", NO_ARGUMENTS)).nbytes
+        who, transport = host.caller.identity, host.caller.transport
+        self.running.pop(ref, None)
+
+        tally = self.tallies.get(key) or self._tally(key)
+        histogram = tally.outcomes.get(result) or tally.histogram(result)
+        served = self.served.get((method, result, transport)) or self._served(method, result, transport)
+        bucket = bisect_left(BOUNDS_S, took)
+        histogram.count += 1
+        histogram.total_s += took
+        histogram.buckets[bucket] += 1
+        served.count += 1
+        served.total_s += took
+        served.buckets[bucket] += 1
+        tally.last.append(took)
+        tally.sent += sent
+        tally.size += size
+        seconds, second = tally.seconds, int(now)
+        if seconds.at != second:
+            seconds.move(second)
+        seconds.calls[second % SECONDS] += 1
+        if result not in NO_FAILURES:
+            seconds.failed[second % SECONDS] += 1
+
+        cached = host.is_cached
+        ended = Ended(ref, now, took, key, name, who, result, executed, sent, size, transport, cached, is_task)
+        self.ring.append(ended)
+        for tell in self.listeners:
+            tell(ended)
+
+    def _tally(self, key: tuple[str, str, str]) -> Tally:
+        """The tally of what was not counted yet."""
+        upstream, method, _ = key
+        if len(self.tallies) >= MAX_TALLIES:
+            key = (upstream, method, OTHER)
+        seconds = self.seconds.setdefault(upstream, Seconds())
+        return self.tallies.setdefault(key, Tally(seconds))
+
+    def _served(self, method: str, outcome: str, transport: str) -> Histogram:
+        """The histogram of what was not served yet."""
+        if sum(each[::2] == (method, transport) for each in self.served) >= MAX_OUTCOMES:
+            outcome = OTHER_OUTCOME
+        return self.served.setdefault((method, outcome, transport), Histogram())

@@ -1,0 +1,100 @@
+"""Tallies: what is counted of the operations of one tool, prompt or kind of read of one upstream. Pure.
+
+Counts never fall while the hub lives. Durations are in buckets, for whoever adds up over time, and the last ones as
+they were, for people: percentiles of these are exact.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from math import ceil
+from typing import Final
+
+from hub.telemetry.ended import CANCELLED, NO_FAILURES
+
+BOUNDS_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+"""Upper bounds of buckets of durations, those of the OpenTelemetry conventions for MCP and three below them; one more
+bucket has all that took longer."""
+LAST: Final = 128
+"""Durations that are kept as they were."""
+FEWEST: Final = 5
+"""Durations of which percentiles say something."""
+SECONDS: Final = 300
+MAX_OUTCOMES: Final = 20
+"""Different outcomes of one tally; those beyond that count as `OTHER_OUTCOME`."""
+OTHER_OUTCOME: Final = "_OTHER"
+
+
+class Histogram:
+    """Durations in buckets."""
+
+    __slots__ = ("buckets", "count", "total_s")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total_s = 0.0
+        self.buckets = [0] * (len(BOUNDS_S) + 1)
+        """Durations by bucket, each in one only."""
+
+
+class Seconds:
+    """Operations of one upstream in each of the last `SECONDS` seconds."""
+
+    __slots__ = ("at", "calls", "failed")
+
+    def __init__(self) -> None:
+        self.calls, self.failed = [0] * SECONDS, [0] * SECONDS
+        """By second modulo `SECONDS`."""
+        self.at = 0
+        """The latest second, by the clock of `Ended`."""
+
+    def move(self, second: int) -> None:
+        """Begin with this second, if it is a later one."""
+        for each in range(max(self.at + 1, second - SECONDS + 1), second + 1):
+            self.calls[each % SECONDS] = self.failed[each % SECONDS] = 0
+        self.at = max(self.at, second)
+
+    def last(self, second: int, number: int = SECONDS) -> tuple[list[int], list[int]]:
+        """Operations and failures in the last `number` seconds up to this one, the oldest first."""
+        self.move(second)
+        span = range(second - number + 1, second + 1)
+        return [self.calls[each % SECONDS] for each in span], [self.failed[each % SECONDS] for each in span]
+
+
+class Tally:
+    """What is counted of one tool, prompt or kind of read. Written by `Recorder`, read by all."""
+
+    __slots__ = ("last", "outcomes", "seconds", "sent", "size")
+
+    def __init__(self, seconds: Seconds) -> None:
+        self.outcomes: dict[str, Histogram] = {}
+        """By outcome as in `Ended`."""
+        self.last: deque[float] = deque(maxlen=LAST)
+        """The last durations, in seconds."""
+        self.sent = self.size = 0
+        """Bytes of arguments, and of results."""
+        self.seconds = seconds
+        """Those of its upstream."""
+
+    def histogram(self, outcome: str) -> Histogram:
+        """That of an outcome which was not seen yet."""
+        if len(self.outcomes) >= MAX_OUTCOMES:
+            outcome = OTHER_OUTCOME
+        return self.outcomes.setdefault(outcome, Histogram())
+
+    @property
+    def count(self) -> int:
+        """Operations in all."""
+        return sum(each.count for each in self.outcomes.values())
+
+
+def percentile(durations: Iterable[float], part: float) -> float | None:
+    """The duration within which this part of these stayed, as 0.95; None: they are too few to tell."""
+    found = sorted(durations)
+    return found[max(0, ceil(part * len(found)) - 1)] if len(found) >= FEWEST else None
+
+
+def error_rate(outcomes: Iterable[tuple[str, int]]) -> float | None:
+    """The part of failures among counts by outcome; None: there are none. Cancelled ones count as nothing."""
+    found = [(outcome, count) for outcome, count in outcomes if outcome != CANCELLED]
+    total = sum(count for _, count in found)
+    return sum(count for outcome, count in found if outcome not in NO_FAILURES) / total if total else None
