@@ -1,0 +1,69 @@
+"""One record of each operation: of a whole hub, for calls that go well, fail, are refused, cached or cancelled."""
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from hub.telemetry.recorder import MAX_TALLIES, OTHER
+from hub.telemetry.tally import Seconds, Tally
+from hub.wire.mcp import L4, MODERN
+from tests.support.fakes import FakeUpstream
+from tests.support.house import a_house
+
+MARKS = pytest.mark.parametrize(("carrier", "version"), [("lines", L4), ("http", L4), ("http", MODERN)])
+
+
+def fail(message, conversation):
+    return {"content": [{"type": "text", "text": "no"}], "isError": True}
+
+
+@pytest.mark.covers("OM-1")
+@MARKS
+async def test_what_hosts_asked_is_recorded_once_with_how_it_ended(autojump_clock, carrier, version):
+    fake = FakeUpstream(tools=["write"], resources=["note://a"])
+    async with a_house({"files": fake}) as house:
+        recorder, told = house.hub.router.chains.recorder, []
+        recorder.listeners.append(told.append)
+        host = await house.host(carrier, version)
+        await host.call("files__write", {"a": 1})
+        fake.on["tools/call"] = fail
+        await host.call("files__write", {"a": 2})
+        assert told == list(recorder.ring)
+        assert [(each.outcome, each.name, each.own) for each in told] == [
+            *(("", "files__write", "write"), ("tool_error", "files__write", "write"))
+        ]
+        assert {(each.upstream, each.method, each.cached) for each in told} == {("files", "tools/call", False)}
+        assert {each.transport for each in told} == {"unix" if carrier == "lines" else "tcp"}
+        assert all(each.sent > 4 and each.size > 4 and each.took_s >= 0 for each in told)
+        tally = recorder.tallies["files", "tools/call", "write"]
+        assert {outcome: each.count for outcome, each in tally.outcomes.items()} == {"": 1, "tool_error": 1}
+        assert (tally.sent, tally.size) == (sum(each.sent for each in told), sum(each.size for each in told))
+        assert len(tally.last) == sum(sum(each.buckets) for each in tally.outcomes.values()) == 2
+        assert sum(each.count for each in recorder.served.values()) == 2
+        assert not recorder.running
+
+
+@pytest.mark.covers("OM-1")
+async def test_a_cancelled_call_is_recorded_as_such(autojump_clock):
+    fake = FakeUpstream(tools=["write"])
+    fake.on["tools/call"] = lambda message, conversation: trio.sleep_forever()
+    async with a_house({"files": fake}) as house:
+        recorder = house.hub.router.chains.recorder
+        host = await house.host("lines", L4)
+        question = await host.start("tools/call", {"name": "files__write", "arguments": {}})
+        await wait_all_tasks_blocked()
+        assert [intent.target.exposed for intent in recorder.running.values()] == ["files__write"]
+        await host.cancel(question)
+        await wait_all_tasks_blocked()
+        assert [each.outcome for each in recorder.ring] == ["cancelled"]
+        assert not recorder.running
+
+
+@pytest.mark.covers("OM-6")
+async def test_tools_beyond_a_number_are_counted_together(autojump_clock):
+    async with a_house({"files": FakeUpstream(tools=["write"])}) as house:
+        recorder = house.hub.router.chains.recorder
+        recorder.tallies |= {("x", "tools/call", str(each)): Tally(Seconds()) for each in range(MAX_TALLIES)}
+        host = await house.host("lines", L4)
+        await host.call("files__write", {})
+        assert recorder.tallies["files", "tools/call", OTHER].count == 1

@@ -1,0 +1,41 @@
+"""What is counted: percentiles, rates, and seconds that pass."""
+
+import pytest
+
+from hub.telemetry.tally import MAX_OUTCOMES, OTHER_OUTCOME, SECONDS, Seconds, Tally, error_rate, percentile
+
+
+@pytest.mark.covers("OM-3")
+def test_percentiles_are_exact_and_need_a_few_calls():
+    assert percentile([0.1] * 4, 0.5) is None
+    hundred = [each / 100 for each in range(100, 0, -1)]
+    assert [percentile(hundred, part) for part in (0.5, 0.95, 0.99)] == [0.5, 0.95, 0.99]
+    assert percentile([1.0, 2.0, 3.0, 4.0, 5.0], 0.5) == 3.0
+
+
+def test_what_was_cancelled_is_neither_a_failure_nor_a_success():
+    counts = [("", 6), ("asked", 2), ("cancelled", 90), ("tool_error", 1), ("-32602", 1)]
+    assert error_rate(counts) == 0.2
+    assert error_rate([("cancelled", 3)]) is None
+
+
+def test_seconds_pass_and_are_forgotten():
+    seconds = Seconds()
+    seconds.move(1_000)
+    seconds.calls[1_000 % SECONDS] += 3
+    seconds.move(1_002)
+    seconds.calls[1_002 % SECONDS] += 1
+    seconds.failed[1_002 % SECONDS] += 1
+    assert seconds.last(1_003, 4) == ([3, 0, 1, 0], [0, 0, 1, 0])
+    assert sum(seconds.last(1_000 + SECONDS)[0]) == 1
+    assert sum(seconds.last(10 * SECONDS)[0]) == 0
+
+
+@pytest.mark.covers("OM-6")
+def test_outcomes_that_a_server_invents_are_bounded():
+    tally = Tally(Seconds())
+    for code in range(10_000):
+        (tally.outcomes.get(str(code)) or tally.histogram(str(code))).count += 1
+    assert len(tally.outcomes) == MAX_OUTCOMES + 1
+    assert tally.outcomes[OTHER_OUTCOME].count == 10_000 - MAX_OUTCOMES
+    assert tally.count == 10_000
