@@ -45,8 +45,11 @@ async def test_what_hosts_asked_is_recorded_once_with_how_it_ended(autojump_cloc
 
 @pytest.mark.covers("OM-1")
 async def test_a_cancelled_call_is_recorded_as_such(autojump_clock):
+    async def wait(message, conversation):
+        await trio.sleep_forever()
+
     fake = FakeUpstream(tools=["write"])
-    fake.on["tools/call"] = lambda message, conversation: trio.sleep_forever()
+    fake.on["tools/call"] = wait
     async with a_house({"files": fake}) as house:
         recorder = house.hub.router.chains.recorder
         host = await house.host("lines", L4)
