@@ -16,7 +16,7 @@ BUDGETS = {
     "unix socket, 1 at a time": (184, 8.1),
     "unix socket, 64 at a time": (91, 0.36),
 }
-"""Python function calls and system calls of one plain call; three functions are those of the audit log, two those of the record."""
+"""Python function calls and system calls of one plain call; three functions are of the audit log, two of the record."""
 
 
 @pytest.mark.parametrize("name", MODES)
