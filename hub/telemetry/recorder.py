@@ -64,9 +64,9 @@ class Recorder(Stage):
         who, transport = host.caller.identity, host.caller.transport
         self.running.pop(ref, None)
 
-        tally = self.tallies.get(key) or self._tally(key)
+        tally = self.tallies.get(key) or self._begin_tally(key)
         histogram = tally.outcomes.get(result) or tally.histogram(result)
-        served = self.served.get((method, result, transport)) or self._served(method, result, transport)
+        served = self.served.get((method, result, transport)) or self._begin_histogram(method, result, transport)
         bucket = bisect_left(BOUNDS_S, took)
         histogram.count += 1
         histogram.total_s += took
@@ -90,7 +90,7 @@ class Recorder(Stage):
         for tell in self.listeners:
             tell(ended)
 
-    def _tally(self, key: tuple[str, str, str]) -> Tally:
+    def _begin_tally(self, key: tuple[str, str, str]) -> Tally:
         """The tally of what was not counted yet."""
         upstream, method, _ = key
         if len(self.tallies) >= MAX_TALLIES:
@@ -98,7 +98,7 @@ class Recorder(Stage):
         seconds = self.seconds.setdefault(upstream, Seconds())
         return self.tallies.setdefault(key, Tally(seconds))
 
-    def _served(self, method: str, outcome: str, transport: str) -> Histogram:
+    def _begin_histogram(self, method: str, outcome: str, transport: str) -> Histogram:
         """The histogram of what was not served yet."""
         if sum(each[::2] == (method, transport) for each in self.served) >= MAX_OUTCOMES:
             outcome = OTHER_OUTCOME
