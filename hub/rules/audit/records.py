@@ -37,7 +37,7 @@ END: Final = "end"
 NOTE: Final = "note"
 
 
-class Begun(Struct, frozen=True, gc=False):
+class Beginning(Struct, frozen=True, gc=False):
     """A call that has begun, once nobody has to approve it any more: what records say of it, and nothing that only
     calls have, so that little is held until a thread writes it."""
 
@@ -64,9 +64,9 @@ class Begun(Struct, frozen=True, gc=False):
     """The arguments themselves, where the configuration wants them."""
 
 
-Begin = tuple[Literal["begin"], Begun, Promise[bool] | None]
+Begin = tuple[Literal["begin"], Beginning, Promise[bool] | None]
 """A call begins; who waits until that is written."""
-End = tuple[Literal["end"], Ended, Begun | float, bool, None]
+End = tuple[Literal["end"], Ended, Beginning | float, bool, None]
 """A call has ended, which began so, or at this time with a record of its own; True: the hub has cut it off."""
 Note = tuple[Literal["note"], str, dict[str, Any], float, Promise[bool] | None]
 """Somebody has decided something: its kind and members."""
@@ -97,7 +97,7 @@ class Describe:
             return self.stamps.at(begun.at + offset), text, waiter is not None
         _, ended, since, is_cut_off, _ = record
         text = b'"k":"end","ref":"%08x",' % (ended.ref & 0xFFFFFFFF)
-        if isinstance(since, Begun):
+        if isinstance(since, Beginning):
             text += self._beginning(since, b"sent") + b","
             since = since.at
         return self.stamps.at(ended.at + offset), text + describe_ending(ended, ended.at - since, is_cut_off), False
@@ -117,7 +117,7 @@ class Describe:
         except (TypeError, ValueError) as error:
             return draft(t, {"k": kind, "unreadable": str(error)[:MAX_CHARS]})
 
-    def _beginning(self, begun: Begun, size_name: bytes) -> bytes:
+    def _beginning(self, begun: Beginning, size_name: bytes) -> bytes:
         """What is called, by whom, and by which rule."""
         who, snapshot = begun.who, begun.snapshot
         key = begun.name, snapshot.upstream, who.host, who.principal, begun.method, begun.verdict.rule
@@ -139,7 +139,7 @@ class Describe:
             text += b',"arguments":' + encode(self._mask_arguments(begun.arguments))
         return text
 
-    def _describe(self, begun: Begun) -> bytes:
+    def _describe(self, begun: Beginning) -> bytes:
         members: dict[str, object] = {"gen": self._generation}
         members |= {"p": begun.who.principal[:MAX_CHARS], "host": begun.who.host[:MAX_CHARS]}
         members |= {"up": begun.snapshot.upstream, "m": begun.method}

@@ -16,7 +16,7 @@ from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
 from hub.catalog.tool_hints import marks_of
 from hub.link.hub_errors import AuditUnavailable
 from hub.link.sync_primitives import Promise
-from hub.rules.audit.records import BEGIN, LARGE_BYTES, Begun
+from hub.rules.audit.records import BEGIN, LARGE_BYTES, Beginning
 from hub.rules.audit.writer import READS, RECORD_BYTES, Audit
 from hub.rules.policy.effects import UNRULED
 from hub.rules.policy.verdicts import Judge
@@ -60,7 +60,7 @@ class AuditTrail(Stage):
             audit.press()
         return None
 
-    def _begin(self, intent: Intent) -> Begun:
+    def _begin(self, intent: Intent) -> Beginning:
         target, operation, audit, first = intent.target, intent.operation, self._audit, intent.first
         upstream, route, kind = target.upstream, target.route, target.kind
         params, config = operation.params, upstream.config
@@ -70,7 +70,7 @@ class AuditTrail(Stage):
         if not first.ref and "requestState" in intent.request.params:
             first = audit.find_first(state_of(intent.request) or "")
         size = memoryview(its).nbytes
-        return Begun(
+        return Beginning(
             ref=intent.ref,
             at=perf_counter(),
             method=intent.request.method,

@@ -33,7 +33,7 @@ from hub.control.answers import AuditStatus
 from hub.link.sync_primitives import Promise
 from hub.rules.audit.files import HEAD_EVERY, AuditFiles
 from hub.rules.audit.lines import Draft, draft
-from hub.rules.audit.records import CLOCK, END, NOTE, Begin, Begun, Describe, End, Note
+from hub.rules.audit.records import CLOCK, END, NOTE, Begin, Beginning, Describe, End, Note
 from hub.telemetry.ended import Ended
 from hub.wire import mcp
 
@@ -100,7 +100,7 @@ class Audit:
         """Bytes for which there is room in `records` before `press` has to be called."""
         self.held = 0
         """Bytes of arguments that were held by `records`, since the beginning."""
-        self.open: dict[int, Begun | float] = {}
+        self.open: dict[int, Beginning | float] = {}
         """Calls that run, by their refs: what their `end` is to say besides, or when they began, if a `begin` says
         that."""
         self.digest = sha256(key.ljust(BLOCK_BYTES, b"\0"))
@@ -216,7 +216,7 @@ class Audit:
         if since is None:
             return
         self.records.append((END, ended, since, self.is_stopping, None))
-        if type(since) is Begun and since.arguments is not None:
+        if type(since) is Beginning and since.arguments is not None:
             self.held += since.size
         self.room -= RECORD_BYTES
         if self.room < 0 or not self.gathering:

@@ -9,7 +9,7 @@ from config.settings import UpstreamConfig
 from hub.bridge.request_state import NO_ROUND, FirstRound
 from hub.link.call_interface import Identity
 from hub.rules.audit.lines import Stamps, write_line
-from hub.rules.audit.records import BEGIN, END, NOTE, Begun, Describe
+from hub.rules.audit.records import BEGIN, END, NOTE, Beginning, Describe
 from hub.rules.policy.effects import UNRULED
 from hub.telemetry.ended import Ended
 from hub.wire.mcp import Kind, ListEntry, Snapshot
@@ -28,7 +28,7 @@ def begun(**changes):
     its = {"ref": 1, "at": 10.0, "method": "tools/call", "kind": Kind.TOOL, "name": "up__t", "own": "t"}
     its |= {"config": UpstreamConfig(command="x"), "snapshot": snapshot(tool()), "who": Identity("alice", "cursor")}
     its |= {"verdict": UNRULED, "digest": bytes(32), "size": 7, "first": NO_ROUND}
-    return Begun(**{**its, **changes})
+    return Beginning(**{**its, **changes})
 
 
 def over(outcome="", executed="", size=0, *, at=12.0, is_task=False):
