@@ -14,7 +14,7 @@ from msgspec import structs
 
 from cache.entry import CacheKey, Entry
 from cache.resource_index import ResourceIndex
-from hub.wire.resource_uris import level_count
+from hub.wire.uri_hierarchy import level_count
 
 OVERHEAD: Final = 1_200
 """Bytes that an entry takes in addition to value and key: objects and tables."""

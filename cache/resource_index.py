@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
 from hub.link.call_interface import Tenant
-from hub.wire.resource_uris import MAX_DEPTH, level_count, normalize, parents
+from hub.wire.uri_hierarchy import MAX_DEPTH, level_count, normalize, parents
 
 Item = TypeVar("Item", bound=Hashable)
 

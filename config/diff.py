@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from config.references import references_of, spell_references
-from config.setting_parts import Secret, Setting, declarations, reveal
+from config.setting_declarations import Secret, Setting, declarations, reveal
 from config.settings import HubConfig, UpstreamConfig
 
 _BREADTH: Final = {"per_host": 0, "auto": 1, "shared": 2, "singleton": 3}

@@ -11,8 +11,8 @@ import msgspec
 from msgspec import structs
 
 from config.references import Reference, Values, fill, references_in, texts_in
-from config.setting_parts import Secret
-from config.tables import Profile, Profiles, ResolvedOverride, ToolOverride
+from config.security_settings import Profile, Profiles, ResolvedOverride, ToolOverride
+from config.setting_declarations import Secret
 
 Keys = tuple[str, ...]
 MAX_FIXED_BYTES: Final = 64 << 10

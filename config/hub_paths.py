@@ -6,9 +6,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
-from config import private_directories
+from config import base_directories
+from config.base_directories import NotPrivate
 from config.errors import ConfigError
-from config.private_directories import NotPrivate
 
 log = logging.getLogger("hubd.config")
 _warn_once = cache(log.warning)
@@ -20,13 +20,13 @@ MAX_SOCKET_BYTES: Final = 107
 
 def config_file() -> Path:
     """The usual main file."""
-    return Path(private_directories.config_dir(), "hubd.toml")
+    return Path(base_directories.config_dir(), "hubd.toml")
 
 
 def runtime_dir() -> Path:
     """The directory of sockets and locks. Raises: ConfigError, if it is not private, or cannot be made."""
     try:
-        return Path(private_directories.private_dir(private_directories.runtime_dir()))
+        return Path(base_directories.private_dir(base_directories.runtime_dir()))
     except NotPrivate as error:
         raise ConfigError(f"{error}; or name another directory in HUBD_RUNTIME_DIR") from None
 
@@ -34,9 +34,9 @@ def runtime_dir() -> Path:
 def state_dir() -> Path:
     """The directory of what is kept between runs. If it cannot be made the hub still runs, and forgets.
     Raises: ConfigError, if it exists and is not private."""
-    path = private_directories.state_dir()
+    path = base_directories.state_dir()
     try:
-        return Path(private_directories.private_dir(path))
+        return Path(base_directories.private_dir(path))
     except NotPrivate as error:
         if os.path.lexists(path):
             raise ConfigError(str(error)) from None
@@ -60,9 +60,7 @@ def own_home(server: str) -> Path:
     """The home directory of a server in a sandbox that gives it one. Raises: ConfigError, if it is not private, or
     cannot be made."""
     try:
-        return Path(
-            private_directories.private_dir(f"{private_directories.private_dir(str(_in_state('homes')))}/{server}")
-        )
+        return Path(base_directories.private_dir(f"{base_directories.private_dir(str(_in_state('homes')))}/{server}"))
     except NotPrivate as error:
         raise ConfigError(str(error)) from None
 
@@ -83,13 +81,13 @@ tokens_path = partial(_in_state, "tokens.json")
 key_path = partial(_in_state, "keys")
 """The keys that seal cursors."""
 state_path = partial(_in_state, "memory.json")
-"""The file of `config.hints_between_runs.Memory`."""
+"""The file of `config.remembered_facts.Memory`."""
 usage_path = partial(_in_state, "usage.json")
 """The record of which tools are called (`hub.link.tool_usage`)."""
 grants_path = partial(_in_state, "grants.json")
 """The approvals that last (`hub.rules.approvals.grants`)."""
 catalogue_dir = partial(_in_state, "catalogue")
-"""The directory of upstreams' last known lists (`upstreams.inventory.last_known`)."""
+"""The directory of upstreams' last known lists (`upstreams.inventory.last_known_lists`)."""
 pins_dir = partial(_in_state, "pins")
 """The directory of what was approved of servers (`hub.rules.pins`)."""
 audit_dir = partial(_in_state, "audit")

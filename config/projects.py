@@ -21,9 +21,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from config.atomic_writes import replace_private
 from config.environment.hubd_env import Environ
 from config.errors import ConfigError, Diagnostic
-from config.files import replace_private
 from config.loading.assemble import check_names, origins_of, upstream_of, without_sampling
 from config.loading.findings import Keys, Problem
 from config.loading.one_file import Layer, Source, read_source

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from msgspec import Struct, structs
 
-from config.setting_parts import Secret, Setting, leaves_of, texts_of
+from config.setting_declarations import Secret, Setting, leaves_of, texts_of
 from config.settings import UpstreamConfig
 
 KINDS: Final = ("secret", "credential", "cmd")

@@ -2,7 +2,7 @@
 
 A declaration is `name: Annotated[TYPE, Setting(...)] = DEFAULT`, or `live`, `reconnect`, `restart` for its `reload`,
 and below it a sentence for people; a name that Python keeps for itself has an underscore here (`pass_`) and none in
-files. `config.setting_parts` reads them for all that deal with settings: bounds (`loading.check`), variables
+files. `config.setting_declarations` reads them for all that deal with settings: bounds (`loading.check`), variables
 (`loading.one_file`), unknown settings (`loading.convert_to_structs`), what a change means (`diff`), what makes two
 servers the same (`diff`, too), what may be shown and the JSON Schema (`show`). A secret has the type `Secret`. Units
 are in the names.
@@ -20,8 +20,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Struct, field
 
 from config.name_globs import ALL
-from config.setting_parts import Secret, Setting, live, reconnect, restart
-from config.tables import (
+from config.security_settings import (
     MAX_NAME_BUDGET,
     MIN_NAME_BUDGET,
     AccessConfig,
@@ -36,6 +35,7 @@ from config.tables import (
     Sandbox,
     UpstreamOAuth,
 )
+from config.setting_declarations import Secret, Setting, live, reconnect, restart
 
 Hint = Literal["read-only", "destructive", "idempotent", "open-world"]
 Flow = Literal["private", "untrusted", "outward"]

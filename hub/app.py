@@ -15,24 +15,24 @@ import trio
 
 from cache.resource_cache import ResourceCache
 from config.diff import difference, pending
-from config.hints_between_runs import Memory
 from config.loading.findings import Keys
 from config.loading.precedence import Origin
-from config.setting_parts import secrets_of
+from config.remembered_facts import Memory
+from config.security_settings import HookConfig
+from config.setting_declarations import secrets_of
 from config.settings import HubConfig, UpstreamConfig
-from config.tables import HookConfig
-from hub.apply_profiles import HostViews
-from hub.apply_servers import RunningServers, rules_of
 from hub.bridge.era_bridge import EraBridge
 from hub.bridge.parking.parking import PARK, ParkedCalls
 from hub.bridge.request_state import ASK, RequestStates
 from hub.bridge.tasks.task_bridge import Tasks
 from hub.bridge.url_elicitation import FindGuide
 from hub.calls.host_exchange import ProgressUpkeep
+from hub.catalog.endpoint_views import home_of
 from hub.catalog.upstream_entries import UpstreamEntries
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view_name import home_of
 from hub.downstream.attached_hosts import Hosts
+from hub.host_views import HostViews
+from hub.hosts_that_search import SearchDecisions, load_modes
 from hub.link.autosave import autosave
 from hub.link.call_interface import Tenant
 from hub.link.fault_isolation import keep_going
@@ -52,8 +52,8 @@ from hub.rules.audit.writer import Audit
 from hub.rules.pins.pins import Pins
 from hub.rules.pins.store import PinFolder
 from hub.rules.policy.verdicts import Judge
-from hub.search_decisions import SearchDecisions, load_modes
-from upstreams.inventory.last_known import LastKnown
+from hub.running_servers import RunningServers, rules_of
+from upstreams.inventory.last_known_lists import LastKnown
 from upstreams.redact import CommonSecrets
 from upstreams.reference_values import read_references
 from upstreams.session_contract import NO_CREDENTIALS, CredentialSource

@@ -20,7 +20,7 @@ from typing import Final
 from msgspec import Raw, UnsetType
 
 from config.secrets.detection import secret_arguments, secrets_of_url
-from config.setting_parts import secrets_of
+from config.setting_declarations import secrets_of
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError
 from hub.wire.jsonrpc import Failure, peek_object, peek_str, raw

@@ -20,14 +20,14 @@ from typing import Final
 import trio
 
 from config.diff import compare, config_key
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.sync_primitives import Bell
 from upstreams.availability import removal_error
-from upstreams.cold_start.start_attempt import StartLimits
 from upstreams.cold_start.start_gate import StartGate
-from upstreams.inventory.last_known import LATE, LastConnected, LastKnown
+from upstreams.cold_start.start_timeouts import StartLimits
+from upstreams.inventory.last_known_lists import LATE, LastConnected, LastKnown
 from upstreams.journal.journal import Journals
 from upstreams.lifecycle import State
 from upstreams.questions.budgets import OnAsked, tell_nobody

@@ -21,7 +21,7 @@ from math import inf
 import trio
 from msgspec import Struct, structs
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.link.call_interface import Caller, Done, Exchange, Operation, RunningCall, Tenant
 from hub.link.elicitation_ends import FinishedElicitations

@@ -23,7 +23,7 @@ from typing import Final
 
 from cache.interfaces import StoreUnreachable
 from hub.link.sealing import Cipher, join_apart
-from hub.wire.resource_uris import normalize, parents
+from hub.wire.uri_hierarchy import normalize, parents
 
 HASH_TTL_S: Final = 3600
 """Lifetime of tokens after the last one was made; no entry lives longer."""

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from config.errors import ConfigError
 from config.loading.check_fleet import problems_of_store
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from config.settings import CacheConfig
 
 PORT: Final = 6379

@@ -2,7 +2,7 @@
 
 A `Draft` holds the texts that files would have. Nothing is written until `save`, and what would be wrong then is found
 by loading the whole configuration with the drafts in the place of the files. How a text is changed so that everything
-around it stays byte for byte is the business of `text.serverfile`, how a file is replaced that of `files`.
+around it stays byte for byte is the business of `text.serverfile`, how a file is replaced that of `atomic_writes`.
 """
 
 import json
@@ -17,11 +17,11 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from config.atomic_writes import read_file, replace_file
 from config.editing.imported_file import without
 from config.editing.text import serverfile, toml
 from config.editing.text.change import Edit, EditRefused, Shape
 from config.errors import ConfigError, Diagnostic, EditError
-from config.files import read_file, replace_file
 from config.hub_paths import config_file
 from config.loading.assemble import load_all
 from config.loading.document import JSON_SUFFIXES, YAML_SUFFIXES

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from config.files import read_file, replace_file
+from config.atomic_writes import read_file, replace_file
 from config.hosts.host_servers import Server
 
 FORMAT: Final = 1
@@ -23,7 +23,7 @@ class _File(Struct, Generic[T], frozen=True):
 
 
 class RecordsByFile(Generic[T]):
-    """One such file. Callers hold the lock (`config.files.locked`)."""
+    """One such file. Callers hold the lock (`config.atomic_writes.lock_edits`)."""
 
     kind: ClassVar[Any]
     """The type of a record."""

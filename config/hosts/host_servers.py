@@ -1,7 +1,7 @@
 """Servers that hosts have, with our setting names, and the identity by which two entries are one server.
 
 `host_servers` reads the text of one file. What an entry means is for `host_files` to say; here the host's variables get
-the meaning they have there, and programs that only pass on a remote server are taken away (`unwrap`).
+the meaning they have there, and programs that only pass on a remote server are taken away (`unwrap_proxies`).
 """
 
 import json
@@ -16,7 +16,7 @@ from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.hosts.known_hosts import Place
 from config.hosts.secret_literals import spots_of
-from config.hosts.unwrap import unwrap, what_keeps_it
+from config.hosts.unwrap_proxies import unwrap, what_keeps_it
 from config.loading.findings import Findings
 from config.loading.host_entry import SPELLINGS
 from config.loading.host_files import FieldTable, is_hub, servers

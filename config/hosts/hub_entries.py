@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
-from config import private_directories
+from config import base_directories
 from config.editing.text import jsonc, serverfile
 from config.editing.text.change import Edit, EditRefused
 from config.hosts.host_file_records import RecordsByFile
@@ -93,11 +93,11 @@ def variables_to_carry(environ: Mapping[str, str], home: Path) -> dict[str, str]
     """The variables that lead a program which has no others to the same hub as `environ` does."""
     found = {}
     known = dict(environ)
-    runtime = private_directories.runtime_dir(known)
-    if runtime not in (private_directories.runtime_dir({}), f"/run/user/{os.getuid()}/hubd"):
+    runtime = base_directories.runtime_dir(known)
+    if runtime not in (base_directories.runtime_dir({}), f"/run/user/{os.getuid()}/hubd"):
         found["HUBD_RUNTIME_DIR"] = runtime
     for variable, usual in (("XDG_CONFIG_HOME", ".config"), ("XDG_STATE_HOME", ".local/state")):
-        value = private_directories.absolute(variable, known)
+        value = base_directories.absolute(variable, known)
         if value not in (None, f"{home}/{usual}"):
             found[variable] = str(value)
     return found

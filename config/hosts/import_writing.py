@@ -15,11 +15,11 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
+from config.atomic_writes import read_file, replace_file
 from config.editing.imported_file import blocks_of, compose_file, marks_of_removal
 from config.editing.text import toml
 from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError
-from config.files import read_file, replace_file
 from config.hosts.host_servers import Identity, Server, identities, survey
 from config.hosts.import_plan import Import, block, identities_in, unfit
 from config.hosts.install import run_program, text_at

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from config.editing.text.change import Format, Shape
 from config.errors import quote_toml
-from config.tables import Profile
+from config.security_settings import Profile
 
 _VARIABLE = re.compile(r"\$\{([A-Z_]+):-([^}]*)\}")
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from config.hosts.host_servers import Server
-from config.hosts.unwrap import bare, package_of, program_of, python_tool, unwrap, words_of
+from config.hosts.unwrap_proxies import bare, package_of, program_of, python_tool, unwrap, words_of
 from config.loading.check_http_access import is_loopback
 from config.settings import UpstreamConfig
 

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from config.errors import EditError
 from config.secrets.detection import looks_secret, secret_arguments
 from config.secrets.store import SecretStore, SecretUnavailable, Stored
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 
 MAX_NAME: Final = 56
 """Characters of a name that leave room for a number or a digest."""

@@ -18,7 +18,7 @@ from config.loading.findings import Findings, Keys, Problem
 from config.loading.gather import ConfigFiles, Gathered, gather
 from config.loading.one_file import resolve_settings, resolve_table
 from config.loading.precedence import Origin, Stack, makes_sense, stacks
-from config.setting_parts import declarations, reveal
+from config.setting_declarations import declarations, reveal
 from config.settings import HubConfig, ServerSettings, UpstreamConfig
 
 

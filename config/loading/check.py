@@ -23,9 +23,9 @@ from config.loading.check_rules import problems_of_hooks, problems_of_policy, pr
 from config.loading.findings import Problem
 from config.name_globs import problem_of
 from config.references import NUL, blank_references, references_in
-from config.setting_parts import declarations, flaw_in_bounds, leaves_of, texts_of
+from config.security_settings import OWN_PARAMETERS, OAuthConfig, Sandbox, UpstreamOAuth
+from config.setting_declarations import declarations, flaw_in_bounds, leaves_of, texts_of
 from config.settings import LOOPBACK, HubConfig, RegistryConfig, ReplicaConfig, UpstreamConfig
-from config.tables import OWN_PARAMETERS, OAuthConfig, Sandbox, UpstreamOAuth
 
 HAS_SCHEMAS: Final = find_spec("jsonschema_rs") is not None
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")

@@ -12,7 +12,7 @@ from urllib.parse import SplitResult
 
 from config.loading.check_http_access import TOKEN_RULE, is_plain, split_plain, split_url
 from config.loading.findings import Problem
-from config.setting_parts import declarations
+from config.setting_declarations import declarations
 from config.settings import MAX_REPLICA, REPLICA_NAME, TOKEN, CacheConfig, HubConfig
 
 KEY_BYTES: Final = 32

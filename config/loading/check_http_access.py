@@ -11,8 +11,15 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from config.loading.findings import Problem
+from config.security_settings import (
+    SECRET_HEADER,
+    AccessConfig,
+    AccessIssuer,
+    AccessToken,
+    TrustedProxy,
+    profile_problem,
+)
 from config.settings import MIN_TOKEN, TOKEN, HubConfig
-from config.tables import SECRET_HEADER, AccessConfig, AccessIssuer, AccessToken, TrustedProxy, profile_problem
 
 ISSUER_NAME: Final = re.compile(r"[a-z0-9-]{1,32}")
 TAKEN: Final = ("local", "proxy")

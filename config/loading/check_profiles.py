@@ -13,9 +13,9 @@ from config.fixed_argument_references import MAX_FIXED_BYTES, NOT_READ_YET, json
 from config.loading.check_http_access import LABEL
 from config.loading.findings import Keys, Problem
 from config.name_globs import MAX_CHARS, NameStarts, literal_start, problem_of
+from config.security_settings import Profile, ToolOverride
 from config.server_names import RESERVED, RULE, fold, is_reserved, is_server_id, is_usable, suggest_id
 from config.settings import UpstreamConfig
-from config.tables import Profile, ToolOverride
 
 PROFILE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,31}")
 PROFILE_NAME_RULE: Final = "lower-case letters, digits, dots, dashes and underscores, at most 32"
@@ -54,7 +54,7 @@ def problems_of_profiles(profiles: Mapping[str, Profile], budget: int) -> Iterat
 
 def warnings_of_profiles(profiles: Mapping[str, Profile], servers: Mapping[str, UpstreamConfig]) -> Iterator[Problem]:
     """Warnings about profiles; `servers` are all of the user's, be they disabled or left out. Of which tools there are
-    `hub.catalog.profiles.unmatched` warns."""
+    `hub.catalog.profiles.unmatched_names` warns."""
     ids = {name: server.prefix or name for name, server in servers.items()}
     former = (alias for server in servers.values() for alias in server.aliases)
     is_bare = any(server.prefix == "" for server in servers.values())

@@ -12,10 +12,10 @@ from config.loading.check_http_access import split_url
 from config.loading.findings import Keys, Problem
 from config.loading.precedence import Origin
 from config.name_globs import problem_of
+from config.security_settings import ConditionalRule, HookConfig, PolicyConfig
 from config.selectors import GROUP, MAX_SELECTORS, SCOPE, TOOL, BadSelector, Selector, read_selector
-from config.setting_parts import declarations
+from config.setting_declarations import declarations
 from config.settings import LOOPBACK, HubConfig, ServerSettings, UpstreamConfig
-from config.tables import ConditionalRule, HookConfig, PolicyConfig
 
 LISTS: Final = ("allow", "ask", "deny")
 PINNING: Final = ("off", "warn", "freeze", "quarantine", "required")

@@ -16,9 +16,9 @@ import msgspec
 from msgspec import Struct
 
 from config.loading.findings import Findings, Keys
-from config.setting_parts import declarations, hide, tables
+from config.security_settings import ConditionalRule, PolicyConfig
+from config.setting_declarations import declarations, hide, tables
 from config.settings import HubConfig, ServerSettings, UpstreamConfig
-from config.tables import ConditionalRule, PolicyConfig
 
 HUB: Final = frozenset(declarations(HubConfig))
 UPSTREAM: Final = frozenset(declarations(UpstreamConfig))

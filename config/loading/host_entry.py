@@ -13,7 +13,7 @@ from config.loading.findings import Findings, Keys, Problem
 from config.name_globs import problem_of
 from config.references import map_leaves
 from config.server_names import fold
-from config.setting_parts import declarations
+from config.setting_declarations import declarations
 from config.settings import UpstreamConfig
 
 SPELLINGS: Final = {

@@ -24,7 +24,7 @@ from config.loading.host_files import SUFFIXES, FieldTable, is_dialect, refuse_c
 from config.loading.safe_reading import Content, decode_content, fetch, refuse_large
 from config.loading.variables import NO_NUL, Missing, Unresolved, Variables
 from config.references import NUL, blank_references, map_leaves, references_in
-from config.setting_parts import Declaration, declarations
+from config.setting_declarations import Declaration, declarations
 from config.settings import HubConfig, UpstreamConfig
 
 

@@ -18,7 +18,7 @@ from config.loading.findings import Keys
 from config.loading.host_entry import names_said
 from config.loading.host_files import FieldTable
 from config.loading.one_file import Layer, Source
-from config.setting_parts import declarations
+from config.setting_declarations import declarations
 from config.settings import ServerSettings
 
 

@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from config import private_directories
+from config import base_directories
 from config.environment.hubd_env import Assignment, NotReadable, assignments
 from config.hub_paths import SECRETS_FILE
 from config.loading.safe_reading import read_plain
@@ -124,7 +124,7 @@ class Variables:
             raise Unresolved(f"{text}: write ${{secret:NAME}}, and run `hubd secret set NAME`")
         if reference.kind != "secret":
             return reference
-        path = Path(private_directories.state_dir(), SECRETS_FILE)
+        path = Path(base_directories.state_dir(), SECRETS_FILE)
         self.files.setdefault(path, b"")
         try:
             kept = read_secrets(path).get(reference.text)

@@ -9,7 +9,7 @@ from math import inf
 from pathlib import Path
 from typing import Final
 
-from config import private_directories
+from config import base_directories
 from config.secrets.run_child import ChildFailed, run_child
 
 PATIENCE_S: Final = 60.0
@@ -80,13 +80,13 @@ class SystemKeyring:
 
 def system_keyring() -> SystemKeyring:
     """The keyring of this user's state directory, the same one for the run of a command."""
-    return _keyring_of(Path(private_directories.state_dir()))
+    return _keyring_of(Path(base_directories.state_dir()))
 
 
 def hasty_keyring(total_s: float = PATIENCE_S) -> SystemKeyring:
     """The same, for a number of requests by a process that goes on: they wait `total_s` seconds together, and those
     after them begin anew."""
-    return SystemKeyring(Path(private_directories.state_dir()), total_s=total_s)
+    return SystemKeyring(Path(base_directories.state_dir()), total_s=total_s)
 
 
 _keyring_of = cache(SystemKeyring)

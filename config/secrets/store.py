@@ -18,8 +18,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from config.atomic_writes import lock_edits, replace_private
 from config.errors import EditError
-from config.files import lock_edits, replace_private
 from config.hub_paths import secrets_path
 from config.references import NAME_RULE, NUL, is_name
 from config.secrets import secret_files

@@ -19,7 +19,7 @@ from config.loading.findings import Keys
 from config.loading.gather import Gathered
 from config.loading.precedence import Origin, Stack, stacks
 from config.secrets.detection import MASK, looks_secret, mask_arguments, mask_secret, mask_url
-from config.setting_parts import Declaration, declarations
+from config.setting_declarations import Declaration, declarations
 from config.settings import HubConfig, UpstreamConfig
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, 
 
 from msgspec import Struct
 
-from config.setting_parts import Secret, Setting, declarations
+from config.setting_declarations import Secret, Setting, declarations
 from config.settings import HubConfig, UpstreamConfig
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"

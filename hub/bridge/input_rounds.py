@@ -21,11 +21,11 @@ from hub.link.sync_primitives import Promise
 from hub.wire import jsonrpc
 from hub.wire.declarations import URL
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, raw
-from hub.wire.large_messages import excerpt
+from hub.wire.large_message_peeks import excerpt
 from hub.wire.mcp import ELICIT, INPUT_REQUIRED, MODERN, QUESTIONS, RESULT_TYPE, Era, era_of
 from hub.wire.questions.askable_questions import Question, QuestionRefusal, check_capabilities, mode_of
 from hub.wire.questions.translate import answer_for_upstream, question_for_host
-from hub.wire.value_limits import MAX_ITEMS, TooManyItems, has_too_many_items, open_result
+from hub.wire.total_item_limit import MAX_ITEMS, TooManyItems, has_too_many_items, open_result
 
 MAX_ROUNDS: Final = 16
 """Rounds of questions in one operation."""

@@ -19,7 +19,7 @@ from hub.linux.clocks import NO_BOOT_CLOCK, BootClock
 from hub.wire import jsonrpc
 from hub.wire.jsonrpc import EMPTY, Failure, RemoteProtocolError, Request, raw
 from hub.wire.mcp import HUB_INFO, INPUT_REQUIRED, INVALID_PARAMS, RESULT_TYPE, SERVER_INFO_KEY, UPSTREAM_LOST
-from hub.wire.value_limits import MAX_ITEMS, SMALL_BYTES, has_too_many_items
+from hub.wire.total_item_limit import MAX_ITEMS, SMALL_BYTES, has_too_many_items
 
 PURPOSE: Final = "rs"
 VERSION: Final = 1

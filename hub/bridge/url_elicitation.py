@@ -30,7 +30,7 @@ from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, peek_array, pe
 from hub.wire.mcp import ELICIT, L4, MAY_ASK, MISSING_CAPABILITY, MODERN, URL_ELICITATION_REQUIRED, Era
 from hub.wire.questions.askable_questions import Question, QuestionRefusal, check_capabilities, mode_of
 from hub.wire.questions.translate import answer_for_upstream, elicitation_id, page_host, question_for_host
-from hub.wire.value_limits import data_of
+from hub.wire.total_item_limit import data_of
 
 AGAIN: Final = "again"
 """Mode of the request states made here."""

@@ -16,9 +16,9 @@ from typing import Final
 from msgspec import Raw
 
 from hub.wire.jsonrpc import RemoteProtocolError, peek_array, peek_object, peek_str, raw
-from hub.wire.large_messages import excerpt
+from hub.wire.large_message_peeks import excerpt
 from hub.wire.mcp import INVALID_PARAMS
-from hub.wire.value_limits import SMALL_BYTES, TooManyItems, open_result, refuse_too_many_items
+from hub.wire.total_item_limit import SMALL_BYTES, TooManyItems, open_result, refuse_too_many_items
 
 Change = Callable[[str], str]
 """A URI in, the same or another one out."""

@@ -17,8 +17,8 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from config.name_globs import ALL
+from config.security_settings import Profile
 from config.server_names import MAX_ID, SERVER_ID
-from config.tables import Profile
 from hub.catalog.sign_in_tool import SignInTool
 from hub.wire.mcp import Kind
 

@@ -11,7 +11,7 @@ Parts of these:
 - `keyboard`: waiting for what a person types, or for Ctrl-C
 - `server_watch`: waiting until servers are connected
 - `background_hub`: start of a hub in the background, end of one that hangs
-- `service_manager`: systemd
+- `systemd_units`: systemd
 - `checks` are the doctor's, `render` turns answers into text
 
 The boundary is `parser.Commands`: modules of commands import at their top what they need, and nothing loads them before

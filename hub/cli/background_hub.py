@@ -10,11 +10,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from config import private_directories
+from config import base_directories
 from config.errors import ConfigError
 from config.hub_paths import control_path, runtime_dir
 from hub.cli.context import Output, UsageError, own_command
-from hub.cli.service_manager import ServiceError, call, refusal, user_service
+from hub.cli.systemd_units import ServiceError, call, refusal, user_service
 from hub.control.client import LOCK, PROBE_S, QUIET_S, pid_in_lock, refuse_hung
 from hub.control.client_errors import HubHangs, HubNotRunning
 from hub.control.interruptible_wait import readable
@@ -62,7 +62,7 @@ def start_service(output: "Output") -> bool:
     """Have the service manager start the hub, unless it runs; False: it runs, or is no service that can be started.
 
     A manager that cannot be reached, as in a session without systemd, is noted."""
-    unit = Path(private_directories.config_dir()).parent / "systemd" / "user" / "hubd.service"
+    unit = Path(base_directories.config_dir()).parent / "systemd" / "user" / "hubd.service"
     if is_alive(str(runtime_dir() / "hubd.lock")) or not unit.exists():
         return False
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from config.own_program import command_path, lasting_command, passing_place
 from hub.cli.keyboard import read_line
-from hub.cli.render.tables_and_styles import Block
+from hub.cli.render.blocks import Block
 from hub.cli.render.terminal import Screen
 from hub.wire.printable import printable_json
 

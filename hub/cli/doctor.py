@@ -11,21 +11,21 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
-from config import private_directories
+from config import base_directories
+from config.atomic_writes import lock_edits
 from config.editing.draft import Draft
 from config.errors import Diagnostic, EditError
-from config.files import lock_edits
-from config.hints_between_runs import Memory
 from config.hub_paths import state_dir
-from hub.cli.checks import examine, hosts, lacking_environment, other_and_dead_hubs, running_hub, servers, stores
+from config.remembered_facts import Memory
+from hub.cli.checks import hosts, hub_status, lacking_environment, machine_state, other_and_dead_hubs, servers, stores
 from hub.cli.checks.findings import Finding, KeepVariables, Restrict, RunHubd, WriteCommand, join_few, unreadable
 from hub.cli.checks.judge_token import findings_on
 from hub.cli.configuration.save_draft import reload_hub, save
 from hub.cli.context import EX_FAILED, Context, Output, UsageError, ask_hub, now, own_command
 from hub.cli.parser import add, add_config
-from hub.cli.render.tables_and_styles import Block, paint
+from hub.cli.render.blocks import Block, paint
 from hub.cli.secret_commands import keep_of_hub
-from hub.cli.service_manager import run_program
+from hub.cli.systemd_units import run_program
 from hub.control.answers import Status
 from hub.control.client import ControlClient
 from hub.control.client_errors import ControlFailed, HubHangs, HubNotRunning
@@ -34,7 +34,7 @@ from hub.control.sign_in_messages import SignInTrial
 from hub.daemon.banner import is_root
 from hub.shim.start_daemon import is_alive
 from hub.wire.mcp import HUBD_VERSION
-from upstreams.inventory.last_known import LastConnected
+from upstreams.inventory.last_known_lists import LastConnected
 
 LEVELS: Final[dict[str, str]] = {"note": "dim", "warning": "warning", "problem": "bad"}
 """The style of each level, the mildest first."""
@@ -90,13 +90,13 @@ def _doctor(options: Context, output: Output) -> None:
     _show(found, options)
 
 
-def _look(options: Context) -> examine.Examined:
+def _look(options: Context) -> machine_state.MachineState:
     status, hangs = None, ""
     try:
         status = _status()
     except HubHangs as error:
         hangs = str(error)
-    known = examine.Examined(
+    known = machine_state.MachineState(
         machine=options.machine,
         version=HUBD_VERSION,
         status=status,
@@ -106,9 +106,9 @@ def _look(options: Context) -> examine.Examined:
         root=is_root(),
         trials=_sign_in_trials,
     )
-    state = Path(private_directories.state_dir())
+    state = Path(base_directories.state_dir())
     remembered = LastConnected(Memory(state / "memory.json"), lambda: now().timestamp())
-    return examine.examine(known, state, options.config, lambda upstream: remembered.ago_s(upstream) is not None)
+    return machine_state.examine(known, state, options.config, lambda upstream: remembered.ago_s(upstream) is not None)
 
 
 def _sign_in_trials() -> Mapping[str, SignInTrial]:
@@ -128,7 +128,7 @@ def _status_at(path: Path, patience_s: float | None = None) -> Status | None:
 
 def _status() -> Status | None:
     """The status of the running hub; None: none runs, and none is started for this."""
-    directory = private_directories.runtime_dir()
+    directory = base_directories.runtime_dir()
     with suppress(OSError):
         return _status_at(Path(directory, "control.sock")) if is_alive(f"{directory}/hubd.lock") else None
     return None
@@ -212,7 +212,7 @@ def _run(words: Sequence[str], output: Output) -> None:
 
 # --- all checks -------------------------------------------------------------------------------------------------------
 
-CHECKS: Final[tuple[Callable[[examine.Examined], Iterator[Finding]], ...]] = (
+CHECKS: Final[tuple[Callable[[machine_state.MachineState], Iterator[Finding]], ...]] = (
     servers.configuration,
     servers.same_server_twice,
     servers.three_legs,
@@ -229,13 +229,13 @@ CHECKS: Final[tuple[Callable[[examine.Examined], Iterator[Finding]], ...]] = (
     hosts.entries,
     hosts.double_imports,
     hosts.double_projects,
-    running_hub.daemon,
-    running_hub.limits,
-    running_hub.search_mode,
-    running_hub.profiles,
-    running_hub.rules,
-    running_hub.root,
-    running_hub.upstreams,
+    hub_status.daemon,
+    hub_status.limits,
+    hub_status.search_mode,
+    hub_status.profiles,
+    hub_status.rules,
+    hub_status.root,
+    hub_status.upstreams,
     other_and_dead_hubs.other_daemons,
     other_and_dead_hubs.stale_sockets,
     other_and_dead_hubs.leftovers,
@@ -250,7 +250,7 @@ ADVICE: Final = (servers.packages_to_pin, servers.missing_sandboxes)
 """Checks of what works, and could be better."""
 
 
-def findings(examined: examine.Examined, *, strict: bool = False) -> list[Finding]:
+def findings(examined: machine_state.MachineState, *, strict: bool = False) -> list[Finding]:
     """The findings of all checks, the worst first. A failed server is left out if another check found the cause.
     `strict`: with advice on what works."""
     found: list[Finding] = []

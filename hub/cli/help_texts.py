@@ -59,7 +59,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
             "edit": "edit hubd.toml with $VISUAL or $EDITOR; saved when it is right"
         },
         "hub.cli.secret_commands": {"secret": "keep secrets of servers, which settings name as ${secret:NAME}"},
-        "hub.cli.configuration.env_capture": {
+        "hub.cli.configuration.env_command": {
             "env": "the environment that servers get, and where each value comes from"
         },
         "hub.cli.configuration.file_commands": {

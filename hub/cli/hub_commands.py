@@ -9,9 +9,9 @@ from config.errors import ConfigError
 from config.hub_paths import control_path
 from hub.cli.context import Context, Output, UsageError, as_line, ask_hub, client
 from hub.cli.parser import add, add_no_wait, load_when_run
+from hub.cli.render.blocks import Block
 from hub.cli.render.cache import cache
 from hub.cli.render.status import status
-from hub.cli.render.tables_and_styles import Block
 from hub.cli.server_watch import say_outcomes, watch
 from hub.control.client_errors import ControlFailed, HubHangs, HubNotRunning, NothingListens
 from hub.control.methods import CACHE, CACHE_CLEAR, RELOAD, RESTART, STATUS

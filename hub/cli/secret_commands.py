@@ -23,7 +23,7 @@ from config.secrets.store import SecretStore, Stored, check_name
 from config.secrets.uses import secret_uses
 from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed
 from hub.cli.parser import Parser, add, add_config, on_main_file
-from hub.cli.render.tables_and_styles import Table
+from hub.cli.render.blocks import Table
 from hub.cli.render.words import group
 
 PLACES: Final = {"keyring": "the keyring", "file": "a file only you can read"}

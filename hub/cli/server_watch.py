@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from hub.cli.context import Output
-from hub.cli.render.tables_and_styles import Block
+from hub.cli.render.blocks import Block
 from hub.cli.render.words import about, duration, hint_at_variable, last_words
 from hub.control.answers import UpstreamRow
 from hub.control.client import ControlClient

@@ -8,13 +8,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from config import private_directories
+from config import base_directories
 from config.errors import ConfigError
 from config.hub_paths import runtime_dir
 from config.loading.assemble import load_all
 from config.loading.safe_reading import MAX_OWN_BYTES, read_plain
-from hub.cli import service_manager
-from hub.cli.configuration.env_capture import record_shell
+from hub.cli import systemd_units
+from hub.cli.configuration.env_command import record_shell
 from hub.cli.context import EX_FAILED, EX_USAGE, CommandFailed, Context, Output, client, now, own_command
 from hub.cli.parser import add
 from hub.control.client_errors import HubNotRunning
@@ -49,10 +49,10 @@ def _help(options: Context, output: Output) -> None:
     output.exit_with(EX_USAGE)
 
 
-def _service(options: Context) -> service_manager.Service:
+def _service(options: Context) -> systemd_units.Service:
     if options.system:
-        return service_manager.system_service(own_command())
-    return service_manager.user_service(own_command(), os.environ)
+        return systemd_units.system_service(own_command())
+    return systemd_units.user_service(own_command(), os.environ)
 
 
 # --- install ----------------------------------------------------------------------------------------------------------
@@ -62,9 +62,9 @@ def _install(options: Context, output: Output) -> None:
     service = _service(options)
     if options.show:
         return _show(service, output)
-    if options.system and (reason := service_manager.out_of_reach(own_command())):
+    if options.system and (reason := systemd_units.out_of_reach(own_command())):
         raise CommandFailed(f"{reason}; nothing was changed")
-    if reason := service_manager.refusal(service):
+    if reason := systemd_units.refusal(service):
         _show(service, output)
         raise CommandFailed(
             f"{reason}; nothing was changed. What would be put in place is shown: give it to the service manager "
@@ -73,23 +73,23 @@ def _install(options: Context, output: Output) -> None:
     _place(service, options)
 
 
-def _place(service: service_manager.Service, options: Context) -> None:
+def _place(service: systemd_units.Service, options: Context) -> None:
     output = options.output
     if not options.system:
         record_shell(None, output)
-    changed = service_manager.write(service, now())
+    changed = systemd_units.write(service, now())
     for path in service.files:
         did = "written" if path in changed else "unchanged"
         output.append("files", {"file": str(path), "did": did})
         output.say(f"{did.ljust(9)} {path}")
-    for arguments in (service_manager.RELOAD, ("enable", *service.units)):
-        service_manager.call(service, arguments)
+    for arguments in (systemd_units.RELOAD, ("enable", *service.units)):
+        systemd_units.call(service, arguments)
     output.set(enabled=True, started=False)
     output.say("enabled: the hub starts " + ("with the machine" if options.system else "when you log in"))
     if options.now:
         with _nobody_starts_a_hub(options.system, output):
             for arguments in service.start:
-                service_manager.call(service, arguments)
+                systemd_units.call(service, arguments)
         output.set(started=True)
         output.say("started: `hubd service status` shows it")
     else:
@@ -123,11 +123,11 @@ def _nobody_starts_a_hub(system: bool, output: Output) -> Iterator[None]:
 
 def _concern(system: bool) -> str | None:
     """The reason why the hub might not start as a service, though it does from this shell; None: there is none."""
-    directory = "/etc/hubd" if system else private_directories.config_dir()
+    directory = "/etc/hubd" if system else base_directories.config_dir()
     path, variables = Path(directory, "hubd.toml"), Path(directory, "hubd.env")
     if system and not path.exists():
         return f"write {path}; without it the service ends with exit code 78"
-    passed = ("HOME", "USER", "LOGNAME", "SHELL", "PATH", *service_manager.PASSED)
+    passed = ("HOME", "USER", "LOGNAME", "SHELL", "PATH", *systemd_units.PASSED)
     known = {name: value for name, value in os.environ.items() if name in passed}
     try:
         load_all(path if system else None, known)
@@ -137,7 +137,7 @@ def _concern(system: bool) -> str | None:
     return None
 
 
-def _show(service: service_manager.Service, output: Output) -> None:
+def _show(service: systemd_units.Service, output: Output) -> None:
     output.set(files=[{"file": str(path), "did": "shown", "text": text} for path, text in service.files.items()])
     output.say("\n".join(f"# --- {path}\n{text}" for path, text in service.files.items()))
 
@@ -150,14 +150,14 @@ def _uninstall(options: Context, output: Output) -> None:
     service = _service(options)
     if not any(path.exists() for path in service.files):
         return output.say("there is nothing to uninstall")
-    reason = service_manager.refusal(service)
+    reason = systemd_units.refusal(service)
     if not reason:
-        service_manager.call(service, ("disable", "--now", *reversed(service.units)))
-    for path in service_manager.remove(service, now()):
+        systemd_units.call(service, ("disable", "--now", *reversed(service.units)))
+    for path in systemd_units.remove(service, now()):
         output.append("files", {"file": str(path), "did": "removed"})
         output.say(f"removed {path}")
     if not reason:
-        service_manager.call(service, service_manager.RELOAD)
+        systemd_units.call(service, systemd_units.RELOAD)
     else:
         output.note(f"{reason}; a service that still runs was not stopped")
     output.say("hosts with `hubd connect` start the hub by themselves again")
@@ -165,9 +165,9 @@ def _uninstall(options: Context, output: Output) -> None:
 
 def _status(options: Context, output: Output) -> None:
     service = _service(options)
-    reason = service_manager.refusal(service)
+    reason = systemd_units.refusal(service)
     files = {str(path): _condition(path, text) for path, text in service.files.items()}
-    units = {} if reason else service_manager.states(service)
+    units = {} if reason else systemd_units.states(service)
     output.set(files=files, units=units, manager=reason or "reachable")
     for name, condition in files.items():
         output.say(f"{name}  {condition}")

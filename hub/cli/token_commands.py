@@ -13,10 +13,10 @@ from config.hub_paths import token_path, tokens_path
 from config.loading.check_http_access import token_problem
 from config.loading.check_rules import default_of
 from config.loading.gather import token_of
-from config.tables import AccessToken
+from config.security_settings import AccessToken
 from hub.cli.context import CommandFailed, Context, Output, ask_hub, now
 from hub.cli.parser import Parser, add, add_config, on_main_file
-from hub.cli.render.tables_and_styles import Table
+from hub.cli.render.blocks import Table
 from hub.control.client_errors import HubNotRunning
 from hub.control.methods import READ_TOKENS
 from hub.downstream.access.token_files import HostTokens, KeptToken, check_token, read_or_make_token

@@ -19,13 +19,13 @@ from msgspec import UNSET, Raw, convert, structs
 from cache.entry import DropCause
 from cache.statistics import CacheStatistics
 from config.name_globs import ALL
+from config.security_settings import DEFAULT_PROFILE
 from config.show.effective import ShownEnvironment, show_environment
-from config.tables import DEFAULT_PROFILE
 from hub.app import OPEN_DOOR, Hub
 from hub.calls.host_exchange import HostExchange, tell_nobody
 from hub.catalog.catalog import Catalog
+from hub.catalog.endpoint_views import EVERYTHING, View
 from hub.catalog.token_cost import text_bytes, tokens_of
-from hub.catalog.view_name import EVERYTHING, View
 from hub.control import answers
 from hub.control.methods import LOG_LINES
 from hub.daemon.banner import is_root

@@ -11,9 +11,9 @@ import os
 import socket
 from typing import Final, NamedTuple
 
-from config.hints_between_runs import Memory
 from config.hub_paths import token_path
 from config.loading.check import split_listen
+from config.remembered_facts import Memory
 from config.settings import DEFAULT_LISTEN, HubConfig
 from hub.downstream.access.token_files import replace_token
 from hub.linux.processes import is_held_by_another_user

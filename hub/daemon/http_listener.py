@@ -30,8 +30,8 @@ from hub.net.http_server import Handler, HttpServer
 from hub.net.request_and_response import EarlyReply, HttpRequest
 
 if TYPE_CHECKING:
-    from hub.downstream.access.judge_issuer_tokens import IssuerTokens
-    from hub.fleet.gate import Fleet
+    from hub.downstream.access.issuer_token_verdicts import IssuerTokens
+    from hub.fleet.route_to_owner import Fleet
     from upstreams.fetch.fetcher import Fetcher
 
 log = logging.getLogger("hubd")
@@ -246,7 +246,7 @@ class HttpListener:
         """The judge of tokens of authorization servers; None: none counts."""
         if config.auth != "oauth":
             return None
-        from hub.downstream.access.judge_issuer_tokens import IssuerTokens
+        from hub.downstream.access.issuer_token_verdicts import IssuerTokens
         from upstreams.fetch.fetcher import Fetcher
 
         fetch = Fetcher() if self._fetch is None else self._fetch()

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from config.errors import ConfigError, Diagnostic
-from config.hints_between_runs import Memory
 from config.hub_paths import audit_dir, sessions_path
 from config.loading.assemble import Loaded
+from config.remembered_facts import Memory
 from config.settings import HubConfig
 from hub.app import WALL
 from hub.downstream.http.durable_sessions import DurableSessions
@@ -19,7 +19,7 @@ from upstreams.redact import CommonSecrets, Mask
 
 if TYPE_CHECKING:
     from cache.redis.store import RedisStore
-    from hub.fleet.gate import Fleet
+    from hub.fleet.route_to_owner import Fleet
 
 log = logging.getLogger("hubd")
 
@@ -59,12 +59,12 @@ def sessions_for(config: HubConfig, keys: Keys, store: "RedisStore | None") -> "
     signer, journal = Signer(keys), Memory(sessions_path())
     if store is None:
         return DurableSessions(signer, journal, WALL), None
-    from hub.fleet import gate, membership, ownership  # as the store
+    from hub.fleet import membership, ownership, route_to_owner  # as the store
 
     facts = ownership.PublishedFacts(store.directory)
     sessions = DurableSessions(signer, journal, WALL, config.replica.name, facts.put)
     me = membership.Registration(sessions.run_id, config.replica.name or sessions.run_id, "")
-    return sessions, gate.Fleet(membership.Membership(me, store.directory, sessions.was_mine), facts)
+    return sessions, route_to_owner.Fleet(membership.Membership(me, store.directory, sessions.was_mine), facts)
 
 
 def audit_for(config: HubConfig, keys: Keys, secrets: CommonSecrets) -> Audit:

@@ -16,17 +16,17 @@ from functools import partial
 import trio
 from msgspec import structs
 
-from config import files, hub_paths
+from config import atomic_writes, hub_paths
+from config.base_directories import state_dir
 from config.diff import Difference
 from config.environment.hubd_env import CurrentEnvironment, for_this_process
 from config.errors import ConfigError
-from config.hints_between_runs import Memory
 from config.loading.assemble import Loaded
-from config.private_directories import state_dir
 from config.projects import Trust
-from config.tables import profile_problem
+from config.remembered_facts import Memory
+from config.security_settings import profile_problem
 from hub.app import WALL, Hub
-from hub.catalog.view_name import EVERYTHING, profile_view
+from hub.catalog.endpoint_views import EVERYTHING, profile_view
 from hub.daemon import lasting_state, logs, systemd
 from hub.daemon.banner import ADVICE, ROOT, is_root
 from hub.daemon.bind_http import Bound, CannotListen, bind, spell
@@ -48,7 +48,7 @@ from hub.linux.orphans import MARKER, MAX_DEPTH, THIS_HUB, adopt, depth, kill_ad
 from hub.linux.process_setup import harden, raise_fd_limit
 from hub.projects.workplaces import TrustedProjects
 from hub.wire.printable import printable
-from upstreams.inventory.last_known import LastKnown
+from upstreams.inventory.last_known_lists import LastKnown
 from upstreams.redact import CommonSecrets, Mask
 from upstreams.transports.stdio.sandbox.enclose import Sandboxes
 
@@ -240,5 +240,5 @@ async def _kill_orphans() -> None:
 
 async def _remove_drafts() -> None:
     """Remove files that killed hubs had not finished. The daemon's lock must be held."""
-    if removed := await trio.to_thread.run_sync(files.remove_drafts, state_dir(), WALL()):
+    if removed := await trio.to_thread.run_sync(atomic_writes.remove_drafts, state_dir(), WALL()):
         log.info("removed %d unfinished files that hubs left behind when they were killed", removed)

@@ -19,8 +19,8 @@ from config.errors import ConfigError
 from config.loading.check_fleet import KEY_BYTES, keys_in
 from config.loading.safe_reading import read_plain
 from config.secrets.keyring import KeyringRefused, NoKeyring, SystemKeyring
+from config.security_settings import OAuthConfig
 from config.settings import HubConfig, UpstreamConfig
-from config.tables import OAuthConfig
 from hub.app import WALL, Hub
 from hub.daemon.bind_http import ANYWHERE, is_met_at
 from hub.daemon.http_listener import HttpListener
@@ -88,7 +88,7 @@ OF_CREDENTIALS: Final = ("upstreams.fetch.fetcher", "upstreams.oauth.accounts", 
 OF_THE_FLOW: Final = (
     "hub.sign_in.connection_owner",
     "hub.sign_in.web",
-    "hub.sign_in.ask_authorization_server",
+    "hub.sign_in.authorization_servers",
     "upstreams.oauth.renewal",
     "upstreams.oauth.store.grant_store",
 )
@@ -181,7 +181,7 @@ class SignInParts:
     @cached_property
     def sign_ins(self) -> "SignIns":
         """The flow."""
-        from hub.sign_in.ask_authorization_server import AuthorizationServers, Surroundings
+        from hub.sign_in.authorization_servers import AuthorizationServers, Surroundings
         from hub.sign_in.connection_owner import ConnectionOwners
         from hub.sign_in.web import make_sign_ins
 

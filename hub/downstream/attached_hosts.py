@@ -17,8 +17,8 @@ from msgspec import Raw, structs
 
 from hub.bridge.url_elicitation import PageVisits
 from hub.calls.host_exchange import Send, wants_log
+from hub.catalog.endpoint_views import View
 from hub.catalog.profiles.view_of_host import ProfileChoice
-from hub.catalog.view_name import View
 from hub.control.answers import HostRow
 from hub.downstream.host_questions import HostQuestions
 from hub.downstream.running_requests import RunningRequests, request_id

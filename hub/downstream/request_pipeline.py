@@ -22,8 +22,8 @@ import trio
 
 from hub.calls.host_exchange import AskableHost, HostExchange, Send
 from hub.downstream.attached_hosts import Host
-from hub.downstream.quick_request import Finish, QuickRequest, stop
 from hub.downstream.running_requests import StatelessHost
+from hub.downstream.taskless_request import Finish, TasklessRequest, stop
 from hub.link.call_interface import RunningCall
 from hub.link.hub_errors import Overloaded
 from hub.link.rate_limits import ReadPace
@@ -52,7 +52,7 @@ def take_on(
     finish: Finish | None = None,
     *,
     congested: bool = False,
-) -> Reply | QuickRequest | trio.CancelScope:
+) -> Reply | TasklessRequest | trio.CancelScope:
     """Take a request on: its reply, if nothing need be waited for; the quick request that it is from now on, which
     `finish` answers; or else the scope for `answer`, which must follow. Without `finish` it is never quick.
 
@@ -69,7 +69,7 @@ def take_on(
     if not (congested or request.id in host.calls or request.id in host.listens):
         quick = None
         if finish is not None and host.has_room():
-            quick = QuickRequest(host, router, request, exchange, finish)
+            quick = TasklessRequest(host, router, request, exchange, finish)
         begun: Reply | RunningCall | None
         try:
             begun = router.begin(request, exchange, None if quick is None else quick.done)
@@ -123,7 +123,7 @@ async def serve(host: Host | StatelessHost, router: Router, request: Request, ex
     taken = take_on(host, router, request, exchange)
     if isinstance(taken, trio.CancelScope):
         return await answer(host, router, request, exchange, taken)
-    assert not isinstance(taken, QuickRequest), "there is nobody to answer it"
+    assert not isinstance(taken, TasklessRequest), "there is nobody to answer it"
     return taken
 
 
@@ -210,5 +210,5 @@ async def run_batch(
                     taken = refusal_of(error)
                 if isinstance(taken, trio.CancelScope):
                     nursery.start_soon(run, message, taken, exchange)
-                elif not isinstance(taken, QuickRequest):
+                elif not isinstance(taken, TasklessRequest):
                     reply(jsonrpc.encode_response(message.id, taken))

@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 import trio
 from msgspec import Raw, Struct
 
-from hub.catalog.view_name import EVERYTHING, View
+from hub.catalog.endpoint_views import EVERYTHING, View
 from hub.link.call_interface import RunningCall
 from hub.link.hub_errors import Overloaded, Stopping
 from hub.wire.jsonrpc import RequestId, peek_str
@@ -18,7 +18,7 @@ PRINCIPAL_IN_FLIGHT: Final = 256
 class RunningRequests:
     """All running requests but subscriptions, which have no end. `admit` and `release` come in pairs.
 
-    A request is known by what cancels it: the scope of its task, or a `QuickRequest`."""
+    A request is known by what cancels it: the scope of its task, or a `TasklessRequest`."""
 
     def __init__(self) -> None:
         self.stopped: set[RunningCall] = set()

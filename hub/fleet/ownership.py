@@ -35,7 +35,7 @@ from hub.link.fault_isolation import FaultLog, keep_going
 from hub.link.sync_primitives import DirtyFlag
 from hub.wire.jsonrpc import RemoteProtocolError, Request, peek_object, peek_str
 from hub.wire.mcp import LISTEN, TASKS_CANCEL, TASKS_GET, TASKS_UPDATE
-from hub.wire.value_limits import read_strings
+from hub.wire.total_item_limit import read_strings
 
 log = logging.getLogger("hubd.replicas")
 

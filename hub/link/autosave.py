@@ -5,7 +5,7 @@ from typing import Final, NoReturn
 
 import trio
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 
 GATHER_S: Final = 0.5
 """Time that changes are gathered before they are saved."""

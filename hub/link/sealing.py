@@ -18,11 +18,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from config.atomic_writes import replace_private
 from config.errors import ConfigError
-from config.files import replace_private
 from config.loading.check_fleet import KEY_BYTES, KEYS, keys_in
 from config.loading.safe_reading import read_private
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM

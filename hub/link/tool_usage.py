@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 
 KEEP_DAYS: Final = 90
 RECENT_DAYS: Final = 30

@@ -30,7 +30,7 @@ from hub.link.hub_errors import Overloaded
 from hub.link.memory_budget import FREE_BYTES, NO_ROOM
 from hub.net.open_connections import Arrived, OpenConnection, ServerState
 from hub.net.request_and_response import STOPPING, EarlyReply, HttpRequest, HttpResponse, Undecided
-from hub.wire.http.request_head import ChunkedRequestBody, HttpRefusal
+from hub.wire.http.request_parser import ChunkedRequestBody, HttpRefusal
 from hub.wire.jsonrpc import Failure, encode_response, raw
 from hub.wire.mcp import INTERNAL_ERROR, INVALID_REQUEST
 

@@ -30,7 +30,7 @@ from hub.link.memory_budget import Budget
 from hub.link.rate_limits import TokenBucket
 from hub.linux.socket_watch import SocketWatch
 from hub.net.request_and_response import EarlyReply, Ends, HttpLimits, HttpRequest, HttpResponse, Undecided
-from hub.wire.http.request_head import HeadParser, RequestHead, head_end, read_head
+from hub.wire.http.request_parser import HeadParser, RequestHead, head_end, read_head
 
 ARRIVE_S: Final = 0.5
 """Time limit for the first bytes of an honest host to arrive."""

@@ -22,7 +22,7 @@ from hub.net import http_connection
 from hub.net.http_connection import READ_BYTES, Connection, refusal_reply, report_fault
 from hub.net.open_connections import REFUSED, Arrived, OpenConnection, ServerState
 from hub.net.request_and_response import EarlyReply, HttpRequest, HttpResponse, Undecided
-from hub.wire.http.request_head import HttpRefusal
+from hub.wire.http.request_parser import HttpRefusal
 
 
 class UnadmittedConnection(OpenConnection):

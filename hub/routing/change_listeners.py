@@ -12,8 +12,8 @@ from msgspec import Raw, Struct
 
 from hub.bridge.tasks.polled_tasks import Viewer
 from hub.calls.host_exchange import HostExchange, HostSession, keep_untold
+from hub.catalog.endpoint_views import View
 from hub.catalog.upstream_entries import Route
-from hub.catalog.view_name import View
 from hub.link.call_interface import Tenant
 from hub.link.hub_errors import HubError, failure_from
 from hub.routing.live_catalog import LiveCatalog
@@ -22,7 +22,7 @@ from hub.wire.errors_for_hosts import resource_not_found
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, RequestId, Result, raw
 from hub.wire.mcp import Kind
 from hub.wire.modern_metadata import split_params
-from hub.wire.value_limits import MAX_ITEMS, has_too_many_items, read_strings
+from hub.wire.total_item_limit import MAX_ITEMS, has_too_many_items, read_strings
 from upstreams.subscriptions.subscription import ResourceSubscriber
 
 ACK_TIMEOUT_S: Final = 3.0

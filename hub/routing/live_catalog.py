@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Final
 import trio
 from msgspec import structs
 
-from config.tables import Profile
+from config.security_settings import Profile
 from hub.catalog.catalog import Catalog
+from hub.catalog.endpoint_views import EVERYTHING, View, home_of, profile_view, server_view
 from hub.catalog.profiles.view_of_host import find_profile
 from hub.catalog.time_slices import STEP, Steps, finish
 from hub.catalog.token_cost import TokenCost
-from hub.catalog.view_name import EVERYTHING, View, home_of, profile_view, server_view
 from hub.catalog.visible_names import Rules
 from hub.link.sync_primitives import Bell
 from hub.routing.view_catalogs import ListChange, ShownProfiles, ShownServers, ViewCatalogs

@@ -15,16 +15,16 @@ import trio
 
 from hub.calls.host_exchange import HostExchange
 from hub.catalog.catalog import Catalog
+from hub.catalog.endpoint_views import View
 from hub.catalog.search import meta_tools
 from hub.catalog.search.index import FoundTool, SearchIndex
 from hub.catalog.sign_in_tool import lists_unknown_text, no_need_text
 from hub.catalog.upstream_entries import Route, UpstreamEntries, VisibleEntry
-from hub.catalog.view_name import View
 from hub.link.call_interface import Exchange, Interim
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
 from hub.wire.mcp import HUB_TOOL, INVALID_PARAMS, RESULT_TYPE, Era, Kind, era_of
-from hub.wire.value_limits import TooManyItems, data_of, open_result
+from hub.wire.total_item_limit import TooManyItems, data_of, open_result
 from upstreams.upstream import ManagedUpstream
 
 WORDS_PER_STEP: Final = 1_000

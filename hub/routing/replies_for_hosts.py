@@ -19,7 +19,7 @@ from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
 from hub.wire.mcp import COMPLETE, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCES_READ, TOOLS_CALL, Era
 from hub.wire.modern_metadata import read_number
 from hub.wire.results_for_hosts import UnknownResultType, make_plain_modern, result_for_host
-from hub.wire.value_limits import TooManyItems, data_of
+from hub.wire.total_item_limit import TooManyItems, data_of
 
 log = logging.getLogger("hubd.host")
 NO_COMPLETION = Result(raw({"completion": {"values": [], "total": 0, "hasMore": False}}))

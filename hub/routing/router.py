@@ -17,13 +17,13 @@ from typing import Final
 from msgspec import Raw
 
 from cache.resource_cache import ResourceCache
+from config.security_settings import HookConfig
 from config.settings import UpstreamConfig
-from config.tables import HookConfig
 from hub.bridge.era_bridge import EraBridge
 from hub.calls.chain import Intent, Wait
 from hub.calls.host_exchange import HostExchange, ProgressUpkeep
+from hub.catalog.endpoint_views import EVERYTHING, View
 from hub.catalog.list_result import SETTLING_TTL_MS
-from hub.catalog.view_name import EVERYTHING, View
 from hub.link.call_interface import NOTHING, RunningCall, Tenant
 from hub.link.hub_errors import HubError
 from hub.link.tool_usage import ToolUsage

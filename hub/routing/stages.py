@@ -30,13 +30,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cache.resource_cache import ResourceCache
 from config.loading.check import HAS_SCHEMAS
+from config.security_settings import HookConfig
 from config.settings import UpstreamConfig
-from config.tables import HookConfig
 from hub.bridge.era_bridge import EraBridge
 from hub.calls.chain import WAIT, Chain, EraStage, Intent, Next, Outcome, Stage, Wait
 from hub.link.call_interface import Operation
 from hub.link.tool_usage import ToolUsage
-from hub.routing.cached_reads import find_cached, is_plain
+from hub.routing.cached_copies import find_cached, is_plain
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.own_tools import call_sign_in_tool

@@ -7,16 +7,16 @@ msgspec, no argparse, json, socket, pathlib or typing.
     main      the command line, and the line that says who the host is (`hub.downstream.lines.preamble` reads it)
     pump      the loop: host, hub, and what to do when the hub is gone
     replay    the requests that a new hub gets again, and the errors that the host gets for all others
-    carry_lines_both_ways  the two directions of bytes | mini_jsonrpc: ids and methods of lines
+    line_buffers  bytes held of either direction      | mini_jsonrpc: ids and methods of lines
     find_live_hub  the way to the next hub, whether one hangs | start_daemon: connects, and starts it
 """
 
 import os
 import sys
 
+from config.base_directories import NotPrivate, private_dir, runtime_dir
 from config.own_program import find_installed, passing_place
-from config.private_directories import NotPrivate, private_dir, runtime_dir
-from hub.shim.carry_lines_both_ways import say
+from hub.shim.line_buffers import say
 from hub.shim.mini_jsonrpc import quoted
 from hub.shim.pump import Pump
 

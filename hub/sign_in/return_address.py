@@ -20,15 +20,15 @@ from urllib.parse import urlsplit
 
 import trio
 
-from config.tables import UpstreamOAuth
+from config.security_settings import UpstreamOAuth
 from hub.net.http_server import Handler, HttpLimits, HttpServer
 from hub.net.request_and_response import EarlyReply, HttpRequest
-from hub.sign_in.ask_authorization_server import Surroundings
+from hub.sign_in.authorization_servers import Surroundings
 from hub.sign_in.pending_sign_ins import RECORD_S
 from hub.sign_in.sign_in_urls import RedirectUri, base_url, callback_at, parse_redirect
 from upstreams.oauth.client_metadata import CALLBACK
 from upstreams.oauth.model import AuthorizationServer, OAuthProblem
-from upstreams.oauth.store.redirects_and_consents import SignInFactsFile
+from upstreams.oauth.store.sign_in_facts import SignInFactsFile
 
 PROXIED: Final = "proxy/"
 """Principals that a trusted proxy has named begin so."""

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from msgspec import Struct
 
-from config.tables import OWN_PARAMETERS
+from config.security_settings import OWN_PARAMETERS
 from hub.wire.questions.page_urls import MAX_OPENED_CHARS, is_openable
 from upstreams.oauth.client_metadata import CALLBACK
 from upstreams.oauth.model import Discovery, OAuthAccount, OAuthClient, OAuthProblem

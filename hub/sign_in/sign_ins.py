@@ -20,11 +20,11 @@ from hub.control.sign_in_messages import SignInOutcome, SignInStep, SignInTrial
 from hub.link.call_interface import OWNER, Caller
 from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnavailable
 from hub.net.http_server import Handler
-from hub.sign_in.ask_authorization_server import Surroundings
-from hub.sign_in.authorization_response import BadResponse, Responses, read_pasted
+from hub.sign_in.authorization_servers import Surroundings
+from hub.sign_in.finish_sign_in import BadResponse, Responses, read_pasted
 from hub.sign_in.pending_sign_ins import RECORD_S, Invitation, SignInRecord, Ticket, Tickets, state_hash
 from hub.sign_in.return_address import ReturnAddresses
-from hub.sign_in.sign_in_outlook import SignInOutlooks, check_scope, join_scopes, too_slow
+from hub.sign_in.sign_in_preflight import SignInPreflights, check_scope, join_scopes, too_slow
 from hub.sign_in.sign_in_urls import WILDCARDS, host_of, new_secrets
 from upstreams.oauth.client_id import ClientWish
 from upstreams.oauth.discovery.discover import choose_scopes
@@ -51,10 +51,10 @@ class SignIns:
         """`pages`: makes the handler of browsers' requests for these sign-ins."""
         self._around = around
         self.tickets = Tickets(trio.current_time, around.wall)
-        self.outlooks = SignInOutlooks(around, trio.current_time)
+        self.preflights = SignInPreflights(around, trio.current_time)
         self.handle: Handler = pages(self)
         self.addresses = ReturnAddresses(around, self.handle)
-        self.responses = Responses(around, self.tickets, self.outlooks, self.addresses)
+        self.responses = Responses(around, self.tickets, self.preflights, self.addresses)
 
     # --- for hosts ----------------------------------------------------------------------------------------------------
 
@@ -62,15 +62,15 @@ class SignIns:
         """Find out, within some seconds, whether `visit` can offer a page; to be awaited before it."""
         if (account := self._account(upstream, caller)) is not None:
             with trio.move_on_after(LOOK_S) as looking:
-                await self.outlooks.look(account)
+                await self.preflights.look(account)
             if looking.cancelled_caught:
-                self.outlooks.note_slow(account)
+                self.preflights.note_slow(account)
 
     def visit(self, upstream: str, caller: Caller) -> SignInVisit | None:
         """The page on which the user of a host signs in; None: there is none that would work now."""
         account, principal = self._account(upstream, caller), caller.identity.principal
         base = None if account is None else self.addresses.begin_base(principal)
-        if account is None or base is None or self._is_one_of_several or self.outlooks.why_not(account) != "":
+        if account is None or base is None or self._is_one_of_several or self.preflights.why_not(account) != "":
             return None
         tells = self.tells_codes(principal)
         if self._around.ends.blind and base.startswith("http:") and not tells:
@@ -105,7 +105,7 @@ class SignIns:
             return f'{text} oauth.account = "each" lets everybody sign in.'
         if self._is_one_of_several:
             return _one_of_several(upstream)
-        known, why = self.outlooks.find(account), self.outlooks.why_not(account)
+        known, why = self.preflights.find(account), self.preflights.why_not(account)
         if why and known is not None and (known.discovery is not None or isinstance(known.failure, NoSignIn)):
             return why
         visit = self.visit(upstream, caller)
@@ -126,7 +126,7 @@ class SignIns:
         return account_of(upstream, config, principal)
 
     def _server(self, account: OAuthAccount) -> str:
-        known = self.outlooks.find(account)
+        known = self.preflights.find(account)
         return "" if known is None or known.discovery is None else host_of(known.discovery.server.issuer)
 
     # --- for terminals ------------------------------------------------------------------------------------------------
@@ -141,8 +141,8 @@ class SignIns:
         url = account.url
         try:
             check_scope(account, scope)
-            discovery = await self.outlooks.discover(account, anew=True)
-            unusual = self.outlooks.unusual(account)
+            discovery = await self.preflights.discover(account, anew=True)
+            unusual = self.preflights.unusual(account)
             agreed = discovery.server.issuer if unusual else ""
             if not unusual and not self.tickets.may_ask(upstream, principal):
                 unusual = _too_many(upstream)
@@ -252,8 +252,8 @@ class SignIns:
         account = self._load_account(ticket.upstream, ticket.principal)
         settings = account.settings
         async with ticket.lock:
-            discovery = await self.outlooks.discover(account)
-            if (why := self.outlooks.unusual(account)) and ticket.agreed != discovery.server.issuer:
+            discovery = await self.preflights.discover(account)
+            if (why := self.preflights.unusual(account)) and ticket.agreed != discovery.server.issuer:
                 raise OAuthProblem(why)
             redirect = await self.addresses.choose(settings, discovery.server)
             client = await self._around.servers.client(account, discovery, redirect.text, ticket.wish)

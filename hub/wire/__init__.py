@@ -3,13 +3,14 @@
 The bottom of the house: imports nothing of ours, and all parsing of peers' bytes is here. Read in this order:
 
 - `vocabulary`    methods, keys, codes: the only place with spec strings. `mcp` has them too: revisions, `Snapshot`.
-- `byte_checks`, `large_messages`  checks on the bytes of a message: UTF-8, depth, line ends; large ones seen quickly.
+- `byte_checks`   checks on the bytes of a message: UTF-8, depth, line ends. `large_message_peeks`: large ones seen
+quickly.
 - `jsonrpc`       decode and encode one message; params and results stay raw bytes, opened one level at a time.
-- `value_limits`, `member_limits`  limits on all levels of a value, on one level; `salvage_ids`: ids in broken JSON.
+- `total_item_limit`, `level_item_limit`  limits on all levels of a value, on one; `salvage_ids`: ids in broken JSON.
 - `declarations`, `modern_metadata`  how hosts, servers and hubs declare themselves before and since 2026-07-28.
 - `questions`, `results_for_hosts`, `errors_for_hosts`  questions, results and errors, translated between revisions.
 - `http`          heads, server-sent events, headers of MCP.
-- `resource_uris`, `printable`  parents of URIs and their spellings; what is shown as text.
+- `uri_hierarchy`, `printable`  parents of URIs and their spellings; what is shown as text.
 
 An accepted message has one reading and no line end; values not used for routing keep their bytes; a peer's mistake is a
 `RemoteProtocolError` (or a subclass) that says what to answer, never another exception.

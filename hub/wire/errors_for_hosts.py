@@ -11,7 +11,7 @@ from hub.wire.declarations import covers
 from hub.wire.jsonrpc import Failure, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import Era, era_of
 from hub.wire.questions.page_urls import is_allowed
-from hub.wire.value_limits import data_of
+from hub.wire.total_item_limit import data_of
 
 
 def failure_for_host(

@@ -17,11 +17,11 @@ from typing import Any, Final, Literal, cast
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
-from hub.wire import byte_checks, member_limits
+from hub.wire import byte_checks, level_item_limit
 from hub.wire.byte_checks import MAX_MEMBERS, READ_ERRORS, UnacceptableBytes, count_some, one_line, sanitize
-from hub.wire.large_messages import LARGE_BYTES, is_plain_result, read_tool_result
+from hub.wire.large_message_peeks import LARGE_BYTES, is_plain_result, read_tool_result
+from hub.wire.level_item_limit import FREE_BYTES, MAX_OPENED, has_too_many_members
 from hub.wire.mcp import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
-from hub.wire.member_limits import FREE_BYTES, MAX_OPENED, has_too_many_members
 from hub.wire.salvage_ids import Salvaged, salvage
 
 MAX_ID_BYTES: Final = 256
@@ -55,7 +55,7 @@ class Result(Struct, frozen=True):
     value: Raw
     is_plain: bool = False
     """It is surely the result of a tool, on one line, with nothing in it that hosts of any revision but the newest are
-    to see otherwise (`hub.wire.large_messages`)."""
+    to see otherwise (`hub.wire.large_message_peeks`)."""
 
 
 class PiecedResult(Result, frozen=True):
@@ -141,7 +141,7 @@ _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_failure = msgspec.json.Decoder(Failure).decode
 _decode_outline = msgspec.json.Decoder(_Outline).decode
-_decode_meta = member_limits.members_decoder("_meta").decode
+_decode_meta = level_item_limit.members_decoder("_meta").decode
 _decode_array = msgspec.json.Decoder(list[Raw]).decode
 _decode_str = msgspec.json.Decoder(str).decode
 encode: Final = msgspec.json.Encoder().encode
@@ -228,7 +228,7 @@ def _response(data: bytes, envelope: _Envelope, strict: bool) -> Response:
 def split_batch(data: bytes) -> list[bytes]:
     """Split a JSON array into messages, each still to be decoded (2025-03-26 only). Raises RemoteProtocolError: not an
     array, or one that is empty or has more than `MAX_PARTS`."""
-    decode_batch = member_limits.list_decoder(Raw, MAX_PARTS).decode
+    decode_batch = level_item_limit.list_decoder(Raw, MAX_PARTS).decode
     try:
         data = sanitize(data)
         try:
@@ -313,8 +313,8 @@ def _refuse_too_many_members(data: bytes, envelope: _Envelope, id: RequestId | N
     """Refuse objects with too many members before they are opened, which takes 300 bytes for each member."""
     try:
         # too many small members show in the prefix already
-        first, second, third = byte_checks.members(data[: member_limits.PREFIX_BYTES])
-        if len(data) > member_limits.PREFIX_BYTES and max(first, second) <= MAX_MEMBERS:
+        first, second, third = byte_checks.members(data[: level_item_limit.PREFIX_BYTES])
+        if len(data) > level_item_limit.PREFIX_BYTES and max(first, second) <= MAX_MEMBERS:
             first, second, third = (0, 0, 0) if _is_bulk(data, envelope) else byte_checks.members(data)
     except UnacceptableBytes as error:
         raise RemoteProtocolError(INVALID_REQUEST, str(error), id=id) from None
@@ -334,7 +334,7 @@ def _is_bulk(data: bytes, envelope: _Envelope) -> bool:
         return True
     value = envelope.result if isinstance(envelope.params, UnsetType) else envelope.params
     try:
-        bulk = 0 if isinstance(value, UnsetType) else member_limits.bulk_bytes(value)
+        bulk = 0 if isinstance(value, UnsetType) else level_item_limit.bulk_bytes(value)
     except READ_ERRORS:  # no object
         return False
     return len(data) - bulk <= 5 * MAX_MEMBERS  # a member has five bytes: `"":0,`
@@ -381,7 +381,7 @@ def open_object(raw: Raw | bytes) -> dict[str, Raw]:
 
 
 def read_object(text: str) -> Raw:
-    """The JSON object in `text`, as if it had been a part of a message; its items are not many (`value_limits`).
+    """The JSON object in `text`, as if it had been a part of a message; its items are not many (`total_item_limit`).
 
     Raises: one of `READ_ERRORS`, when it is none.
     """
@@ -397,7 +397,7 @@ def read_object(text: str) -> Raw:
 def peek_object(raw: Raw | bytes | None, *, counted: bool = False) -> dict[str, Raw]:
     """The members of a JSON object; empty for anything else, and if there are more than `MAX_OPENED`.
 
-    `counted`: the caller has counted all items already (`hub.wire.value_limits`), so this limit does not apply.
+    `counted`: the caller has counted all items already (`hub.wire.total_item_limit`), so this limit does not apply.
     """
     if raw is None:
         return {}
@@ -418,7 +418,7 @@ def peek_array(raw: Raw | bytes | None, *, counted: bool = False) -> list[Raw]:
         return []
     try:
         if not counted and memoryview(raw).nbytes > FREE_BYTES and bytes(raw).count(b",") >= MAX_OPENED:
-            items = member_limits.first_items(raw, MAX_OPENED + 1)
+            items = level_item_limit.first_items(raw, MAX_OPENED + 1)
             return items if len(items) <= MAX_OPENED else []
         return _decode_array(raw)
     except READ_ERRORS:

@@ -9,7 +9,7 @@ import trio.testing
 
 from cache.entry import DropCause
 from config.diff import source_of
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from config.settings import CacheConfig, UpstreamConfig
 from hub.link.hub_errors import DeadlineExceeded, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable
 from hub.wire.jsonrpc import Failure, raw

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from config.diff import compare, config_key, difference, source_of
-from config.setting_parts import Secret, declarations
+from config.setting_declarations import Secret, declarations
 from config.settings import HubConfig, Restart, Timeouts, UpstreamConfig
 
 A = UpstreamConfig(command="a", env={"TOKEN": Secret("1"), "HOME": Secret("/")})

@@ -2,6 +2,7 @@
 
 import pytest
 
+from config.base_directories import state_dir
 from config.diff import difference
 from config.fixed_argument_references import (
     MAX_FIXED_BYTES,
@@ -12,10 +13,9 @@ from config.fixed_argument_references import (
 )
 from config.loading.assemble import load_all
 from config.loading.check_profiles import MAX_ARGUMENTS_TOLD
-from config.private_directories import state_dir
 from config.references import Reference
 from config.secrets.store import SecretStore
-from config.setting_parts import secrets_of
+from config.setting_declarations import secrets_of
 
 SERVER = '[upstreams.a]\ncommand = "x"\n'
 

@@ -11,7 +11,7 @@ from config.errors import ConfigError
 from config.loading.one_file import Layer
 from config.loading.safe_reading import MAX_PROJECT_BYTES
 from config.projects import Trust, find_project, load_project, read_folder
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from config.settings import HubConfig, UpstreamConfig
 from hub.projects.workplaces import TrustedProjects
 

@@ -5,7 +5,7 @@ import pytest
 from config.errors import ConfigError
 from config.loading.assemble import load_all
 from config.loading.gather import gather
-from config.setting_parts import Secret, secrets_of
+from config.setting_declarations import Secret, secrets_of
 from config.settings import OFFICIAL_URL, RegistryConfig, in_order
 from config.show.effective import hub_settings
 

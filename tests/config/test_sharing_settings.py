@@ -10,7 +10,7 @@ from config.diff import difference, pending
 from config.errors import ConfigError
 from config.loading.assemble import load_all
 from config.loading.gather import gather
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from config.settings import CacheConfig, HubConfig, ReplicaConfig, UpstreamConfig
 from config.show.effective import hub_settings, lines
 

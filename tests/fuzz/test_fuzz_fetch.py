@@ -16,9 +16,9 @@ import trio
 
 from tests.fuzz.mutation import damaged
 from upstreams.fetch.connection import ProxyRefusal, open_tunnel
+from upstreams.fetch.contract import Allowed, FetchFailed, read_json_object
 from upstreams.fetch.fetcher import MAX_BODY_BYTES, Fetcher
 from upstreams.fetch.guard import Standing, is_loopback, standing
-from upstreams.fetch.outcome import Allowed, FetchFailed, read_json_object
 from upstreams.fetch.proxies import Proxy, ProxyUnusable, proxy_for
 
 COUNT = int(os.environ.get("HUBD_FUZZ", "300"))

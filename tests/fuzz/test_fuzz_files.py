@@ -13,13 +13,13 @@ from config.editing.imported_file import blocks_of, compose_file
 from config.editing.text import jsonc, serverfile, toml, yaml
 from config.editing.text.change import EditRefused
 from config.errors import ConfigError
-from config.hints_between_runs import Memory
 from config.hosts.host_servers import survey
 from config.hosts.import_plan import Import, unfit
 from config.hosts.known_hosts import Machine, Place, all_hosts
 from config.loading.assemble import load_all
 from config.loading.variables import Unresolved, Variables
 from config.projects import Trust, find_project, load_project, read_project
+from config.remembered_facts import Memory
 from config.settings import HubConfig
 from tests.fuzz.mutation import damaged
 

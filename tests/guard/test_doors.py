@@ -19,7 +19,7 @@ WITH_INTENT = {
     "hub/routing/pass_through_stages.py": {"intent.target.upstream.begin", "intent.target.upstream.call"},
     "hub/routing/make_intents.py": {"intent.target.upstream.subscribe", "call_upstream", "go_through"},
     "hub/routing/stages.py": {"self._reads.call", "find_cached"},
-    "hub/routing/cached_reads.py": {"reads.peek"},
+    "hub/routing/cached_copies.py": {"reads.peek"},
 }
 """Uses of doors that have an intent at hand."""
 ON_THE_WAY = {
@@ -33,13 +33,13 @@ ON_THE_WAY = {
     "hub/bridge/tasks/task_bridge.py": {"crossing.call"},
     "cache/fetch.py": {"flight.call"},
     "hub/downstream/request_pipeline.py": {"router.begin", "host.begin"},
-    "hub/downstream/quick_request.py": {"self.call"},
+    "hub/downstream/taskless_request.py": {"self.call"},
 }
 """Parts of the way of an intent, which are handed the next one (`Next`, `Call`), and its beginning."""
 OTHERS = {
     "cache/redis/coherence_link.py": {"connection.subscribe"},
-    "hub/cli/service.py": {"service_manager.call"},
-    "hub/cli/setup/start_hub.py": {"service_manager.call"},
+    "hub/cli/service.py": {"systemd_units.call"},
+    "hub/cli/setup/start_hub.py": {"systemd_units.call"},
     "hub/daemon/sign_in_requests.py": {"self._parts.sign_ins.begin"},
     "hub/routing/stages.py": {"self._usage.begin"},
 }

@@ -30,7 +30,7 @@ LIBRARIES = {
 """Attributes that libraries mean to be set: cancel scopes, parsers, streams, exceptions, TLS contexts."""
 STATE = {
     # an exception that is kept lets go of its frames
-    "hub/wire/http/request_head.py": {"__traceback__"}
+    "hub/wire/http/request_parser.py": {"__traceback__"}
 }
 """Attributes that are set of objects of other packages, and why. The list may only become shorter."""
 CACHES = {"hub/net/request_and_response.py": {"_FIRST"}}

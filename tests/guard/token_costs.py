@@ -16,11 +16,11 @@ from pathlib import Path
 
 import trio
 
-from config.setting_parts import Secret
-from config.tables import AccessConfig, AccessIssuer, AccessToken, Introspection
+from config.security_settings import AccessConfig, AccessIssuer, AccessToken, Introspection
+from config.setting_declarations import Secret
 from hub.app import WALL
 from hub.downstream.access.access import Access, Credentials
-from hub.downstream.access.judge_issuer_tokens import IssuerTokens
+from hub.downstream.access.issuer_token_verdicts import IssuerTokens
 from hub.downstream.access.token_lookup import NamedTokens
 from hub.link.call_interface import Identity
 from hub.net.request_and_response import HttpRequest

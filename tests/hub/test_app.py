@@ -7,7 +7,7 @@ import msgspec
 import pytest
 import trio
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from config.settings import Timeouts
 from hub import app as hub_module
 from hub.link.hub_errors import UpstreamUnavailable

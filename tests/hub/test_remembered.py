@@ -8,13 +8,13 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
+from config.security_settings import Profile
 from config.settings import UpstreamConfig
-from config.tables import Profile
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house
-from upstreams.inventory.last_known import LastKnown
+from upstreams.inventory.last_known_lists import LastKnown
 from upstreams.lifecycle import State
 
 CHANGED = "notifications/tools/list_changed"

@@ -6,9 +6,9 @@ import pytest
 import trio
 from msgspec import structs
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
+from config.security_settings import Profile
 from config.settings import UsageConfig
-from config.tables import Profile
 from hub.link.call_interface import Identity
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream

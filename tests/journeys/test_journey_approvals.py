@@ -8,8 +8,8 @@ import trio
 import trio.testing
 from msgspec import structs
 
+from config.security_settings import ConditionalRule, PolicyConfig
 from config.settings import ApprovalsConfig
-from config.tables import ConditionalRule, PolicyConfig
 from hub.daemon.decision_requests import DecisionRequests
 from hub.link.hub_errors import HubError
 from hub.wire.mcp import L1

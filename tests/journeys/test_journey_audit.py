@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from config.security_settings import ElicitationBudget, HookConfig, PolicyConfig
 from config.settings import AuditConfig
-from config.tables import ElicitationBudget, HookConfig, PolicyConfig
 from hub.rules.audit.files import AuditFiles, logs_in
 from hub.rules.audit.writer import Audit
 from hub.rules.hooks.messages import Opinion

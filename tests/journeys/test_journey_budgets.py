@@ -2,7 +2,7 @@
 
 import pytest
 
-from config.tables import ElicitationBudget, SamplingBudget
+from config.security_settings import ElicitationBudget, SamplingBudget
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house

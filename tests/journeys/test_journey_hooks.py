@@ -5,7 +5,7 @@ import json
 import pytest
 import trio
 
-from config.tables import HookConfig, PolicyConfig
+from config.security_settings import HookConfig, PolicyConfig
 from hub.rules.hooks.messages import HookFailed, read_exit
 from hub.wire.mcp import MODERN
 from tests.journeys.pairs import Pair

@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from hub.link.call_interface import Identity
 from hub.wire.jsonrpc import Failure, raw
 from tests.support.house import ALICE

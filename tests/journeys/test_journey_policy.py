@@ -7,7 +7,7 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from config.tables import ConditionalRule, PolicyConfig, Profile
+from config.security_settings import ConditionalRule, PolicyConfig, Profile
 from hub.link.call_interface import Identity
 from upstreams.subscriptions.subscription import LINGER_S
 

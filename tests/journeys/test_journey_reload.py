@@ -9,7 +9,7 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from config.settings import Timeouts, UpstreamConfig
 from hub.wire.mcp import HUB_FAILURE, L4, MODERN
 from tests.support.fakes import FakeUpstream

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from config.tables import PolicyConfig
+from config.security_settings import PolicyConfig
 from hub.bridge.request_state import ELSEWHERE, LOST
 from hub.bridge.tasks.polled_tasks import PURPOSE as TASK
 from hub.link.sealing import Keys

@@ -7,9 +7,9 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
+from config.security_settings import Profile, ToolOverride
 from config.settings import UpstreamConfig
-from config.tables import Profile, ToolOverride
 from hub.catalog.search.index import SearchIndex
 from hub.catalog.token_cost import tokens_of, tool_bytes
 from hub.link.call_interface import Identity

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 from hypothesis import given, settings
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from hub.link.call_interface import Identity
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream

@@ -10,8 +10,8 @@ import trio
 import trio.testing
 from msgspec import Struct
 
-from config.setting_parts import Secret
-from config.tables import UpstreamOAuth
+from config.security_settings import UpstreamOAuth
+from config.setting_declarations import Secret
 from hub.link.hub_errors import UpstreamDenied, UpstreamUnauthorized
 from hub.wire.mcp import L1, L3, L4, MODERN
 from tests.support.fakes import FakeSession, FakeUpstream

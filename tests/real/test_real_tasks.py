@@ -5,7 +5,7 @@ import json
 import pytest
 import trio
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from config.settings import HubConfig, UpstreamConfig
 from hub.app import Hub
 from hub.link.sealing import Sealer

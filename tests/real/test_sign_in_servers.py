@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 import trio
 
-from config.tables import UpstreamOAuth
+from config.security_settings import UpstreamOAuth
 from tests.support.everything import everything_but
 from tests.support.oauth.sign_in import Walker
 from tests.support.processes import free_port

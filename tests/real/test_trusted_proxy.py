@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from config.hints_between_runs import Memory
-from config.setting_parts import Secret
+from config.remembered_facts import Memory
+from config.security_settings import AccessConfig, TrustedProxy
+from config.setting_declarations import Secret
 from config.settings import HubConfig
-from config.tables import AccessConfig, TrustedProxy
 from hub.app import Hub
 from hub.daemon.bind_http import Bound, listen_tcp
 from hub.daemon.http_listener import HttpListener

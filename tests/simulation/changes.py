@@ -7,9 +7,9 @@ import trio
 import trio.testing
 
 from config.diff import difference
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from config.settings import Restart, Timeouts, UpstreamConfig
-from hub.catalog.view_name import project_view
+from hub.catalog.endpoint_views import project_view
 from hub.link.hub_errors import HubError
 from tests.simulation.crowd import BRIEF, IN_PROJECTS, PLAIN, ROOTS, UNRELIABLE, Crowd
 from tests.simulation.shifting import BAD

@@ -14,7 +14,7 @@ import msgspec
 import trio
 import trio.testing
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from config.settings import HubConfig
 from hub.app import Hub
 from hub.daemon.api import DaemonApi
@@ -31,7 +31,7 @@ from hub.wire.mcp import UNDERSTOOD, Era
 from tests.support.fakes import FakeUpstream, opener
 from tests.support.house import House, HttpHost, JudgedHost, LineHost, Question, preamble_of
 from tests.support.http_fakes import Open
-from upstreams.inventory.last_known import LastKnown, ListsDraft
+from upstreams.inventory.last_known_lists import LastKnown, ListsDraft
 
 KEY = b"k" * 32
 PARTING_S = 1.0

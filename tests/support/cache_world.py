@@ -27,7 +27,7 @@ from config.settings import CacheConfig, UpstreamConfig
 from hub.link.call_interface import Identity, Tenant
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import HUB_STALE, L4, MODERN, Era
-from hub.wire.resource_uris import parents
+from hub.wire.uri_hierarchy import parents
 from tests.support.fakes import Conversation, FakeUpstream
 from tests.support.house import ALICE, BOB, House, a_house
 

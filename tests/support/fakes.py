@@ -20,7 +20,7 @@ from typing import Any
 import trio
 import trio.testing
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.calls.host_exchange import HostExchange
 from hub.link.call_interface import Caller, Identity, Tenant, new_conversation

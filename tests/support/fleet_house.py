@@ -16,13 +16,13 @@ import trio
 import trio.testing
 
 from cache.interfaces import StoreUnreachable
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from config.settings import HubConfig, UpstreamConfig
 from hub.app import Hub
 from hub.downstream.attached_hosts import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
-from hub.fleet import gate
+from hub.fleet import route_to_owner
 from hub.fleet.membership import Membership, Registration
 from hub.fleet.ownership import PublishedFacts, runs_of
 from hub.link.call_interface import Identity
@@ -156,8 +156,8 @@ class Replica:
                 async with trio.open_nursery() as nursery:
                     hosts = await self._make_router(nursery)
                     self.endpoint = Endpoint(Open(), self.router, hosts, self.durable)
-                    self.gate = gate.FleetGate(
-                        self.endpoint, gate.Fleet(self.membership, notes), self.durable, self.runs_of
+                    self.gate = route_to_owner.OwnerRouter(
+                        self.endpoint, route_to_owner.Fleet(self.membership, notes), self.durable, self.runs_of
                     )
                     self.server = HttpServer(self.handle, Open().guard)
                     await nursery.start(self.server.serve, [listener])

@@ -19,11 +19,11 @@ import trio
 import trio.testing
 
 from cache.redis.store import RedisStore
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from config.settings import HubConfig, UpstreamConfig
 from hub.app import Hub
 from hub.bridge.url_elicitation import SignInGuide
-from hub.catalog.view_name import EVERYTHING
+from hub.catalog.endpoint_views import EVERYTHING
 from hub.control.answers import LimitStatus
 from hub.daemon.api import DaemonApi
 from hub.downstream.http.durable_sessions import DurableSessions
@@ -51,7 +51,7 @@ from tests.support.fakes import FakeUpstream, opener
 from tests.support.http_fakes import Answered, Host, Open, make_durable_sessions, pending
 from tests.support.parking import statistics_of
 from tests.support.schemas import Invalid, validate
-from upstreams.inventory.last_known import LastKnown
+from upstreams.inventory.last_known_lists import LastKnown
 
 ALICE = Identity("alice", "desk")
 BOB = Identity("bob", "desk")

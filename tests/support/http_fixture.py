@@ -9,8 +9,8 @@ import pytest
 import trio
 from msgspec import Raw
 
-from config.hints_between_runs import Memory
-from config.setting_parts import Secret
+from config.remembered_facts import Memory
+from config.setting_declarations import Secret
 from config.settings import UpstreamConfig
 from hub.link.call_interface import Caller, Identity, Operation
 from hub.link.hub_errors import HubError, without_frames

@@ -9,7 +9,7 @@ import trio
 from cache.entry import EVERYONE, Entry
 from cache.interfaces import ReadTicket, StoreListener
 from cache.resource_index import is_trackable
-from hub.wire.resource_uris import parents
+from hub.wire.uri_hierarchy import parents
 
 
 class Board:

@@ -21,7 +21,7 @@ from msgspec import Raw
 from cache.entry import Entry
 from cache.redis.layout import ValueSealer
 from cache.redis.store import RedisStore
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from config.settings import CacheConfig
 from tests.support.debian import program
 from tests.support.processes import Process, free_port

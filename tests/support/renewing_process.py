@@ -14,9 +14,9 @@ from pathlib import Path
 
 import trio
 
-from config.setting_parts import Secret
+from config.security_settings import OAuthConfig
+from config.setting_declarations import Secret
 from config.settings import UpstreamConfig
-from config.tables import OAuthConfig
 from hub.link.call_interface import OWNER
 from hub.link.hub_errors import HubError
 from hub.link.sealing import Keys

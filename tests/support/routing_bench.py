@@ -2,7 +2,7 @@
 
 from msgspec import Raw
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.bridge.era_bridge import EraBridge
 from hub.bridge.parking.parking import ParkedCalls

@@ -13,14 +13,14 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 import trio
 
-from config.setting_parts import Secret
+from config.security_settings import OAuthConfig, UpstreamOAuth
+from config.setting_declarations import Secret
 from config.settings import HubConfig, UpstreamConfig
-from config.tables import OAuthConfig, UpstreamOAuth
 from hub.app import Hub
 from hub.daemon.http_routes import public_reply
 from hub.downstream.access.access import Access
 from hub.link.call_interface import OWNER, Caller, Identity
-from hub.sign_in.ask_authorization_server import Surroundings
+from hub.sign_in.authorization_servers import Surroundings
 from hub.sign_in.connection_owner import ConnectionOwners
 from hub.sign_in.pending_sign_ins import Invitation, SignInRecord, Ticket
 from hub.sign_in.sign_in_urls import Listening

@@ -15,7 +15,7 @@ from types import TracebackType
 
 from rich.cells import cell_len
 
-from hub.cli.render.tables_and_styles import Block
+from hub.cli.render.blocks import Block
 from hub.cli.render.terminal import UNLIMITED, Screen
 
 PATIENCE_S = 60

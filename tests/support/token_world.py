@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from config.setting_parts import Secret
+from config.security_settings import IdentityProvider, OAuthConfig, UpstreamOAuth
+from config.setting_declarations import Secret
 from config.settings import UpstreamConfig
-from config.tables import IdentityProvider, OAuthConfig, UpstreamOAuth
 from hub.link.call_interface import OWNER
 from hub.link.sealing import Keys
-from upstreams.fetch.outcome import Allowed, Fetched, FetchFailed
+from upstreams.fetch.contract import Allowed, Fetched, FetchFailed
 from upstreams.oauth.accounts import Accounts
 from upstreams.oauth.model import AuthorizationServer, Grant, GrantKey, OAuthClient
 from upstreams.oauth.store.grant_store import GrantStore

@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import UpstreamLoop

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamProtocolError
 from hub.wire.jsonrpc import Failure, Raw, raw

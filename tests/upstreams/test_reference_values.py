@@ -8,9 +8,9 @@ import pytest
 import trio
 from msgspec import structs
 
-from config.hints_between_runs import Memory
 from config.references import Reference
-from config.setting_parts import Secret
+from config.remembered_facts import Memory
+from config.setting_declarations import Secret
 from config.settings import Restart, Timeouts, UpstreamConfig
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import UpstreamUnavailable, UpstreamUnresolved

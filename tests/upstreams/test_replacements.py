@@ -6,8 +6,8 @@ import pytest
 import trio
 from msgspec import structs
 
-from config.hints_between_runs import Memory
-from config.setting_parts import Secret
+from config.remembered_facts import Memory
+from config.setting_declarations import Secret
 from config.settings import UpstreamConfig
 from hub.link.call_interface import Operation
 from hub.wire.jsonrpc import Result, raw

@@ -4,15 +4,15 @@ import pytest
 import trio
 from msgspec import structs
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from config.settings import Restart, Timeouts, UpstreamConfig
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import HubError, UpstreamDenied, UpstreamLost, UpstreamUnauthorized, UpstreamUnavailable
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L4, MODERN, Kind, ListEntry
 from tests.support.fakes import FakeHost, FakeSession, FakeUpstream, make_supervisor
-from upstreams.cold_start.start_attempt import StartLimits
-from upstreams.inventory.last_known import LastKnown
+from upstreams.cold_start.start_timeouts import StartLimits
+from upstreams.inventory.last_known_lists import LastKnown
 from upstreams.inventory.offer import empty_snapshot, is_local
 from upstreams.inventory.refresh import CALM_READINGS, RETRY_LIST_S
 from upstreams.lifecycle import FAILED_PAUSE_S, State

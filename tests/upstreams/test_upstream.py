@@ -4,7 +4,7 @@ import pytest
 import trio
 from msgspec import structs
 
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from config.settings import Timeouts, UpstreamConfig
 from hub.link.hub_errors import Draining, Overloaded, UpstreamLost, UpstreamUnavailable
 from hub.wire.jsonrpc import Result

@@ -18,10 +18,10 @@ import trio
 from msgspec import structs
 
 from config.diff import config_key
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from upstreams.cold_start.recognise_runner import PackageRun, recognise
-from upstreams.cold_start.start_attempt import Start, StartLimits
+from upstreams.cold_start.start_timeouts import Start, StartLimits
 
 INSTALLED_S: Final = 300.0
 """Seconds for which a package that a server was connected by counts as installed: later there may be a newer version,

@@ -3,7 +3,7 @@
 The only user of httpx, for metadata, authorization servers and registries; calls to upstreams have a client of their
 own (`upstreams.transports.http`), which shares `proxies` and `connection`.
 
-`outcome` (what may be asked, what comes back and how it is read, why nothing did), `fetcher` (a request from the first
+`contract` (what may be asked, what comes back and how it is read, why nothing did), `fetcher` (a request from the first
 check to the last byte), `guard` (which URLs and addresses are asked, and what every address is for), `proxies` (the
 proxy for a URL), `connection` (one connection, counted, the way through a proxy, and whom we trust at its end),
 `httpx_requests` (all that is made of httpx, imported at the first request).

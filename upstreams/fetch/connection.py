@@ -14,7 +14,7 @@ from typing import Final
 import trio
 
 from hub.wire.mcp import HUB_NAME, HUBD_VERSION
-from upstreams.fetch.outcome import FetchFailed
+from upstreams.fetch.contract import FetchFailed
 from upstreams.fetch.proxies import Proxy, authority
 
 ATTEMPT_S: Final = 3.0

@@ -20,8 +20,8 @@ import msgspec
 import trio
 
 from upstreams.fetch import connection
+from upstreams.fetch.contract import Allowed, Fetched, FetchFailed, Resolve
 from upstreams.fetch.guard import FetchTarget, IsOwnListener, judge_addresses, judge_behind_proxy, judge_url
-from upstreams.fetch.outcome import Allowed, Fetched, FetchFailed, Resolve
 from upstreams.fetch.proxies import Proxy, ProxyUnusable, proxy_for
 
 if TYPE_CHECKING:

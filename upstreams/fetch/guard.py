@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from msgspec import Struct
 
-from upstreams.fetch.outcome import Allowed, FetchFailed
+from upstreams.fetch.contract import Allowed, FetchFailed
 
 Address = IPv4Address | IPv6Address
 

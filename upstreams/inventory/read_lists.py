@@ -12,7 +12,7 @@ from hub.wire.byte_checks import READ_ERRORS, without_doubles
 from hub.wire.declarations import NO_HUBS, HubChain, join_chains, read_chain
 from hub.wire.http.mirror_headers import asks_for_headers
 from hub.wire.jsonrpc import Failure, detach, peek_object, peek_str, raw
-from hub.wire.member_limits import first_items, members_decoder
+from hub.wire.level_item_limit import first_items, members_decoder
 from hub.wire.modern_metadata import read_freshness
 from upstreams.session_contract import Session
 

@@ -11,8 +11,8 @@ from weakref import WeakValueDictionary
 
 import trio
 
+from config.security_settings import OAuthConfig
 from config.settings import UpstreamConfig
-from config.tables import OAuthConfig
 from hub.link.call_interface import OWNER
 from hub.link.fault_isolation import run_isolated
 from upstreams.oauth.credential import UpstreamCredential

@@ -10,8 +10,8 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Any, Final
 
-from config.setting_parts import Secret
-from config.tables import OAuthConfig
+from config.security_settings import OAuthConfig
+from config.setting_declarations import Secret
 from upstreams.oauth.discovery.peer_urls import address_of, is_on_this_machine
 from upstreams.oauth.model import AuthorizationServer, OAuthClient
 

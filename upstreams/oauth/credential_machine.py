@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec import Struct
 
 from config.name_globs import NameChoice
-from config.tables import IdentityProvider
+from config.security_settings import IdentityProvider
 from hub.link.hub_errors import UpstreamDenied, UpstreamUnauthorized
 from upstreams.oauth import model
 from upstreams.oauth.model import Challenge, Grant, GrantKey, OAuthAccount, sign_in_command, sign_in_needed

@@ -12,10 +12,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from config.setting_parts import Secret
+from config.security_settings import IdentityProvider, UpstreamOAuth
+from config.setting_declarations import Secret
 from config.settings import UpstreamConfig
-from config.tables import IdentityProvider, UpstreamOAuth
-from upstreams.fetch.outcome import Allowed
+from upstreams.fetch.contract import Allowed
 
 
 class OAuthProblem(Exception):

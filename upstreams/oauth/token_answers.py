@@ -14,8 +14,8 @@ from urllib.parse import parse_qsl
 
 from msgspec.structs import asdict, replace
 
-from config.setting_parts import Secret
-from upstreams.fetch.outcome import Fetched, read_json_object, retry_after_s
+from config.setting_declarations import Secret
+from upstreams.fetch.contract import Fetched, read_json_object, retry_after_s
 from upstreams.oauth import model
 from upstreams.oauth.discovery.peer_urls import address_of
 

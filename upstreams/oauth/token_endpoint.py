@@ -17,10 +17,10 @@ import trio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from config.setting_parts import Secret
-from config.tables import UpstreamOAuth
+from config.security_settings import UpstreamOAuth
+from config.setting_declarations import Secret
+from upstreams.fetch.contract import Allowed, Fetched, FetchFailed
 from upstreams.fetch.fetcher import Fetcher
-from upstreams.fetch.outcome import Allowed, Fetched, FetchFailed
 from upstreams.oauth import model
 from upstreams.oauth.token_answers import ID_JAG, read_id_jag, read_token_answer
 

@@ -14,13 +14,13 @@ from functools import partial
 import trio
 from msgspec import Struct, structs
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.link.call_interface import OWNER, Caller, Exchange, Tenant
 from hub.link.hub_errors import HubError, UpstreamDenied, UpstreamUnauthorized, UpstreamUnavailable
 from upstreams.cold_start.mend_npx_cache import BrokenNpxCache, forget_mending, mend
-from upstreams.cold_start.start_attempt import GUARD_S, Start
 from upstreams.cold_start.start_gate import StartGate
+from upstreams.cold_start.start_timeouts import GUARD_S, Start
 from upstreams.reference_values import ReferenceValues
 from upstreams.session_contract import CredentialSource, Session, SessionEvents, SessionTerms, UpstreamEvents
 from upstreams.sessions.pool import Pool

@@ -23,7 +23,7 @@ import trio
 from msgspec import Raw
 
 from config.diff import config_key
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import OWNER, Caller, Tenant

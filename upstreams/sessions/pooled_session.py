@@ -23,8 +23,8 @@ from hub.link.hub_errors import HubError, UpstreamProtocolError, UpstreamUnavail
 from hub.wire.declarations import covers, detach_all
 from hub.wire.jsonrpc import Reply, Result, peek_object, raw
 from hub.wire.mcp import HUB_SESSION, Era
-from upstreams.cold_start.start_attempt import Start
 from upstreams.cold_start.start_gate import StartGate
+from upstreams.cold_start.start_timeouts import Start
 from upstreams.questions.attribution import SUSPECT_S
 from upstreams.session_contract import Session, SessionTerms, UpstreamEvents
 from upstreams.sessions.log_level import LogLevel

@@ -19,7 +19,7 @@ from hub.link.hub_errors import HubError, UpstreamLost, without_frames
 from hub.link.sync_primitives import DirtyFlag, Promise
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import INVALID_PARAMS
-from hub.wire.resource_uris import MAX_URI_CHARS
+from hub.wire.uri_hierarchy import MAX_URI_CHARS
 from upstreams.questions.attribution import SEVERAL
 from upstreams.subscriptions.subscription import (
     LINGER_S,

@@ -24,7 +24,7 @@ from hub.link.hub_errors import HubError
 from hub.link.sync_primitives import Promise
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import INVALID_PARAMS, Kind
-from hub.wire.resource_uris import parents
+from hub.wire.uri_hierarchy import parents
 from upstreams.questions.attribution import SEVERAL
 
 LINGER_S: Final = 30.0

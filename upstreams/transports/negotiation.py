@@ -19,7 +19,7 @@ import trio
 from msgspec import Raw
 
 from config.diff import config_key
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError, UpstreamProtocolError, UpstreamVersionError
 from hub.link.peer import Peer

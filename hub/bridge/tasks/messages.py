@@ -20,9 +20,9 @@ from msgspec import UNSET, Raw, Struct, structs
 from hub.link.hub_errors import UpstreamProtocolError
 from hub.wire import mcp
 from hub.wire.jsonrpc import NULL, Failure, Reply, Result, peek_object, peek_str, raw
-from hub.wire.large_messages import excerpt
+from hub.wire.large_message_peeks import excerpt
 from hub.wire.mcp import Era, era_of
-from hub.wire.value_limits import TooManyItems, open_result
+from hub.wire.total_item_limit import TooManyItems, open_result
 
 WORKING: Final = "working"
 NEEDS_INPUT: Final = "input_required"

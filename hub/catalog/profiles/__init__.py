@@ -2,5 +2,5 @@
 
 Read in this order: `view_of_host` (which profile a host has, and whether it finds tools by searching),
 `profile_entries` (the rules of a profile, and what they make of the entries of one upstream), `fixed_arguments` (of its
-tools). Besides: `unmatched` (settings that name tools which are not there, and what they probably mean).
+tools). Besides: `unmatched_names` (settings that name tools which are not there, and what they probably mean).
 """

@@ -16,8 +16,8 @@ from typing import Final
 from msgspec import Struct, structs
 
 from config.loading.check_profiles import OWN_LABEL
-from config.tables import DEFAULT_PROFILE, Profile
-from hub.catalog.view_name import PROFILE_MARK, View, profile_view
+from config.security_settings import DEFAULT_PROFILE, Profile
+from hub.catalog.endpoint_views import PROFILE_MARK, View, profile_view
 
 ON, OFF, AUTO = "on", "off", "auto"
 """The values that a profile may say."""

@@ -26,7 +26,7 @@ from hub.wire.byte_checks import READ_ERRORS
 from hub.wire.jsonrpc import encode, peek_array, peek_object, peek_str, raw, read_object
 from hub.wire.mcp import HUB_TOOLS, Kind, ListEntry
 from hub.wire.results_for_hosts import entry_for_host
-from hub.wire.value_limits import TooManyItems, refuse_too_many_items
+from hub.wire.total_item_limit import TooManyItems, refuse_too_many_items
 
 FIND_TOOLS: Final = HUB_TOOLS + "find_tools"
 CALL_TOOL: Final = HUB_TOOLS + "call_tool"

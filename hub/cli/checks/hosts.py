@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from config import private_directories
+from config import base_directories
 from config.errors import ConfigError
 from config.hosts.host_servers import identities
 from config.hosts.hub_entries import KEY, is_ours, url_of, variables_of, variables_to_carry
@@ -19,8 +19,8 @@ from config.loading.host_files import command_of
 from config.projects import Trust, find_project
 from config.secrets.secret_files import StateUnreadable
 from config.settings import HubConfig
-from hub.cli.checks.examine import GUI_PATH, UNREADABLE, Examined, HostFile
 from hub.cli.checks.findings import Finding, RunHubd, join_few
+from hub.cli.checks.machine_state import GUI_PATH, UNREADABLE, HostFile, MachineState
 from hub.downstream.access.hub_urls import resource_of, shows_token, ways_in
 from hub.downstream.access.token_files import TOKENS, KeptToken, hash_of
 from hub.link.call_interface import OWNER
@@ -28,7 +28,7 @@ from hub.link.call_interface import OWNER
 _SHOWN = re.compile(r"(?i:bearer) ([A-Za-z0-9._~+/-]+=*)")
 
 
-def double_imports(examined: Examined) -> Iterator[Finding]:
+def double_imports(examined: MachineState) -> Iterator[Finding]:
     """Servers that hosts still start themselves, though they work through the hub."""
     known = with_secrets(identities(HubConfig(upstreams=dict(examined.upstreams()))))
     having = _having(examined)
@@ -58,7 +58,7 @@ def double_imports(examined: Examined) -> Iterator[Finding]:
     yield Finding("double", "warning", what, why, fix, names=tuple(names))
 
 
-def double_projects(examined: Examined) -> Iterator[Finding]:
+def double_projects(examined: MachineState) -> Iterator[Finding]:
     """Servers of the present project that hosts start themselves, and that the hub may start, too."""
     root = find_project(examined.directory, examined.machine.home)
     if root is None:
@@ -76,11 +76,11 @@ def double_projects(examined: Examined) -> Iterator[Finding]:
             yield Finding("double", "warning", what, why, fix)
 
 
-def _having(examined: Examined) -> set[str]:
+def _having(examined: MachineState) -> set[str]:
     return {file.place.host.id for file in examined.files if file.entry is not None}
 
 
-def entries(examined: Examined) -> Iterator[Finding]:
+def entries(examined: MachineState) -> Iterator[Finding]:
     """Hosts without the hub, or with an entry that does not work."""
     having = _having(examined)
     without: dict[str, str] = {}
@@ -112,7 +112,7 @@ def _install(file: HostFile, *how: str) -> RunHubd:
     return RunHubd(("install", "--yes", *how, file.place.host.id))
 
 
-def _entry_by_command(file: HostFile, examined: Examined) -> Iterator[Finding]:
+def _entry_by_command(file: HostFile, examined: MachineState) -> Iterator[Finding]:
     title, fix = file.place.title, f"run `hubd install {file.place.host.id}`"
     command = command_of(file.entry)[0]
     if not os.path.isabs(command):
@@ -141,7 +141,7 @@ def _port_of(url: str) -> str:
     return ""
 
 
-def _has_token(file: HostFile, examined: Examined) -> bool:
+def _has_token(file: HostFile, examined: MachineState) -> bool:
     shown = _SHOWN.findall(str(file.entry))
     if examined.wanted is not None and examined.wanted in shown:
         return True
@@ -153,11 +153,11 @@ def _has_token(file: HostFile, examined: Examined) -> bool:
 def _read_tokens() -> Collection[KeptToken]:
     """The tokens of `hubd token new`; none, if they cannot be read."""
     with suppress(StateUnreadable):
-        return TOKENS.read(Path(private_directories.state_dir(), "tokens.json")).values()
+        return TOKENS.read(Path(base_directories.state_dir(), "tokens.json")).values()
     return ()
 
 
-def _entry_by_url(file: HostFile, examined: Examined) -> Iterator[Finding]:
+def _entry_by_url(file: HostFile, examined: MachineState) -> Iterator[Finding]:
     url, title, config = url_of(file.entry) or "", file.place.title, examined.config
     fix, repair = f"run `hubd install --http {file.place.host.id}`", _install(file, "--http")
     host, port = split_listen(config.listen)
@@ -173,7 +173,7 @@ def _entry_by_url(file: HostFile, examined: Examined) -> Iterator[Finding]:
         yield Finding("entry", "problem", what, "the hub refuses the host", fix, repair=repair)
 
 
-def several_principals(examined: Examined) -> Iterator[Finding]:
+def several_principals(examined: MachineState) -> Iterator[Finding]:
     """Others than the owner who may come over HTTP: there are no rules yet of what each may use."""
     if others := _others(examined.config):
         what = f"beside the hub's owner {join_few(others)} may come over HTTP"

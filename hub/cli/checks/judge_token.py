@@ -15,13 +15,13 @@ from typing import Final
 
 import trio
 
-from config import private_directories
+from config import base_directories
 from config.loading.assemble import load_all
 from config.loading.check import split_listen
+from config.security_settings import AccessIssuer
 from config.settings import HubConfig
-from config.tables import AccessIssuer
-from hub.cli.checks.examine import own_token
 from hub.cli.checks.findings import Finding, join_few
+from hub.cli.checks.machine_state import own_token
 from hub.cli.context import UsageError, now
 from hub.downstream.access.claims import TokenVerdict, lacking
 from hub.downstream.access.hub_urls import resource_of
@@ -77,7 +77,7 @@ class TokenJudge:
             return _let_in("whoever shows it, or none, is the hub's owner", 'auth = "none" asks nobody for a token')
         if not _TOKEN.fullmatch(token):
             return _refuse("the file is empty, or holds more than one word", "write the token alone into the file")
-        own = own_token(Path(private_directories.state_dir())) if config.token is None else config.token.reveal()
+        own = own_token(Path(base_directories.state_dir())) if config.token is None else config.token.reveal()
         if own is not None and hmac.compare_digest(own.encode(), token.encode()):
             return _let_in("whoever shows it is the hub's owner", "it is the hub's own token")
         if isinstance(named := self._find_host_token(token), Finding):
@@ -92,7 +92,7 @@ class TokenJudge:
         return await self._of_issuer(token)
 
     def _find_host_token(self, token: str) -> Named | Finding | None:
-        tokens = NamedTokens(Path(private_directories.state_dir(), "tokens.json"), _wall)
+        tokens = NamedTokens(Path(base_directories.state_dir(), "tokens.json"), _wall)
         tokens.configure(self._config.access.tokens)
         if (named := tokens.find(token)) is not None or not token.startswith(PREFIX):
             return named

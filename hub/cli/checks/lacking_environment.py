@@ -12,9 +12,9 @@ from msgspec import Struct
 from config.environment.variables_for_servers import CERTIFICATES, PROXIES, passing
 from config.errors import EditError
 from config.settings import UpstreamConfig
-from hub.cli.checks.examine import Examined
 from hub.cli.checks.findings import Finding, KeepVariables, RunHubd, join_few
-from hub.cli.configuration.env_capture import environment_file, plan_capture
+from hub.cli.checks.machine_state import MachineState
+from hub.cli.configuration.env_command import environment_file, plan_capture
 from hub.cli.render.words import PART, lacking_variable
 from hub.cli.secret_commands import only_here_of_hub
 from hub.control.answers import UpstreamRow
@@ -79,7 +79,7 @@ CAUSES: Final = (
 )
 
 
-def last_words(examined: Examined) -> Iterator[Finding]:
+def last_words(examined: MachineState) -> Iterator[Finding]:
     """Servers whose last words name a missing certificate, proxy, display or the like."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for row in examined.seen.upstreams:
@@ -99,7 +99,7 @@ def last_words(examined: Examined) -> Iterator[Finding]:
         yield Finding("environment", "problem", f"{join_few(names)}: {what}", why, f"{fix}; {then}", names=tuple(names))
 
 
-def _remedy(cause: _Cause, row: UpstreamRow, config: UpstreamConfig, examined: Examined) -> tuple[str, str] | None:
+def _remedy(cause: _Cause, row: UpstreamRow, config: UpstreamConfig, examined: MachineState) -> tuple[str, str] | None:
     """The reason why a server fails for this cause, and the remedy; None: it is not to be told."""
     shell = examined.machine.environ
     variables = _certificates_of(config, row.last_error or "") if cause is CERTIFICATE else cause.variables
@@ -131,7 +131,7 @@ def _about_this_shell(variable: str, name: str, config: UpstreamConfig, shell: M
     return why, CAPTURE
 
 
-def _about_part(variable: str, name: str, config: UpstreamConfig, examined: Examined) -> tuple[str, str] | None:
+def _about_part(variable: str, name: str, config: UpstreamConfig, examined: MachineState) -> tuple[str, str] | None:
     """As `_remedy`, for a variable that the server says it lacks."""
     recorded = examined.loaded.environ if variable in examined.loaded.own_lines else {}
     if variable in config.env or variable in passing(recorded, config.pass_).passed:
@@ -161,7 +161,7 @@ def _certificates_of(config: UpstreamConfig, said: str) -> tuple[str, ...]:
     return ("GIT_SSL_CAINFO",) if program == "git" else ("SSL_CERT_FILE",)
 
 
-def _about_certificates(variable: str, known: bool, examined: Examined) -> tuple[str, str]:
+def _about_certificates(variable: str, known: bool, examined: MachineState) -> tuple[str, str]:
     loaded = examined.loaded
     own = str(loaded.files[0].with_name("hubd.env")) if loaded.files else "hubd.env"
     if known:
@@ -178,7 +178,7 @@ def _about_certificates(variable: str, known: bool, examined: Examined) -> tuple
 # --- this shell -------------------------------------------------------------------------------------------------------
 
 
-def this_shell(examined: Examined) -> Iterator[Finding]:
+def this_shell(examined: MachineState) -> Iterator[Finding]:
     """The variables that this shell has, and servers do not get since something else was recorded, or nothing."""
     files = examined.loaded.files
     if not files or (path := environment_file(files[0])) is None:
@@ -209,7 +209,7 @@ def this_shell(examined: Examined) -> Iterator[Finding]:
     yield Finding("environment", "warning" if matters else "note", what, why, fix)
 
 
-def of_this_shell_only(examined: Examined) -> Iterator[Finding]:
+def of_this_shell_only(examined: MachineState) -> Iterator[Finding]:
     """Variables that servers refer to, and that a hub lacks which something else than this shell starts."""
     if not examined.loaded.files:
         return

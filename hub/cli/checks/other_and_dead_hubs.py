@@ -7,21 +7,21 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from config import private_directories
+from config import base_directories
 from config.loading.safe_reading import read_private
-from hub.cli.checks.examine import Examined
 from hub.cli.checks.findings import Finding
+from hub.cli.checks.machine_state import MachineState
 from hub.cli.setup.probe import PREFIX
 from hub.linux.orphans import orphans
 from hub.linux.processes import listening_paths
 from hub.shim.start_daemon import is_alive
 
 
-def other_daemons(examined: Examined) -> Iterator[Finding]:
+def other_daemons(examined: MachineState) -> Iterator[Finding]:
     """Further hubs of this user with sockets elsewhere, so that some hosts reach one and some the other."""
     if examined.config.replica.name or examined.config.replica.url:
         return  # a fleet: several hubs are meant
-    ours = private_directories.runtime_dir()
+    ours = base_directories.runtime_dir()
     for pid, directory in _daemons():
         if directory != ours and f"/{PREFIX}" not in directory:
             what = f"another hub of yours runs (process {pid}), with its sockets in {directory} and not in {ours}"
@@ -54,25 +54,25 @@ def _is_private(directory: str) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
 
 
-def stale_sockets(examined: Examined) -> Iterator[Finding]:
+def stale_sockets(examined: MachineState) -> Iterator[Finding]:
     """Sockets on which neither a hub nor a service manager listens.
 
     They are looked up in a table, since a connection would have a service manager start the hub."""
     try:
-        if is_alive(f"{private_directories.runtime_dir()}/hubd.lock"):
+        if is_alive(f"{base_directories.runtime_dir()}/hubd.lock"):
             return
         listening = listening_paths()
     except OSError:
         return
     for name in ("hubd.sock", "control.sock"):
-        path = f"{private_directories.runtime_dir()}/{name}"
+        path = f"{base_directories.runtime_dir()}/{name}"
         with suppress(OSError):
             if stat.S_ISSOCK(os.lstat(path).st_mode) and path not in listening:
                 why = "a hub was killed; the next one replaces the socket, until then hosts without `hubd connect` fail"
                 yield Finding("socket", "note", f"nobody listens on {path}", why, "start the hub, or remove the file")
 
 
-def leftovers(examined: Examined) -> Iterator[Finding]:
+def leftovers(examined: MachineState) -> Iterator[Finding]:
     """Servers that were left behind by hubs that were killed."""
     for orphan in orphans():
         what = f"process {orphan.pid} ({orphan.command}) was left behind by a hub that is dead (process {orphan.hub})"

@@ -15,18 +15,18 @@ from contextlib import suppress
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from config import private_directories
+from config import base_directories
 from config.errors import dot_keys
 from config.hosts.host_servers import identities
-from config.hosts.unwrap import bare, package_of, python_tool
+from config.hosts.unwrap_proxies import bare, package_of, python_tool
 from config.loading.document import parse
 from config.loading.findings import Problem
 from config.loading.safe_reading import fetch
 from config.references import NUL
 from config.secrets.detection import secrets_in
 from config.settings import HubConfig, words_of_flow
-from hub.cli.checks.examine import GUI_PATH, Examined
 from hub.cli.checks.findings import Finding, Restrict, WriteCommand, join_few, readable_by_others
+from hub.cli.checks.machine_state import GUI_PATH, MachineState
 from hub.cli.render.words import group
 
 CONNECT_S: Final = 2.0
@@ -36,7 +36,7 @@ MAX_LEGS: Final = 3
 _PINNED = re.compile(r"[@=]=?v?\d")
 
 
-def configuration(examined: Examined) -> Iterator[Finding]:
+def configuration(examined: MachineState) -> Iterator[Finding]:
     """Problems and warnings of the configuration; unset variables are among them."""
     if examined.error is not None:
         resolved = {row.name for row in examined.seen.upstreams if row.state != "unresolved"}
@@ -57,7 +57,7 @@ def configuration(examined: Examined) -> Iterator[Finding]:
         yield Finding("configuration", "warning", str(diagnostic), why, "correct it there")
 
 
-def same_server_twice(examined: Examined) -> Iterator[Finding]:
+def same_server_twice(examined: MachineState) -> Iterator[Finding]:
     """One server under several names in the hub itself."""
     seen = group(
         (one, name) for name, each in examined.upstreams() for one in identities(HubConfig(upstreams={name: each}))
@@ -70,7 +70,7 @@ def same_server_twice(examined: Examined) -> Iterator[Finding]:
             yield Finding("twice", "warning", what, why, fix, names=tuple(names))
 
 
-def three_legs(examined: Examined) -> Iterator[Finding]:
+def three_legs(examined: MachineState) -> Iterator[Finding]:
     """Hosts that have private data, untrusted text and a way outward, where no rule keeps them apart."""
     if examined.loaded.config.policy.trifecta != "off":
         return
@@ -89,7 +89,7 @@ def three_legs(examined: Examined) -> Iterator[Finding]:
         yield Finding("three legs", "warning", what, why, fix, names=names)
 
 
-def commands(examined: Examined) -> Iterator[Finding]:
+def commands(examined: MachineState) -> Iterator[Finding]:
     """Programs that do not exist, or only on the PATH of a shell."""
     shell = examined.machine.environ.get("PATH", os.defpath)
     recorded = "PATH" in examined.loaded.own_lines
@@ -150,7 +150,7 @@ def _about_command(cause: str, command: str, found: str, names: list[str]) -> Fi
     return Finding(check, level, what, why, fix, names=tuple(names), repair=repair)
 
 
-def working_directories(examined: Examined) -> Iterator[Finding]:
+def working_directories(examined: MachineState) -> Iterator[Finding]:
     """Working directories that do not exist."""
     for name, upstream in examined.upstreams():
         if upstream.cwd is not None and NUL not in upstream.cwd and not os.path.isdir(upstream.cwd):
@@ -159,7 +159,7 @@ def working_directories(examined: Examined) -> Iterator[Finding]:
             yield Finding("cwd", "problem", what, "the server cannot start", fix, names=(name,))
 
 
-def packages_to_pin(examined: Examined) -> Iterator[Finding]:
+def packages_to_pin(examined: MachineState) -> Iterator[Finding]:
     """Package runners that take the newest version at every start."""
     found: dict[str, tuple[str, str]] = {}
     for name, upstream in examined.upstreams():
@@ -193,7 +193,7 @@ def _find_unpinned(words: list[str]) -> str | None:
     return package
 
 
-def addresses(examined: Examined) -> Iterator[Finding]:
+def addresses(examined: MachineState) -> Iterator[Finding]:
     """URLs at which nothing listens. All are tried at once."""
     urls = [(name, upstream.url) for name, upstream in examined.upstreams() if upstream.url]
     wanted = [(name, url) for name, url in urls if NUL not in url]
@@ -231,14 +231,14 @@ def _try(url: str, reason: Future[str]) -> None:
         reason.set_result(getattr(error, "strerror", None) or str(error))
 
 
-def open_files(examined: Examined) -> Iterator[Finding]:
+def open_files(examined: MachineState) -> Iterator[Finding]:
     """Files with secrets that others may read, and private directories that are not."""
     for path in examined.loaded.sources:
         with suppress(OSError, Problem, ValueError):
             mode = stat.S_IMODE(path.stat().st_mode)
             if mode & 0o044 and any(secrets_in(parse(fetch(path).data.decode(), path).tree)):
                 yield readable_by_others(path, mode, "what looks like secrets")
-    for name, directory in (("state", private_directories.state_dir()), ("runtime", private_directories.runtime_dir())):
+    for name, directory in (("state", base_directories.state_dir()), ("runtime", base_directories.runtime_dir())):
         with suppress(OSError):
             mode = stat.S_IMODE(os.stat(directory).st_mode)
             if mode & 0o077:
@@ -248,7 +248,7 @@ def open_files(examined: Examined) -> Iterator[Finding]:
                 yield Finding("mode", "problem", what, "hubd refuses to use it", fix, repair=repair)
 
 
-def sandboxes(examined: Examined) -> Iterator[Finding]:
+def sandboxes(examined: MachineState) -> Iterator[Finding]:
     """Servers that ended in their sandboxes, which may have kept from them what they need."""
     for row in examined.seen.upstreams:
         box = row.sandbox
@@ -264,7 +264,7 @@ def sandboxes(examined: Examined) -> Iterator[Finding]:
         yield Finding("sandbox", "warning", what, why, fix, names=(row.name,))
 
 
-def missing_sandboxes(examined: Examined) -> Iterator[Finding]:
+def missing_sandboxes(examined: MachineState) -> Iterator[Finding]:
     """Servers without a sandbox, since there is none on this machine."""
     boxes = [(row.sandbox.why, row.name) for row in examined.seen.upstreams if row.sandbox is not None]
     for reason, names in group(box for box in boxes if box[0].startswith("bubblewrap")).items():
@@ -275,7 +275,7 @@ def missing_sandboxes(examined: Examined) -> Iterator[Finding]:
         )
 
 
-def roots(examined: Examined) -> Iterator[Finding]:
+def roots(examined: MachineState) -> Iterator[Finding]:
     """Servers that asked for the roots of a host and will get none as they are configured."""
     off = {name for name, upstream in examined.upstreams() if upstream.roots == "none"}
     asked = [row for row in examined.seen.upstreams if row.withheld_roots]

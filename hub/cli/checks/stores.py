@@ -12,13 +12,13 @@ from typing import Final
 import trio
 
 from cache.redis.url import address_of, require_client
-from config import private_directories
+from config import base_directories
 from config.errors import ConfigError
 from config.loading.safe_reading import read_plain, read_private
 from config.loading.variables import MAX_FILE_BYTES
 from config.settings import CacheConfig, HubConfig
-from hub.cli.checks.examine import Examined
 from hub.cli.checks.findings import Finding, readable_by_others, unreadable
+from hub.cli.checks.machine_state import MachineState
 
 TRY_S: Final = 2.0
 MIN_SECRET: Final = 8
@@ -29,7 +29,7 @@ OWN: Final = (*SECRET, "trust.json", "memory.json", "sessions.json")
 WITHOUT: Final = "the hub works without it, and other hubs cannot find this one"
 
 
-def store(examined: Examined) -> Iterator[Finding]:
+def store(examined: MachineState) -> Iterator[Finding]:
     """A store that cannot be used. It is tried once, as a hub does."""
     cache = examined.config.cache
     if cache.url is None:
@@ -88,7 +88,7 @@ def _fix(reason: str, *, tls: bool) -> str:
     return "start that server, or correct `url` below [cache]"
 
 
-def same_names(examined: Examined) -> Iterator[Finding]:
+def same_names(examined: MachineState) -> Iterator[Finding]:
     """Hubs that share a name, as the running hub sees them."""
     if examined.status is None or not (replica := examined.status.replica):
         return
@@ -101,12 +101,12 @@ def same_names(examined: Examined) -> Iterator[Finding]:
             yield Finding("replica", "problem", f"{count} hubs are called {name}: {where}", why, fix)
 
 
-def secret_files(examined: Examined) -> Iterator[Finding]:
+def secret_files(examined: MachineState) -> Iterator[Finding]:
     """Files with secrets that others may read: those of `${file:...}`, hubd.env, the hub's own."""
     loaded = examined.loaded
     named = [path for path in loaded.files if path not in loaded.sources]
     secrets = {secret for secret in _secrets(examined.config) if len(secret) >= MIN_SECRET}
-    own = [Path(private_directories.state_dir(), name) for name in SECRET]
+    own = [Path(base_directories.state_dir(), name) for name in SECRET]
     for path in dict.fromkeys((*named, *own)):
         with suppress(OSError):
             found = path.stat(follow_symlinks=path not in own).st_mode
@@ -114,12 +114,12 @@ def secret_files(examined: Examined) -> Iterator[Finding]:
                 yield readable_by_others(path, stat.S_IMODE(found), "a secret")
 
 
-def unreadable_files(examined: Examined) -> Iterator[Finding]:
+def unreadable_files(examined: MachineState) -> Iterator[Finding]:
     """Files and directories of the hub that it cannot use, for instance because a command run by root made them."""
     yield from examined.unread
     said = {finding.what for finding in examined.unread}
-    state = Path(private_directories.state_dir())
-    for directory in (state, Path(private_directories.runtime_dir())):
+    state = Path(base_directories.state_dir())
+    for directory in (state, Path(base_directories.runtime_dir())):
         if why := _why_not_ours(directory):
             yield unreadable(directory, why)
     for path in [state / name for name in OWN]:

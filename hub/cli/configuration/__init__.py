@@ -2,5 +2,5 @@
 
 `change_servers` has remove, enable, disable, and the draft of each change; `save_draft` checks it, shows it or saves
 it, and lets the running hub take it up. `add_command` is `hubd add`, `edit_command` is `hubd edit`; `file_commands` has
-config, validate, schema, trust and untrust; `env_capture` is `hubd env`.
+config, validate, schema, trust and untrust; `env_command` is `hubd env`.
 """

@@ -11,7 +11,7 @@ from config.errors import ConfigError
 from config.hosts.secret_literals import NewSecrets, refer_to_store, spots_of
 from config.secrets.store import SecretStore
 from config.server_names import id_of_url
-from config.setting_parts import declarations
+from config.setting_declarations import declarations
 from config.settings import UpstreamConfig
 from hub.cli.configuration.change_servers import MEMBERS, add_server
 from hub.cli.context import Context, Output, UsageError, agreed, nearest_or_all

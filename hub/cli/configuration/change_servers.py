@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
+from config.atomic_writes import lock_edits
 from config.editing.draft import Draft
-from config.files import lock_edits
 from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import state_dir
 from config.secrets.detection import secrets_in

@@ -12,10 +12,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from config.atomic_writes import lock_edits
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import EditError
-from config.files import lock_edits
 from config.hosts.host_file_records import HadBefore
 from config.hosts.import_plan import Import
 from config.hosts.import_writing import Write, carry_out

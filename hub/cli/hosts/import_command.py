@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from config.atomic_writes import read_file
 from config.editing.text.change import EditRefused
 from config.errors import EditError
-from config.files import read_file
 from config.hosts import import_writing
 from config.hosts.host_servers import Server, Skipped
 from config.hosts.import_plan import Import, Secrets
@@ -21,12 +21,12 @@ from config.hosts.secret_literals import NewSecrets
 from config.loading.gather import OWN_VARIABLES
 from config.secrets.detection import secrets_in
 from config.secrets.store import SecretStore
-from hub.cli.configuration.env_capture import record_shell
+from hub.cli.configuration.env_command import record_shell
 from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed, ask
-from hub.cli.hosts import import_dialogue
+from hub.cli.hosts import import_screens
 from hub.cli.hosts.carry_out_import import ImportedOriginals, carry_out_writes, remember_hosts, show_writes
 from hub.cli.hosts.change_host_files import below_home
-from hub.cli.hosts.command_lock import choose_hosts, in_turn, project_of
+from hub.cli.hosts.choose_hosts import choose_hosts, in_turn, project_of
 from hub.cli.hosts.who_runs_servers import outcomes_in_hub, read_servers
 from hub.cli.parser import add, add_config, on_main_file
 from hub.cli.secret_commands import keep_in, say_kept, settle_of_import
@@ -74,7 +74,7 @@ def _import(options: Context, output: Output) -> None:
     config, environ = present.config, present.environ
     output.set(dry_run=options.dry_run, files=[], commands=[], notes=output.member("notes", []))
     servers, skipped = _survey(options.replace(machine=structs.replace(machine, environ=environ)))
-    servers, skipped = import_dialogue.choose_named(options, servers, skipped)
+    servers, skipped = import_screens.choose_named(options, servers, skipped)
     ours = import_writing.names_by_identity(config, directory, environ)
     dropped = set() if options.again else import_writing.removals_in(directory)
     project = project_of(options)
@@ -90,7 +90,7 @@ def _import(options: Context, output: Output) -> None:
         return result
 
     result, stores = _decide(options, take, directory)
-    import_dialogue.settle_near_duplicates(options, result, config)
+    import_screens.settle_near_duplicates(options, result, config)
     wanting = _leave_for_sign_in(options, result, directory)
     held = [secret for _, server in result.taken for secret in secrets_in(server.values)]
     variables, unkept = settle_of_import(options, result, present.own_lines)
@@ -111,8 +111,8 @@ def _import(options: Context, output: Output) -> None:
 
     writes = plan_writes()
     originals = ImportedOriginals(options, result, config, unkept, wanting)
-    import_dialogue.summarise(result, skipped, config, output)
-    import_dialogue.say_elsewhere(options, ours)
+    import_screens.summarise(result, skipped, config, output)
+    import_screens.say_elsewhere(options, ours)
     if options.dry_run:
         for name in () if new is None else new.values:
             output.say(f"would be kept as by `hubd secret set`: {name}")
@@ -131,9 +131,9 @@ def _import(options: Context, output: Output) -> None:
     remember_hosts(result)
     if not options.disable_originals:
         own = [name for name, server in result.taken if server.place.project is None and not server.off]
-        import_dialogue.say_tried(result, outcomes_in_hub(own, output, main=originals.main), output)
+        import_screens.say_tried(result, outcomes_in_hub(own, output, main=originals.main), output)
     originals.take_out()
-    import_dialogue.say_next(options, result)
+    import_screens.say_next(options, result)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def _survey(options: Context) -> tuple[list[Server], list[Skipped]]:
     skipped: list[Skipped] = []
     places = list(_places(options))
     if options.disable_originals:
-        import_dialogue.say_shared(places, options.output)
+        import_screens.say_shared(places, options.output)
     for place in places:
         try:
             found, not_found = read_servers(place, options.machine, options.records)

@@ -15,13 +15,13 @@ from config.hosts.install import Plan, own_program, plan_entries, plan_restore, 
 from config.hosts.known_hosts import Place, all_hosts, is_found, project_places, user_places
 from config.hosts.removed_originals import is_same_file, of_host
 from config.hub_paths import config_file, runtime_dir, state_dir
-from hub.cli.configuration.env_capture import record_shell
+from hub.cli.configuration.env_command import record_shell
 from hub.cli.context import Context, Output, UsageError
 from hub.cli.hosts.change_host_files import Decide, carry_out_changes, of_place, originals_of
-from hub.cli.hosts.command_lock import choose_hosts, choose_places, in_turn, project_of
-from hub.cli.hosts.install_entries import HostEntries, say_permissions
+from hub.cli.hosts.choose_hosts import choose_hosts, choose_places, in_turn, project_of
+from hub.cli.hosts.entries_to_install import HostEntries, say_permissions
 from hub.cli.parser import Parser, add, add_config, on_main_file
-from hub.cli.render.tables_and_styles import Table
+from hub.cli.render.blocks import Table
 from hub.cli.render.words import count_of
 from hub.shim.start_daemon import is_alive
 

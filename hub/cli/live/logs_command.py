@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from msgspec import convert, to_builtins
 
-from config import private_directories
+from config import base_directories
 from hub.cli.context import Context, Output, as_line, client
 from hub.cli.parser import add, moment, number_of
-from hub.cli.render.tables_and_styles import Line, paint
+from hub.cli.render.blocks import Line, paint
 from hub.control.client_errors import HubHangs, HubNotRunning, NothingListens
 from hub.control.methods import LOG_LINES, LOGS
 from hub.wire.printable import printable
@@ -80,7 +80,7 @@ def _logs_on_disk(options: Context, error: HubNotRunning | HubHangs, wanted: Rec
     `error` if that is not what was asked for, or there is nothing."""
     output, hangs = options.output, isinstance(error, HubHangs)
     is_asked = options.name == "hub" if hangs else isinstance(error, NothingListens) and options.name in (None, "hub")
-    path = Path(private_directories.state_dir(), "hubd.log")
+    path = Path(base_directories.state_dir(), "hubd.log")
     if options.follow or not is_asked or not (found := last_records(path, options.lines, wanted)):
         raise error
     if hangs:

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Any, Final, NoReturn
 
+from config.atomic_writes import lock_edits
 from config.editing.draft import Draft
 from config.editing.text import toml
-from config.files import lock_edits
 from config.hosts.known_hosts import all_hosts, hosts_that_list_once
 from config.hub_paths import state_dir
-from config.tables import DEFAULT_PROFILE, Profile
+from config.security_settings import DEFAULT_PROFILE, Profile
 from hub.catalog.visible_names import join_some
 from hub.cli.configuration.save_draft import refuse_unusable, reload_hub, save, show
 from hub.cli.context import Context, Output, UsageError, nearest
@@ -22,8 +22,8 @@ from hub.cli.profiles.list_for_editor import extent
 from hub.cli.profiles.tool_globs import choice_of
 from hub.cli.profiles.who_is_shown_profile import HostWays, say_arrivals, ways_in
 from hub.cli.profiles.write_profile import leave_unchanged, may_change, new_settings, status_now, write
+from hub.cli.render.blocks import Block, Cell, Table, paint
 from hub.cli.render.costs import host_name
-from hub.cli.render.tables_and_styles import Block, Cell, Table, paint
 from hub.cli.render.words import about
 from hub.control.answers import Status, ToolUse, tokens_together
 

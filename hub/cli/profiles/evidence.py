@@ -19,7 +19,7 @@ from config.hosts.known_hosts import all_hosts
 from config.hub_paths import had_before_path
 from config.loading.check_profiles import OWN_LABEL
 from config.name_globs import ALL, NameChoice, union
-from config.tables import DEFAULT_PROFILE, Profile
+from config.security_settings import DEFAULT_PROFILE, Profile
 from hub.catalog.visible_names import name_id
 from hub.cli.client.connection import session
 from hub.cli.context import Context, UsageError, client, nearest

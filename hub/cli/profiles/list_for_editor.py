@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from config.registry.server_json import one_line
-from config.tables import DEFAULT_PROFILE
+from config.security_settings import DEFAULT_PROFILE
 from hub.cli.client.await_server import STATES
 from hub.cli.context import nearest
 from hub.cli.profiles.tool_globs import Away, can_be_named

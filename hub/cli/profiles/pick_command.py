@@ -9,7 +9,7 @@ from typing import Final
 from config.hub_paths import config_file
 from config.loading.check_profiles import OWN_LABEL, PROFILE_NAME, PROFILE_NAME_RULE
 from config.name_globs import ALL
-from config.tables import DEFAULT_PROFILE
+from config.security_settings import DEFAULT_PROFILE
 from hub.cli.configuration.edit_command import copy_to_edit, edit_again, edit_text, editor_command
 from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed, ask_hub
 from hub.cli.profiles.evidence import Evidence, gather_evidence, had_before, suggest

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from hub.cli.keyboard import ESCAPE, keys
-from hub.cli.render.tables_and_styles import Table, paint
+from hub.cli.render.blocks import Table, paint
 from hub.cli.render.terminal import Screen
 
 HELP: Final = "space chooses, a all, n none, / searches, Enter writes, q leaves everything as it is"

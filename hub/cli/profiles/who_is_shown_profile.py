@@ -22,8 +22,8 @@ from config.hub_paths import tokens_path
 from config.loading.check_profiles import OWN_LABEL
 from config.loading.host_files import command_of
 from config.secrets.secret_files import StateUnreadable
-from config.tables import DEFAULT_PROFILE, AccessToken
-from hub.catalog.view_name import PROFILE_MARK
+from config.security_settings import DEFAULT_PROFILE, AccessToken
+from hub.catalog.endpoint_views import PROFILE_MARK
 from hub.cli.context import Context
 from hub.cli.render.costs import find_known
 from hub.control.answers import HostRow, Status

@@ -7,7 +7,7 @@ from typing import Any
 
 from config.editing.draft import Draft
 from config.editing.text import toml
-from config.tables import Profile
+from config.security_settings import Profile
 from hub.cli.configuration.save_draft import reload_hub, save, say_problems
 from hub.cli.context import Context, Output, UsageError, agreed, ask_hub
 from hub.cli.profiles.evidence import Evidence

@@ -1,6 +1,6 @@
 """Registries of servers on the command line: `hubd search`, `hubd add NAME`, `hubd outdated`, `hubd update NAME`.
 
-`client` asks: one request and its answer; `server_to_add` looks a server up by its name, in all registries of the
+`client` asks: one request and its answer; `find_server` looks a server up by its name, in all registries of the
 configuration, and has a person choose which one, and which way to run it; `search_and_outdated`, `add_from_registry`
 (with what has to be said) and `update_command` are the commands; their parsers are `add`'s (`hub.cli.configuration`).
 What a registry's words mean, and what is made of them, is decided in `config.registry`.

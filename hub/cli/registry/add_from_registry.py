@@ -17,9 +17,9 @@ from config.registry.ways_to_run import Way
 from config.secrets.store import SecretStore
 from hub.cli.configuration.change_servers import add_server
 from hub.cli.context import EX_FAILED, Context, UsageError, agreed, ask_text, nearest
-from hub.cli.registry import server_to_add
+from hub.cli.registry import find_server
 from hub.cli.registry.client import RegistryFailed, run
-from hub.cli.registry.server_to_add import MAX_ASKED, Found, Known, find
+from hub.cli.registry.find_server import MAX_ASKED, Found, Known, find
 from hub.wire.printable import printable
 
 MAX_REPEATED: Final = 64
@@ -154,7 +154,7 @@ def add_listed(options: Context, own: Mapping[str, Any]) -> None:
         there = find(known.choose(options.registry), name, version, output.progress)
     except RegistryFailed as error:
         raise RegistryFailed(f"{error}{error.advice}", error.code) from None
-    found = server_to_add.choose_registry(there, options, name, version)
+    found = find_server.choose_registry(there, options, name, version)
     server = found.listed.server
     refuse_deleted(found)
     id = options.called or id_of(name, known.upstreams)
@@ -162,11 +162,11 @@ def add_listed(options: Context, own: Mapping[str, Any]) -> None:
         source = source_of(upstream.source)
         if source is not None and source.name == name:
             todo = f"`hubd update {other}` takes the newest version, and --as NAME adds it once more"
-            raise server_to_add.NotAdded(f'{name} is there already, as "{other}" ({source.version}): {todo}')
-    way = server_to_add.choose_way(found, options)
-    for line in server_to_add.before_answers(found, way):
+            raise find_server.NotAdded(f'{name} is there already, as "{other}" ({source.version}): {todo}')
+    way = find_server.choose_way(found, options)
+    for line in find_server.before_answers(found, way):
         output.say(line)
-    if said := server_to_add.status_of(found):
+    if said := find_server.status_of(found):
         output.warn(f"{name}: {said}")
     new = NewSecrets(SecretStore.open())
     got = answers(way, options, id, new, {})
@@ -174,7 +174,7 @@ def add_listed(options: Context, own: Mapping[str, Any]) -> None:
     for setting, value in own.items():  # of tables both count
         below = settings.get(setting)
         settings[setting] = below | value if isinstance(below, dict) and isinstance(value, dict) else value
-    for line in server_to_add.as_written(settings) if got else ():
+    for line in find_server.as_written(settings) if got else ():
         output.say(line)
     if is_agreed(f'Add it as "{id}"?', options, default=not said):
         output.set(source=settings["source"])
@@ -186,12 +186,12 @@ def settings_of(found: Found, way: Way, got: Answers, source: RegistrySource) ->
     try:
         settings = entry(way, got, source)
     except NotRunnable as error:
-        raise server_to_add.NotAdded(f"{source.name} {source.version} cannot be added: {error}") from None
+        raise find_server.NotAdded(f"{source.name} {source.version} cannot be added: {error}") from None
     if "url" in settings:
         try:
             _judge_address(found, way, got, settings["url"])
         except ValueError:
-            raise server_to_add.NotAdded(
+            raise find_server.NotAdded(
                 f"{source.name} {source.version} cannot be added: its address is no URL"
             ) from None
     return settings
@@ -235,4 +235,4 @@ def refuse_deleted(found: Found) -> None:
     if found.listed.status == "deleted":
         server = found.listed.server
         text = f"{server.name} {server.version} was taken out of registry {found.registry.name}:"
-        raise server_to_add.NotAdded(f"{text} {server_to_add.status_of(found)}")
+        raise find_server.NotAdded(f"{text} {find_server.status_of(found)}")

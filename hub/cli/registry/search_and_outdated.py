@@ -13,8 +13,8 @@ from config.registry.server_json import Listed, RegistrySource, is_older, one_li
 from config.registry.ways_to_run import kinds_of
 from hub.cli.context import Context, Output, UsageError
 from hub.cli.registry.client import Client, Registry, RegistryFailed, run_all
-from hub.cli.registry.server_to_add import Known
-from hub.cli.render.tables_and_styles import Table
+from hub.cli.registry.find_server import Known
+from hub.cli.render.blocks import Table
 from hub.cli.render.words import group
 
 

@@ -19,7 +19,7 @@ from hub.cli.context import Context, Output
 from hub.cli.hosts.change_host_files import configuration_diff
 from hub.cli.registry.add_from_registry import absolute, answers, is_agreed, refuse_deleted, settings_of
 from hub.cli.registry.client import Client, Registry, run
-from hub.cli.registry.server_to_add import Found, Known, NotAdded, head, status_of
+from hub.cli.registry.find_server import Found, Known, NotAdded, head, status_of
 from hub.cli.render.terminal import Screen
 
 SETTINGS = ("command", "args", "env", "url", "headers", "transport", "source")

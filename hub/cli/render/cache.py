@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cache.statistics import CacheCounts, CacheStatistics, StoreStatistics, UpstreamCacheStatistics
-from hub.cli.render.tables_and_styles import Block, Cell, Table, paint
+from hub.cli.render.blocks import Block, Cell, Table, paint
 from hub.cli.render.words import duration, size, times
 
 _FOUND: Final = "FROM STORE"

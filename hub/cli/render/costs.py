@@ -10,7 +10,7 @@ from msgspec import Raw, Struct
 
 from config.loading.check_profiles import OWN_LABEL
 from hub.catalog.token_cost import ShownCost, cost_of_view, text_bytes, tokens_of, tool_bytes
-from hub.cli.render.tables_and_styles import Block, Cell, Table, paint
+from hub.cli.render.blocks import Block, Cell, Table, paint
 from hub.cli.render.words import about
 from hub.control.answers import HostRow, LargestTool, Status, ToolUse, ToolUses, UpstreamRow, tokens_together
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from hub.cli.render.tables_and_styles import Block, Cell, Line, Table, paint
+from hub.cli.render.blocks import Block, Cell, Line, Table, paint
 from hub.cli.render.words import duration
 from hub.control.answers import UpstreamRow
 from hub.control.sign_in_messages import SignInAccount

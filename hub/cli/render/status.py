@@ -7,10 +7,10 @@ from typing import Final
 from msgspec.structs import astuple
 
 from cache.statistics import StoreStatistics
+from hub.cli.render.blocks import Block, Cell, Line, Table, paint
 from hub.cli.render.cache import brief
 from hub.cli.render.costs import host_name, warning_of
 from hub.cli.render.sign_ins import sign_in_notes
-from hub.cli.render.tables_and_styles import Block, Cell, Line, Table, paint
 from hub.cli.render.words import about, duration, group, hint_at_variable, join_names, size, times
 from hub.control.answers import BufferStatus, ConfigStatus, HostRow, ProjectRow, ReplicaStatus, Status, UpstreamRow
 from upstreams.journal.error_line import error_line

@@ -6,7 +6,7 @@
 
 Text given to it may come from servers: it is made safe here, and only this module's own colours reach the terminal.
 On a terminal (or where COLUMNS is set) no line is wider than the screen: sentences are wrapped, with what follows
-indented, tables drop and shorten columns. Elsewhere nothing is cut and nothing coloured. rich, and `draw_blocks`, which
+indented, tables drop and shorten columns. Elsewhere nothing is cut and nothing coloured. rich, and `layout`, which
 is made of it, are imported when something is drawn.
 """
 
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TextIO
 
-from hub.cli.render.tables_and_styles import Block
+from hub.cli.render.blocks import Block
 from hub.wire.printable import Printable
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Screen:
 
     def render(self, *blocks: Block) -> str:
         """The text that `show` writes."""
-        from hub.cli.render.draw_blocks import lines_of
+        from hub.cli.render.layout import lines_of
 
         with self._console.capture() as captured:
             for line in lines_of(blocks, self.width):
@@ -97,7 +97,7 @@ class Screen:
         if not self.live:
             yield lambda blocks: None
             return
-        from hub.cli.render.draw_blocks import draw_live
+        from hub.cli.render.layout import draw_live
 
         with draw_live(self._console, lambda: self.width) as redraw:
             yield redraw

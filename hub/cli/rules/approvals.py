@@ -14,7 +14,7 @@ from msgspec import to_builtins
 
 from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed, as_json, as_line, ask, ask_hub, client
 from hub.cli.parser import Parser, add
-from hub.cli.render.tables_and_styles import Block, Table, paint
+from hub.cli.render.blocks import Block, Table, paint
 from hub.cli.render.words import count_of, duration
 from hub.cli.rules.pins import differences
 from hub.control.approval_messages import ApprovalList, GivenApproval, ShownRequest, WaitingRequest

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final
 from config.hub_paths import audit_dir
 from hub.cli.context import CommandFailed, Context, Output, as_line
 from hub.cli.parser import Parser, add, moment, number_of
-from hub.cli.render.tables_and_styles import Line, paint
+from hub.cli.render.blocks import Line, paint
 from hub.cli.render.words import count_of, size
 from hub.rules.audit.files import logs_in, read_head
 from hub.rules.audit.reading import File, Query, Record, select, verify

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from msgspec import to_builtins
 
-from config.files import read_file, replace_file
+from config.atomic_writes import read_file, replace_file
 from hub.cli.context import EX_FAILED, CommandFailed, Context, Output, UsageError, ask_hub
 from hub.cli.parser import add
-from hub.cli.render.tables_and_styles import Block, Line, Table, paint
+from hub.cli.render.blocks import Block, Line, Table, paint
 from hub.cli.render.words import count_of
 from hub.control.methods import EXPORT_PINS, PINS
 from hub.control.pin_messages import PinChange, PinnedServer, WordChange

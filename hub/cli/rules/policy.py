@@ -9,8 +9,8 @@ from msgspec import to_builtins
 
 from hub.cli.context import Context, Output, UsageError, ask_hub
 from hub.cli.parser import Parser, add
+from hub.cli.render.blocks import Block, Line, Table, paint
 from hub.cli.render.status import show_configuration
-from hub.cli.render.tables_and_styles import Block, Line, Table, paint
 from hub.control.answers import PolicyExplanation, PolicyReport, PolicyRow
 from hub.control.methods import EXPLAIN_POLICY, POLICY, STATUS
 

@@ -9,8 +9,8 @@ from typing import Self
 
 from msgspec import Struct
 
+from config.atomic_writes import lock_edits
 from config.errors import EditError
-from config.files import lock_edits
 from config.hosts import import_writing
 from config.hosts.hub_entries import KEY, stdio_entry, variables_to_carry
 from config.hosts.import_plan import Import
@@ -23,7 +23,7 @@ from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import backup_dir, state_dir
 from config.loading.assemble import load_all
 from config.settings import HubConfig, UpstreamConfig
-from hub.cli.configuration.env_capture import Capture, write_capture
+from hub.cli.configuration.env_command import Capture, write_capture
 from hub.cli.context import Context, Output, client, now, own_command
 from hub.cli.hosts.carry_out_import import remember_hosts, write_each
 from hub.cli.hosts.change_host_files import as_object, originals_of, write_plan

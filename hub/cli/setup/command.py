@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from config.files import read_file
+from config.atomic_writes import read_file
 from config.hosts import import_writing
 from config.hosts.host_servers import Server
 from config.hosts.import_plan import Import
@@ -16,11 +16,11 @@ from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import config_file
 from config.loading.gather import OWN_VARIABLES
 from config.secrets.store import SecretStore
-from hub.cli.configuration.env_capture import capture_unasked
+from hub.cli.configuration.env_command import capture_unasked
 from hub.cli.context import EX_INTERRUPTED, CommandFailed, Context, Output, UsageError
-from hub.cli.hosts.command_lock import choose_hosts, in_turn
-from hub.cli.hosts.import_dialogue import say_elsewhere, say_shared, settle_near_duplicates
-from hub.cli.hosts.install_entries import say_permissions
+from hub.cli.hosts.choose_hosts import choose_hosts, in_turn
+from hub.cli.hosts.entries_to_install import say_permissions
+from hub.cli.hosts.import_screens import say_elsewhere, say_shared, settle_near_duplicates
 from hub.cli.hosts.who_runs_servers import reasons, refuse_other
 from hub.cli.parser import add
 from hub.cli.render.words import count_of

@@ -7,12 +7,12 @@ from typing import Literal
 
 from msgspec import structs
 
-from config.files import read_file
-from hub.cli import service_manager
+from config.atomic_writes import read_file
+from hub.cli import systemd_units
 from hub.cli.background_hub import start_hub
 from hub.cli.context import Context, Output, UsageError, ask_hub, client, now, own_command
-from hub.cli.service_manager import Service, ServiceError
 from hub.cli.setup.interrupts import Undo, hold_back
+from hub.cli.systemd_units import Service, ServiceError
 from hub.control.answers import Status
 from hub.control.client_errors import ControlFailed, HubNotRunning
 from hub.control.methods import RELOAD, STATUS
@@ -40,10 +40,10 @@ def service(options: Context) -> Service | None:
     if options.no_service:
         return None
     try:
-        found = service_manager.user_service(own_command(), os.environ)
+        found = systemd_units.user_service(own_command(), os.environ)
     except UsageError:
         return None
-    return None if service_manager.refusal(found) else found
+    return None if systemd_units.refusal(found) else found
 
 
 def start(way: Way, options: Context, undo: Undo) -> None:
@@ -68,8 +68,8 @@ def _start_service(options: Context, undo: Undo) -> None:
     assert found is not None
     try:
         _write_units(found, undo)
-        for arguments in (service_manager.RELOAD, ("enable", *found.units), *found.start):
-            service_manager.call(found, arguments)
+        for arguments in (systemd_units.RELOAD, ("enable", *found.units), *found.start):
+            systemd_units.call(found, arguments)
     except ServiceError as error:
         raise UsageError(str(error)) from None
     start_hub()  # the service's socket is there: this waits until the hub listens
@@ -78,24 +78,24 @@ def _start_service(options: Context, undo: Undo) -> None:
 def _write_units(found: Service, undo: Undo) -> None:
     """Write the units. A service that was there before, stopped, is undone to what it was: its files, whether it is
     enabled, and which of its units were active."""
-    known = service_manager.states(found)
+    known = systemd_units.states(found)
     enabled = [unit for unit in found.units if known[unit].get("UnitFileState", "").startswith("enabled")]
     active = [unit for unit in found.units if known[unit].get("ActiveState") == "active"]
     with hold_back():
         if active:
-            undo.add("the service that ran", lambda: service_manager.call(found, ("start", *active)))
-        undo.add("the service manager", lambda: service_manager.call(found, service_manager.RELOAD))
+            undo.add("the service that ran", lambda: systemd_units.call(found, ("start", *active)))
+        undo.add("the service manager", lambda: systemd_units.call(found, systemd_units.RELOAD))
         for path, text in found.files.items():
             write = partial(_write_unit, structs.replace(found, files={path: text}))
             undo.file(path, write, before=read_file(path), after=text.encode())
         if enabled:
-            undo.add("the service", lambda: service_manager.call(found, ("stop", *reversed(enabled))))
+            undo.add("the service", lambda: systemd_units.call(found, ("stop", *reversed(enabled))))
         if new := [unit for unit in reversed(found.units) if unit not in enabled]:
-            undo.add("the service", lambda: service_manager.call(found, ("disable", "--now", *new)))
+            undo.add("the service", lambda: systemd_units.call(found, ("disable", "--now", *new)))
 
 
 def _write_unit(unit: Service) -> None:
-    service_manager.write(unit, now())
+    systemd_units.write(unit, now())
 
 
 def stop() -> None:

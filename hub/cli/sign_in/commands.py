@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from msgspec.structs import asdict
 
+from config.atomic_writes import lock_edits
 from config.editing.draft import Draft
 from config.errors import ConfigError
-from config.files import lock_edits
 from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import state_dir
 from config.loading.assemble import load_or_defaults

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 from msgspec import Struct
 
-from config.tables import SECRET_HEADER, TrustedProxy
+from config.security_settings import SECRET_HEADER, TrustedProxy
 from hub.downstream.access import refusals
 from hub.downstream.access.hub_urls import LOOPBACK_NAMES, with_port
 from hub.downstream.access.resource_metadata import MCP_PATH
@@ -30,7 +30,7 @@ from hub.link.call_interface import OWNER, Identity
 from hub.net.request_and_response import EarlyReply, HttpRequest, Undecided
 
 if TYPE_CHECKING:
-    from hub.downstream.access.judge_issuer_tokens import IssuerTokens
+    from hub.downstream.access.issuer_token_verdicts import IssuerTokens
     from hub.sign_in.connection_owner import ConnectionOwners
 
 MAX_PERSON: Final = 256

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from config.tables import AccessIssuer
+from config.security_settings import AccessIssuer
 from hub.downstream.access.read_jwt import Unfit
 from hub.link.call_interface import NO_RIGHTS, Identity, Rights
 

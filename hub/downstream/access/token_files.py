@@ -18,10 +18,10 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from config.atomic_writes import lock_edits, replace_private
+from config.base_directories import make_dirs
 from config.errors import ConfigError, EditError
-from config.files import lock_edits, replace_private
 from config.loading.safe_reading import read_private
-from config.private_directories import make_dirs
 from config.secrets.secret_files import StateFile, StateUnreadable
 from config.settings import TOKEN
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from config.loading.check_http_access import day
 from config.secrets.secret_files import StateUnreadable
-from config.tables import AccessToken
+from config.security_settings import AccessToken
 from hub.downstream.access.token_files import PREFIX, TOKENS, KeptToken, hash_of
 from hub.link.access_lifetime import Lease
 from hub.link.call_interface import OWNER, Identity

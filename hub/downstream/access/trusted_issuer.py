@@ -21,10 +21,10 @@ import trio
 from msgspec import Struct, structs
 
 from config.loading.check_http_access import is_loopback
-from config.tables import AccessIssuer
+from config.security_settings import AccessIssuer
 from hub.downstream.access.claims import TokenVerdict, verdict_of
 from hub.downstream.access.read_jwt import Jwt, Unfit, Unsigned
-from upstreams.fetch.outcome import Allowed, FetchFailed
+from upstreams.fetch.contract import Allowed, FetchFailed
 
 if TYPE_CHECKING:
     from upstreams.fetch.fetcher import Fetcher

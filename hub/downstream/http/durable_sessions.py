@@ -23,8 +23,8 @@ import msgspec
 from msgspec import Raw, Struct, field, structs
 
 from cache.interfaces import MAX_FACT_BYTES
-from config.hints_between_runs import Memory
-from hub.catalog.view_name import View
+from config.remembered_facts import Memory
+from hub.catalog.endpoint_views import View
 from hub.downstream.http.journal_clock import JournalClock
 from hub.link.autosave import SaveBarrier, autosave
 from hub.link.call_interface import Identity
@@ -38,7 +38,7 @@ LIFE_S: Final = 24 * 3600.0
 """Time after its handshake in which a session can be revived."""
 MAX_ID: Final = 1_024
 """Characters. A host with so many capabilities that its id were longer gets one that says nothing, and is not revived:
-it repeats its id with every request, and large heads cost too much (`hub.wire.http.request_head.HeadParser`)."""
+it repeats its id with every request, and large heads cost too much (`hub.wire.http.request_parser.HeadParser`)."""
 MAX_SHOWN: Final = 100
 """Characters of a host's name that are kept."""
 FORGET_S: Final = LIFE_S + 900.0

@@ -17,7 +17,7 @@ from typing import Final
 import trio
 
 from hub.calls.host_exchange import HostExchange
-from hub.catalog.view_name import EVERYTHING, View
+from hub.catalog.endpoint_views import EVERYTHING, View
 from hub.downstream.access.access import Access
 from hub.downstream.access.refusals import FORBIDDEN
 from hub.downstream.attached_hosts import Hosts
@@ -28,9 +28,9 @@ from hub.downstream.http.request import Inbound, Posts, admit, check_arguments, 
 from hub.downstream.http.session import HttpSession
 from hub.downstream.http.sessions import HttpSessions
 from hub.downstream.http.slow_answers import SlowAnswers
-from hub.downstream.quick_request import QuickRequest
 from hub.downstream.request_pipeline import answer, read_batch, refusal_of, run_batch, wants_answer
 from hub.downstream.running_requests import StatelessHost
+from hub.downstream.taskless_request import TasklessRequest
 from hub.link.call_interface import Caller, Identity
 from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import Overloaded
@@ -207,7 +207,7 @@ class Endpoint:
         exchange = HostExchange(caller, reply_to.send, progress_token=token, view=host.view, named=profile)
         finish = None if response.gone else reply_to.finish_later
         taken = admit(host, self._router, request, exchange, finish)
-        if isinstance(taken, QuickRequest):
+        if isinstance(taken, TasklessRequest):
             self.slow.add(reply_to, trio.current_time())
             response.answer_later(taken.cancel, cancel_if_gone=True)
         elif isinstance(taken, trio.CancelScope):
@@ -308,7 +308,7 @@ class Endpoint:
         exchange = HostExchange(caller, reply_to.send, progress_token=token, view=session.view, host=reply_to)
         finish = None if response.gone else reply_to.finish_later
         taken = admit(session, self._router, request, exchange, finish)
-        if isinstance(taken, QuickRequest):
+        if isinstance(taken, TasklessRequest):
             self.slow.add(reply_to, session.seen)
             response.answer_later(taken.cancel)
         elif isinstance(taken, trio.CancelScope):

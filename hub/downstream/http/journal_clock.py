@@ -7,7 +7,7 @@ moment at the end of a hub that is killed, nothing counts.
 
 from typing import Final
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 
 NOTE_S: Final = 600.0
 """Interval for noting the running time; time after the last note is lost with the hub."""

@@ -12,13 +12,13 @@ import trio
 from msgspec import Struct
 
 from hub.calls.host_exchange import HostExchange
-from hub.catalog.view_name import View
+from hub.catalog.endpoint_views import View
 from hub.downstream.http.refusals import RETRY_AFTER, Refused, refuse
 from hub.downstream.http.reply import Accepted, is_json, read_accept
 from hub.downstream.http.session import HttpSession
-from hub.downstream.quick_request import Finish, QuickRequest
 from hub.downstream.request_pipeline import refusal_of, take_on
 from hub.downstream.running_requests import StatelessHost
+from hub.downstream.taskless_request import Finish, TasklessRequest
 from hub.link.call_interface import Identity
 from hub.link.hub_errors import Overloaded
 from hub.net.http_server import HttpRequest, HttpResponse
@@ -53,7 +53,7 @@ def is_modern_notification(message: Message, headers: dict[str, str]) -> bool:
 
 def admit(
     host: HttpSession | StatelessHost, router: Router, request: Request, exchange: HostExchange, finish: Finish | None
-) -> Reply | QuickRequest | trio.CancelScope:
+) -> Reply | TasklessRequest | trio.CancelScope:
     """`take_on` for a request that came by HTTP. Raises Refused: its id is in use (400), or too many are running
     (429)."""
     try:

@@ -13,11 +13,11 @@ import trio
 from trio.lowlevel import checkpoint
 
 from hub.calls.host_exchange import HostExchange, keep_untold
-from hub.catalog.view_name import EVERYTHING, View
+from hub.catalog.endpoint_views import EVERYTHING, View
 from hub.downstream.attached_hosts import Host, Hosts
 from hub.downstream.lines.preamble import NOBODY, VERSION, Preamble
-from hub.downstream.quick_request import QuickRequest
 from hub.downstream.request_pipeline import answer, read_batch, refusal_of, run_batch, take_on, wants_answer
+from hub.downstream.taskless_request import TasklessRequest
 from hub.link.call_interface import Caller, Identity
 from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, Outbox, OutboxFull, descriptor
 from hub.link.hub_errors import Executed, Overloaded
@@ -307,7 +307,7 @@ class LineHost(Host):
             taken = take_on(self, self._router, request, exchange, finish, congested=is_congested)
         except (RemoteProtocolError, Overloaded) as error:
             taken, is_refused = refusal_of(error), True
-        if isinstance(taken, QuickRequest):
+        if isinstance(taken, TasklessRequest):
             return True
         if isinstance(taken, trio.CancelScope):
             self._nursery.start_soon(self._serve, request, exchange, taken, held)

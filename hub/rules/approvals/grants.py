@@ -14,7 +14,7 @@ from typing import Final
 import trio
 from msgspec import Struct, structs
 
-from config.files import replace_private
+from config.atomic_writes import replace_private
 from config.secrets.secret_files import StateFile, StateUnreadable
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import Tenant

@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from config.tables import Pinning
+from config.security_settings import Pinning
 from hub.rules.fingerprints import INSTRUCTIONS, KINDS, Definition, Fingerprint, hash_of, key_of
 from hub.wire.mcp import Kind, ListEntry, Snapshot
 

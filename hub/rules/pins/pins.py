@@ -15,8 +15,8 @@ import trio
 from msgspec import structs
 
 from config.diff import what_runs
+from config.security_settings import HiddenText, Pinning, PolicyConfig
 from config.settings import HubConfig, UpstreamConfig
-from config.tables import HiddenText, Pinning, PolicyConfig
 from hub.catalog.time_slices import STEP, Steps, finish
 from hub.control.pin_messages import PinnedServer
 from hub.link.fault_isolation import keep_going

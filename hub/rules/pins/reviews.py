@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from config.tables import HiddenText, Pinning
+from config.security_settings import HiddenText, Pinning
 from hub.catalog.time_slices import STEP, Steps
 from hub.rules import fingerprints
 from hub.rules.fingerprints import INSTRUCTIONS, KINDS

@@ -13,13 +13,13 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field
 
+from config.atomic_writes import replace_private
 from config.diff import what_runs
-from config.files import replace_private
-from config.hints_between_runs import Memory
 from config.loading.safe_reading import is_foreign, read_private
+from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.rules.fingerprints import Definition, Fingerprint, fingerprint
-from upstreams.inventory.last_known import file_name
+from upstreams.inventory.last_known_lists import file_name
 
 FORMAT: Final = 1
 MAX_FILE_BYTES: Final = 64 << 20

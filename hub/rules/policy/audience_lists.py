@@ -9,8 +9,8 @@ from functools import partial
 from msgspec import structs
 
 from hub.catalog.catalog import Catalog
+from hub.catalog.endpoint_views import View
 from hub.catalog.upstream_entries import Route, VisibleEntry
-from hub.catalog.view_name import View
 from hub.rules.policy.effects import Effect
 from hub.rules.policy.verdicts import Judge
 from hub.wire.mcp import Kind

@@ -18,7 +18,7 @@ from config.loading.findings import Keys
 from config.loading.precedence import Origin
 from config.selectors import PROMPT, RESOURCE, SCOPE, TOOL, CallerTerm, Selector, Thing, callers_in, read_selector
 from config.settings import HubConfig, UpstreamConfig
-from hub.catalog.view_name import home_of
+from hub.catalog.endpoint_views import home_of
 from hub.rules.policy.effects import Effect, Verdict
 
 MODES: Final[Mapping[str, Mapping[Effect, tuple[str, ...]]]] = {

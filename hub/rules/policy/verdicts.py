@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 from msgspec import Raw, Struct, structs
 
 from config.conditions import ConditionFailed
+from config.security_settings import DEFAULT_PROFILE
 from config.selectors import GROUP, HOST, MARKS, PRINCIPAL, PROFILE, PROMPT, RESOURCE, SCOPE, TOOL, CallerTerm, Thing
-from config.tables import DEFAULT_PROFILE
 from hub.catalog.catalog import Catalog
+from hub.catalog.endpoint_views import View, home_of
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
 from hub.catalog.time_slices import STEP, Steps
 from hub.catalog.tool_hints import WORST
 from hub.catalog.upstream_entries import Route, UpstreamEntries, VisibleEntry
-from hub.catalog.view_name import View, home_of
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import NO_RIGHTS, Caller, Identity, Rights, Tenant
 from hub.rules.policy.effects import UNRULED

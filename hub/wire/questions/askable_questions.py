@@ -9,7 +9,7 @@ from hub.wire import mcp
 from hub.wire.declarations import FORM, URL, elicitation_modes
 from hub.wire.jsonrpc import EMPTY, Failure, Reply, Result, peek_object, peek_str, raw
 from hub.wire.questions import older_questions
-from hub.wire.value_limits import SMALL_BYTES, has_too_many_items
+from hub.wire.total_item_limit import SMALL_BYTES, has_too_many_items
 
 MAX_ITEMS: Final = 10_000
 """Items on all levels of sampling messages, a form or an answer, if large; each is read, which takes 40 ms in all."""

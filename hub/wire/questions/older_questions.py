@@ -15,8 +15,8 @@ from typing import Any, Final
 from msgspec import Raw, Struct
 
 from hub.wire.jsonrpc import EMPTY, peek_array, peek_object, peek_str, raw
+from hub.wire.level_item_limit import is_long_array
 from hub.wire.mcp import L1, L2, L3, L4, LEGACY_VERSIONS, MODERN
-from hub.wire.member_limits import is_long_array
 
 TRUE = Raw(b"true")
 MAX_FORM_BYTES: Final = 256 << 10

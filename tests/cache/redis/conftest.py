@@ -8,7 +8,7 @@ from tests.support.redis_server import Store, redis_server, stores
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch):
     """How long an answer may take is no part of what is tested with a real store."""
-    monkeypatch.setattr("cache.redis.named_facts.FACT_S", 10.0)
+    monkeypatch.setattr("cache.redis.shared_facts.FACT_S", 10.0)
 
 
 @pytest.fixture

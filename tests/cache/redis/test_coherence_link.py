@@ -6,7 +6,7 @@ import trio
 from cache.redis.coherence_link import GREETING_S, HURRY_S, StoreLink
 from cache.redis.layout import ValueSealer
 from cache.redis.url import address_of
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from config.settings import CacheConfig
 from tests.support.redis_server import Store, Told, stores
 from tests.support.scripted_store import LOOK, Scripted

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from cache.redis.url import CLIENT, address_of
 from config.errors import ConfigError
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from config.settings import CacheConfig
 from tests.support.redis_server import Store, redis_server, stores
 

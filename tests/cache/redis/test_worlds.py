@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 from cache.redis.store import RedisStore
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from config.settings import CacheConfig
 from tests.support.cache_world import a_world
 from tests.support.redis_server import KEY, RedisServer, redis_server

@@ -15,11 +15,11 @@ from config.hosts.import_plan import Import, block, identities_in
 from config.hosts.import_writing import names_by_identity as known_servers
 from config.hosts.known_hosts import Machine, Place, all_hosts, every_user_file, project_files
 from config.hosts.removal_choice import drop_changed, plan_host_removals
-from config.hosts.unwrap import package_of, unwrap
+from config.hosts.unwrap_proxies import package_of, unwrap
 from config.loading.assemble import load_all
 from config.loading.variables import Variables
 from config.name_globs import ALL
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from config.settings import HubConfig, UpstreamConfig
 from tests.support import host_homes
 from tests.support.host_homes import HOMES

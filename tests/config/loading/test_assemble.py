@@ -11,7 +11,7 @@ from config.errors import ConfigError
 from config.loading.assemble import Loaded, load_all
 from config.loading.one_file import Layer
 from config.loading.precedence import Origin
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from config.settings import HubConfig
 
 

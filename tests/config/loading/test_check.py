@@ -17,9 +17,9 @@ from config.loading.check import (
 from config.loading.check_http_access import is_loopback
 from config.loading.findings import Problem
 from config.references import references_of, resolve_references
-from config.setting_parts import Secret
+from config.security_settings import IdentityProvider, OAuthConfig, UpstreamOAuth
+from config.setting_declarations import Secret
 from config.settings import HubConfig, Timeouts, UpstreamConfig
-from config.tables import IdentityProvider, OAuthConfig, UpstreamOAuth
 
 
 @pytest.mark.covers("SEC-01")

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from config.errors import ConfigError
 from config.loading.assemble import load_all
 from config.loading.gather import gather
-from config.setting_parts import declarations, secrets_of
+from config.security_settings import Profile
+from config.setting_declarations import declarations, secrets_of
 from config.show.effective import hub_settings
-from config.tables import Profile
 from hub.catalog.profiles.profile_entries import ProfileRules
 
 SERVER = '[upstreams.github]\ncommand = "x"\n'

@@ -3,8 +3,8 @@
 import pytest
 
 from config.loading.check_rules import problems_of_policy, problems_of_rules_of_server, warnings_of_policy
+from config.security_settings import AccessConfig, AccessIssuer, ConditionalRule, PolicyConfig
 from config.settings import HubConfig, UpstreamConfig
-from config.tables import AccessConfig, AccessIssuer, ConditionalRule, PolicyConfig
 
 TEAM, PARTNER = (AccessIssuer(name=name, issuer=f"https://{name}.example") for name in ("team", "partner"))
 

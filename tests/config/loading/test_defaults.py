@@ -8,7 +8,7 @@ from config.errors import ConfigError
 from config.loading.assemble import Loaded, load_all
 from config.loading.gather import gather
 from config.projects import load_project
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from config.settings import HubConfig, ServerSettings, Timeouts
 from config.show.effective import hub_settings, upstreams
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from config.loading.assemble import load_all
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from config.settings import Timeouts, UpstreamConfig
 
 DIALECTS = Path(__file__).parents[2] / "data" / "dialects"

@@ -13,7 +13,7 @@ from config.loading.document import parse
 from config.loading.findings import Findings
 from config.loading.host_entry import HOSTS_OWN, OUR_SETTINGS
 from config.loading.host_files import FieldTable, command_of, is_hub, servers
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from config.settings import UpstreamConfig
 
 HOSTS = {

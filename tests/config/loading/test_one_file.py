@@ -9,7 +9,7 @@ import pytest
 from config.errors import ConfigError
 from config.loading.assemble import load_all
 from config.loading.one_file import find_config
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from config.settings import HubConfig, Timeouts, UpstreamConfig
 from tests.support.tables import each_row
 

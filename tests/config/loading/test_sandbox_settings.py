@@ -10,9 +10,9 @@ from config.errors import ConfigError
 from config.loading import check
 from config.loading.assemble import load_all
 from config.projects import load_project
-from config.setting_parts import Secret
+from config.security_settings import AccessConfig, AccessToken, SamplingBudget, Sandbox
+from config.setting_declarations import Secret
 from config.settings import HubConfig, UpstreamConfig
-from config.tables import AccessConfig, AccessToken, SamplingBudget, Sandbox
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.loading.assemble import load_all
-from config.setting_parts import declarations
+from config.setting_declarations import declarations
 from config.settings import CacheConfig, HubConfig, ReplicaConfig, UpstreamConfig
 from config.show.effective import as_toml, mask_setting, show_environment
 

@@ -19,7 +19,7 @@ from hub.bridge.input_rounds import (
 from hub.link.hub_errors import UpstreamProtocolError
 from hub.wire.jsonrpc import RemoteProtocolError, peek_object, raw
 from hub.wire.mcp import MODERN
-from hub.wire.value_limits import MAX_ITEMS
+from hub.wire.total_item_limit import MAX_ITEMS
 from tests.support.fakes import FakeHost
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw, structs
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
+from config.security_settings import ElicitationBudget
 from config.settings import UpstreamConfig
-from config.tables import ElicitationBudget
 from hub.bridge.input_rounds import MAX_AT_ONCE, MAX_ROUNDS, Crossing, InputRefused, admit, call_to_the_end, read_wanted
 from hub.downstream.host_questions import HostQuestions
 from hub.link.call_interface import Operation
@@ -21,7 +21,7 @@ from hub.link.hub_errors import UpstreamProtocolError, failure_from
 from hub.wire.jsonrpc import Failure, Response, Result, raw
 from hub.wire.mcp import ELICIT, L3, L4, LEGACY_VERSIONS, MODERN
 from hub.wire.questions.askable_questions import Question
-from hub.wire.value_limits import MAX_ITEMS
+from hub.wire.total_item_limit import MAX_ITEMS
 from tests.support.fakes import FakeHost, FakeUpstream, running
 from tests.support.schemas import validate
 from upstreams.inventory.offer import empty_snapshot

@@ -23,7 +23,7 @@ from hub.linux.clocks import BootClock, boot_clock
 from hub.wire.jsonrpc import RemoteProtocolError, Request, encode_response, raw
 from hub.wire.mcp import L4, MODERN
 from hub.wire.questions.askable_questions import Question
-from hub.wire.value_limits import MAX_ITEMS
+from hub.wire.total_item_limit import MAX_ITEMS
 from tests.support.counting import calls_of
 from tests.support.schemas import validate
 

@@ -11,7 +11,7 @@ from hub.catalog.embedded_uris import identity, localise, localise_meta, untag_a
 from hub.catalog.uri_tags import tag
 from hub.catalog.uri_tags import untag as untagged
 from hub.wire.jsonrpc import RemoteProtocolError
-from hub.wire.value_limits import MAX_ITEMS, SMALL_BYTES, TooManyItems
+from hub.wire.total_item_limit import MAX_ITEMS, SMALL_BYTES, TooManyItems
 from tests.support.counting import calls_of
 
 

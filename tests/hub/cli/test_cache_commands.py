@@ -3,7 +3,7 @@
 import pytest
 from msgspec import structs
 
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from config.settings import CacheConfig, ReplicaConfig
 from hub.cli.render.cache import cache
 from hub.control.answers import Cleared

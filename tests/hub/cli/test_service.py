@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.cli import service_manager
+from hub.cli import systemd_units
 from tests.support.commands import run_hubd
 from tests.support.processes import HUBD, ROOT, own_directories, running_hub
 
@@ -85,10 +85,10 @@ def texts_of(found):
 
 @needs_systemd
 @pytest.mark.parametrize(
-    "environ", [{}, {"PATH": f"/usr/bin:/{AWKWARD}\\"}, dict.fromkeys(service_manager.PASSED, "/a b%c")]
+    "environ", [{}, {"PATH": f"/usr/bin:/{AWKWARD}\\"}, dict.fromkeys(systemd_units.PASSED, "/a b%c")]
 )
 def test_systemd_takes_the_units_of_a_user(tmp_path, command, environ):
-    texts = texts_of(service_manager.user_service(command, environ))
+    texts = texts_of(systemd_units.user_service(command, environ))
     assert verified(tmp_path, texts, "--user") == []
     for name in environ:
         assert f'Environment="{name}=/' in texts["hubd.service"]
@@ -100,7 +100,7 @@ def test_systemd_takes_the_units_of_a_user(tmp_path, command, environ):
 @needs_systemd
 @pytest.mark.covers("SEC-94")
 def test_systemd_takes_the_unit_of_the_machine_and_calls_it_safe(tmp_path, command):
-    texts = texts_of(service_manager.system_service(command))
+    texts = texts_of(systemd_units.system_service(command))
     assert verified(tmp_path, texts) == []
     argv = [ANALYZE, "security", "--offline=true", tmp_path / "verified" / "hubd.service"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
@@ -110,16 +110,16 @@ def test_systemd_takes_the_unit_of_the_machine_and_calls_it_safe(tmp_path, comma
 
 
 def test_the_units_say_what_the_daemon_needs():
-    unit = service_manager.template("hubd.service")
+    unit = systemd_units.template("hubd.service")
     for line in ("Type=notify", "KillMode=mixed", "RestartPreventExitStatus=78", "WatchdogSec=20s", "UMask=0077"):
         assert f"\n{line}\n" in unit
-        assert f"\n{line}\n" in service_manager.template("hubd-system.service")
+        assert f"\n{line}\n" in systemd_units.template("hubd-system.service")
 
 
 @pytest.mark.parametrize("path", ["/home/me/.local/bin/hubd", "/root/x/hubd", "/tmp/hubd"])
 def test_a_hardened_service_does_not_start_what_it_cannot_see(path):
-    assert "install hubd for everyone" in service_manager.out_of_reach(path)
-    assert service_manager.out_of_reach("/opt/hubd/bin/hubd") is None
+    assert "install hubd for everyone" in systemd_units.out_of_reach(path)
+    assert systemd_units.out_of_reach("/opt/hubd/bin/hubd") is None
 
 
 # --- the commands -----------------------------------------------------------------------------------------------------
@@ -270,12 +270,12 @@ def test_a_wheel_holds_the_units(tmp_path):
     code = """if True:
         import os, sys
         sys.path.insert(0, sys.argv[1])
-        from hub.cli import service_manager
-        assert service_manager.__file__.startswith(sys.argv[1])
+        from hub.cli import systemd_units
+        assert systemd_units.__file__.startswith(sys.argv[1])
         units = [name for name in os.listdir(sys.argv[2]) if name.endswith((".service", ".socket"))]
         assert len(units) == 3
         for name in units:
-            assert service_manager.template(name) == open(os.path.join(sys.argv[2], name)).read(), name
+            assert systemd_units.template(name) == open(os.path.join(sys.argv[2], name)).read(), name
         print("found")
     """
     argv = [sys.executable, "-I", "-c", code, str(tmp_path / "site"), str(ROOT / "systemd")]

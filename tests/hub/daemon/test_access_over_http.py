@@ -5,14 +5,14 @@ import json
 import pytest
 import trio
 
-from config.hints_between_runs import Memory
-from config.setting_parts import Secret
+from config.remembered_facts import Memory
+from config.security_settings import AccessConfig, AccessIssuer, AccessToken, Introspection, TrustedProxy
+from config.setting_declarations import Secret
 from config.settings import HubConfig
-from config.tables import AccessConfig, AccessIssuer, AccessToken, Introspection, TrustedProxy
 from hub.app import Hub
 from hub.daemon.bind_http import Bound, listen_tcp
 from hub.daemon.http_listener import HttpListener
-from hub.downstream.access import judge_issuer_tokens
+from hub.downstream.access import issuer_token_verdicts
 from hub.downstream.access.access import ProxiedPersons
 from hub.downstream.access.refusals import NOT_THE_PROXY
 from hub.downstream.http.durable_sessions import DurableSessions
@@ -207,7 +207,7 @@ async def test_tokens_of_a_real_issuer_are_judged(start, oauth):
 
 
 async def test_a_token_that_is_taken_back_ends_a_running_stream(start, oauth, monkeypatch):
-    monkeypatch.setattr(judge_issuer_tokens, "AGAIN_S", 0.5)
+    monkeypatch.setattr(issuer_token_verdicts, "AGAIN_S", 0.5)
     issuer = oauth.token_issuer(HUB)
     id, secret = INTROSPECTION_CLIENT.split(":")
     asked = Introspection(client_id=id, client_secret=Secret(secret))

@@ -7,8 +7,8 @@ import pytest
 import trio
 
 import hub.daemon.bind_http
-from config.hints_between_runs import Memory
 from config.hub_paths import state_path, token_path
+from config.remembered_facts import Memory
 from config.settings import HubConfig
 from hub.app import Hub
 from hub.daemon.bind_http import Bound, CannotListen, bind, is_met_at, listen_tcp

@@ -6,7 +6,7 @@ import socket
 import pytest
 import trio
 
-from config.tables import PolicyConfig
+from config.security_settings import PolicyConfig
 from hub.control.server import asker
 from hub.daemon.decision_requests import DecisionRequests, OnlyAPerson
 from hub.link.hub_errors import ApprovalRequired, HubError

@@ -7,9 +7,9 @@ import pytest
 import trio
 
 import hub.daemon.bind_http
-from config.hints_between_runs import Memory
 from config.hub_paths import token_path
-from config.setting_parts import Secret
+from config.remembered_facts import Memory
+from config.setting_declarations import Secret
 from config.settings import DEFAULT_LISTEN, HubConfig
 from hub.app import Hub
 from hub.daemon.bind_http import Bound, CannotListen, bind, listen_tcp

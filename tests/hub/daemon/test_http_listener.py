@@ -4,16 +4,16 @@ import pytest
 import trio
 
 from config.errors import ConfigError
-from config.hints_between_runs import Memory
-from config.setting_parts import Secret
+from config.remembered_facts import Memory
+from config.setting_declarations import Secret
 from config.settings import CacheConfig, HubConfig, ReplicaConfig
 from hub.app import Hub
 from hub.daemon.bind_http import Bound, listen_tcp
 from hub.daemon.http_listener import HttpListener, token_of
 from hub.downstream.http.durable_sessions import DurableSessions
-from hub.fleet.gate import Fleet
 from hub.fleet.membership import Membership, Registration
 from hub.fleet.ownership import PublishedFacts
+from hub.fleet.route_to_owner import Fleet
 from hub.link.sealing import Keys, Sealer, Signer, keys_from_setting
 from tests.support.fleet_house import Facts
 from tests.support.http_client import Client

@@ -7,10 +7,10 @@ import pytest
 import trio
 import trio.testing
 
-from config.hints_between_runs import Memory
-from config.setting_parts import Secret
+from config.remembered_facts import Memory
+from config.security_settings import AccessConfig, AccessToken, Profile
+from config.setting_declarations import Secret
 from config.settings import HubConfig
-from config.tables import AccessConfig, AccessToken, Profile
 from hub.app import Hub
 from hub.daemon.api import DaemonApi
 from hub.daemon.bind_http import Bound, listen_tcp

@@ -6,14 +6,14 @@ import re
 import pytest
 import trio
 
-from config.hints_between_runs import Memory
-from config.setting_parts import Secret
+from config.remembered_facts import Memory
+from config.security_settings import AccessConfig, AccessIssuer, PolicyConfig
+from config.setting_declarations import Secret
 from config.settings import HubConfig, UpstreamConfig
-from config.tables import AccessConfig, AccessIssuer, PolicyConfig
 from hub.app import Hub
 from hub.daemon.bind_http import Bound, listen_tcp
 from hub.daemon.http_listener import HttpListener
-from hub.downstream.access.judge_issuer_tokens import IssuerTokens
+from hub.downstream.access.issuer_token_verdicts import IssuerTokens
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.link.call_interface import Identity, Rights
 from hub.link.sealing import Sealer, Signer

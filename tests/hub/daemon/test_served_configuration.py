@@ -9,8 +9,8 @@ import pytest
 from config.fixed_argument_references import with_given
 from config.loading.assemble import Loaded
 from config.references import Reference, mark_reference
+from config.security_settings import Profile, ToolOverride
 from config.settings import HubConfig
-from config.tables import Profile, ToolOverride
 from hub.daemon.served_configuration import START_PATIENCE_S, FixedReferences
 from tests.support.attached import INITIALIZE, Host, hubd
 from tests.support.looking import until, until_connected

@@ -6,9 +6,9 @@ import pytest
 import trio
 
 from config.secrets.keyring import KeyringRefused, NoKeyring
-from config.setting_parts import Secret
+from config.security_settings import OAuthConfig
+from config.setting_declarations import Secret
 from config.settings import HubConfig
-from config.tables import OAuthConfig
 from hub.daemon.sign_in_parts import SignInParts, oauth_seal
 from hub.link.sealing import Keys
 from upstreams.oauth.store.key_seal import KeyLocked, NotSealedHere

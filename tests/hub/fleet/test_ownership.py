@@ -6,7 +6,7 @@ from hub.bridge.tasks.polled_tasks import MAX_TOLD
 from hub.fleet.ownership import runs_of
 from hub.wire.jsonrpc import Request, raw
 from hub.wire.mcp import LISTEN
-from hub.wire.value_limits import MAX_STRINGS
+from hub.wire.total_item_limit import MAX_STRINGS
 
 
 class Handles:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from hub.link import tool_usage
 from hub.link.tool_usage import MAX_CALLED, MAX_NAME, RecentUse, ToolUsage
 

@@ -6,8 +6,8 @@ import pytest
 import trio
 import trio.testing
 
+from hub.catalog.endpoint_views import EVERYTHING, server_view
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view_name import EVERYTHING, server_view
 from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.link.hub_errors import Overloaded, UpstreamUnavailable
 from hub.link.sealing import Sealer
@@ -17,7 +17,7 @@ from hub.routing.subscriptions import Subscriptions
 from hub.routing.view_catalogs import ShownServers
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, Result, raw
 from hub.wire.mcp import L4, MODERN, TASKS_EXTENSION, Freshness, Kind, ListEntry, Snapshot
-from hub.wire.value_limits import MAX_ITEMS, MAX_STRINGS
+from hub.wire.total_item_limit import MAX_ITEMS, MAX_STRINGS
 from tests.support.fakes import FakeHost, NoListener
 from upstreams.subscriptions.session_subscriptions import SessionSubscriptions
 

@@ -7,7 +7,7 @@ import pytest
 from hub.catalog.embedded_uris import LARGE_BYTES
 from hub.wire.jsonrpc import Failure, Request, Result, raw
 from hub.wire.mcp import L4, MODERN, Kind
-from hub.wire.value_limits import MAX_ITEMS, SMALL_BYTES
+from hub.wire.total_item_limit import MAX_ITEMS, SMALL_BYTES
 from tests.support.fakes import FakeHost
 from tests.support.routing_bench import Bench
 

@@ -19,7 +19,7 @@ def read(line):
 CONVERSATION = (
     ALONE
     + """
-from hub.shim.carry_lines_both_ways import ToHost, ToHub
+from hub.shim.line_buffers import ToHost, ToHub
 from hub.shim.replay import Replay
 
 class Hub:

@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from config.tables import OWN_PARAMETERS
+from config.security_settings import OWN_PARAMETERS
 from hub.sign_in.sign_in_urls import (
     AuthorizationRequest,
     Listening,

@@ -11,8 +11,8 @@ import trio
 import trio.testing
 from msgspec.structs import replace
 
+from config.security_settings import OAuthConfig
 from config.settings import ReplicaConfig, UpstreamConfig
-from config.tables import OAuthConfig
 from hub.link.call_interface import Identity
 from hub.link.hub_errors import HubError
 from hub.sign_in.connection_owner import Who
@@ -742,7 +742,7 @@ async def test_a_yes_is_for_one_authorization_server():
         it.servers.discoveries["notes"] = discovery("https://b.example")
         begun = await it.sign_ins.begin("notes", yes=True)
         it.servers.discoveries["notes"] = discovery("https://c.example")
-        it.sign_ins.outlooks.forget("notes", "local")
+        it.sign_ins.preflights.forget("notes", "local")
         with pytest.raises(OAuthProblem, match=r"now names https://c\.example"):
             await it.sign_ins.prepare(*it.invited(begun.url), on_terminal=False)
         await it.sign_ins.finish(back(begun.authorization_url, iss="https://b.example"))
@@ -764,7 +764,7 @@ async def test_a_ticket_from_before_is_no_way_around_it():
         visit = it.sign_ins.visit("notes", caller())
         await sign_in(it, "other")
         it.servers.discoveries["notes"] = discovery("https://other-id.example")
-        it.sign_ins.outlooks.forget("notes", "local")
+        it.sign_ins.preflights.forget("notes", "local")
         page = await it.get(visit.url)
         assert page.status == 409
         assert "where you are signed in for other" in page.body.decode()

@@ -9,7 +9,7 @@ from msgspec import UNSET, Raw
 from hub.wire.errors_for_hosts import failure_for_host
 from hub.wire.jsonrpc import Failure, encode_response, raw
 from hub.wire.mcp import ALL_VERSIONS, L1, L2, L3, L4, MODERN
-from hub.wire.value_limits import MAX_ITEMS
+from hub.wire.total_item_limit import MAX_ITEMS
 from tests.support.schemas import validate
 from tests.support.tables import each_row
 

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from hub.wire import byte_checks, jsonrpc, member_limits
+from hub.wire import byte_checks, jsonrpc, level_item_limit
 from hub.wire.byte_checks import MAX_DEPTH, MAX_MEMBERS
 from hub.wire.jsonrpc import (
     EMPTY,
@@ -32,8 +32,8 @@ from hub.wire.jsonrpc import (
     join,
     response_pieces,
 )
-from hub.wire.large_messages import LARGE_BYTES
-from hub.wire.member_limits import PREFIX_BYTES
+from hub.wire.large_message_peeks import LARGE_BYTES
+from hub.wire.level_item_limit import PREFIX_BYTES
 from tests.support.tables import each_row
 
 
@@ -530,7 +530,7 @@ def test_deep_recursion_in_the_parser_is_a_malformed_message(monkeypatch: pytest
 
 @pytest.mark.covers("SEC-13")
 def test_a_crowd_is_not_opened():
-    few = member_limits.MAX_OPENED
+    few = level_item_limit.MAX_OPENED
     for padding in (b"", b" " * 100_000):
         full = Raw(b"{%b%b}" % (b",".join([b'"%d":{"a":0}' % number for number in range(few)]), padding))
         assert len(jsonrpc.peek_object(full)) == len(jsonrpc.open_object(full)) == few
@@ -543,7 +543,7 @@ def test_a_crowd_is_not_opened():
         assert jsonrpc.peek_array(Raw(b"[{},%b]" % bytes(items)[1:-1])) == []
     late = Raw(b'{"a":"%b",%b}' % (b"x" * 1_000_000, b",".join([b'"%d":0' % number for number in range(few)])))
     assert jsonrpc.peek_object(late) == {}
-    assert member_limits.first_items(items, 3) == [Raw(b'{"a":0}')] * 3
+    assert level_item_limit.first_items(items, 3) == [Raw(b'{"a":0}')] * 3
 
 
 @pytest.mark.covers("SEC-13", "I-5")
@@ -559,15 +559,15 @@ def test_a_crowd_takes_no_memory():
 
 @pytest.mark.covers("SEC-13")
 def test_what_is_large_for_another_reason_is_opened():
-    rows = {"rows": {str(number): number for number in range(2 * member_limits.MAX_OPENED)}}
+    rows = {"rows": {str(number): number for number in range(2 * level_item_limit.MAX_OPENED)}}
     value = jsonrpc.raw({"content": [{"type": "text", "text": json.dumps(rows)}], "structuredContent": rows})
     assert list(jsonrpc.peek_object(value)) == ["content", "structuredContent"]
     other = jsonrpc.raw({"extra": rows, "more": [rows]})
     assert list(jsonrpc.open_object(other)) == ["extra", "more"]
-    own = jsonrpc.raw({"tools": [{}] * 3 * member_limits.MAX_OPENED})
-    assert len(jsonrpc.own_items(own, "tools")) == 3 * member_limits.MAX_OPENED
-    assert member_limits.is_long_array(jsonrpc.raw([{}] * 3 * member_limits.MAX_OPENED))
-    assert not member_limits.is_long_array(jsonrpc.raw(rows))
+    own = jsonrpc.raw({"tools": [{}] * 3 * level_item_limit.MAX_OPENED})
+    assert len(jsonrpc.own_items(own, "tools")) == 3 * level_item_limit.MAX_OPENED
+    assert level_item_limit.is_long_array(jsonrpc.raw([{}] * 3 * level_item_limit.MAX_OPENED))
+    assert not level_item_limit.is_long_array(jsonrpc.raw(rows))
 
 
 @pytest.mark.parametrize("text", ["x", "\u2028", "\u00fc"])

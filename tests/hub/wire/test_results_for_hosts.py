@@ -13,7 +13,7 @@ from hub.wire.errors_for_hosts import failure_for_host
 from hub.wire.jsonrpc import Failure, Result, encode_response, raw
 from hub.wire.mcp import ALL_VERSIONS, L1, L2, L3, L4, MODERN, PREFIX, Kind
 from hub.wire.results_for_hosts import MAX_BLOCKS, UnknownResultType, entry_for_host, result_for_host
-from hub.wire.value_limits import MAX_ITEMS, TooManyItems
+from hub.wire.total_item_limit import MAX_ITEMS, TooManyItems
 from tests.support.schemas import validate
 from tests.support.tables import each_row
 

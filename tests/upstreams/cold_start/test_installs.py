@@ -13,14 +13,14 @@ import trio
 from msgspec import structs
 
 from config.diff import config_key
-from config.hints_between_runs import Memory
-from config.setting_parts import Secret
+from config.remembered_facts import Memory
+from config.setting_declarations import Secret
 from config.settings import Restart, Timeouts, UpstreamConfig
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import HubError
 from hub.wire.jsonrpc import Result
 from tests.support.fakes import FakeHost, make_supervisor
-from upstreams.cold_start.start_attempt import StartLimits
+from upstreams.cold_start.start_timeouts import StartLimits
 from upstreams.lifecycle import State
 
 FAKE = Path(__file__).parents[2] / "support" / "fake_npx.py"

@@ -3,10 +3,10 @@
 import trio
 import trio.testing
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from upstreams.cold_start.recognise_runner import PackageRun
-from upstreams.cold_start.start_attempt import Start, StartLimits
 from upstreams.cold_start.start_gate import StartGate
+from upstreams.cold_start.start_timeouts import Start, StartLimits
 
 LIMITS = StartLimits(at_once=2, cold_at_once=1)
 

@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from config.settings import UpstreamConfig
 from upstreams.journal.history import MAX_KEYS, History
 from upstreams.journal.journal import (

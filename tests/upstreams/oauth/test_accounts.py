@@ -3,8 +3,8 @@
 import trio
 from msgspec.structs import replace
 
+from config.security_settings import UpstreamOAuth
 from config.settings import UpstreamConfig
-from config.tables import UpstreamOAuth
 from hub.link.call_interface import OWNER
 from tests.support.token_world import KEY, URL, running, tokens
 from upstreams.oauth.accounts import MAX_IDLE

@@ -4,11 +4,11 @@ import pytest
 import trio
 from msgspec.structs import replace
 
-from config.setting_parts import Secret
-from config.tables import OAuthConfig, UpstreamOAuth
+from config.security_settings import OAuthConfig, UpstreamOAuth
+from config.setting_declarations import Secret
 from tests.support.scripted_web import ScriptedWeb, json_answer, timed_out
 from tests.upstreams.oauth.memory_clients import MemoryClients
-from upstreams.fetch.outcome import Allowed, Fetched, FetchFailed
+from upstreams.fetch.contract import Allowed, Fetched, FetchFailed
 from upstreams.oauth.client_id import ClientSearch, ClientWish
 from upstreams.oauth.model import (
     AuthorizationServer,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from config.tables import OAuthConfig
+from config.security_settings import OAuthConfig
 from upstreams.oauth.client_metadata import CALLBACK, PATH, SHARED_ORIGINS, client_document, flaws_of, has_redirect_uri
 
 HOST = "https://hub.example"

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 from msgspec.structs import replace
 
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from hub.link.hub_errors import UpstreamUnauthorized
 from tests.support.token_world import ISSUER, KEY, LOST, NOT_SENT, PUBLIC, URL, answer, error, running, together, tokens
 

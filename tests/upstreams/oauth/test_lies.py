@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from config.tables import OAuthConfig, UpstreamOAuth
+from config.security_settings import OAuthConfig, UpstreamOAuth
 from tests.support.oauth.rig import PUBLIC_CLIENT, Part
 from tests.upstreams.oauth.memory_clients import MemoryClients
 from upstreams.fetch.fetcher import Fetcher

@@ -8,9 +8,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from msgspec.structs import replace
 
-from config.setting_parts import Secret
+from config.security_settings import IdentityProvider, UpstreamOAuth
+from config.setting_declarations import Secret
 from config.settings import UpstreamConfig
-from config.tables import IdentityProvider, UpstreamOAuth
 from hub.link.call_interface import OWNER
 from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnresolved
 from tests.support.token_world import ISSUER, KEY, PUBLIC, SERVER, URL, answer, error, running, together, tokens

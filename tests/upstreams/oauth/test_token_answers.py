@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from tests.support.token_world import START, answer, error, tokens
-from upstreams.fetch.outcome import Fetched
+from upstreams.fetch.contract import Fetched
 from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
 from upstreams.oauth.token_answers import (
     LONGEST_LIFE_S,

@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from msgspec.structs import replace
 
-from config.setting_parts import Secret
-from config.tables import UpstreamOAuth
+from config.security_settings import UpstreamOAuth
+from config.setting_declarations import Secret
 from tests.support.token_world import (
     ISSUER,
     KEY,
@@ -25,7 +25,7 @@ from tests.support.token_world import (
     error,
     tokens,
 )  # fmt: skip
-from upstreams.fetch.outcome import Allowed, FetchFailed
+from upstreams.fetch.contract import Allowed, FetchFailed
 from upstreams.oauth.model import Grant, OAuthClient, OAuthProblem, OAuthUnavailable
 from upstreams.oauth.token_endpoint import JWT_BEARER, TokenEndpoint
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from config.setting_parts import Secret
-from config.tables import OAuthConfig, UpstreamOAuth
+from config.security_settings import OAuthConfig, UpstreamOAuth
+from config.setting_declarations import Secret
 from tests.support.scripted_web import ScriptedWeb, timed_out
 from upstreams.oauth.client_id import ClientSearch, check_client_document
 from upstreams.oauth.client_metadata import PATH, client_document

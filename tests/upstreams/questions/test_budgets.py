@@ -2,8 +2,8 @@
 
 import pytest
 
+from config.security_settings import ElicitationBudget, SamplingBudget
 from config.settings import UpstreamConfig
-from config.tables import ElicitationBudget, SamplingBudget
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import ELICIT, INVALID_PARAMS, L4, LIST_ROOTS, SAMPLE
 from hub.wire.questions.askable_questions import Question, QuestionRefusal

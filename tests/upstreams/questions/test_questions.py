@@ -5,7 +5,7 @@ import json
 import pytest
 import trio
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from config.settings import Timeouts, UpstreamConfig
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import DeadlineExceeded, HubError

@@ -5,8 +5,8 @@ from math import inf
 import pytest
 import trio
 
+from config.security_settings import UpstreamOAuth
 from config.settings import UpstreamConfig
-from config.tables import UpstreamOAuth
 from hub.link.call_interface import OWNER
 from hub.link.hub_errors import UpstreamUnauthorized
 from hub.wire.mcp import L4, MODERN

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import trio
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from config.settings import Timeouts, UpstreamConfig
 from hub.link.backoff import HEALTHY_S
 from hub.link.call_interface import Operation

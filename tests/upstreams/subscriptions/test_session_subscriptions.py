@@ -4,12 +4,12 @@ import pytest
 import trio
 import trio.testing
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
-from hub.wire.resource_uris import parents
+from hub.wire.uri_hierarchy import parents
 from tests.support.fakes import FakeHost, FakeUpstream, make_supervisor, opener
 from upstreams.subscriptions.modern import OVERLAP_S
 from upstreams.subscriptions.subscription import LINGER_S, SubscriptionState

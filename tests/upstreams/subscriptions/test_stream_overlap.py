@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import MODERN, SUBSCRIPTION_KEY

@@ -2,7 +2,7 @@
 
 import pytest
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable
 from tests.support.http_fixture import Ear

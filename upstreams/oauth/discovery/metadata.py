@@ -9,8 +9,8 @@ from urllib.parse import unquote_plus
 
 from config.errors import dot_keys, quote_toml
 from config.secrets.detection import mask_url
-from config.tables import OWN_PARAMETERS, UpstreamOAuth
-from upstreams.fetch.outcome import Allowed
+from config.security_settings import OWN_PARAMETERS, UpstreamOAuth
+from upstreams.fetch.contract import Allowed
 from upstreams.oauth.discovery import peer_urls
 from upstreams.oauth.discovery.challenge import pick_scopes
 from upstreams.oauth.discovery.peer_urls import Address, show_url

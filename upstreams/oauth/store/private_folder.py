@@ -17,9 +17,9 @@ from typing import Final
 
 import trio
 
-from config.files import replace_private
+from config.atomic_writes import replace_private
+from config.base_directories import NotPrivate, private_dir
 from config.loading.safe_reading import read_private
-from config.private_directories import NotPrivate, private_dir
 from hub.linux.this_machine import file_system_of, name_of_machine
 from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
 

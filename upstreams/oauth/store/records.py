@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from config.setting_parts import Secret, hide, reveal
+from config.setting_declarations import Secret, hide, reveal
 from hub.link.sealing import join_apart
 from upstreams.oauth.model import AuthorizationServer, ClientFacts, Grant, GrantKey, OAuthClient
 from upstreams.oauth.store.key_seal import KeySeal, NotSealedHere

@@ -20,11 +20,11 @@ from trio.lowlevel import checkpoint
 from hub.link import hub_errors
 from hub.link.channel import gather
 from hub.link.memory_budget import FREE_BYTES, Account
-from hub.wire.http.request_head import HeadParser
+from hub.wire.http.request_parser import HeadParser
 from upstreams.session_contract import Credential, RenewedHeaders
-from upstreams.transports.http import response_head, tcp_connection
+from upstreams.transports.http import response_parser, tcp_connection
 from upstreams.transports.http.request_credentials import NOT_LET_IN, RequestCredentials
-from upstreams.transports.http.response_head import MalformedResponse, ResponseChunks, ResponseHead
+from upstreams.transports.http.response_parser import MalformedResponse, ResponseChunks, ResponseHead
 from upstreams.transports.http.tcp_connection import CannotConnect, ClientConnection, Died, Url
 
 KEPT_IDLE_S: Final = 4.0
@@ -271,7 +271,7 @@ class HttpClient:
         self._fields = RequestCredentials(self.name, self.url, self.headers, self.renewed_headers, self.credential)
         self._idle: list[ClientConnection] = []
         self._active: set[ClientConnection] = set()
-        self._parser = HeadParser(response_head.read_response)
+        self._parser = HeadParser(response_parser.read_response)
         self._closed = False
 
     async def request(
@@ -430,13 +430,13 @@ class HttpClient:
         while True:
             if not received:
                 raise Died(sent=True, answered=False)
-            end = response_head.head_end(received)
+            end = response_parser.head_end(received)
             if not end:
                 more = await connection.receive()
                 if not more:
                     raise Died(sent=True, answered=True)
                 received += more
-            elif response_head.is_informational(received):
+            elif response_parser.is_informational(received):
                 informational += 1
                 if informational > MAX_INFORMATIONAL or received.startswith(b"101", 9):
                     raise MalformedResponse("it sent interim answers in place of an answer")

@@ -1,9 +1,9 @@
 """Streamable HTTP of both eras: the frame of a call, and serving until the session ends.
 
 Each answer is read for the call that asked, so what arrives on it belongs to that call: there is no table of requests.
-An answer in one piece, on a kept connection, is taken by the reader of that (`answer_reader`), any other by the task of
-the caller; there is no task per call. `run` owns the nursery in which everything
-else happens: withdrawals, answers to questions of the upstream, the standing stream of legacy servers.
+An answer in one piece, on a kept connection, is taken by the reader of that (`taskless_answers`), any other by the task
+of the caller; there is no task per call. `run` owns the nursery in which everything else happens: withdrawals, answers
+to questions of the upstream, the standing stream of legacy servers.
 """
 
 import logging
@@ -22,10 +22,10 @@ from hub.wire.jsonrpc import Failure, Notification, Reply, Request
 from hub.wire.mcp import COMPLETE, DISCOVER, LIST_METHOD, MESSAGE, PING, PROGRESS, PROMPTS_GET, RESOURCES_READ, Kind
 from upstreams.questions.call_deadlines import Running, deadline_watch
 from upstreams.session_contract import COMMON, CallTimeouts, SessionEvents, SessionTerms
-from upstreams.transports.http.answer_reader import read_answer
 from upstreams.transports.http.answer_stream import OnMessage
 from upstreams.transports.http.client import BegunRequest
 from upstreams.transports.http.poster import Poster, takes_time
+from upstreams.transports.http.taskless_answers import read_answer
 from upstreams.transports.session_base import SessionFrame, announce
 from upstreams.transports.stamp_for_era import stamp_call, stamp_own
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import trio
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.link.channel import ChannelClosed, Outbox
 from hub.link.hub_errors import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable, without_frames
@@ -23,7 +23,7 @@ from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.mcp import Era, era_of
 from upstreams.cold_start.mend_npx_cache import BrokenNpxCache, find_breakage
 from upstreams.cold_start.recognise_runner import is_failure_of_npm, recognise
-from upstreams.cold_start.start_attempt import Patience
+from upstreams.cold_start.start_timeouts import Patience
 from upstreams.session_contract import Exit, Session, SessionEvents, SessionTerms
 from upstreams.status_facts import SandboxFacts
 from upstreams.transports.negotiation import about, expect_era, remember, shake_hands

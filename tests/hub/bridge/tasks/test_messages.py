@@ -34,7 +34,7 @@ from hub.link.hub_errors import UpstreamProtocolError
 from hub.wire.declarations import TASKS_NEEDED
 from hub.wire.jsonrpc import Failure, Reply, Result, encode_notification, encode_response, open_object, raw
 from hub.wire.mcp import HUB_SESSION, L4, MODERN
-from hub.wire.value_limits import MAX_ITEMS
+from hub.wire.total_item_limit import MAX_ITEMS
 from tests.support.schemas import validate
 
 TIMES = {"createdAt": "2026-11-01T10:00:00Z", "lastUpdatedAt": "2026-11-01T10:02:00Z"}

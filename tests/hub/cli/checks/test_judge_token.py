@@ -6,16 +6,16 @@ import subprocess
 
 import pytest
 
-from config.setting_parts import Secret
+from config.security_settings import AccessConfig, AccessIssuer, AccessToken, Introspection
+from config.setting_declarations import Secret
 from config.settings import HubConfig
-from config.tables import AccessConfig, AccessIssuer, AccessToken, Introspection
 from hub.cli.checks.judge_token import TokenJudge
 from hub.downstream.access.token_files import HostTokens
 from tests.support.commands import run_hubd
 from tests.support.issuer_world import BY_NAME, HUB, KEYS, NOW, OTHER, TOKENS, URL, World
 from tests.support.oauth.bad_tokens import tokens
 from tests.support.processes import HUBD, own_directories
-from upstreams.fetch.outcome import FetchFailed
+from upstreams.fetch.contract import FetchFailed
 
 OWN = "o" * 43
 TEAM, PARTNER = AccessIssuer(name="team", issuer=URL), AccessIssuer(name="partner", issuer=OTHER)

@@ -6,7 +6,7 @@ from config.environment.hubd_env import with_block
 from config.hosts.known_hosts import Machine
 from config.loading.assemble import load_all
 from hub.cli.checks import lacking_environment, servers
-from hub.cli.checks.examine import Examined
+from hub.cli.checks.machine_state import MachineState
 from hub.cli.doctor import findings
 from hub.control.methods import STATUS, read
 
@@ -22,14 +22,14 @@ def home(tmp_path, monkeypatch):
 
 @pytest.fixture
 def examined(home):
-    def examined(said: str = "", command: str = "uvx", more: str = "", own: bytes = b"", **shell: str) -> Examined:
+    def examined(said: str = "", command: str = "uvx", more: str = "", own: bytes = b"", **shell: str) -> MachineState:
         path = home / "hubd.toml"
         path.write_text(f"[upstreams.a]\ncommand = '{command}'\n{more}\n")
         (home / "hubd.env").write_bytes(own)
         (home / "hubd.env").chmod(0o600)
         rows = [{"name": "a", "state": "failed", "last_error": f"a exited with status 1\n{said}"}] if said else []
         shell = {"PATH": "/usr/bin:/bin", **shell}
-        return Examined(
+        return MachineState(
             machine=Machine(home, shell),
             version="1",
             status=read(STATUS, {"version": "1", "upstreams": rows}),

@@ -10,7 +10,7 @@ import pytest
 from config.hosts.known_hosts import Machine
 from config.loading.assemble import load_all
 from hub.cli.checks import stores
-from hub.cli.checks.examine import Examined
+from hub.cli.checks.machine_state import MachineState
 from hub.control.methods import STATUS, read
 from tests.support.redis_server import redis_server
 
@@ -30,12 +30,12 @@ def collected():
 def examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
-    def examined(text: str = "", status: dict[str, object] | None = None) -> Examined:
+    def examined(text: str = "", status: dict[str, object] | None = None) -> MachineState:
         path = tmp_path / "hubd.toml"
         path.write_text(text + '\n[upstreams.a]\ncommand = "sh"\n')
         loaded = load_all(path, {})
         machine = Machine(tmp_path, {})
-        return Examined(
+        return MachineState(
             machine=machine,
             version="1",
             status=None if status is None else read(STATUS, status),

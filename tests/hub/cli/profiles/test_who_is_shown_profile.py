@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from config.tables import AccessToken
+from config.security_settings import AccessToken
 from hub.cli.profiles.who_is_shown_profile import MAX_SAID, HostWays, WrittenEntry, arrivals, entry_of
 from hub.control.answers import HostRow, Status
 

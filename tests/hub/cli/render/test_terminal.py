@@ -8,7 +8,7 @@ from textwrap import dedent
 import pytest
 from rich.cells import cell_len
 
-from hub.cli.render.tables_and_styles import Table, paint
+from hub.cli.render.blocks import Table, paint
 from hub.cli.render.terminal import UNLIMITED, Screen
 from hub.wire.printable import Printable
 from tests.support.terminal import Terminal, drawn, shown, widest
@@ -188,7 +188,7 @@ def test_a_huge_cell_takes_no_time():
 
 DRAWS = """
 import os, sys
-from hub.cli.render.tables_and_styles import paint
+from hub.cli.render.blocks import paint
 from hub.cli.render.terminal import Screen
 screen = Screen.of(sys.stdout, os.environ)
 with screen.live_lines() as redraw:

@@ -7,12 +7,12 @@ from types import MappingProxyType
 
 import pytest
 
+from config.atomic_writes import replace_file
 from config.errors import EditError
-from config.files import replace_file
 from hub.cli.context import Output
-from hub.cli.service_manager import ServiceError
 from hub.cli.setup.carry_out import CarryOut, SetupPlan
 from hub.cli.setup.interrupts import Undo
+from hub.cli.systemd_units import ServiceError
 from tests.support.processes import own_directories
 
 

@@ -39,7 +39,7 @@ sys.exit(main(["setup", "--no-service"]))
 just before it begins is acted on when it ends."""
 SEARCHING = {
     "its own configuration": "config.loading.assemble.load_all",
-    "hosts": "hub.cli.hosts.command_lock.choose_hosts",
+    "hosts": "hub.cli.hosts.choose_hosts.choose_hosts",
     "the servers of a host": "config.hosts.host_servers.survey",
     "what is imported already": "config.hosts.import_writing.plan_files",
 }

@@ -10,7 +10,7 @@ from config.hosts.install import plan_entries
 from config.hosts.known_hosts import Machine, all_hosts, user_places
 from config.hosts.removal_choice import HostRemovals
 from config.hosts.removed_originals import remove_from_host
-from hub.cli.configuration.env_capture import Capture
+from hub.cli.configuration.env_command import Capture
 from hub.cli.context import Output
 from hub.cli.render.terminal import Screen
 from hub.cli.setup import questions, screens

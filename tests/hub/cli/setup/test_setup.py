@@ -138,10 +138,10 @@ def test_what_a_killed_setup_has_left_is_removed_by_the_next_one(home, tmp_path)
 
 SIGNALLED_AFTER_A_WRITE = """\
 import os, signal, sys
-from config import files
+from config import atomic_writes
 
 number, place = int(sys.argv[1]), sys.argv[2]
-replaced, once = files.replace_file, [None]
+replaced, once = atomic_writes.replace_file, [None]
 
 
 def then_a_signal(path, *rest, **named):
@@ -153,7 +153,7 @@ def then_a_signal(path, *rest, **named):
     return backup
 
 
-files.replace_file = then_a_signal  # before the command's modules take it
+atomic_writes.replace_file = then_a_signal  # before the command's modules take it
 
 from hub.cli.main import main
 

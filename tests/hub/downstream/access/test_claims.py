@@ -2,7 +2,7 @@
 
 import pytest
 
-from config.tables import AccessIssuer
+from config.security_settings import AccessIssuer
 from hub.downstream.access.claims import ANY_CLIENT, SKEW_S, TokenVerdict, lacking, verdict_of
 from hub.downstream.access.read_jwt import Unfit
 

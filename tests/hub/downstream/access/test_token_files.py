@@ -6,8 +6,8 @@ import pytest
 import trio
 
 from config.errors import EditError
-from config.setting_parts import Secret
-from config.tables import AccessToken
+from config.security_settings import AccessToken
+from config.setting_declarations import Secret
 from hub.downstream.access.access import Access, Credentials
 from hub.downstream.access.refusals import NO_TOKEN, WRONG_TOKEN
 from hub.downstream.access.token_files import TOKENS, HostTokens

@@ -9,10 +9,10 @@ import trio
 import trio.testing
 
 from cache.interfaces import MAX_FACT_BYTES
-from config.hints_between_runs import Memory
-from config.tables import Profile
+from config.remembered_facts import Memory
+from config.security_settings import Profile
+from hub.catalog.endpoint_views import EVERYTHING
 from hub.catalog.profiles.view_of_host import ProfileChoice
-from hub.catalog.view_name import EVERYTHING
 from hub.downstream.http import durable_sessions as module
 from hub.downstream.http import journal_clock, sessions
 from hub.downstream.http.durable_sessions import LIFE_S, MAX_ID, MAX_URIS, DurableSessions, KeptFacts
@@ -25,7 +25,7 @@ from hub.wire.mcp import L1, L2, L3, L4, MODERN, Kind
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house
 from tests.support.http_fakes import BOB, Answered, Host, Scripted, make_durable_sessions, make_endpoint
-from upstreams.inventory.last_known import LastKnown
+from upstreams.inventory.last_known_lists import LastKnown
 
 TOOLS_CHANGED = "notifications/tools/list_changed"
 UPDATED = "notifications/resources/updated"
@@ -779,6 +779,6 @@ async def test_a_session_is_ended_though_that_cannot_be_written(hubs, monkeypatc
     def fail(path, data):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("config.hints_between_runs.replace_private", fail)
+    monkeypatch.setattr("config.remembered_facts.replace_private", fail)
     assert (await host.http("DELETE", b"", host.headers())).status == 200
     await is_gone(host)

@@ -7,7 +7,7 @@ import sys
 import pytest
 import trio
 
-from config.tables import HookConfig
+from config.security_settings import HookConfig
 from hub.rules.hooks.messages import BEFORE, HookFailed, Opinion
 from hub.rules.hooks.run import MAX_RUNNING, MAX_WAITING, Hook
 

@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from config.tables import PolicyConfig
+from config.security_settings import PolicyConfig
 from hub.daemon.decision_requests import DecisionRequests
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream

@@ -6,8 +6,8 @@ import pytest
 import trio
 from msgspec import structs
 
-from config.hints_between_runs import Memory
-from config.tables import PolicyConfig, Profile
+from config.remembered_facts import Memory
+from config.security_settings import PolicyConfig, Profile
 from hub.daemon.decision_requests import DecisionRequests
 from hub.link.hub_errors import HubError
 from hub.wire.jsonrpc import Failure

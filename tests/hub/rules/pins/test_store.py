@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.rules.fingerprints import INSTRUCTIONS, fingerprint
 from hub.rules.pins.store import ELSEWHERE, CannotReadPins, PinFolder, TeamPins, encode_team_pins, read_team_pins

@@ -8,9 +8,9 @@ from msgspec import structs
 from config.loading.check_rules import default_of, is_ruled
 from config.loading.one_file import Layer
 from config.loading.precedence import Origin
+from config.security_settings import AccessConfig, AccessIssuer, AccessToken, ConditionalRule, PolicyConfig
 from config.selectors import Thing
 from config.settings import HubConfig, UpstreamConfig
-from config.tables import AccessConfig, AccessIssuer, AccessToken, ConditionalRule, PolicyConfig
 from hub.rules.policy.effects import Effect, Verdict
 from hub.rules.policy.rule_book import read_rules
 

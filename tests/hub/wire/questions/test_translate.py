@@ -25,7 +25,7 @@ from hub.wire.questions.askable_questions import (
     reply_without_answer,
 )
 from hub.wire.questions.translate import answer_for_upstream, question_for_host
-from hub.wire.value_limits import SMALL_BYTES
+from hub.wire.total_item_limit import SMALL_BYTES
 from tests.support.schemas import _check, validate
 
 ELICIT, SAMPLE, ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"

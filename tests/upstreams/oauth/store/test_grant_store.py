@@ -10,7 +10,7 @@ import pytest
 import trio
 from msgspec.structs import replace
 
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from hub.link.sealing import Keys
 from hub.linux import this_machine
 from tests.support.token_world import ISSUER, KEY, PUBLIC, SEALING, START, URL

@@ -13,12 +13,12 @@ import trio
 from cryptography import x509
 
 from hub.link.hub_errors import Executed, ResultTooLarge, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
-from hub.wire.http.request_head import MAX_HEAD_BYTES
+from hub.wire.http.request_parser import MAX_HEAD_BYTES
 from tests.support.authority import Authority
 from tests.support.http_peer import Handler, HttpPeer, PeerRequest, Talk, http_peer
 from tests.support.steps import counting
 from upstreams.transports.http.client import PIECE_BYTES, HttpClient
-from upstreams.transports.http.response_head import ResponseChunks
+from upstreams.transports.http.response_parser import ResponseChunks
 from upstreams.transports.http.tcp_connection import parse_url
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from config.security_settings import UpstreamOAuth
 from config.settings import UpstreamConfig
-from config.tables import UpstreamOAuth
 from hub.wire.jsonrpc import raw
 from tests.support.http_fixture import TEXT, running
 from tests.support.http_peer import PeerRequest, Script

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from config.diff import config_key
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import (
     Overloaded,

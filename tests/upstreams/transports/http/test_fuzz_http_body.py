@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 import trio
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError
 from hub.linux.socket_watch import socket_watch

@@ -9,7 +9,7 @@ import pytest
 import trio
 from cryptography import x509
 
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from config.settings import UpstreamConfig
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import Executed, UpstreamUnavailable

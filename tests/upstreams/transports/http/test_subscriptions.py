@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import trio
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.wire.jsonrpc import Failure, raw

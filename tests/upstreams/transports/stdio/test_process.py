@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from config.setting_parts import Secret
+from config.setting_declarations import Secret
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.linux.orphans import MARKER

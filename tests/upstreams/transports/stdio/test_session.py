@@ -11,8 +11,8 @@ import pytest
 import trio
 
 from config.diff import config_key
-from config.hints_between_runs import Memory
-from config.setting_parts import Secret
+from config.remembered_facts import Memory
+from config.setting_declarations import Secret
 from config.settings import Timeouts, UpstreamConfig
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import Executed, HubError, Overloaded, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable

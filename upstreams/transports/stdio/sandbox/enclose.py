@@ -17,7 +17,7 @@ from typing import Any, Final
 import trio
 from msgspec import structs
 
-from config import private_directories
+from config import base_directories
 from config.errors import ConfigError
 from config.hub_paths import own_home, runtime_dir
 from config.loading.assemble import Loaded
@@ -147,9 +147,9 @@ def _places(
     preset: str, config: UpstreamConfig, name: str, env: Mapping[str, str], loaded: Loaded | None
 ) -> SandboxPlaces:
     """The paths that matter to one server. Raises OSError, ConfigError: one that it needs is not there."""
-    hidden = [os.path.realpath(path) for path in (private_directories.state_dir(), runtime_dir(), SSH_SNIPPETS)]
+    hidden = [os.path.realpath(path) for path in (base_directories.state_dir(), runtime_dir(), SSH_SNIPPETS)]
     files = [] if loaded is None else [*_own_files(loaded)]
-    own_directory = os.path.realpath(private_directories.config_dir())
+    own_directory = os.path.realpath(base_directories.config_dir())
     beside = _folders_in(own_directory) if files else None
     if beside is not None:  # a wall around a single file is gone once somebody replaces the file
         hidden.append(own_directory)

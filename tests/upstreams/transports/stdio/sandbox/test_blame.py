@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from config.hints_between_runs import Memory
+from config.remembered_facts import Memory
+from config.security_settings import Sandbox
 from config.settings import UpstreamConfig
-from config.tables import Sandbox
 from hub.cli.checks import servers
 from hub.cli.render.status import status
 from hub.control.answers import Status, UpstreamRow

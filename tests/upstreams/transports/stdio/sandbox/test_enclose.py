@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from config.loading.assemble import load_all
+from config.security_settings import Sandbox
 from config.settings import UpstreamConfig
-from config.tables import Sandbox
 from hub.link.hub_errors import UpstreamConfined
 from tests.support.sandboxes import Machine
 from upstreams.transports.stdio.process import child_environment

@@ -13,8 +13,8 @@ import pytest
 import trio
 
 from config.loading.assemble import load_all
+from config.security_settings import Sandbox
 from config.settings import UpstreamConfig
-from config.tables import Sandbox
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.linux.process_setup import OOM_SCORE
 from hub.linux.processes import pids
