@@ -1,13 +1,16 @@
-"""Diagnostics about files of a configuration, and the errors that carry them.
+"""Diagnostics about files of a configuration: one place, all of a file (`Findings`), and the errors that carry them.
 
 Needs nothing but the standard library: whoever only reports errors must not pay for the structs of `settings`.
 """
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
+
+Keys = tuple[str, ...]
 
 MAX_KEY: Final = 256
 """Characters of a key that a diagnostic shows."""
@@ -77,3 +80,55 @@ class EditError(Exception):
 def needs_extra(name: str) -> str:
     """The reason, as a clause, why a setting cannot be used without an extra of hubd, and what to do."""
     return f"needs the extra `{name}`: `pipx install --force '.[{name}]'` in the clone of hubd"
+
+
+class Problem(Exception):
+    """A mistake, and the keys that lead to it. `Findings` adds the file, and the line if it is not given."""
+
+    def __init__(
+        self, keys: Keys | str, text: str, *, line: int | None = None, unresolved: str = "", remedy: str = ""
+    ) -> None:
+        """`keys`: as a text they stand with dots."""
+        super().__init__(text)
+        self.keys = tuple(keys.split(".")) if isinstance(keys, str) else keys
+        self.line = line
+        self.unresolved, self.remedy = unresolved, remedy
+        """As of `Diagnostic`."""
+
+    def below(self, *keys: str) -> "Problem":
+        """The same problem, where these keys lead to that place."""
+        return Problem((*keys, *self.keys), str(self), line=self.line)
+
+
+MAX_WARNINGS: Final = 100
+"""Warnings about one file."""
+
+
+class Findings:
+    """Problems and warnings about one file, gathered so that all are told and not only the first."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.line: Callable[[Keys], int | None] = lambda keys: None
+        """Finds the line of keys."""
+        self.problems: list[Diagnostic] = []
+        self.warnings: list[Diagnostic] = []
+
+    def wrong(self, keys: Keys, text: str, *, line: int | None = None, unresolved: str = "", remedy: str = "") -> None:
+        """Add a problem: the file cannot be used. `unresolved`, `remedy`: as of `Diagnostic`."""
+        self.problems.append(Diagnostic(self.path, line or self.line(keys), keys, text, unresolved, remedy))
+
+    def warn(self, keys: Keys, text: str) -> None:
+        """Add a warning: it works, and probably not as meant. After `MAX_WARNINGS` only that there are more."""
+        if len(self.warnings) < MAX_WARNINGS:
+            self.warnings.append(Diagnostic(self.path, self.line(keys), keys, text))
+        elif len(self.warnings) == MAX_WARNINGS:
+            self.warnings.append(Diagnostic(self.path, None, (), "there are more warnings; correct these first"))
+
+    @contextmanager
+    def collect(self) -> Iterator[None]:
+        """A `Problem` that is raised within becomes one of the problems."""
+        try:
+            yield
+        except Problem as problem:
+            self.wrong(problem.keys, str(problem), line=problem.line, remedy=problem.remedy)

@@ -83,7 +83,7 @@ key_path = partial(_in_state, "keys")
 state_path = partial(_in_state, "memory.json")
 """The file of `config.remembered_facts.Memory`."""
 usage_path = partial(_in_state, "usage.json")
-"""The record of which tools are called (`hub.link.tool_usage`)."""
+"""The record of which tools are called (`hub.routing.tool_usage`)."""
 grants_path = partial(_in_state, "grants.json")
 """The approvals that last (`hub.rules.approvals.grants`)."""
 catalogue_dir = partial(_in_state, "catalogue")

@@ -23,9 +23,8 @@ from msgspec import Struct
 
 from config.atomic_writes import replace_private
 from config.environment.hubd_env import Environ
-from config.errors import ConfigError, Diagnostic
+from config.errors import ConfigError, Diagnostic, Keys, Problem
 from config.loading.assemble import check_names, origins_of, upstream_of, without_sampling
-from config.loading.findings import Keys, Problem
 from config.loading.one_file import Layer, Source, read_source
 from config.loading.precedence import Origin, Stack, stacks
 from config.loading.safe_reading import MAX_OWN_BYTES, Content, fetch, read_state

@@ -15,7 +15,7 @@ import trio
 
 from cache.resource_cache import ResourceCache
 from config.diff import difference, pending
-from config.loading.findings import Keys
+from config.errors import Keys
 from config.loading.precedence import Origin
 from config.remembered_facts import Memory
 from config.security_settings import HookConfig
@@ -30,6 +30,7 @@ from hub.calls.host_exchange import ProgressUpkeep
 from hub.catalog.endpoint_views import home_of
 from hub.catalog.upstream_entries import UpstreamEntries
 from hub.catalog.uri_claims import UriClaims
+from hub.catalog.visible_names import rules_of
 from hub.downstream.attached_hosts import Hosts
 from hub.host_views import HostViews
 from hub.hosts_that_search import SearchDecisions, load_modes
@@ -38,7 +39,6 @@ from hub.link.call_interface import Tenant
 from hub.link.fault_isolation import keep_going
 from hub.link.memory_budget import Budget
 from hub.link.sealing import Sealer
-from hub.link.tool_usage import ToolUsage
 from hub.linux.clocks import NO_BOOT_CLOCK, BootClock
 from hub.projects.projects import Projects
 from hub.projects.workplaces import TrustedProjects
@@ -47,12 +47,13 @@ from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.router import Router
 from hub.routing.subscriptions import Subscriptions
+from hub.routing.tool_usage import ToolUsage
 from hub.routing.view_catalogs import ShownServers
 from hub.rules.audit.writer import Audit
 from hub.rules.pins.pins import Pins
 from hub.rules.pins.store import PinFolder
 from hub.rules.policy.verdicts import Judge
-from hub.running_servers import RunningServers, rules_of
+from hub.running_servers import RunningServers
 from upstreams.inventory.last_known_lists import LastKnown
 from upstreams.redact import CommonSecrets
 from upstreams.reference_values import read_references

@@ -3,16 +3,15 @@
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from itertools import starmap
 from typing import TYPE_CHECKING
 
 from cache.resource_cache import ResourceCache
+from config.errors import Keys
 from config.loading.check_rules import is_ruled
-from config.loading.findings import Keys
 from config.loading.precedence import Origin
 from config.settings import HubConfig, UpstreamConfig
 from hub.catalog.endpoint_views import home_of
-from hub.catalog.visible_names import Rules, UpstreamRule
+from hub.catalog.visible_names import rule_of, rules_of
 from hub.routing.list_freshness import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.router import Router
@@ -93,30 +92,3 @@ class RunningServers:
         self._live.judge.adjust(self.read_rules(self.config, self._origins))
         self._router.adjust(configs, self.config.hooks)
         self.after_rules()
-
-
-def rule_of(name: str, config: UpstreamConfig) -> UpstreamRule:
-    """The naming rule of a server that runs as `name`, be it of a project or of the user."""
-    prefix = home_of(name)[0] if config.prefix is None else config.prefix
-    return UpstreamRule(
-        name=name,
-        prefix=prefix,
-        aliases=config.aliases,
-        apps=config.apps,
-        tools=config.tools,
-        trusted=config.trusted,
-        rename=tuple(config.rename.items()),
-        describe=tuple(config.describe.items()),
-        hints=tuple((glob, tuple(words)) for glob, words in config.hints.items()),
-    )
-
-
-def rules_of(config: HubConfig, left_out: Mapping[str, UpstreamConfig] = {}) -> Rules:
-    """The naming rules of a configuration, servers in its order; disabled ones too, to keep their URIs."""
-    return Rules(
-        upstreams=tuple(starmap(rule_of, config.upstreams.items())),
-        left_out=tuple(starmap(rule_of, left_out.items())),
-        budget=config.name_budget,
-        page_size=config.page_size,
-        profiles=config.profiles,
-    )

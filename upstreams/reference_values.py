@@ -18,9 +18,8 @@ from typing import Final
 
 import trio
 
-from config.errors import ConfigError
+from config.errors import ConfigError, Problem
 from config.loading.check import problems_of_upstream
-from config.loading.findings import Problem
 from config.loading.safe_reading import read_plain
 from config.references import NUL, Reference, ResolvedConfig, in_headers, references_of, resolve_references
 from config.secrets.keyring import SystemKeyring, hasty_keyring

@@ -1,4 +1,4 @@
-"""Bus: messages between hubs on one store, and proof that they arrive; invalidations that are not in the store yet.
+"""Bus: messages between hubs on one store, and proof that they arrive.
 
 Messages are sealed, so that only hubs of the same key can send them. Each hub publishes a heartbeat every second and
 must receive it: as long as it does, its messages reach other hubs, and theirs reach it. Pure: time is an argument.
@@ -93,48 +93,3 @@ class Bus:
         if message.number > self._heard:
             self._heard, self._heard_at = message.number, now
         return None
-
-
-MAX_URIS: Final = 64
-"""URIs per source; more count as all of the source."""
-MAX_CHARS: Final = 64 << 10
-"""Characters of those URIs together; more count as all of the source."""
-
-
-class PendingWrites:
-    """Invalidations waiting or being written, by source. Sources are few: configurations of servers."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[str, set[str] | None] = {}
-        """The URIs by source; None: all of the source."""
-        self._writing: dict[str, set[str] | None] = {}
-
-    def __contains__(self, source: str) -> bool:
-        return source in self._waiting or source in self._writing
-
-    def __bool__(self) -> bool:
-        return bool(self._waiting or self._writing)
-
-    def add(self, source: str, uri: str | None) -> None:
-        """`uri` of `source` changed; None: all of it."""
-        if (uris := self._waiting.setdefault(source, set())) is None:
-            return
-        if uri is not None:
-            uris.add(uri)
-        if uri is None or len(uris) > MAX_URIS or sum(map(len, uris)) > MAX_CHARS:
-            self._waiting[source] = None
-
-    def take_batch(self) -> dict[str, set[str] | None]:
-        """Take all that waits; it counts as being written until `mark_written` or `requeue`."""
-        self._writing, self._waiting = self._waiting, {}
-        return self._writing
-
-    def mark_written(self) -> None:
-        self._writing = {}
-
-    def requeue(self) -> None:
-        """Queue again all that was taken: it may not be in the store."""
-        taken, self._writing = self._writing, {}
-        for source, uris in taken.items():
-            for uri in uris if uris is not None else (None,):
-                self.add(source, uri)

@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
+from config.errors import Findings
 from config.hosts.known_hosts import Place
 from config.hosts.secret_literals import spots_of
 from config.hosts.unwrap_proxies import unwrap, what_keeps_it
-from config.loading.findings import Findings
 from config.loading.host_entry import SPELLINGS
 from config.loading.host_files import FieldTable, is_hub, servers
 from config.loading.variables import Missing, Unresolved, Variables

@@ -19,7 +19,7 @@ from config.atomic_writes import read_file, replace_file
 from config.editing.imported_file import blocks_of, compose_file, marks_of_removal
 from config.editing.text import toml
 from config.editing.text.change import EditRefused
-from config.errors import ConfigError, EditError
+from config.errors import ConfigError, EditError, Problem
 from config.hosts.host_servers import Identity, Server, identities, survey
 from config.hosts.import_plan import Import, block, identities_in, unfit
 from config.hosts.install import run_program, text_at
@@ -29,7 +29,6 @@ from config.hosts.secret_literals import open_references
 from config.hub_paths import backup_dir, config_file
 from config.loading.assemble import Loaded, load_all
 from config.loading.document import parse
-from config.loading.findings import Problem
 from config.loading.gather import IMPORTED
 from config.loading.safe_reading import MAX_PROJECT_BYTES, PROJECT_FILES, read
 from config.loading.variables import Variables

@@ -10,14 +10,13 @@ from typing import Any, Final
 
 import msgspec
 
-from config.errors import ConfigError, Diagnostic
-from config.fixed_argument_references import with_given
+from config.errors import ConfigError, Diagnostic, Findings, Keys, Problem
 from config.loading import check, check_profiles, check_rules
 from config.loading.convert_to_structs import UPSTREAM, convert, convert_known, nearest
-from config.loading.findings import Findings, Keys, Problem
 from config.loading.gather import ConfigFiles, Gathered, gather
 from config.loading.one_file import resolve_settings, resolve_table
 from config.loading.precedence import Origin, Stack, makes_sense, stacks
+from config.references import with_given
 from config.setting_declarations import declarations, reveal
 from config.settings import HubConfig, ServerSettings, UpstreamConfig
 

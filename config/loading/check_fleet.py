@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import SplitResult
 
+from config.errors import Problem
 from config.loading.check_http_access import TOKEN_RULE, is_plain, split_plain, split_url
-from config.loading.findings import Problem
 from config.setting_declarations import declarations
 from config.settings import MAX_REPLICA, REPLICA_NAME, TOKEN, CacheConfig, HubConfig
 

@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from config.loading.findings import Problem
+from config.errors import Problem
 from config.security_settings import (
     SECRET_HEADER,
     AccessConfig,

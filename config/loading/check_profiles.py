@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final
 
-from config.errors import quote_toml
-from config.fixed_argument_references import MAX_FIXED_BYTES, NOT_READ_YET, json_size, unread_arguments
+from config.errors import Keys, Problem, quote_toml
 from config.loading.check_http_access import LABEL
-from config.loading.findings import Keys, Problem
 from config.name_globs import MAX_CHARS, NameStarts, literal_start, problem_of
+from config.references import MAX_FIXED_BYTES, NOT_READ_YET, json_size, unread_arguments
 from config.security_settings import Profile, ToolOverride
 from config.server_names import RESERVED, RULE, fold, is_reserved, is_server_id, is_usable, suggest_id
 from config.settings import UpstreamConfig

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from config.conditions import BadCondition, compile_condition
+from config.errors import Keys, Problem
 from config.loading.check_http_access import split_url
-from config.loading.findings import Keys, Problem
 from config.loading.precedence import Origin
 from config.name_globs import problem_of
 from config.security_settings import ConditionalRule, HookConfig, PolicyConfig

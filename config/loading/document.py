@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from config.errors import Keys, Problem
 from config.loading import json_scanner
-from config.loading.findings import Keys, Problem
 from config.loading.text_limits import refuse_deep, refuse_toml, refuse_yaml, too_deep
 
 JSON_SUFFIXES: Final = (".json", ".jsonc")

@@ -23,10 +23,9 @@ from typing import Final
 from msgspec import Struct
 
 from config.environment.hubd_env import Assignment, join_own
-from config.errors import ConfigError
+from config.errors import ConfigError, Findings, Problem
 from config.hub_paths import config_file
 from config.loading.document import SUFFIXES
-from config.loading.findings import Findings, Problem
 from config.loading.one_file import Layer, Source, find_config, read_source, resolve_settings
 from config.loading.safe_reading import refuse_foreign
 from config.loading.variables import Unresolved, Variables

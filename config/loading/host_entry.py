@@ -9,7 +9,7 @@ from typing import Any, Final, TypeGuard
 
 from msgspec import Struct, structs
 
-from config.loading.findings import Findings, Keys, Problem
+from config.errors import Findings, Keys, Problem
 from config.name_globs import problem_of
 from config.references import map_leaves
 from config.server_names import fold

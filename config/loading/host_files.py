@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from config.errors import Findings, Keys, Problem
 from config.loading.document import JSON_SUFFIXES, YAML_SUFFIXES
-from config.loading.findings import Findings, Keys, Problem
 from config.loading.host_entry import SPELLINGS, HostEntry
 from config.loading.host_entry import FieldTable as FieldTable
 from config.loading.text_limits import MAX_SERVERS

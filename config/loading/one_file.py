@@ -1,4 +1,5 @@
-"""Reading one configuration file: its upstream tables and settings of the hub, still as the file has them.
+"""One configuration file, read: its upstream tables and settings of the hub, then with the variables in them replaced
+and paths made absolute.
 
 The steps: text (`safe_reading`), a tree with lines (`document`), upstream tables by name (here for our TOML,
 `host_files` for a host's file), values with variables replaced (here). What follows needs all files and is the work of
@@ -16,10 +17,10 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
+from config.errors import Findings, Keys, Problem
 from config.hub_paths import config_file
 from config.loading.convert_to_structs import HUB
 from config.loading.document import parse
-from config.loading.findings import Findings, Keys, Problem
 from config.loading.host_files import SUFFIXES, FieldTable, is_dialect, refuse_crowd, servers
 from config.loading.safe_reading import Content, decode_content, fetch, refuse_large
 from config.loading.variables import NO_NUL, Missing, Unresolved, Variables

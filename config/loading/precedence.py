@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from config.loading.findings import Keys
+from config.errors import Keys
 from config.loading.host_entry import names_said
 from config.loading.host_files import FieldTable
 from config.loading.one_file import Layer, Source

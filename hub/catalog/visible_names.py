@@ -12,6 +12,7 @@ import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from itertools import starmap
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -19,6 +20,8 @@ from msgspec import Struct
 from config.name_globs import ALL
 from config.security_settings import Profile
 from config.server_names import MAX_ID, SERVER_ID
+from config.settings import HubConfig, UpstreamConfig
+from hub.catalog.endpoint_views import home_of
 from hub.catalog.sign_in_tool import SignInTool
 from hub.wire.mcp import Kind
 
@@ -159,3 +162,30 @@ class Rules(Struct, frozen=True):
     """Entries per page of a list; 0: all in one page."""
     profiles: Mapping[str, Profile] = {}
     """The part of all servers that some hosts are shown, by the name of the profile."""
+
+
+def rule_of(name: str, config: UpstreamConfig) -> UpstreamRule:
+    """The naming rule of a server that runs as `name`, be it of a project or of the user."""
+    prefix = home_of(name)[0] if config.prefix is None else config.prefix
+    return UpstreamRule(
+        name=name,
+        prefix=prefix,
+        aliases=config.aliases,
+        apps=config.apps,
+        tools=config.tools,
+        trusted=config.trusted,
+        rename=tuple(config.rename.items()),
+        describe=tuple(config.describe.items()),
+        hints=tuple((glob, tuple(words)) for glob, words in config.hints.items()),
+    )
+
+
+def rules_of(config: HubConfig, left_out: Mapping[str, UpstreamConfig] = {}) -> Rules:
+    """The naming rules of a configuration, servers in its order; disabled ones too, to keep their URIs."""
+    return Rules(
+        upstreams=tuple(starmap(rule_of, config.upstreams.items())),
+        left_out=tuple(starmap(rule_of, left_out.items())),
+        budget=config.name_budget,
+        page_size=config.page_size,
+        profiles=config.profiles,
+    )

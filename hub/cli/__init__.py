@@ -10,6 +10,7 @@ Parts of these:
 
 - `keyboard`: waiting for what a person types, or for Ctrl-C
 - `server_watch`: waiting until servers are connected
+- `shell_secrets`: variables that only this shell has, kept as secrets for servers
 - `background_hub`: start of a hub in the background, end of one that hangs
 - `systemd_units`: systemd
 - `checks` are the doctor's, `render` turns answers into text

@@ -15,8 +15,8 @@ from config.errors import ConfigError
 from config.hub_paths import control_path, runtime_dir
 from hub.cli.context import Output, UsageError, own_command
 from hub.cli.systemd_units import ServiceError, call, refusal, user_service
-from hub.control.client import LOCK, PROBE_S, QUIET_S, pid_in_lock, refuse_hung
 from hub.control.client_errors import HubHangs, HubNotRunning
+from hub.control.hung_hub import LOCK, PROBE_S, QUIET_S, pid_in_lock, refuse_hung
 from hub.control.interruptible_wait import readable
 from hub.linux.orphans import kill_orphans
 from hub.linux.processes import hold, read_stat

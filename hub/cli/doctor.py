@@ -24,7 +24,7 @@ from hub.cli.configuration.save_draft import reload_hub, save
 from hub.cli.context import EX_FAILED, Context, Output, UsageError, ask_hub, now, own_command
 from hub.cli.parser import add, add_config
 from hub.cli.render.blocks import Block, paint
-from hub.cli.secret_commands import keep_of_hub
+from hub.cli.shell_secrets import keep_of_hub
 from hub.cli.systemd_units import run_program
 from hub.control.answers import Status
 from hub.control.client import ControlClient

@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from config.errors import Problem
 from config.loading.check import split_listen
-from config.loading.findings import Problem
 from hub.cli.context import Context, Output, UsageError
 from hub.cli.parser import add
 from hub.daemon.serve import run_serve

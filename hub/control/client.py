@@ -1,17 +1,11 @@
-"""The control socket's client, for the command line: blocking, on plain sockets, without trio (which costs 90 ms); and
-which process a hub is, and whether it hangs.
+"""The control socket's client, for the command line: blocking, on plain sockets, without trio (which costs 90 ms).
 
 hub.request(RESTART, name=x)        the result as its struct
 hub.request_both(STATUS)            before it as the hub's JSON, for programs
-
-A hub that hangs is stopped, waits for a disk, or swaps: the kernel still takes connections for it, and nobody answers
-them. So one who hears nothing for `QUIET_S` connects once more and asks what every hub answers at once, whatever else
-it does; another `PROBE_S` of silence are the proof. It may go on at any time: nothing that it was asked is lost.
 """
 
 import json
 import socket
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
@@ -19,53 +13,11 @@ from typing import Any, Final, TypeVar, cast
 from msgspec import ValidationError
 
 from hub.control.client_errors import ControlFailed, HubHangs, HubNotRunning, NothingListens, NotUnderstood
+from hub.control.hung_hub import QUIET_S, connect_within, pid_in_lock, refuse_hung
 from hub.control.interruptible_wait import now_s, readable
 from hub.control.methods import LOGS, STOP, Method, read
 from hub.linux.processes import hold
-from hub.linux.socket_peers import ForeignPeer, peer_pid, refuse_foreign_hub
-from hub.wire.vocabulary import CONTROL_PROBE
-
-QUIET_S: Final = 1.5
-PROBE_S: Final = 2.5
-LOCK: Final = "hubd.lock"
-"""The file beside the control socket that names the process of the hub."""
-
-
-def connect_within(sock: socket.socket, path: Path, patience_s: float) -> None:
-    """Connect to a listener whose backlog may be full. Whatever follows waits without a limit. Raises BlockingIOError:
-    it is still full; OSError: nothing listens there, or nothing can."""
-    sock.settimeout(None)  # else a full backlog is no reason to wait
-    whole, rest = divmod(patience_s, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", int(whole), int(rest * 1e6)))
-    sock.connect(str(path))
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", 0, 0))
-
-
-def refuse_hung(path: Path, patience_s: float = PROBE_S) -> None:
-    """Return if the hub with this control socket answers, or if none is there. Raises HubHangs: it does neither."""
-    pid = 0
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        try:
-            connect_within(probe, path, patience_s)
-            refuse_foreign_hub(probe, str(path))
-            pid = peer_pid(probe)
-            probe.settimeout(patience_s)
-            probe.sendall(CONTROL_PROBE)
-            probe.recv(1)
-        except (TimeoutError, BlockingIOError):
-            raise HubHangs(pid_in_lock(path) or pid) from None
-        except (OSError, ForeignPeer):
-            return
-
-
-def pid_in_lock(path: Path) -> int:
-    """The pid that the lock beside the control socket `path` names: of the hub that runs, or of the last one; 0: none
-    can be read."""
-    try:
-        return int(path.with_name(LOCK).read_text())
-    except (OSError, ValueError):
-        return 0
-
+from hub.linux.socket_peers import ForeignPeer, refuse_foreign_hub
 
 CONNECT_S: Final = 5.0
 STOP_S: Final = 60.0

@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from msgspec import Struct, convert
 
 from cache.statistics import CacheStatistics
-from config.show.effective import ShownEnvironment
+from config.show.server_environment import ShownEnvironment
 from hub.control import approval_messages as approvals
 from hub.control import sign_in_messages as messages
 from hub.control.answers import Cleared, Logs, PolicyExplanation, PolicyReport, Reloaded, Status, ToolUses

@@ -20,7 +20,7 @@ from cache.entry import DropCause
 from cache.statistics import CacheStatistics
 from config.name_globs import ALL
 from config.security_settings import DEFAULT_PROFILE
-from config.show.effective import ShownEnvironment, show_environment
+from config.show.server_environment import ShownEnvironment, show_environment
 from hub.app import OPEN_DOOR, Hub
 from hub.calls.host_exchange import HostExchange, tell_nobody
 from hub.catalog.catalog import Catalog
@@ -38,7 +38,7 @@ from hub.downstream.request_pipeline import serve
 from hub.downstream.running_requests import StatelessHost
 from hub.link.call_interface import OWNER, Caller, Identity
 from hub.link.hub_errors import UpstreamUnavailable
-from hub.link.tool_usage import RECENT_DAYS, RecentUse
+from hub.routing.tool_usage import RECENT_DAYS, RecentUse
 from hub.wire.jsonrpc import Request, Result, own_items, raw
 from hub.wire.mcp import HUBD_VERSION, L4, LIST_METHOD, Kind
 from upstreams.journal.journal import Follower, Journal, merge_tails

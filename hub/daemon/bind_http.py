@@ -1,4 +1,5 @@
-"""The address of the HTTP listener, bound: the configured one, or another if that is taken and nobody chose it.
+"""Bind the address of the HTTP listener: the configured one, or another, kept from then on, if that is taken and nobody
+chose it.
 
 The other port is kept: hosts that have its URL find the hub there at every later start, too, beside the usual address
 once that is free again. Another user who holds an address that hosts know may have seen their token: it is replaced.
@@ -16,7 +17,7 @@ from config.loading.check import split_listen
 from config.remembered_facts import Memory
 from config.settings import DEFAULT_LISTEN, HubConfig
 from hub.downstream.access.token_files import replace_token
-from hub.linux.processes import is_held_by_another_user
+from hub.linux.socket_tables import is_held_by_another_user
 
 log = logging.getLogger("hubd")
 

@@ -20,7 +20,8 @@ from hub.control.pin_messages import PinnedServer
 from hub.control.server import asker
 from hub.link.bounded_dict import BoundedDict
 from hub.link.hub_errors import Executed, HubError, UpstreamUnavailable
-from hub.linux.processes import Process, find_clients, find_process
+from hub.linux.processes import Process, find_process
+from hub.linux.socket_tables import find_clients
 from hub.rules.fingerprints import key_of
 from hub.wire.mcp import Kind
 

@@ -11,14 +11,12 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from config.errors import ConfigError, Diagnostic
-from config.fixed_argument_references import references_in_profiles, with_values
+from config.errors import ConfigError, Diagnostic, Problem
 from config.hub_paths import tokens_path
 from config.loading.assemble import Loaded, for_several, load_all
 from config.loading.check import check_hub
 from config.loading.check_profiles import warnings_of_unread
-from config.loading.findings import Problem
-from config.references import Reference, Values
+from config.references import Reference, Values, references_in_profiles, with_values
 from config.secrets.keyring import PATIENCE_S
 from config.secrets.secret_files import StateUnreadable
 from config.settings import HubConfig, UpstreamConfig

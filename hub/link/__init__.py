@@ -7,8 +7,8 @@ all peers), `rate_limits` (token buckets, the pace of reading), `limited_places`
 them), `backoff` (pauses between attempts). Tasks: `fault_isolation` (a task that fails is started again),
 `sync_primitives` (a flag, a bell, a promise and the end of a turn of the loop to wait for), `autosave` (state saved in
 the background), `module_loading` (imports in a thread). Besides: `bounded_dict` (it forgets its oldest entry),
-`sealing` (texts that only this hub can read or change), `access_lifetime` (how long somebody is let in), `tool_usage`
-(how often tools are called), `elicitation_ends` (visits to pages that an upstream has called complete).
+`sealing` (texts that only this hub can read or change), `access_lifetime` (how long somebody is let in),
+`elicitation_ends` (visits to pages that an upstream has called complete).
 
 Writing never waits and never interleaves; a caller that gave up leaves nothing behind; no message reaches anyone but
 the request it answers.

@@ -1,4 +1,4 @@
-"""Clocks of this machine.
+"""Clocks: one that runs on while the machine sleeps, and trio's, which stands still while the process is frozen.
 
 `current_time` counts the time that the machine slept or the process was frozen; use it for how long something stays
 valid. `AwakeClock` stands still while the process is frozen; trio uses it for deadlines.

@@ -1,4 +1,5 @@
-"""Open connections of an HTTP listener, and which of them is closed when there are too many.
+"""Open connections of an HTTP listener, which of them is closed when there are too many (`Crowd`), and the state that
+all share (`ServerState`).
 
     stranger --first good head--> guest
 

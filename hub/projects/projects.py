@@ -25,6 +25,7 @@ import trio
 from config.projects import Project
 from config.settings import UpstreamConfig
 from hub.catalog.endpoint_views import EVERYTHING, View, project_view
+from hub.catalog.visible_names import rule_of
 from hub.control.answers import ProjectRow
 from hub.downstream.attached_hosts import Host
 from hub.link.fault_isolation import keep_going, run_isolated
@@ -33,7 +34,7 @@ from hub.projects.workplaces import FolderReadings, Roots, TrustedProjects, is_n
 from hub.routing.list_freshness import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.subscriptions import Subscriptions
-from hub.running_servers import RunningServers, rule_of
+from hub.running_servers import RunningServers
 from hub.wire.jsonrpc import encode_notification
 from hub.wire.mcp import LIST_CHANGED, Kind
 from upstreams.supervisor import Supervisor

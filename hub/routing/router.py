@@ -26,7 +26,6 @@ from hub.catalog.endpoint_views import EVERYTHING, View
 from hub.catalog.list_result import SETTLING_TTL_MS
 from hub.link.call_interface import NOTHING, RunningCall, Tenant
 from hub.link.hub_errors import HubError
-from hub.link.tool_usage import ToolUsage
 from hub.routing.list_freshness import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
@@ -37,6 +36,7 @@ from hub.routing.replies_for_hosts import HostReplies, report_bug
 from hub.routing.resolve import Resolver
 from hub.routing.stages import Chains
 from hub.routing.subscriptions import Subscriptions
+from hub.routing.tool_usage import ToolUsage
 from hub.rules.audit.writer import Audit
 from hub.rules.pins.pins import Pins
 from hub.wire import mcp

@@ -35,12 +35,12 @@ from config.settings import UpstreamConfig
 from hub.bridge.era_bridge import EraBridge
 from hub.calls.chain import WAIT, Chain, EraStage, Intent, Next, Outcome, Stage, Wait
 from hub.link.call_interface import Operation
-from hub.link.tool_usage import ToolUsage
 from hub.routing.cached_copies import find_cached, is_plain
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.own_tools import call_sign_in_tool
 from hub.routing.replies_for_hosts import HostReplies
+from hub.routing.tool_usage import ToolUsage
 from hub.routing.upstream_limits import UpstreamLimits
 from hub.rules.audit.trail import AuditTrail
 from hub.rules.audit.writer import SIGN_IN, Audit

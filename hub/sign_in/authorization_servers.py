@@ -1,4 +1,5 @@
-"""The authorization servers, as `upstreams.oauth` asks them, and everything else around the flow of a sign-in."""
+"""Authorization servers, as the flow of a sign-in asks them by `upstreams.oauth`; and everything else around that flow
+(`Surroundings`)."""
 
 from collections.abc import Awaitable, Callable, Collection
 

@@ -22,8 +22,9 @@ from typing import Final
 
 import trio
 
-from hub.linux.processes import PROC, Process, ancestors, find_peer, find_process, find_stat, is_below
+from hub.linux.processes import PROC, Process, ancestors, find_process, find_stat, is_below
 from hub.linux.socket_peers import has_all_users
+from hub.linux.socket_tables import find_peer
 from hub.net.request_and_response import Ends, HttpRequest
 
 NOBODY: Final = 65534

@@ -13,12 +13,12 @@ from hub.calls.host_exchange import ProgressUpkeep
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.link.sealing import Sealer
-from hub.link.tool_usage import ToolUsage
 from hub.routing.list_freshness import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.router import Router
 from hub.routing.subscriptions import Subscriptions
+from hub.routing.tool_usage import ToolUsage
 from hub.routing.view_catalogs import ShownServers
 from hub.wire.jsonrpc import Request, Result, raw
 from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot

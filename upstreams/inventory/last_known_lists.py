@@ -1,4 +1,5 @@
-"""Last known lists: kept between runs, so that after a restart hosts see them while the upstreams still start.
+"""Last known lists, kept between runs, so that after a restart hosts see them while the upstreams still start; and when
+each was connected last (`LastConnected`).
 
 One file per upstream, 0600 and replaced as a whole, of two lines: a `_Head`, then the `Snapshot` it vouches for. It is
 used only for an upstream that is still started or reached in the same way (`config_key`), and only if every byte is as

@@ -1,4 +1,5 @@
-"""The frame of a session: running calls and what the upstream reports on them, its questions, and pings after silence.
+"""Base class of sessions, their frame: running calls and what the upstream reports on them, its questions, and pings
+after silence.
 
 A ping that is not answered is only noted: calls may still be.
 """

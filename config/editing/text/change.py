@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from config.loading.findings import Problem
+from config.errors import Problem
 
 Format = Literal["json", "toml", "yaml"]
 """JSON is read with comments and trailing commas in it, whether the host allows them or not."""

@@ -21,7 +21,7 @@ from functools import lru_cache, partial
 from typing import Any, Final
 
 from config.editing.text.change import Edit, EditRefused, line_start, newline, refusal
-from config.loading.findings import Problem
+from config.errors import Problem
 from config.loading.json_scanner import BOM, Member, Node, scan, skip
 
 _BEHIND = re.compile(r"(?:[ \t]++|/\*(?:[^*\n]|\*(?!/))*+\*/)*+(?://[^\r\n]*+)?")

@@ -16,9 +16,8 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from config.editing.text.change import Edit, EditRefused, newline, refusal
-from config.errors import escape
+from config.errors import Keys, Problem, escape
 from config.loading.document import parse, statements_of_toml
-from config.loading.findings import Keys, Problem
 
 _UNSEEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"

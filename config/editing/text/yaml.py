@@ -11,8 +11,8 @@ from typing import Any, cast
 import yaml
 
 from config.editing.text.change import Edit, EditRefused, line_end, line_start, newline, refusal
+from config.errors import Problem
 from config.loading.document import parse
-from config.loading.findings import Problem
 
 _YAML = Path("any.yaml")
 

@@ -16,7 +16,7 @@ from hub.cli.checks.findings import Finding, KeepVariables, RunHubd, join_few
 from hub.cli.checks.machine_state import MachineState
 from hub.cli.configuration.env_command import environment_file, plan_capture
 from hub.cli.render.words import PART, lacking_variable
-from hub.cli.secret_commands import only_here_of_hub
+from hub.cli.shell_secrets import only_here_of_hub
 from hub.control.answers import UpstreamRow
 
 CAPTURE: Final = "run `hubd env capture`"

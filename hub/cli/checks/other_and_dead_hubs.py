@@ -13,7 +13,7 @@ from hub.cli.checks.findings import Finding
 from hub.cli.checks.machine_state import MachineState
 from hub.cli.setup.probe import PREFIX
 from hub.linux.orphans import orphans
-from hub.linux.processes import listening_paths
+from hub.linux.socket_tables import listening_paths
 from hub.shim.start_daemon import is_alive
 
 

@@ -16,11 +16,10 @@ from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from config import base_directories
-from config.errors import dot_keys
+from config.errors import Problem, dot_keys
 from config.hosts.host_servers import identities
 from config.hosts.unwrap_proxies import bare, package_of, python_tool
 from config.loading.document import parse
-from config.loading.findings import Problem
 from config.loading.safe_reading import fetch
 from config.references import NUL
 from config.secrets.detection import secrets_in

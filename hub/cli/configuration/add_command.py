@@ -16,7 +16,7 @@ from config.settings import UpstreamConfig
 from hub.cli.configuration.change_servers import MEMBERS, add_server
 from hub.cli.context import Context, Output, UsageError, agreed, nearest_or_all
 from hub.cli.parser import Parser, add, add_config, add_no_wait, load_when_run, on_main_file
-from hub.cli.secret_commands import keep_in, settle_of_new
+from hub.cli.shell_secrets import keep_in, settle_of_new
 
 _EPILOG: Final = """examples:
   hubd add files -- npx -y @modelcontextprotocol/server-filesystem /home/me/notes

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, TextIO
 
 from config.editing.draft import Draft
-from config.errors import ConfigError, EditError
+from config.errors import ConfigError, EditError, Problem
 from config.loading.document import parse
-from config.loading.findings import Problem
 from config.loading.safe_reading import MAX_OWN_BYTES, read_plain
 from hub.cli.configuration.change_servers import MEMBERS
 from hub.cli.configuration.save_draft import reload_hub, save, say_problems

@@ -20,11 +20,11 @@ from config.loading.assemble import load_or_defaults
 from config.loading.gather import OWN_VARIABLES
 from config.loading.variables import MAX_FILE_BYTES
 from config.settings import HubConfig, UpstreamConfig
-from config.show.effective import ShownEnvironment, ShownVariable, show_environment
+from config.show.server_environment import ShownEnvironment, ShownVariable, show_environment
 from hub.cli.context import CommandFailed, Context, Output, UsageError, ask_hub, nearest, now
 from hub.cli.parser import add, add_config, on_main_file
 from hub.cli.render.blocks import Table
-from hub.cli.secret_commands import keep_of_hub
+from hub.cli.shell_secrets import keep_of_hub
 from hub.control.client_errors import ControlFailed, HubNotRunning
 from hub.control.methods import ENVIRONMENT, RELOAD
 

@@ -13,14 +13,13 @@ from typing import Any
 
 from config.atomic_writes import lock_edits
 from config.editing.text import serverfile
-from config.errors import EditError
+from config.errors import EditError, Problem
 from config.hosts.hub_entries import KEY, Records
 from config.hosts.install import Plan, carry_out
 from config.hosts.known_hosts import KnownHost, Machine, Place
 from config.hosts.removed_originals import Original, Originals
 from config.hub_paths import backup_dir, install_records_path, originals_path, state_dir
 from config.loading.document import parse
-from config.loading.findings import Problem
 from config.secrets.detection import mask_secrets, secrets_in
 from hub.cli.context import CommandFailed, Context, Output, agreed, now
 from hub.wire.printable import printable

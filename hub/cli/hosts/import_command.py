@@ -29,8 +29,9 @@ from hub.cli.hosts.change_host_files import below_home
 from hub.cli.hosts.choose_hosts import choose_hosts, in_turn, project_of
 from hub.cli.hosts.who_runs_servers import outcomes_in_hub, read_servers
 from hub.cli.parser import add, add_config, on_main_file
-from hub.cli.secret_commands import keep_in, say_kept, settle_of_import
+from hub.cli.secret_commands import say_kept
 from hub.cli.setup.probe import probe
+from hub.cli.shell_secrets import keep_in, settle_of_import
 
 _MEMBERS: Final = """\
   dry_run   whether it was only tried

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cache.redis.bus import MAX_CHARS, MAX_URIS, PendingWrites
+from cache.redis.coherence_link import MAX_CHARS, MAX_URIS, PendingWrites
 from cache.redis.health import BYPASS_S, MISSES, SAID_S, StoreHealth
 
 

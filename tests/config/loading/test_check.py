@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from config.errors import ConfigError
+from config.errors import ConfigError, Problem
 from config.loading.assemble import load_all
 from config.loading.check import (
     check_hub,
@@ -15,7 +15,6 @@ from config.loading.check import (
     warnings_of_upstream,
 )
 from config.loading.check_http_access import is_loopback
-from config.loading.findings import Problem
 from config.references import references_of, resolve_references
 from config.security_settings import IdentityProvider, OAuthConfig, UpstreamOAuth
 from config.setting_declarations import Secret

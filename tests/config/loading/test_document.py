@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from config.errors import Problem
 from config.loading.document import Document, parse
-from config.loading.findings import Problem
 
 KEYS = st.text(min_size=1, max_size=5)
 TREES = st.recursive(

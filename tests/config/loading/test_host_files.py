@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 import config
-from config.errors import ConfigError
+from config.errors import ConfigError, Findings
 from config.loading.assemble import load_all
 from config.loading.document import parse
-from config.loading.findings import Findings
 from config.loading.host_entry import HOSTS_OWN, OUR_SETTINGS
 from config.loading.host_files import FieldTable, command_of, is_hub, servers
 from config.setting_declarations import Secret

@@ -10,9 +10,9 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from config.errors import Problem
 from config.loading import text_limits
 from config.loading.document import parse
-from config.loading.findings import Problem
 from config.loading.text_limits import (
     MAX_DEPTH,
     MAX_KEY_PARTS,

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from config.loading.assemble import load_all
 from config.setting_declarations import declarations
 from config.settings import CacheConfig, HubConfig, ReplicaConfig, UpstreamConfig
-from config.show.effective import as_toml, mask_setting, show_environment
+from config.show.effective import as_toml, mask_setting
+from config.show.server_environment import show_environment
 
 VALUES = st.recursive(
     st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text(),

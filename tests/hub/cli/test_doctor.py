@@ -34,7 +34,7 @@ from hub.control.methods import STATUS, read
 from hub.control.sign_in_messages import SignInTrial
 from hub.downstream.access.token_files import HostTokens
 from hub.linux import orphans, processes
-from hub.linux.processes import listening_paths
+from hub.linux.socket_tables import listening_paths
 from tests.support import host_homes
 from tests.support.commands import run_hubd
 from tests.support.host_homes import HOMES

@@ -17,7 +17,7 @@ from hub.daemon.http_listener import HttpListener
 from hub.downstream.access.token_files import read_or_make_token
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.link.sealing import Sealer, Signer
-from hub.linux.processes import is_held_by_another_user
+from hub.linux.socket_tables import is_held_by_another_user
 from tests.support.http_client import Client
 
 ANOTHER = os.geteuid() + 1

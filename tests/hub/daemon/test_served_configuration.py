@@ -6,9 +6,8 @@ import sys
 
 import pytest
 
-from config.fixed_argument_references import with_given
 from config.loading.assemble import Loaded
-from config.references import Reference, mark_reference
+from config.references import Reference, mark_reference, with_given
 from config.security_settings import Profile, ToolOverride
 from config.settings import HubConfig
 from hub.daemon.served_configuration import START_PATIENCE_S, FixedReferences

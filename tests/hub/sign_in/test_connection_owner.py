@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from hub.linux.processes import find_peer
+from hub.linux.socket_tables import find_peer
 from hub.net.request_and_response import Ends, HttpRequest
 from hub.sign_in.connection_owner import NOBODY, ConnectionOwners, Who, is_forwarded, is_from_here
 

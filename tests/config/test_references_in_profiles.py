@@ -4,16 +4,16 @@ import pytest
 
 from config.base_directories import state_dir
 from config.diff import difference
-from config.fixed_argument_references import (
+from config.loading.assemble import load_all
+from config.loading.check_profiles import MAX_ARGUMENTS_TOLD
+from config.references import (
     MAX_FIXED_BYTES,
     NOT_READ_YET,
+    Reference,
     references_in_profiles,
     unread_arguments,
     with_values,
 )
-from config.loading.assemble import load_all
-from config.loading.check_profiles import MAX_ARGUMENTS_TOLD
-from config.references import Reference
 from config.secrets.store import SecretStore
 from config.setting_declarations import secrets_of
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.remembered_facts import Memory
-from hub.link import tool_usage
-from hub.link.tool_usage import MAX_CALLED, MAX_NAME, RecentUse, ToolUsage
+from hub.routing import tool_usage
+from hub.routing.tool_usage import MAX_CALLED, MAX_NAME, RecentUse, ToolUsage
 
 DAY = 86_400.0
 NOON = 1_795_435_200.0
