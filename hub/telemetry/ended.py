@@ -13,7 +13,7 @@ from hub.calls.chain import Outcome
 from hub.link.call_interface import Identity, Interim
 from hub.link.hub_errors import Executed, HubError
 from hub.wire.jsonrpc import Failure, Result, peek_object, peek_str
-from hub.wire.large_messages import excerpt
+from hub.wire.large_message_peeks import excerpt
 from hub.wire.mcp import RESULT_TYPE, TASK, URL_ELICITATION_REQUIRED
 
 LARGE_BYTES: Final = 64 << 10
