@@ -226,7 +226,8 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
     It counts before what the server says, and hosts are told it."""
     flow: Annotated[tuple[Flow, ...] | dict[str, tuple[Flow, ...]], live(owner=True)] = ()
     """What its tools touch, or by globs over its own names what these touch: "private" data, "untrusted" text, or the
-    world outside ("outward"). See `trifecta` of `[policy]`."""
+    world outside ("outward"). What is said of all counts for its prompts and resources, too. See `trifecta` of
+    `[policy]`."""
     source: Annotated[str, live(mask="never", pattern=r"[a-z][a-z0-9-]*:[^ ]+/[^ ]+@[^ ]+$|$")] = ""
     """The entry of a registry that it was made of, `REGISTRY:NAME@VERSION`, as `hubd add` wrote it; `hubd outdated` and
     `hubd update` go by it."""

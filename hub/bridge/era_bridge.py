@@ -108,7 +108,8 @@ class EraBridge:
                 state = self._states.open(text, principal, request, crossing.upstream.name)
                 if state.mode == request_state.ASK:  # no rule asks about it any more
                     return await self._begin(crossing)
-                crossing = structs.replace(crossing, first=state.binding.first)
+                agreed = crossing.first.agreed or state.binding.first.agreed
+                crossing = structs.replace(crossing, first=state.binding.first._replace(agreed=agreed))
                 return _forbid_caching(await self._resume(state, crossing), request.method)
             except BadState as error:
                 if error.reason == request_state.INVALID or not self._may_begin_again(crossing):

@@ -62,6 +62,8 @@ class FirstRound(NamedTuple):
     """Its number, as records spell it; "": it is not known."""
     at: float
     """The time of day when it came."""
+    agreed: str = ""
+    """A digest of the rules by which a person was asked who has agreed; "": nobody has."""
 
 
 NO_ROUND: Final = FirstRound("", 0.0)
@@ -105,7 +107,8 @@ class _Sealed(Struct, frozen=True):
     b: str = ""
     """The boot of the machine that sealed it, if known; `y` is the expiry by the clock that runs from then on."""
     y: float = 0.0
-    f: FirstRound = NO_ROUND
+    f: tuple[str, float] = NO_ROUND[:2]
+    a: str = ""
 
 
 _decode = msgspec.json.Decoder(_Sealed).decode
@@ -187,7 +190,8 @@ class RequestStates:
             self.run if here else "",
             self.boot.id,
             self.boot.now() + ttl_s if self.boot.id else 0.0,
-            binding.first,
+            binding.first[:2],
+            binding.first.agreed,
         )
         return self.sealer.seal(PURPOSE, jsonrpc.encode(sealed))
 
@@ -199,7 +203,7 @@ class RequestStates:
         meant = VERSION, principal, request.method, upstream or found.u
         if (found.v, found.p, found.q, found.u) != meant or not _may_have(found.d, request):
             raise BadState(INVALID)
-        binding = bind(found.u, principal, request, found.f)
+        binding = bind(found.u, principal, request, FirstRound(*found.f, found.a))
         if found.d != binding.digest:
             raise BadState(INVALID)
         knows_boot = found.b and found.b == self.boot.id
@@ -222,7 +226,7 @@ class RequestStates:
     def first_of(self, text: str) -> FirstRound:
         """The first round of what a state belongs to, as far as it is known."""
         try:
-            return self._unseal(text).f
+            return FirstRound(*self._unseal(text).f)
         except BadState:
             return NO_ROUND
 

@@ -72,7 +72,7 @@ class Intent(Struct, frozen=True, eq=False):
     begins_again: bool = True
     """The upstream may be called anew where a retry cannot go on; False: a person has agreed to one call only."""
     first: FirstRound = NO_ROUND
-    """The request in which a person was first asked about it, if that was another."""
+    """The request in which a person was first asked about it, if that was another; and what was agreed to."""
     ref: int = field(default_factory=count(randbits(32)).__next__)
     """Number by which people and records refer to it, written as eight hexadecimal digits."""
     began: float = field(default_factory=perf_counter)
@@ -163,7 +163,7 @@ class EraStage:
         call = partial(intent.send, next)
         first = intent.first
         if not first.ref:
-            first = self._bridge.first_round(intent.ref, perf_counter() - intent.began)
+            first = self._bridge.first_round(intent.ref, perf_counter() - intent.began)._replace(agreed=first.agreed)
         crossing = Crossing(
             intent.target.upstream,
             intent.operation,

@@ -34,9 +34,17 @@ class _Form(Struct, frozen=True):
 
 
 def find_cached(
-    reads: ResourceCache, upstream: ManagedUpstream, original: str, asked: str, caller: Caller, catalog: Catalog
+    reads: ResourceCache,
+    upstream: ManagedUpstream,
+    original: str,
+    asked: str,
+    caller: Caller,
+    catalog: Catalog,
+    *,
+    is_private: bool = False,
 ) -> Result | None:
-    """The cached copy of the resource `original`, which `caller` wrote as `asked`; None: there is none."""
+    """The cached copy of the resource `original`, which `caller` wrote as `asked`; None: there is none. `is_private`:
+    others may not read it."""
     hit = reads.peek(upstream, original, caller)
     if hit is None:
         return None
@@ -49,7 +57,8 @@ def find_cached(
     if caller.era is Era.LEGACY:
         return Result(form.text)
     entry = hit.entry
-    head = b'{"ttlMs":%d,"cacheScope":"%b",' % (ttl_ms(entry, trio.current_time()), scope(entry).encode())
+    its_scope = b"private" if is_private else scope(entry).encode()
+    head = b'{"ttlMs":%d,"cacheScope":"%b",' % (ttl_ms(entry, trio.current_time()), its_scope)
     return Result(Raw(b"".join((head, form.text))))
 
 

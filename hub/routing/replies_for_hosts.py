@@ -18,7 +18,7 @@ from hub.wire.errors_for_hosts import failure_for_host
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
 from hub.wire.mcp import COMPLETE, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCES_READ, TOOLS_CALL, Era
 from hub.wire.modern_metadata import read_number
-from hub.wire.results_for_hosts import UnknownResultType, make_plain_modern, result_for_host
+from hub.wire.results_for_hosts import UnknownResultType, make_plain_modern, make_private, result_for_host
 from hub.wire.total_item_limit import TooManyItems, data_of
 
 log = logging.getLogger("hubd.host")
@@ -49,6 +49,8 @@ class HostReplies:
                     upstream.mark_stale((target.kind,))
         asked = target.exposed if method == RESOURCES_READ else None
         found = self.of_upstream(reply, method, upstream.name, upstream.snapshot.version, host, asked=asked)
+        if asked is not None and self._live.judge.tells_readers_apart:
+            found = make_private(found)
         return found if not intent.meta_call else self._of_meta_call(intent, found)
 
     def _of_meta_call(self, intent: Intent, reply: Reply) -> Reply:

@@ -113,6 +113,7 @@ class Chains:
             Line(self._checked, (mcp.TOOLS_CALL,)),
             Line(self.hooks, (mcp.TOOLS_CALL,)),
             Line(self.asking, (*OPERATIONS, mcp.SUBSCRIBE)),
+            Line(self.sent, (mcp.PROMPTS_GET, mcp.RESOURCES_READ)),  # here, since a copy may be at hand
             *([] if self._trail is None or audit is None else [Line(self._trail, audit.doors)]),
             Line(CallCount(usage), (mcp.TOOLS_CALL,)),
             Line(resolver, (mcp.RESOURCES_READ,)),
@@ -226,9 +227,9 @@ class CachedCopy(Stage):
         if not is_plain(intent.request):
             return None
         target, host = intent.target, intent.host
-        catalog = self._live.of(host.view)
-        original, exposed = target.route.original, target.exposed
-        reply = find_cached(self._reads, target.upstream, original, exposed, host.caller, catalog)
+        catalog, is_private = self._live.of(host.view), self._live.judge.tells_readers_apart
+        about = target.upstream, target.route.original, target.exposed, host.caller, catalog
+        reply = find_cached(self._reads, *about, is_private=is_private)
         if reply is not None:
             host.note_cached()
         return reply

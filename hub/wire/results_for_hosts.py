@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from hub.wire import mcp
 from hub.wire.http.mirror_headers import X_MCP_HEADER, InvalidMirror, mirrors_of
-from hub.wire.jsonrpc import NULL, encode, peek_array, peek_object, peek_str, raw
+from hub.wire.jsonrpc import NULL, Reply, Result, encode, peek_array, peek_object, peek_str, raw
 from hub.wire.large_message_peeks import LARGE_BYTES, excerpt
 from hub.wire.mcp import Era, Kind, era_of
 from hub.wire.modern_metadata import read_freshness
@@ -91,6 +91,13 @@ def _end_of_modern(upstream: str) -> bytes:
     members: dict[str, Raw] = {}
     _make_modern(mcp.TOOLS_CALL, members, Era.LEGACY, upstream)
     return b"," + encode(members)[1:]
+
+
+def make_private(reply: Reply) -> Reply:
+    """A reply that nobody keeps for others."""
+    if not isinstance(reply, Result) or peek_str(peek_object(reply.value).get("cacheScope")) != "public":
+        return reply
+    return Result(Raw(encode({**peek_object(reply.value), "cacheScope": raw("private")})))
 
 
 def _check(method: str, found: dict[str, Raw], era: Era) -> dict[str, Raw]:

@@ -660,6 +660,43 @@ async def test_an_answer_that_no_rule_needs_any_more(name, autojump_clock):
         assert not {"inputResponses", "requestState"} & calls[0].keys()
 
 
+@pytest.mark.covers("POL-11", "POL-22")
+@pytest.mark.parametrize("decision", ["once", "session", ""])
+async def test_a_state_of_before_a_rule_does_not_spare_its_question(decision, autojump_clock):
+    pair = Pair("MM", "lines")
+    form = {"mode": "form", "message": "Name?", "requestedSchema": {"type": "object", "properties": {}}}
+    fake, calls = pair.fake(), []
+    asks = pair.asks({"q": ("elicitation/create", form)}, lambda found: {"content": []})
+
+    def call(message, conversation):
+        calls.append(message["params"])
+        return asks(message, conversation)
+
+    fake.on["tools/call"] = call
+    async with pair.house({"db": fake}) as (house, _):
+        host = await pair.host(house, capabilities=FORMS)
+        answering(host, {"action": "accept", "content": {"decision": decision}})
+        params = {"name": "db__echo", "arguments": {}}
+        early = (await host.ask("tools/call", params))["result"]
+        house.hub.apply(structs.replace(house.hub.config, policy=RULES))
+        answers = await host.fulfil(params, early)
+        first = (await host.ask("tools/call", answers))["result"]
+        assert first["inputRequests"].keys() == {"hub-approval"}, "nobody has agreed to that"
+        assert len(calls) == 1
+        second = (await host.ask("tools/call", await host.fulfil(params, first)))["result"]
+        if not decision:
+            assert failure_of(second)["hub"] == "approval_required"
+            assert len(calls) == 1
+            return
+        assert second["inputRequests"].keys() == {"q"}, "it begins anew"
+        third = (await host.ask("tools/call", await host.fulfil(params, second)))["result"]
+        assert third["content"] == []
+        assert [("requestState" in call) for call in calls] == [False, False, True]
+        if decision == "session":
+            assert (await host.ask("tools/call", answers))["result"]["content"] == [], "that is agreed to by now"
+            assert len(calls) == 4
+
+
 @pytest.mark.covers("POL-25")
 async def test_requests_of_rules_that_are_gone_are_dropped(autojump_clock):
     pair = Pair("LL", "lines")

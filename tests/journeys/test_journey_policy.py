@@ -9,6 +9,7 @@ from msgspec import structs
 
 from config.security_settings import ConditionalRule, PolicyConfig, Profile
 from hub.link.call_interface import Identity
+from tests.journeys.pairs import Pair
 from upstreams.subscriptions.subscription import LINGER_S
 
 CURSOR, OTHER = Identity("alice", "cursor"), Identity("alice", "other")
@@ -264,6 +265,72 @@ async def test_the_third_leg_is_denied_and_hosts_never_mix(pair, autojump_clock)
         assert (await host.call("mail__go"))["isError"]
         assert not (await cursor.call("mail__go")).get("isError")
     assert called(fakes["mail"]) == ["go", "go", "go"]
+
+
+LEAKY = {"mail": ("private", "untrusted"), "web": ("outward",)}
+
+
+@pytest.mark.covers("POL-62")
+@pytest.mark.parametrize("leg", ["a resource", "a copy of a resource", "a prompt"])
+async def test_prompts_and_resources_are_legs_as_their_server_is(pair, leg, autojump_clock):
+    mail = pair.fake(prompts=[{"name": "inbox"}], resources=[{"uri": "mail://inbox", "name": "inbox"}])
+    web = pair.fake(tools=["go"], resourceTemplates=[{"uriTemplate": "web://{+x}", "name": "page"}])
+    for fake, uri in ((mail, "mail://inbox"), (web, "web://evil")):
+        more = {} if pair.to_legacy else {"ttlMs": 60_000, "cacheScope": "public"}
+        fake.on["resources/read"] = lambda *_, uri=uri, more=more: pair.whole(
+            contents=[{"uri": uri, "text": "x"}], **more
+        )
+    mail.on["prompts/get"] = lambda *_: pair.whole(messages=[])
+    flows = {name: {"flow": flow} for name, flow in LEAKY.items()}
+    async with pair.house({"mail": mail, "web": web}, upstreams=flows, policy=PolicyConfig(trifecta="deny")) as (
+        house,
+        host,
+    ):
+        other = await pair.host(house, identity=CURSOR)
+        if leg == "a copy of a resource":
+            await other.result("resources/read", {"uri": "mail://inbox"})
+        await host.result("resources/read", {"uri": "web://evil"})
+        if leg == "a prompt":
+            await host.result("prompts/get", {"name": "mail__inbox"})
+        else:
+            await host.result("resources/read", {"uri": "mail://inbox"})
+        assert "error" in await host.ask("resources/read", {"uri": "web://evil"})
+        assert (await host.call("web__go"))["isError"]
+        mapped = {"web": {"flow": {"*": ("outward",)}}}
+        await apply(house, PolicyConfig(trifecta="deny"), **mapped)
+        await host.result("resources/read", {"uri": "web://evil"})
+
+
+@pytest.mark.covers("POL-62")
+async def test_what_a_conversation_has_read_is_remembered_though_nobody_asked_for_a_while(pair, autojump_clock):
+    fakes = {name: pair.fake(tools=["go"]) for name in LEAKY}
+    flows = {name: {"flow": flow} for name, flow in LEAKY.items()}
+    async with pair.house(fakes, upstreams=flows, policy=PolicyConfig(trifecta="deny")) as (house, host):
+        await host.call("mail__go")
+        for trifecta in ("deny", "off", "deny", "ask", "off"):
+            await apply(house, PolicyConfig(trifecta=trifecta))
+            assert bool((await host.call("web__go")).get("isError")) == (trifecta != "off")
+
+
+@pytest.mark.covers("POL-08")
+@pytest.mark.parametrize(
+    ("policy", "scope"),
+    [
+        (PolicyConfig(deny=("resource:note://today host:other",)), "private"),
+        (PolicyConfig(default="deny", allow=("principal:alice", "resource:note:* !principal:bob")), "private"),
+        (PolicyConfig(deny=("resource:note://secret",)), "public"),
+        (PolicyConfig(deny=("host:other",)), "public"),
+    ],
+)
+async def test_a_read_of_what_others_may_not_read_is_kept_for_nobody_else(policy, scope, autojump_clock):
+    pair = Pair("MM", "http")
+    fakes = servers(pair)
+    said = {"contents": [{"uri": "note://today", "text": "x"}], "ttlMs": 60_000, "cacheScope": "public"}
+    fakes["notes"].on["resources/read"] = lambda *_: pair.whole(**said)
+    async with pair.house(fakes, policy=policy) as (_, host):
+        for _ in range(2):  # from the server, and its copy
+            assert (await host.result("resources/read", {"uri": "note://today"}))["cacheScope"] == scope
+    assert sum(len(each.of("resources/read")) for each in fakes["notes"].conversations) == 1
 
 
 @pytest.mark.covers("POL-11", "SEC-90")

@@ -7,8 +7,9 @@
     somebody watches                      the call waits for a while
     else                                  refused; the model is told of the request
 
-After a wait the rules are asked once more. States of other stages were made behind this one: a retry that brings one
-goes on, and never begins its call anew there, since nobody has agreed to that.
+After a wait the rules are asked once more. States of other stages that were made behind a yes say to what: a retry that
+brings one goes on, and never begins its call anew there, since nobody has agreed to that. One of before there was such
+a rule is asked about as a new call.
 """
 
 from collections.abc import Awaitable, Callable
@@ -27,7 +28,7 @@ from hub.link.hub_errors import CallDenied
 from hub.rules.approvals.approvals import Approvals, approval_error, decline_error
 from hub.rules.approvals.grants import Grants
 from hub.rules.approvals.requests import ApprovalRequest, Wish
-from hub.rules.approvals.sealed_questions import BroughtBack, SealedQuestions, brings_state
+from hub.rules.approvals.sealed_questions import BroughtBack, SealedQuestions, brings_state, digest_of_rules
 from hub.rules.approvals.wishes import MAX_ASKED_BYTES, VERBS, first_attempt, subject_of, wish_of
 from hub.rules.approvals.words import Decision, form, read_answer
 from hub.rules.policy.verdicts import Effect, Judge, Note, Verdict
@@ -107,7 +108,7 @@ class Ask(Stage):
             asked = await self._ask(intent, verdict)
             if not isinstance(asked, Intent):
                 return asked
-            intent = asked
+            intent = structs.replace(asked, first=asked.first._replace(agreed=digest_of_rules(verdict)))
             verdict = self._judge_call(intent)
         if verdict.effect is Effect.DENY:
             raise CallDenied.because(verdict.reason, intent.target.upstream.name)
@@ -119,12 +120,12 @@ class Ask(Stage):
             state = self._sealed.open(intent)
         except BadState as error:
             return error.failure
-        if state is not None and self._sealed.spares(state, intent):
-            return structs.replace(intent, begins_again=False)
         first = await first_attempt(intent)
         if state is not None:
             first = structs.replace(first, first=state.binding.first)
         wish = wish_of(first, verdict, self._common)
+        if state is not None and self._sealed.spares(state, intent, verdict, wish):
+            return structs.replace(intent, begins_again=False)
         back = None if state is None else self._sealed.read(state, intent, wish)
         asked = await self._decide(first, wish, back)
         await self.approvals.grants.save()

@@ -30,6 +30,7 @@ from hub.link.call_interface import Interim
 from hub.rules.approvals.approvals import Approvals
 from hub.rules.approvals.requests import ApprovalRequest, Wish
 from hub.rules.approvals.words import Decision, form, read_answer
+from hub.rules.policy.effects import Verdict
 from hub.wire.jsonrpc import peek_str, raw
 from hub.wire.mcp import ELICIT, MODERN, Era
 from hub.wire.questions.askable_questions import Question
@@ -84,11 +85,13 @@ class SealedQuestions:
             raise BadState(AT_ANOTHER_HUB)
         return state
 
-    def spares(self, state: RequestState, intent: Intent) -> bool:
-        """True if a state spares the question, since it was made behind it. One that has the upstream called anew does
-        so once."""
+    def spares(self, state: RequestState, intent: Intent, verdict: Verdict, wish: Wish) -> bool:
+        """True if a state spares the question: its call runs already, or it was made behind a yes to what is asked, or
+        that is agreed to anyway. One that has the upstream called anew does so once."""
         if state.mode not in (RELAY, AGAIN):
             return state.mode != ASK
+        if state.binding.first.agreed != digest_of_rules(verdict) and not self._approvals.grants.covers(wish):
+            return False
         key = sha256((state_of(intent.request) or "").encode()).digest()
         if key in self._spent:
             return False
@@ -111,6 +114,11 @@ class SealedQuestions:
             decision = read_answer(checked, self._approvals.offers(wish))
         del request.states[number]
         return BroughtBack(request, int(bytes(members["n"])), decision)
+
+
+def digest_of_rules(verdict: Verdict) -> str:
+    """What a yes is to: the rules by which people are asked."""
+    return sha256(repr(verdict.says or verdict.rule).encode()).hexdigest()[:16]
 
 
 def brings_state(intent: Intent) -> bool:

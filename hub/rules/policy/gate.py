@@ -47,15 +47,16 @@ class Gate(Stage):
 
 
 class SentCalls(Stage):
-    """Notes what a conversation calls, of servers whose tools have a `flow`."""
+    """Notes what a conversation calls and reads, of servers with a `flow`."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
 
     def admits(self, intent: Intent) -> None:
         target = intent.target
+        tool = target.route.original if target.kind is mcp.Kind.TOOL else ""
         if self._judge.legs is not None:
-            self._judge.legs.note(intent.host.caller.tenant, target.upstream.config, target.route.original)
+            self._judge.legs.note(intent.host.caller.tenant, target.upstream.config, tool)
 
 
 def _unknown(intent: Intent) -> Failure:

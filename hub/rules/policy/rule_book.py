@@ -81,6 +81,8 @@ class RuleBook:
             for kind in (TOOL, PROMPT, RESOURCE)
         }
         self.judges_resources = self.default.effect is not Effect.ALLOW or bool(self._by_kind[RESOURCE])
+        self.tells_readers_apart = any(rule.selector.by for _, rule in self._by_kind[RESOURCE])
+        """Others may be denied what one may read, so nobody may keep it for them."""
         self.of = {effect: _mask_of(rule.effect is effect for rule in rules) for effect in Effect}
         self.conditional = _mask_of(rule.condition is not None for rule in rules)
 

@@ -19,11 +19,12 @@ MAX_TENANTS: Final = 10_000
 
 
 def flow_of(config: UpstreamConfig, tool: str) -> frozenset[str]:
-    """The words of the user for what a tool touches, by its server's own name of it."""
+    """The words of the user for what a tool touches, by its server's own name of it; "": for what a prompt or a
+    resource does, of which only those for the whole server tell."""
     flow = config.flow
     if not isinstance(flow, Mapping):
         return frozenset(flow)
-    return frozenset(word for glob, its in flow.items() if matcher_of(glob)(tool) for word in its)
+    return frozenset(word for glob, its in flow.items() if tool and matcher_of(glob)(tool) for word in its)
 
 
 class ThreeLegs:
@@ -34,12 +35,12 @@ class ThreeLegs:
         self._called: BoundedDict[Tenant, tuple[frozenset[str], float]] = BoundedDict(MAX_TENANTS)
 
     def note(self, tenant: Tenant, config: UpstreamConfig, tool: str) -> None:
-        """A call is sent."""
+        """A call is sent, or a prompt or resource is read."""
         if touched := flow_of(config, tool) & {PRIVATE, UNTRUSTED}:
             self._called.put(tenant, (self._before(tenant) | touched, self._clock()))
 
     def closes(self, tenant: Tenant, config: UpstreamConfig, tool: str) -> bool:
-        """True if a call would be the third leg."""
+        """True if that would be the third leg."""
         return len(self._before(tenant)) == 2 and OUTWARD in flow_of(config, tool)
 
     def left(self, tenant: Tenant) -> None:

@@ -127,6 +127,10 @@ class Judge:
         self.note = note
         self.legs: ThreeLegs | None = None
         """The calls of conversations; None: no rule goes by them."""
+        self.tells_readers_apart = False
+        """Others may be denied what one may read."""
+        self._legs_before: ThreeLegs | None = None
+        """The same of before such a rule was switched off."""
         self.book: RuleBook | None = None
         """None: there are no rules, and nothing is looked up."""
         self._table = self._prepared = RuleTable(None)
@@ -151,13 +155,14 @@ class Judge:
         if book == self._prepared.book:
             book = self._prepared.book
         self.book = book
+        self.tells_readers_apart = book is not None and book.tells_readers_apart
         self._judged.clear()
         if book is None or book.trifecta is None:
-            self.legs = None
+            self.legs, self._legs_before = None, self.legs or self._legs_before
         elif self.legs is None:
             from hub.rules.policy.three_legs import ThreeLegs  # not above: few hubs go by that
 
-            self.legs = ThreeLegs(self._clock)
+            self.legs = self._legs_before or ThreeLegs(self._clock)
         known = self._audiences.items()
         found = {} if book is None else {name: _audience(book, each.holding, each.issuer) for name, each in known}
         if book is None or before is None or (book.terms, book.step_up) != (before.terms, before.step_up):
@@ -367,9 +372,10 @@ class Judge:
 
     def _with_legs(self, verdict: Verdict, tenant: Tenant, target: "Target") -> Verdict:
         effect = None if self.book is None else self.book.trifecta
-        if effect is None or self.legs is None or verdict.effect is Effect.DENY or target.kind is not Kind.TOOL:
+        if effect is None or self.legs is None or verdict.effect is Effect.DENY:
             return verdict
-        if not self.legs.closes(tenant, target.upstream.config, target.route.original):
+        tool = target.route.original if target.kind is Kind.TOOL else ""
+        if not self.legs.closes(tenant, target.upstream.config, tool):
             return verdict
         reason = "this conversation has read private data and untrusted text"
         return Verdict(effect, "trifecta", reason, (*verdict.says, "trifecta"))

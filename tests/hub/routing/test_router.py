@@ -56,7 +56,7 @@ async def test_a_failure_of_the_hub_is_told_in_the_hosts_revision():
         assert result["_meta"]["dev.hubd/failure"]["hub"] == "upstream_unavailable"
 
 
-def find_cached(reads, upstream, original, asked, caller, catalog):
+def find_cached(reads, upstream, original, asked, caller, catalog, *, is_private):
     """Find one resource, as if it were in a cache."""
     return Result(raw({"contents": [caller.version]})) if original == "note:a" else None
 
