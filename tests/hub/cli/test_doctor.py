@@ -33,7 +33,7 @@ from hub.control.client_errors import ControlFailed, HubNotRunning
 from hub.control.methods import STATUS, read
 from hub.control.sign_in_messages import SignInTrial
 from hub.downstream.access.token_files import HostTokens
-from hub.linux import orphans, processes
+from hub.linux import orphans, socket_tables
 from hub.linux.socket_tables import listening_paths
 from tests.support import host_homes
 from tests.support.commands import run_hubd
@@ -673,7 +673,7 @@ def test_only_the_beginning_of_a_huge_table_of_sockets_is_read(tmp_path, monkeyp
     table = tmp_path / "unix"
     row = "0: 00000002 00000000 00010000 0001 01 1 /{}/hubd.sock\n"
     table.write_text("Num RefCount\n" + "".join(row.format(at) for at in range(1000)))
-    monkeypatch.setattr(processes, "MAX_BYTES", 1000)
+    monkeypatch.setattr(socket_tables, "MAX_BYTES", 1000)
     assert 0 < len(listening_paths(table)) < 30
 
 
