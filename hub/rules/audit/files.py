@@ -318,7 +318,8 @@ class AuditFiles:
             old = [at for at in times if at > self._config.keep or (goes_by_age and times[at] < limit)]
             end = min(old, default=MAX_FILES)
             self._going = [path for path, at in files if at >= end]
-            first = next(_NUMBER.match(_beginning(path)) for path, at in files if at < end)
+            left = (path for path, at in files if at < end)
+            first = next((_NUMBER.match(_beginning(path)) for path in left), None)
             number = next_number if first is None else int(first[1])
             return {"pruned": number} if self._going or (is_first and number > 1) else {}
         return {}

@@ -69,6 +69,25 @@ def is_whole(tmp_path, name="audit.jsonl"):
     return found.flaw is None and found
 
 
+@pytest.mark.covers("AUD-03", "AUD-07")
+def test_a_file_that_is_removed_as_soon_as_it_is_there_costs_its_records_and_no_fault(tmp_path, clock):
+    path = tmp_path / "audit" / "audit.jsonl"
+
+    def remove():
+        path.unlink(missing_ok=True)
+        return clock()
+
+    files = AuditFiles(tmp_path / "audit", remove)
+    files.append([begin("1")])
+    assert not path.exists()
+    files.close()
+    left = AuditFiles(tmp_path / "audit", clock)
+    left.append([begin("2")])
+    assert left.has_losses
+    assert "2" in [record.get("ref") for record in written(tmp_path)]
+    left.close()
+
+
 @pytest.mark.covers("AUD-02")
 def test_a_chain_goes_on_from_run_to_run(log, tmp_path):
     first = log()
