@@ -1,5 +1,4 @@
-"""Commands about the hub in the background: start it, look at it, restart its servers, and
-stop it."""
+"""Commands about the hub in the background: start it, look at it, restart its servers, and stop it."""
 
 from os import EX_CONFIG, EX_UNAVAILABLE
 from select import select

@@ -223,6 +223,8 @@ class Upstream(Protocol):
 
 NOTHING = Result(EMPTY)
 """The empty result."""
+NO_ARGUMENTS: Final = Raw(b"")
+"""In place of arguments that an operation lacks."""
 
 
 class Interim(Result, frozen=True):

@@ -16,8 +16,6 @@ from hub.wire.jsonrpc import Failure, Result, peek_object, peek_str
 from hub.wire.large_message_peeks import excerpt
 from hub.wire.mcp import RESULT_TYPE, TASK, URL_ELICITATION_REQUIRED
 
-LARGE_BYTES: Final = 64 << 10
-"""A result up to this is simply searched."""
 ERROR: Final = b'"isError"'
 """In every result that says it is an error, and in some others."""
 OK: Final = ""

@@ -9,19 +9,18 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Final
 
-from msgspec import Raw
-
 from hub.calls.chain import Intent, Outcome, Stage
-from hub.telemetry.ended import ERROR, LARGE_BYTES, NO_FAILURES, Ended, strip_uri, sum_up
+from hub.link.call_interface import NO_ARGUMENTS
+from hub.telemetry.ended import ERROR, NO_FAILURES, Ended, strip_uri, sum_up
 from hub.telemetry.tally import BOUNDS_S, MAX_OUTCOMES, OTHER_OUTCOME, SECONDS, Histogram, Seconds, Tally
 from hub.wire.jsonrpc import Result
+from hub.wire.large_message_peeks import LARGE_BYTES
 
 KEEP: Final = 1_000
 """Operations that are kept."""
 MAX_TALLIES: Final = 2_000
 OTHER: Final = "_other"
 """In place of the names of tools beyond that number."""
-NO_ARGUMENTS: Final = Raw(b"")
 
 
 class Recorder(Stage):

@@ -95,9 +95,10 @@ def _end_of_modern(upstream: str) -> bytes:
 
 def make_private(reply: Reply) -> Reply:
     """A reply that nobody keeps for others."""
-    if not isinstance(reply, Result) or peek_str(peek_object(reply.value).get("cacheScope")) != "public":
+    members = peek_object(reply.value) if isinstance(reply, Result) else {}
+    if peek_str(members.get("cacheScope")) != "public":
         return reply
-    return Result(Raw(encode({**peek_object(reply.value), "cacheScope": raw("private")})))
+    return Result(Raw(encode({**members, "cacheScope": raw("private")})))
 
 
 def _check(method: str, found: dict[str, Raw], era: Era) -> dict[str, Raw]:

@@ -42,7 +42,7 @@ def add_commands(commands: Any) -> None:
     text = f"lines of this level or above, of {', '.join(LEVELS)}; stderr counts as info"
     logs.add_value("--level", "LEVEL", text, choices=LEVELS, default="")
     logs.add_value("--since", "TIME", "from then on: 10m, 2h, or 2026-11-22T09:00", type=moment)
-    logs.add_value("--ref", "REF", "about one call, by its number in errors and `hubd calls`", type=ref)
+    logs.add_value("--ref", "REF", "about one call, by its number as `hubd audit` shows it", type=ref)
 
 
 def ref(text: str) -> str:

@@ -5,18 +5,16 @@ A call that may change something has two, `begin` and `end`. One that only reads
 a modern host is a call; where it ends with a question, the next one says which was the first.
 """
 
-from time import perf_counter
 from typing import Final
-
-from msgspec import Raw
 
 from config.settings import UpstreamConfig
 from hub.bridge.request_state import state_of
 from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
 from hub.catalog.tool_hints import marks_of
+from hub.link.call_interface import NO_ARGUMENTS
 from hub.link.hub_errors import AuditUnavailable
 from hub.link.sync_primitives import Promise
-from hub.rules.audit.records import BEGIN, LARGE_BYTES, Beginning
+from hub.rules.audit.records import BEGIN, CLOCK, LARGE_BYTES, Beginning
 from hub.rules.audit.writer import READS, RECORD_BYTES, Audit
 from hub.rules.policy.effects import UNRULED
 from hub.rules.policy.verdicts import Judge
@@ -25,7 +23,6 @@ from hub.wire.mcp import Kind, Snapshot
 
 MAX_KNOWN: Final = 256
 """Upstreams of whose tools is known whether they only read."""
-NO_ARGUMENTS: Final = Raw(b"")
 REFUSED: Final = (
     "Not run: this hub writes down each call before it makes it, and cannot do so now. Ask the user to look at "
     "`hubd status`, then call again."
@@ -72,7 +69,7 @@ class AuditTrail(Stage):
         size = memoryview(its).nbytes
         return Beginning(
             ref=intent.ref,
-            at=perf_counter(),
+            at=CLOCK(),
             method=intent.request.method,
             kind=kind,
             name=target.exposed,
