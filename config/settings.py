@@ -84,6 +84,7 @@ def _server(**facts: Any) -> Setting:
 
 
 Seconds = Annotated[float, live(above=0, unit="seconds")]
+Price = Annotated[float, live(min=0, unit="your currency", zero="nothing")]
 
 
 class Timeouts(Struct, frozen=True, forbid_unknown_fields=True):
@@ -228,6 +229,13 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
     """What its tools touch, or by globs over its own names what these touch: "private" data, "untrusted" text, or the
     world outside ("outward"). What is said of all counts for its prompts and resources, too. See `trifecta` of
     `[policy]`."""
+    price: Annotated[
+        float, live(min=0, unit="your currency", zero="nothing", hints="cost cost_per_call", owner=True)
+    ] = 0.0
+    """What a call of a tool costs, in a currency of yours; `hubd calls`, `hubd top` and the dashboard sum it up."""
+    prices: Annotated[dict[str, Price], live(hints="costs", owner=True)] = {}
+    """The same by globs over its own names of tools, such as "search_*"; of several that mean a tool the first
+    counts."""
     source: Annotated[str, live(mask="never", pattern=r"[a-z][a-z0-9-]*:[^ ]+/[^ ]+@[^ ]+$|$")] = ""
     """The entry of a registry that it was made of, `REGISTRY:NAME@VERSION`, as `hubd add` wrote it; `hubd outdated` and
     `hubd update` go by it."""

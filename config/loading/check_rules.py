@@ -117,12 +117,12 @@ def _problems_of_rule(rule: ConditionalRule, keys: Keys, issuers: Sequence[str])
 
 
 def problems_of_rules_of_server(upstream: UpstreamConfig) -> Iterator[Problem]:
-    """Problems of the lists of one server, its hints, and what its tools touch."""
+    """Problems of the lists of one server, its hints, what its tools touch, and what they cost."""
     for name in LISTS:
         yield from _problems_of_list(getattr(upstream, name), (name,), ())
     if sum(len(getattr(upstream, name)) for name in LISTS) > MAX_SELECTORS:
         yield Problem("deny", f"has more than {MAX_SELECTORS} selectors together with `ask` and `allow`")
-    for name in ("hints", "flow"):
+    for name in ("hints", "flow", "prices"):
         given: object = getattr(upstream, name)
         if isinstance(given, Mapping) and given and (why := problem_of(tuple(given))):
             yield Problem(name, why)

@@ -24,6 +24,10 @@ CANCELLED: Final = "cancelled"
 TOOL_ERROR: Final = "tool_error"
 NO_FAILURES: Final = frozenset({OK, ASKED, CANCELLED})
 """Outcomes that count as no failure."""
+CHARGED: Final = frozenset({OK, TOOL_ERROR, CANCELLED})
+"""Outcomes of calls that are charged."""
+MAY_HAVE_RUN: Final = frozenset({Executed.YES.value, Executed.UNKNOWN.value})
+"""Values of `Ended.executed` of failures that are charged, too."""
 _USER: Final = re.compile(r"(?<=://)[^/@]*@")
 
 

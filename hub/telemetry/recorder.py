@@ -11,7 +11,7 @@ from typing import Final
 
 from hub.calls.chain import Intent, Outcome, Stage
 from hub.link.call_interface import NO_ARGUMENTS
-from hub.telemetry.ended import ERROR, NO_FAILURES, Ended, strip_uri, sum_up
+from hub.telemetry.ended import CHARGED, ERROR, MAY_HAVE_RUN, NO_FAILURES, Ended, strip_uri, sum_up
 from hub.telemetry.tally import BOUNDS_S, MAX_OUTCOMES, OTHER_OUTCOME, SECONDS, Histogram, Seconds, Tally
 from hub.wire.jsonrpc import Result
 from hub.wire.large_message_peeks import LARGE_BYTES
@@ -75,7 +75,10 @@ class Recorder(Stage):
         served.buckets[bucket] += 1
         tally.last.append(took)
         tally.sent += sent
-        tally.size += size
+        use = tally.hosts.get(who.host) or tally.use(who.host)
+        use.size += size
+        if result in CHARGED or executed in MAY_HAVE_RUN:
+            use.charged += 1
         seconds, second = tally.seconds, int(now)
         if seconds.at != second:
             seconds.move(second)

@@ -19,6 +19,9 @@ LAST: Final = 128
 FEWEST: Final = 5
 """Durations of which percentiles say something."""
 SECONDS: Final = 300
+MAX_HOSTS: Final = 100
+"""Different hosts of one tally; those beyond that count as `OTHER_HOST`."""
+OTHER_HOST: Final = "_other"
 MAX_OUTCOMES: Final = 20
 """Different outcomes of one tally; those beyond that count as `OTHER_OUTCOME`."""
 OTHER_OUTCOME: Final = "_OTHER"
@@ -60,18 +63,32 @@ class Seconds:
         return [self.calls[each % SECONDS] for each in span], [self.failed[each % SECONDS] for each in span]
 
 
+class Use:
+    """What one host made of a tool, prompt or kind of read."""
+
+    __slots__ = ("charged", "size")
+
+    def __init__(self) -> None:
+        self.charged = 0
+        """Operations that their server has carried out, or may have."""
+        self.size = 0
+        """Bytes of results."""
+
+
 class Tally:
     """What is counted of one tool, prompt or kind of read. Written by `Recorder`, read by all."""
 
-    __slots__ = ("last", "outcomes", "seconds", "sent", "size")
+    __slots__ = ("hosts", "last", "outcomes", "seconds", "sent")
 
     def __init__(self, seconds: Seconds) -> None:
         self.outcomes: dict[str, Histogram] = {}
         """By outcome as in `Ended`."""
         self.last: deque[float] = deque(maxlen=LAST)
         """The last durations, in seconds."""
-        self.sent = self.size = 0
-        """Bytes of arguments, and of results."""
+        self.sent = 0
+        """Bytes of arguments."""
+        self.hosts: dict[str, Use] = {}
+        """By the label of the host."""
         self.seconds = seconds
         """Those of its upstream."""
 
@@ -80,6 +97,15 @@ class Tally:
         if len(self.outcomes) >= MAX_OUTCOMES:
             outcome = OTHER_OUTCOME
         return self.outcomes.setdefault(outcome, Histogram())
+
+    def use(self, host: str) -> Use:
+        """That of a host which was not seen yet."""
+        return self.hosts.setdefault(host if len(self.hosts) < MAX_HOSTS else OTHER_HOST, Use())
+
+    @property
+    def size(self) -> int:
+        """Bytes of results."""
+        return sum(each.size for each in self.hosts.values())
 
     @property
     def count(self) -> int:

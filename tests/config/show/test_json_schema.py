@@ -52,6 +52,8 @@ def test_it_is_a_schema_and_says_what_each_setting_may_be():
         "deny",
         "hints",
         "flow",
+        "price",
+        "prices",
         "pinning",
         "pin_ignore",
         "hidden_text",
