@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from cache.statistics import CacheStatistics
 from hub.catalog.token_cost import BYTES_PER_TOKEN, tokens_of
+from hub.control.call_messages import CallTotals
 from upstreams.status_facts import JournalRecord, UpstreamStatus
 
 
@@ -235,6 +236,7 @@ class Status(Struct, frozen=True, kw_only=True):
     all_tokens: int = 0
     """About how many tokens these and the instructions take."""
     audit: AuditStatus | UnsetType = UNSET
+    calls: CallTotals | UnsetType = UNSET
 
 
 class Cleared(Struct, frozen=True):

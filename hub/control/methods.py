@@ -14,6 +14,7 @@ from config.show.server_environment import ShownEnvironment
 from hub.control import approval_messages as approvals
 from hub.control import sign_in_messages as messages
 from hub.control.answers import Cleared, Logs, PolicyExplanation, PolicyReport, Reloaded, Status, ToolUses
+from hub.control.call_messages import CallList
 from hub.control.pin_messages import PinnedServer
 
 ANSWER_S: Final = 30.0
@@ -21,6 +22,8 @@ SIGN_IN_S: Final = 90.0
 """Other servers are asked meanwhile, one after the other."""
 LOG_LINES: Final = 100
 """Default number of journal lines."""
+CALL_LINES: Final = 20
+"""Default number of operations."""
 
 Result = TypeVar("Result")
 
@@ -53,6 +56,7 @@ RESTART: Final = Method("restart", Nothing)
 RELOAD: Final = Method("reload", Reloaded, 16 << 20)
 ENVIRONMENT: Final = Method("environment", ShownEnvironment)
 LOGS: Final = Method("logs", Logs, 16 << 20)
+CALLS: Final = Method("calls", CallList, 16 << 20)
 STOP: Final = Method("stop", Nothing)
 SIGN_IN: Final = Method("sign_in", messages.SignInStep, answer_s=SIGN_IN_S)
 SIGN_IN_FINISH: Final = Method("sign_in_finish", messages.SignInOutcome, answer_s=SIGN_IN_S)
@@ -73,7 +77,7 @@ APPROVAL_REVOKE: Final = Method("approval_revoke", list[str])
 METHODS: Final[Mapping[str, Method[Any]]] = {
     each.name: each for each in list(globals().values()) if isinstance(each, Method)
 }
-ENDLESS: Final = frozenset({LOGS.name, SIGN_IN.name, APPROVALS.name})
+ENDLESS: Final = frozenset({LOGS.name, CALLS.name, SIGN_IN.name, APPROVALS.name})
 """Methods that answer once, and send further results as notifications of the same name."""
 
 

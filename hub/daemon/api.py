@@ -11,6 +11,7 @@ import signal
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any, Final
 
 import trio
@@ -39,11 +40,13 @@ from hub.downstream.running_requests import StatelessHost
 from hub.link.call_interface import OWNER, Caller, Identity
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.routing.tool_usage import RECENT_DAYS, RecentUse
+from hub.telemetry.figures import sum_calls
 from hub.wire.jsonrpc import Request, Result, own_items, raw
 from hub.wire.mcp import HUBD_VERSION, L4, LIST_METHOD, Kind
 from upstreams.journal.journal import Follower, Journal, merge_tails
 from upstreams.journal.record_filter import RecordFilter
 from upstreams.lifecycle import State
+from upstreams.status_facts import JournalRecord
 from upstreams.upstream import ManagedUpstream
 
 log = logging.getLogger("hubd")
@@ -102,6 +105,7 @@ class DaemonApi:
             all_tools=hub.live.everything.shown_cost.tools,
             all_tokens=hub.live.everything.shown_cost.tokens,
             audit=hub.audit.status(),
+            calls=sum_calls(hub.router.chains.recorder, perf_counter()),
         )
 
     def _idle_rules(self, left_out: Iterable[str]) -> tuple[str, ...]:
@@ -200,7 +204,7 @@ class DaemonApi:
         if name is not None and name not in upstreams and name != OWN_NAME:
             raise self._unknown(name)
         own, name = self._own_journal, name or ""
-        follower, wanted, missing = Follower(), RecordFilter(level, since, ref, name), 0
+        follower, wanted, missing = Follower[JournalRecord](), RecordFilter(level, since, ref, name), 0
         with ExitStack() as followed:
             if not name:
                 followed.enter_context(journals.follow(follower))

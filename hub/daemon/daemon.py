@@ -32,6 +32,7 @@ from hub.daemon.bind_http import CannotListen
 from hub.daemon.bind_unix import await_removal
 from hub.daemon.decision_requests import DecisionRequests
 from hub.daemon.http_listener import HttpListener
+from hub.daemon.live.call_requests import CallRequests
 from hub.daemon.logs import FaultCounter, OwnLog, reopen
 from hub.daemon.loop_stalls import LoopWatchdog
 from hub.daemon.memory import calm_collector, keep_trim
@@ -122,7 +123,7 @@ class Daemon:
                 await nursery.start(self._hub.run)
                 await nursery.start(self._listener.run, self._sign_ins.handle)
                 await nursery.start(self._lines.serve, lines)
-                apis = self._api, self._requests, self._decisions
+                apis = self._api, self._requests, self._decisions, CallRequests(self._hub)
                 await nursery.start(serve_control, control, *apis)
                 self._announce()
                 calm_collector()

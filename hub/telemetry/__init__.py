@@ -5,4 +5,5 @@ does reads these: nobody measures a second time.
     tally      `Tally`, counts and durations of one tool of one upstream; `Seconds`, of the last five minutes (pure)
     costs      prices and tokens of what was called, by host and server (pure)
     recorder   `Recorder`: makes the record where an operation ends, counts it, keeps the last ones, and tells of it
+    figures    what people are told of all that (pure)
 """

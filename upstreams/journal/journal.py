@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from heapq import merge
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from hub.link.sync_primitives import DirtyFlag
 from upstreams.journal.record_filter import EVERY_RECORD, RecordFilter
@@ -23,23 +23,25 @@ MAX_QUEUED: Final = 1_000
 MAX_MERGED_CHARS: Final = 2 << 20
 """Characters of journals that are read together."""
 
+Entry = TypeVar("Entry")
 
-class Follower:
-    """A reader of new records."""
+
+class Follower(Generic[Entry]):
+    """A reader of new records, of whatever kind."""
 
     def __init__(self) -> None:
-        self._queue: deque[JournalRecord] = deque()
+        self._queue: deque[Entry] = deque()
         self._dropped = 0
         self._news = DirtyFlag()
 
-    def queue(self, record: JournalRecord) -> None:
+    def queue(self, record: Entry) -> None:
         if len(self._queue) == MAX_QUEUED:
             self._queue.popleft()
             self._dropped += 1
         self._queue.append(record)
         self._news.set()
 
-    async def next(self) -> tuple[list[JournalRecord], int]:
+    async def next(self) -> tuple[list[Entry], int]:
         """Wait for new records: those that are queued, and how many before them were lost."""
         await self._news.take()
         found, lost = list(self._queue), self._dropped
@@ -51,13 +53,15 @@ class Follower:
 class Journal:
     """The records of one upstream, or of the hub itself, which is `name`. `wall` tells the time."""
 
-    def __init__(self, wall: Callable[[], float], name: str = "", of_all: dict[Follower, None] | None = None) -> None:
+    def __init__(
+        self, wall: Callable[[], float], name: str = "", of_all: dict[Follower[JournalRecord], None] | None = None
+    ) -> None:
         self._wall = wall
         self._name = name
-        self._followers_of_all: dict[Follower, None] = {} if of_all is None else of_all
+        self._followers_of_all: dict[Follower[JournalRecord], None] = {} if of_all is None else of_all
         self._records: deque[JournalRecord] = deque(maxlen=MAX_RECORDS)
         self._chars = 0
-        self._followers: dict[Follower, None] = {}
+        self._followers: dict[Follower[JournalRecord], None] = {}
 
     def add(
         self, kind: str, text: str, pid: int | None = None, *, level: str = "", ref: str = "", about: str = ""
@@ -82,9 +86,11 @@ class Journal:
         """The last `lines` records that are wanted, oldest first."""
         return list(deque(filter(wanted.passes, self._records), max(0, lines)))
 
-    def follow(self, follower: Follower | None = None) -> AbstractContextManager[Follower]:
+    def follow(
+        self, follower: Follower[JournalRecord] | None = None
+    ) -> AbstractContextManager[Follower[JournalRecord]]:
         """Follow what is added from now on; with a `follower` that follows others as well, by that one."""
-        return _follow(self._followers, follower or Follower())
+        return _follow(self._followers, follower or Follower[JournalRecord]())
 
 
 class Journals(dict[str, Journal]):
@@ -93,7 +99,7 @@ class Journals(dict[str, Journal]):
 
     def __init__(self, wall: Callable[[], float]) -> None:
         self._wall = wall
-        self._followers: dict[Follower, None] = {}
+        self._followers: dict[Follower[JournalRecord], None] = {}
         """Followers of all journals, also of such as are made later."""
 
     def __missing__(self, name: str) -> Journal:
@@ -103,13 +109,15 @@ class Journals(dict[str, Journal]):
         """The last `lines` records of each journal that are wanted."""
         return (journal.tail(lines, wanted) for journal in self.values())
 
-    def follow(self, follower: Follower) -> AbstractContextManager[Follower]:
+    def follow(self, follower: Follower[JournalRecord]) -> AbstractContextManager[Follower[JournalRecord]]:
         """Follow what is added to any journal from now on."""
         return _follow(self._followers, follower)
 
 
 @contextmanager
-def _follow(followers: dict[Follower, None], follower: Follower) -> Iterator[Follower]:
+def _follow(
+    followers: dict[Follower[JournalRecord], None], follower: Follower[JournalRecord]
+) -> Iterator[Follower[JournalRecord]]:
     followers[follower] = None
     try:
         yield follower

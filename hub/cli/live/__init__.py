@@ -1,1 +1,1 @@
-"""What goes on, as it goes on: `logs_command` (logs)."""
+"""What goes on, as it goes on: `logs_command` (logs), `calls_command` (calls)."""

@@ -9,6 +9,7 @@ from msgspec.structs import astuple
 from cache.statistics import StoreStatistics
 from hub.cli.render.blocks import Block, Cell, Line, Table, paint
 from hub.cli.render.cache import brief
+from hub.cli.render.calls import totals
 from hub.cli.render.costs import host_name, warning_of
 from hub.cli.render.sign_ins import sign_in_notes
 from hub.cli.render.words import about, duration, group, hint_at_variable, join_names, size, times
@@ -55,6 +56,8 @@ def _in_common(data: Status) -> list[Block]:
     boxes = ((row.sandbox.why, row.name) for row in data.upstreams if row.sandbox is not None and row.sandbox.why)
     for why, names in group(boxes).items():
         lines.append(paint(f"no sandbox: {join_names(names, most=NAMES_SHOWN)}, since {why}", "dim"))
+    if data.calls and (said := totals(data.calls)):
+        lines.append(said)
     if data.cache:
         lines.append(f"cache: {brief(data.cache)}")
     if data.audit:

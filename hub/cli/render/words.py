@@ -24,6 +24,18 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
+def latency(seconds: float) -> str:
+    """`0.4 ms`, `212 ms`, `3.4 s`, `30 s`, then as `duration`."""
+    number, unit = (seconds * 1000, "ms") if seconds < 0.9995 else (seconds, "s")
+    return f"{number:.1f}".removesuffix(".0") + f" {unit}" if number < 9.95 else f"{number:.0f} {unit}"
+
+
+def percent(part: float) -> str:
+    """`0 %`, `1.2 %`, `38 %`."""
+    number = part * 100
+    return (f"{number:.1f}".removesuffix(".0") if number < 9.95 else f"{number:.0f}") + " %"
+
+
 def size(count: int) -> str:
     """`812 B`, `3.4 KiB`, `64 MiB`."""
     number, unit = float(count), "B"

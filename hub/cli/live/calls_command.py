@@ -1,0 +1,82 @@
+"""`hubd calls`: what hosts have called, how it ended, and how long it took."""
+
+import re
+from typing import Any, Final
+
+from msgspec import to_builtins
+
+from hub.cli.context import CommandFailed, Context, Output, as_line, client
+from hub.cli.live.logs_command import record
+from hub.cli.parser import add, moment, number_of, seconds
+from hub.cli.render.blocks import Block
+from hub.cli.render.calls import UNKNOWN, call_table, one_call, one_running
+from hub.control.call_messages import CallList
+from hub.control.methods import CALL_LINES, CALLS, LOGS
+
+REF: Final = re.compile(r"[0-9a-f]{8}", re.I)
+_LOG_LINES: Final = 200
+
+
+def add_commands(commands: Any) -> None:
+    """`calls`."""
+    calls = add(commands, "calls", _calls)
+    calls.add_flag("--json", "print JSON: an object on a line for each call, or one about REF")
+    text = "one call by its number, or those of a server or of a tool; all if none"
+    calls.add_value("about", "REF|NAME", text, nargs="?", default="")
+    calls.add_argument("-f", "--follow", action="store_true", help="keep printing calls as they end until interrupted")
+    text = f"number of last calls to print ({CALL_LINES})"
+    calls.add_argument("-n", "--lines", type=number_of("calls"), default=CALL_LINES, metavar="N", help=text)
+    calls.add_value("--host", "LABEL", "those of one host", default="")
+    calls.add_flag("--failed", "those that failed")
+    calls.add_value("--slower", "TIME", "those that took as long, such as 500ms or 2s", type=seconds, default=0.0)
+    calls.add_value("--since", "TIME", "from then on: 10m, 2h, or 2026-11-22T09:00", type=moment)
+
+
+def _calls(options: Context, output: Output) -> None:
+    is_ref = REF.fullmatch(options.about) is not None
+    wanted: dict[str, object] = {
+        "about": options.about.lower() if is_ref else options.about,
+        "host": options.host,
+        "failed": options.failed,
+        "slower_s": options.slower,
+        "since": options.since and options.since.timestamp(),
+        "n": options.lines,
+        "follow": options.follow,
+    }
+    with client() as hub:
+        found = hub.request(CALLS, **wanted)
+        if is_ref and not options.follow and all(each.ref == wanted["about"] for each in found.calls):
+            return _show_one(found, str(wanted["about"]), output)
+        _print(found, output, is_first=True)
+        while options.follow:
+            _print(hub.further(CALLS), output)
+    if not found.calls:
+        such = " that is asked for" if any(wanted[name] for name in wanted if name not in ("n", "follow")) else ""
+        output.remark(f"no call{such} since the hub started")
+
+
+def _print(found: CallList, output: Output, *, is_first: bool = False) -> None:
+    """Print calls, and the heads of the columns above the first ones."""
+    if output.json:
+        for call in found.calls:
+            print(as_line(to_builtins(call)), flush=True)
+        return
+    blocks: list[Block] = [f"{found.lost} calls before these were lost: too slow a reader"] if found.lost else []
+    if found.calls:
+        blocks.append(call_table(found.calls, has_heads=is_first))
+    if any(call.executed == "unknown" for call in found.calls):
+        blocks.append(UNKNOWN)
+    output.screen.show(*blocks)
+
+
+def _show_one(found: CallList, ref: str, output: Output) -> None:
+    """Show one call and its log. Raises CommandFailed: there is none of this number."""
+    if not found.calls and not found.running:
+        raise CommandFailed(f"there is no call {ref}: the hub keeps the last {found.kept} since it started")
+    with client() as hub:
+        log = hub.request(LOGS, ref=ref, lines=_LOG_LINES).records
+    call = next(reversed(found.calls), None)
+    parts = {"call": call, "running": next(iter(found.running), None), "log": log}
+    value = {name: to_builtins(part) for name, part in parts.items() if part is not None}
+    blocks = list(one_call(call)) if call is not None else [one_running(found.running[0])]
+    output.answer(value, lambda: [*blocks, *(record(each) for each in log)])

@@ -1,0 +1,79 @@
+"""`hubd calls` as blocks of a screen. Pure."""
+
+from collections.abc import Iterator, Sequence
+from time import localtime, strftime
+from typing import Final
+
+from hub.cli.render.blocks import Block, Line, Table, paint
+from hub.cli.render.words import about, duration, latency, percent, size
+from hub.control.call_messages import CallRow, CallTotals, RunningRow
+
+HEADS: Final = ("TIME", "REF", "HOST", "CALL", "TOOK", "RESULT", "OUT")
+UNKNOWN: Final = "? = nobody knows whether it was carried out"
+_HOST, _CALL, _RESULT = 2, 3, 5
+_DROP: Final = (6, 1, 2)
+_QUIET: Final = frozenset({"asked", "cancelled"})
+
+
+def call_table(calls: Sequence[CallRow], *, has_heads: bool = True) -> Table:
+    """Operations, one on each line. Cells have a least width, so that lines which come later stand below."""
+    rows = [
+        (
+            paint(time_of(call.at), "dim"),
+            call.ref,
+            f"{call.host:8}",
+            paint(f"{call.name:24}", "name"),
+            f"{latency(call.took_s):>7}",
+            outcome(call, 16),
+            f"{size(call.size) if call.size else '-':>8}",
+        )
+        for call in calls
+    ]
+    return Table(HEADS if has_heads else (), rows, shorten=(_CALL, _RESULT, _HOST), drop=_DROP)
+
+
+def outcome(call: CallRow, cells: int = 0) -> Line:
+    """How an operation ended, in so many cells; `?`: nobody knows whether it was carried out."""
+    text = f"{(call.outcome or 'ok') + '?' * (call.executed == 'unknown'):{cells}}"
+    return paint(text, "bad") if call.failed else paint(text, "dim") if call.outcome in _QUIET else text
+
+
+def time_of(at: float) -> str:
+    """The time of this machine, with the day if that is not this one."""
+    when, now = localtime(at), localtime()
+    return strftime("%H:%M:%S" if when[:3] == now[:3] else "%Y-%m-%d %H:%M:%S", when)
+
+
+def one_call(call: CallRow) -> Iterator[Block]:
+    """All about one operation but its log."""
+    yield paint(f"{call.ref}  ", "dim") + paint(call.name, "name")
+    result = outcome(call) + ("; nobody knows whether it was carried out" if call.executed == "unknown" else "")
+    whose = "" if call.name == call.own else f", there {call.own}" if call.own else ""
+    rows: list[tuple[str, Line]] = [
+        ("host", f"{call.host}, account {call.principal}, over {call.transport}"),
+        ("server", f"{call.upstream}: {call.method}{whose}"),
+        ("began", time_of(call.at - call.took_s)),
+        ("ended", f"{time_of(call.at)}, after {latency(call.took_s)}"),
+        ("result", result),
+        ("arguments", size(call.sent)),
+        ("answer", f"{size(call.size)}, {about(call.tokens)} tokens{', from memory' if call.cached else ''}"),
+    ]
+    yield Table((), rows, wrap=(1,), indent=2)
+
+
+def one_running(row: RunningRow) -> Line:
+    """One operation that is not over."""
+    line = paint(f"{row.ref}  ", "dim") + paint(row.name, "name")
+    return line + f"  of {row.upstream}, asked by {row.host}, has run for {duration(row.for_s)}"
+
+
+def totals(found: CallTotals) -> str:
+    """The line of `hubd status`; "": nothing was called."""
+    if not found.calls and not found.busy:
+        return ""
+    parts = [f"calls: {found.calls:,}".replace(",", " ")]
+    if found.failed_ratio is not None:
+        parts += [f"{found.lately} in the last 5 min", f"{percent(found.failed_ratio)} of these failed"]
+    if found.p50_s is not None and found.p95_s is not None:
+        parts += [f"p50 {latency(found.p50_s)}", f"p95 {latency(found.p95_s)}"]
+    return ", ".join(parts)
