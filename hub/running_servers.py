@@ -44,6 +44,11 @@ class RunningServers:
         self._live.judge.adjust(self.read_rules(self.config, self._origins))
         self._router.adjust(self.config.upstreams, self.config.hooks)
 
+    @property
+    def configs(self) -> dict[str, UpstreamConfig]:
+        """The configurations of all servers by name, also of those of projects and of disabled ones."""
+        return self.config.upstreams | self._of_projects
+
     async def prepare(self, config: HubConfig) -> None:
         """Read what `apply` needs to know."""
         await self._supervisor.prepare(config.upstreams | self._of_projects)
@@ -82,7 +87,7 @@ class RunningServers:
         return read_rules(config, configs, origins)
 
     def _run(self) -> None:
-        before, configs = dict(self._supervisor.upstreams), self.config.upstreams | self._of_projects
+        before, configs = dict(self._supervisor.upstreams), self.configs
         self._supervisor.apply(configs, drain_s=self.config.drain_s)
         budget = self.config.name_budget
         for name in before.keys() - self._supervisor.upstreams.keys():

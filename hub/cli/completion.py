@@ -217,6 +217,7 @@ OF_COMMANDS: Final[Mapping[str, Callable[[Ask], Found]]] = {
     "call": _tools,
     "tools": lambda ask: chain(_servers(ask), _tools(ask)),
     "logs": lambda ask: chain(_servers(ask), [("hub", "the hub's own log")]),
+    "calls": lambda ask: chain(_servers(ask), _tools(ask)),
     "profile remove": _profiles,
 }
 """The values of what commands are about."""

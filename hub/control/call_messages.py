@@ -60,6 +60,8 @@ class CallRow(Struct, frozen=True, kw_only=True):
     """It was answered from memory."""
     transport: str = ""
     """`unix` or `tcp`: the way in which its host came."""
+    cost: float = 0.0
+    """Its price by the configuration; 0: it has none, or was not carried out."""
 
 
 class RunningRow(Struct, frozen=True, kw_only=True):
@@ -103,3 +105,5 @@ class CallTotals(Struct, frozen=True, kw_only=True):
     p99_s: float | None = None
     busy: int = 0
     """The number of those that are not over."""
+    cost: float = 0.0
+    """Since the hub started, at the prices of now."""

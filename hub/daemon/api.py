@@ -105,7 +105,7 @@ class DaemonApi:
             all_tools=hub.live.everything.shown_cost.tools,
             all_tokens=hub.live.everything.shown_cost.tokens,
             audit=hub.audit.status(),
-            calls=sum_calls(hub.router.chains.recorder, perf_counter()),
+            calls=sum_calls(hub.router.chains.recorder, perf_counter(), hub.servers.configs),
         )
 
     def _idle_rules(self, left_out: Iterable[str]) -> tuple[str, ...]:

@@ -1,13 +1,15 @@
 """Figures: what people are told of operations, made of what `Recorder` counts. Pure; nothing is done until somebody
 asks."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
 from typing import Final
 
+from config.settings import UpstreamConfig
 from hub.calls.chain import Intent
 from hub.catalog.token_cost import tokens_of
 from hub.control.call_messages import CallRow, CallTotals, RunningRow
+from hub.telemetry.costs import cost_of_one, sum_costs
 from hub.telemetry.ended import NO_FAILURES, Ended
 from hub.telemetry.recorder import Recorder
 from hub.telemetry.tally import Tally, percentile
@@ -17,13 +19,16 @@ MAX_DURATIONS: Final = 4_096
 MAX_RUNNING: Final = 50
 MINUTE_S: Final = 60
 
+Configs = Mapping[str, UpstreamConfig]
+"""Of all servers, by name: they have prices."""
+
 
 def spell(ref: int) -> str:
     """The number of an operation as people and records write it."""
     return f"{ref & 0xFFFFFFFF:08x}"
 
 
-def describe_call(ended: Ended, offset: float) -> CallRow:
+def describe_call(ended: Ended, offset: float, configs: Configs) -> CallRow:
     """An operation that is over. `offset`: from times of the record to those of day."""
     return CallRow(
         ref=spell(ended.ref),
@@ -43,6 +48,7 @@ def describe_call(ended: Ended, offset: float) -> CallRow:
         tokens=tokens_of(ended.size),
         cached=ended.cached,
         transport=ended.transport,
+        cost=cost_of_one(ended, configs).price,
     )
 
 
@@ -65,7 +71,7 @@ def _describe_running(intent: Intent, now: float) -> RunningRow:
     )
 
 
-def sum_calls(recorder: Recorder, now: float) -> CallTotals:
+def sum_calls(recorder: Recorder, now: float, configs: Configs) -> CallTotals:
     """The figures of all operations. `now` by the clock of records."""
     tallies = recorder.tallies.values()
     seconds = [each.last(int(now)) for each in recorder.seconds.values()]
@@ -81,6 +87,7 @@ def sum_calls(recorder: Recorder, now: float) -> CallTotals:
         p95_s=p95_s,
         p99_s=p99_s,
         busy=len(recorder.running),
+        cost=sum(each.price for each in sum_costs(recorder.tallies, configs).values()),
     )
 
 

@@ -5,18 +5,19 @@ from time import localtime, strftime
 from typing import Final
 
 from hub.cli.render.blocks import Block, Line, Table, paint
-from hub.cli.render.words import about, duration, latency, percent, size
+from hub.cli.render.words import about, duration, latency, money, percent, size
 from hub.control.call_messages import CallRow, CallTotals, RunningRow
 
-HEADS: Final = ("TIME", "REF", "HOST", "CALL", "TOOK", "RESULT", "OUT")
+HEADS: Final = ("TIME", "REF", "HOST", "CALL", "TOOK", "RESULT", "OUT", "COST")
 UNKNOWN: Final = "? = nobody knows whether it was carried out"
 _HOST, _CALL, _RESULT = 2, 3, 5
-_DROP: Final = (6, 1, 2)
+_DROP: Final = (7, 6, 1, 2)
 _QUIET: Final = frozenset({"asked", "cancelled"})
 
 
 def call_table(calls: Sequence[CallRow], *, has_heads: bool = True) -> Table:
     """Operations, one on each line. Cells have a least width, so that lines which come later stand below."""
+    has_costs = any(call.cost for call in calls)
     rows = [
         (
             paint(time_of(call.at), "dim"),
@@ -26,10 +27,12 @@ def call_table(calls: Sequence[CallRow], *, has_heads: bool = True) -> Table:
             f"{latency(call.took_s):>7}",
             outcome(call, 16),
             f"{size(call.size) if call.size else '-':>8}",
+            *((money(call.cost),) if has_costs else ()),
         )
         for call in calls
     ]
-    return Table(HEADS if has_heads else (), rows, shorten=(_CALL, _RESULT, _HOST), drop=_DROP)
+    heads = HEADS if has_costs else HEADS[:-1]
+    return Table(heads if has_heads else (), rows, shorten=(_CALL, _RESULT, _HOST), drop=_DROP[not has_costs :])
 
 
 def outcome(call: CallRow, cells: int = 0) -> Line:
@@ -58,6 +61,8 @@ def one_call(call: CallRow) -> Iterator[Block]:
         ("arguments", size(call.sent)),
         ("answer", f"{size(call.size)}, {about(call.tokens)} tokens{', from memory' if call.cached else ''}"),
     ]
+    if call.cost:
+        rows.append(("cost", money(call.cost)))
     yield Table((), rows, wrap=(1,), indent=2)
 
 
@@ -76,4 +81,6 @@ def totals(found: CallTotals) -> str:
         parts += [f"{found.lately} in the last 5 min", f"{percent(found.failed_ratio)} of these failed"]
     if found.p50_s is not None and found.p95_s is not None:
         parts += [f"p50 {latency(found.p50_s)}", f"p95 {latency(found.p95_s)}"]
+    if found.cost:
+        parts.append(f"cost {money(found.cost)}")
     return ", ".join(parts)

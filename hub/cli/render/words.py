@@ -5,6 +5,7 @@ What a server said last is often a stack trace or the help of a package manager,
 
 import re
 from collections.abc import Iterable, Sequence
+from math import floor, log10
 from typing import Final, TypeVar
 
 from hub.wire.printable import printable
@@ -34,6 +35,12 @@ def percent(part: float) -> str:
     """`0 %`, `1.2 %`, `38 %`."""
     number = part * 100
     return (f"{number:.1f}".removesuffix(".0") if number < 9.95 else f"{number:.0f}") + " %"
+
+
+def money(cost: float) -> str:
+    """`0`, `0.005`, `12.40`: two digits after the point, or as many as show three that count."""
+    digits = 2 if cost >= 1 or not cost else min(6, 2 - floor(log10(cost)))
+    return f"{cost:.{digits}f}".rstrip("0").rstrip(".") if cost < 1 else f"{cost:,.2f}".replace(",", " ")
 
 
 def size(count: int) -> str:

@@ -23,6 +23,7 @@ class CallRequests:
     """Carries them out, by their names in `hub.control.methods`."""
 
     def __init__(self, hub: Hub) -> None:
+        self._hub = hub
         self._recorder = hub.router.chains.recorder
 
     async def calls(
@@ -43,14 +44,14 @@ class CallRequests:
             recorder.listeners.append(follower.queue)
         try:
             yield CallList(
-                calls=tuple(deque(_select(recorder.ring, wanted), max(0, n))),
+                calls=tuple(deque(self._select(recorder.ring, wanted), max(0, n))),
                 running=describe_running(recorder, perf_counter(), _runs_for(about, host)),
                 kept=recorder.ring.maxlen or 0,
             )
             while follow:
                 records, lost = await follower.next()
                 missing += lost
-                if found := tuple(_select(records, wanted)):
+                if found := tuple(self._select(records, wanted)):
                     yield CallList(calls=found, lost=missing)
                     missing = 0
                 await trio.sleep(PAUSE_S)
@@ -58,9 +59,9 @@ class CallRequests:
             if follow:
                 recorder.listeners.remove(follower.queue)
 
-
-def _select(records: Iterable[Ended], wanted: CallFilter) -> Iterator[CallRow]:
-    return filter(wanted.passes, map(partial(describe_call, offset=WALL() - perf_counter()), records))
+    def _select(self, records: Iterable[Ended], wanted: CallFilter) -> Iterator[CallRow]:
+        describe = partial(describe_call, offset=WALL() - perf_counter(), configs=self._hub.servers.configs)
+        return filter(wanted.passes, map(describe, records))
 
 
 def _runs_for(about: str, host: str) -> Callable[[RunningRow], bool]:

@@ -58,6 +58,7 @@ def names(*words, ask=asked):
         (("cache", "clear", "t"), ["time"]),
         (("logs", "-n", "5", ""), ["files", "time", "hub"]),
         (("--color", "never", "logs", "h"), ["hub"]),
+        (("calls", "ti"), ["time", "time__now"]),
         (("tools", "ti"), ["time", "time__now"]),
         (("tools", "--un"), ["--unused"]),
         (("tools", "--profile", ""), ["coding"]),

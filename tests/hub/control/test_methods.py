@@ -10,6 +10,7 @@ from hub.control.answers import Logs, ReplicaStatus, Status
 from hub.control.methods import ENDLESS, METHODS, read
 from hub.daemon.api import DaemonApi
 from hub.daemon.decision_requests import DecisionRequests
+from hub.daemon.live.call_requests import CallRequests
 from hub.daemon.sign_in_requests import SignInRequests
 
 SENT_AS_THEY_CAME = {"tools": list[msgspec.Raw]}
@@ -18,7 +19,7 @@ SENT_AS_THEY_CAME = {"tools": list[msgspec.Raw]}
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_the_api_has_every_method_as_the_table_says(method):
-    apis = DaemonApi, SignInRequests, DecisionRequests
+    apis = DaemonApi, SignInRequests, DecisionRequests, CallRequests
     (function,) = (getattr(api, method.name) for api in apis if hasattr(api, method.name))
     returned = typing.get_type_hints(function)["return"]
     if method.name in ENDLESS:
@@ -29,7 +30,7 @@ def test_the_api_has_every_method_as_the_table_says(method):
 
 MEMBERS = {
     "status": "version uptime_s settled upstreams hosts projects cache buffer warnings idle_rules listen config root"
-    " loop faults replica instructions_tokens profiles all_tools all_tokens audit",
+    " loop faults replica instructions_tokens profiles all_tools all_tokens audit calls",
     "audit": "records head lost problem required removed",
     "upstreams": "since_s last_error last_error_ago_s last_exit restarts next_attempt_s ends_lately crash_loop name"
     " state installing installing_s queued era"
@@ -76,6 +77,7 @@ MEMBERS = {
     "trials": "upstream problem is_passing wants_token",
     "sign_in_status": "accounts",
     "sign_out": "accounts",
+    "running": "ref host upstream name method for_s",
     "tool_use": "tools since today days",
     "profiles": "name hosts tools tokens search warnings",
     "tools": "name server tool tokens bytes calls last",
@@ -115,6 +117,12 @@ def test_members_of_json_keep_their_names():
     }
     assert found.pop("approvals") == {"requests approvals", "id host name server rule lasts left_s principal"}
     assert found.pop("logs") == {"records lost"}
+    assert found.pop("calls") == {
+        "calls running lost kept",
+        "ref at took_s method upstream name own host principal outcome failed executed sent size tokens cached"
+        " transport cost",
+        "calls failed lately rate failed_ratio p50_s p95_s p99_s busy cost",
+    }
     assert found.pop("cache_clear") == {"cleared"}
     assert {found.pop(name) == {""} for name in ("restart", "stop", "read_tokens", "demand_person")} == {True}
     assert found == {name: {text} for name, text in MEMBERS.items() if name != "upstreams"}

@@ -1,0 +1,75 @@
+"""`hubd calls` of a real hub, and the line of `hubd status`."""
+
+import json
+
+import pytest
+
+from hub.cli.render.calls import call_table, totals
+from hub.control.call_messages import CallRow, CallTotals
+from tests.support.attached import hubd, said, upstream
+from tests.support.processes import HUBD, running, running_hub
+from tests.support.terminal import drawn, widest
+
+SCRIPT = {"on": {"tools/call:die": [["exit", 3]]}}
+
+
+def objects(hub, *words):
+    return [json.loads(line) for line in said(hub, "calls", *words, "--json").splitlines()]
+
+
+@pytest.mark.covers("SEE-1", "SEE-2")
+def test_calls_are_listed_followed_and_shown(tmp_path):
+    with running_hub(tmp_path, upstream("talker", SCRIPT) + "price = 0.25\n") as hub:
+        assert "no call since the hub started" in hubd(hub, "calls").stderr
+        assert "calls:" not in said(hub, "status")
+        with running([HUBD, "calls", "-f"], tmp_path / "follow", env=hub.env) as follower:
+            assert hubd(hub, "call", "talker__echo").returncode == 0
+            follower.wait_for(r" talker__echo .* ok ")
+            assert hubd(hub, "call", "talker__die").returncode == 1
+            follower.wait_for(r" talker__die .* upstream_lost\? ")
+        echo, die = objects(hub)
+        assert (echo["name"], echo["outcome"], echo["failed"], echo["cost"]) == ("talker__echo", "", False, 0.25)
+        assert (die["outcome"], die["executed"], die["upstream"]) == ("upstream_lost", "unknown", "talker")
+        assert objects(hub, "-n", "1") == objects(hub, "--failed") == objects(hub, "die") == [die]
+        assert objects(hub, "--host", "nobody") == objects(hub, "--slower", "1d") == []
+        assert objects(hub, "--since", "1d", "talker") == [echo, die]
+        heads, first, second, note = said(hub, "calls").splitlines()
+        assert heads.split() == ["TIME", "REF", "HOST", "CALL", "TOOK", "RESULT", "OUT", "COST"]
+        assert first.split()[1] == echo["ref"]
+        assert second.split()[1] == die["ref"]
+        assert note == "? = nobody knows whether it was carried out"
+        assert "no call that is asked for" in hubd(hub, "calls", "other").stderr
+        one = said(hub, "calls", die["ref"].upper())
+        assert "talker__die" in one
+        assert "upstream_lost?; nobody knows" in one
+        assert json.loads(said(hub, "calls", echo["ref"], "--json"))["call"] == echo
+        assert said(hub, "calls", "0" * 8, code=1).startswith("hubd: there is no call 00000000: the hub keeps the last")
+        assert "expected a duration" in said(hub, "calls", "--slower", "much", code=2)
+        status = json.loads(said(hub, "status", "--json"))["calls"]
+        assert (status["calls"], status["failed"], status["lately"], status["failed_ratio"]) == (2, 1, 2, 0.5)
+        line = next(line for line in said(hub, "status").splitlines() if line.startswith("calls: "))
+        assert line == "calls: 2, 2 in the last 5 min, 50 % of these failed, cost 0.5"
+
+
+@pytest.mark.covers("SEE-1", "SEC-54")
+def test_calls_fit_the_screen_and_obey_nothing():
+    rows = [
+        CallRow(ref="c7f3a9b2", at=1.0, took_s=0.0034, name="github__" + "x" * 80, host="cursor", size=12_345),
+        CallRow(ref="c7f3a9b3", at=1.0, took_s=31, name="a\x1b[2Jb", host="cursor", outcome="tool_error", failed=True),
+    ]
+    for width in (40, 60, 80, 200):
+        text = drawn(call_table(rows), width=width)
+        assert widest(text) <= width
+        assert "\x1b" not in text
+    assert "3.4 ms" in text
+    assert "12 KiB" in text
+    assert "COST" not in text
+
+
+@pytest.mark.covers("SEE-2")
+def test_the_line_of_status_says_what_is_known():
+    assert totals(CallTotals()) == ""
+    assert totals(CallTotals(calls=1_284, lately=3, failed_ratio=1 / 3, p50_s=0.012, p95_s=0.48)) == (
+        "calls: 1 284, 3 in the last 5 min, 33 % of these failed, p50 12 ms, p95 480 ms"
+    )
+    assert totals(CallTotals(calls=5)) == "calls: 5"

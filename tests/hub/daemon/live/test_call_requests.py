@@ -1,0 +1,95 @@
+"""Calls of a whole hub, as its user is told of them."""
+
+from contextlib import aclosing
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from hub.daemon.live.call_requests import CallRequests
+from hub.wire.mcp import L4
+from tests.support.fakes import FakeUpstream
+from tests.support.house import a_house
+from upstreams.journal.journal import MAX_QUEUED
+
+pytestmark = pytest.mark.covers("SEE-1")
+
+
+def fail(message, conversation):
+    return {"content": [], "isError": True}
+
+
+async def listed(requests, **wanted):
+    async with aclosing(requests.calls(**wanted)) as answers:
+        return await anext(answers)
+
+
+async def test_calls_are_chosen_by_what_they_are_about(autojump_clock):
+    fakes = {"files": FakeUpstream(tools=["write"]), "db": FakeUpstream(tools=["ask"])}
+    fakes["db"].on["tools/call"] = fail
+    async with a_house(fakes) as house:
+        requests = CallRequests(house.hub)
+        assert await listed(requests) == await listed(requests, about="files")
+        host = await house.host("lines", L4)
+        for name in ("files__write", "db__ask", "files__write"):
+            await host.call(name, {})
+        found = await listed(requests)
+        assert [call.name for call in found.calls] == ["files__write", "db__ask", "files__write"]
+        assert (found.kept, found.running, found.lost) == (1_000, (), 0)
+        first, second, third = found.calls
+        assert first.at <= second.at <= third.at
+        for wanted, expected in (
+            ({"n": 1}, [third]),
+            ({"n": 0}, []),
+            ({"n": 1, "about": "db"}, [second]),
+            ({"about": "ask"}, [second]),
+            ({"about": "files__write"}, [first, third]),
+            ({"about": first.ref}, [first]),
+            ({"about": "nothing"}, []),
+            ({"host": first.host, "failed": True}, [second]),
+            ({"host": "another"}, []),
+            ({"slower_s": 1_000.0}, []),
+            ({"since": third.at + 1}, []),
+        ):
+            assert list((await listed(requests, **wanted)).calls) == expected, wanted
+
+
+async def test_a_call_that_runs_is_told_and_followers_hear_of_its_end(autojump_clock):
+    async def wait(message, conversation):
+        await trio.sleep(60)
+        return {"content": []}
+
+    fake = FakeUpstream(tools=["write"])
+    async with a_house({"files": fake}) as house:
+        requests, recorder = CallRequests(house.hub), house.hub.router.chains.recorder
+        before = list(recorder.listeners)
+        host = await house.host("lines", L4)
+        await host.call("files__write", {})
+        fake.on["tools/call"] = wait
+        question = await host.start("tools/call", {"name": "files__write", "arguments": {}})
+        await wait_all_tasks_blocked()
+        async with aclosing(requests.calls(follow=True, about="files", n=1)) as answers:
+            found = await anext(answers)
+            [running] = found.running
+            assert (running.name, running.upstream, running.method) == ("files__write", "files", "tools/call")
+            assert len(found.calls) == 1
+            assert not (await listed(requests, host="another")).running
+            assert [each.ref for each in (await listed(requests, about=running.ref)).running] == [running.ref]
+            await question.wait()
+            [call] = (await anext(answers)).calls
+            assert (call.ref, call.outcome) == (running.ref, "")
+            assert len(recorder.listeners) == len(before) + 1
+        assert recorder.listeners == before, "nobody watches any more"
+
+
+async def test_a_reader_that_is_too_slow_is_told_how_many_it_lost(autojump_clock):
+    async with a_house({"files": FakeUpstream(tools=["write"])}) as house:
+        requests, recorder = CallRequests(house.hub), house.hub.router.chains.recorder
+        host = await house.host("lines", L4)
+        await host.call("files__write", {})
+        async with aclosing(requests.calls(follow=True, n=0)) as answers:
+            assert (await anext(answers)).calls == ()
+            for _ in range(MAX_QUEUED + 5):
+                recorder.listeners[-1](recorder.ring[0])
+            found = await anext(answers)
+            assert (len(found.calls), found.lost) == (MAX_QUEUED, 5)
