@@ -27,7 +27,7 @@ from config.diff import source_of
 from config.settings import CacheConfig, UpstreamConfig
 from hub.link.call_interface import Call, Caller, Exchange, Operation, Tenant
 from hub.link.hub_errors import DeadlineExceeded, UpstreamLoop, UpstreamLost, UpstreamUnavailable
-from hub.linux.clocks import current_time
+from hub.linux.boot_clock import current_time
 from hub.wire.jsonrpc import Reply, peek_str
 from hub.wire.mcp import Era
 

@@ -27,9 +27,9 @@ from hub.bridge.request_state import ASK, RequestStates
 from hub.bridge.tasks.task_bridge import Tasks
 from hub.bridge.url_elicitation import FindGuide
 from hub.calls.host_exchange import ProgressUpkeep
-from hub.catalog.endpoint_views import home_of
 from hub.catalog.upstream_entries import UpstreamEntries
 from hub.catalog.uri_claims import UriClaims
+from hub.catalog.view_names import home_of
 from hub.catalog.visible_names import rules_of
 from hub.downstream.attached_hosts import Hosts
 from hub.host_views import HostViews
@@ -39,7 +39,7 @@ from hub.link.call_interface import Tenant
 from hub.link.fault_isolation import keep_going
 from hub.link.memory_budget import Budget
 from hub.link.sealing import Sealer
-from hub.linux.clocks import NO_BOOT_CLOCK, BootClock
+from hub.linux.boot_clock import NO_BOOT_CLOCK, BootClock
 from hub.projects.projects import Projects
 from hub.projects.workplaces import TrustedProjects
 from hub.routing.list_freshness import ListUpdates
@@ -52,7 +52,7 @@ from hub.routing.view_catalogs import ShownServers
 from hub.rules.audit.writer import Audit
 from hub.rules.pins.pins import Pins
 from hub.rules.pins.store import PinFolder
-from hub.rules.policy.verdicts import Judge
+from hub.rules.policy.judge import Judge
 from hub.running_servers import RunningServers
 from upstreams.inventory.last_known_lists import LastKnown
 from upstreams.redact import CommonSecrets

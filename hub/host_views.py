@@ -12,8 +12,8 @@ import trio
 
 from config.security_settings import Profile
 from hub.catalog.catalog import Catalog
-from hub.catalog.endpoint_views import View, profile_view
 from hub.catalog.profiles.view_of_host import ProfileChoice, SearchModes
+from hub.catalog.view_names import View, profile_view
 from hub.control.answers import ProfileRow
 from hub.downstream.attached_hosts import Host, Hosts
 from hub.routing.change_listeners import ListenStream

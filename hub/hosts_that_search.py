@@ -9,8 +9,8 @@ from typing import Final
 import trio
 
 from config.remembered_facts import Memory
-from hub.catalog.endpoint_views import EVERYTHING, View
 from hub.catalog.profiles.view_of_host import HostLimits, SearchModes
+from hub.catalog.view_names import EVERYTHING, View
 from hub.downstream.attached_hosts import Hosts
 from hub.host_views import HostViews
 from hub.link.call_interface import OWNER, Identity

@@ -10,7 +10,7 @@ from config.errors import Keys
 from config.loading.check_rules import is_ruled
 from config.loading.precedence import Origin
 from config.settings import HubConfig, UpstreamConfig
-from hub.catalog.endpoint_views import home_of
+from hub.catalog.view_names import home_of
 from hub.catalog.visible_names import rule_of, rules_of
 from hub.routing.list_freshness import ListUpdates
 from hub.routing.live_catalog import LiveCatalog

@@ -16,8 +16,9 @@ from hub.link.backoff import jitter
 from hub.link.sync_primitives import Bell
 from upstreams.journal.history import History
 from upstreams.journal.journal import Journal
-from upstreams.lifecycle import TRANSITIONS, Backoff, Event, State
+from upstreams.lifecycle import TRANSITIONS, Event, State
 from upstreams.redact import CommonSecrets
+from upstreams.retry_pauses import Backoff
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Lifecycle of one upstream: its states as a table, and when to try again. Pure: time and chance are arguments.
+"""Lifecycle of one upstream: its states as a table. Pure.
 
 An upstream is `CONNECTING` until its first session opens or fails, and `RECONNECTING` from then on, between attempts
 and during them. After `restart.attempts` attempts in a row that failed it is `FAILED`: nothing is tried until a call
@@ -9,14 +9,10 @@ and the first call starts it. Only another configuration, which makes another up
 `RESTART`, by command, starts over from every other state.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
-from hub.link.backoff import ExponentialBackoff
-
-ATTEMPTS: Final = 5
-FAILED_PAUSE_S: Final = 30.0
 LOOP_ENDS: Final = 3
 LOOP_WINDOW_S: Final = 300.0
 """An upstream that ended, or could not be started, so often within so long is in a crash loop."""
@@ -67,40 +63,3 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
     **dict.fromkeys((State.FAILED, State.UNAUTHORIZED, State.UNRESOLVED), _ONCE_MORE),
     State.DISABLED: {},
 }
-
-
-class Backoff:
-    """Pauses before attempts, and the end of them: after `attempts` failed attempts in a row; 0: never."""
-
-    def __init__(self, jitter: Callable[[], float], *, attempts: int = ATTEMPTS) -> None:
-        self._jitter = jitter
-        self.attempts = attempts
-        self.reset()
-
-    def reset(self) -> None:
-        self.failures = 0
-        self._pauses = ExponentialBackoff(self._jitter)
-        self._is_open = False
-        self._failed_at = float("-inf")
-
-    def opened(self, now: float) -> None:
-        self.failures = 0
-        self._is_open = True
-        self._pauses.opened(now)
-
-    def next_pause_s(self, now: float) -> float | None:
-        """A session ended, or could not be opened: how many seconds to wait, or None to give up.
-
-        A session that ends soon after it opened is no failed attempt, but the pauses go on growing, so that a crash
-        loop is as slow as a server that does not start.
-        """
-        self._failed_at = now
-        self.failures += not self._is_open
-        self._is_open = False
-        if self.attempts and self.failures >= self.attempts:
-            return None
-        return self._pauses.next_s(now)
-
-    def retry_in_s(self, now: float) -> float:
-        """Given up: how long until a call may cause another attempt; 0 for now."""
-        return max(0.0, self._failed_at + FAILED_PAUSE_S - now)

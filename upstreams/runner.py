@@ -135,7 +135,7 @@ class UpstreamRunner:
         if self._is_loop(join_chains(listing.behind for listing in found.values())):
             return False
         if upstream.config.checked_schemas:
-            from upstreams.inventory.tool_schemas import without_fetching  # not above: few want it
+            from upstreams.inventory.schema_checks import without_fetching  # not above: few want it
 
             found, reasons = without_fetching(found, upstream.config.checked_schemas)
             problems = [*problems, *reasons]

@@ -32,7 +32,6 @@ from hub.wire.mcp import Era, Kind, Snapshot, era_of
 from hub.wire.questions.askable_questions import Question
 from upstreams.availability import Availability
 from upstreams.cold_start.start_gate import StartGate
-from upstreams.event_sink import EventSink
 from upstreams.host_subscriptions import HostSubscriptions
 from upstreams.inventory.offer import Offered, declares_changes, empty_snapshot, is_local
 from upstreams.inventory.refresh import ListRefresh, Reading
@@ -48,6 +47,7 @@ from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.status_facts import Counts, UpstreamStatus
 from upstreams.subscriptions.subscription import InvalidationListener, ResourceSubscriber
+from upstreams.unasked_events import EventSink
 
 
 class UpstreamParts(Struct, frozen=True):

@@ -17,9 +17,9 @@ from config import settings
 from config.environment.variables_for_servers import mistakes
 from config.errors import Problem, needs_extra
 from config.loading import check_http_access
-from config.loading.check_fleet import problems_of_sharing, warnings_of_sharing
 from config.loading.check_profiles import problems_of_profiles, problems_of_renames
 from config.loading.check_rules import problems_of_hooks, problems_of_policy, problems_of_rules_of_server
+from config.loading.check_sharing import problems_of_sharing, warnings_of_sharing
 from config.name_globs import problem_of
 from config.references import NUL, blank_references, references_in
 from config.security_settings import OWN_PARAMETERS, OAuthConfig, Sandbox, UpstreamOAuth

@@ -1,4 +1,4 @@
-"""Detection of secrets in the settings of MCP servers, so that nothing takes or shows them unasked; and masks. Pure.
+"""Detection of secrets in the settings of MCP servers, so that nothing takes or shows them unasked. Pure.
 
 Detection guesses, and rather once too often: by the name (`GITHUB_TOKEN`, `--api-key`, `Authorization`), or by the look
 of the value (`ghp_...`, a long word of mixed letters and digits). A reference to a variable is no secret. The log of a
@@ -7,10 +7,9 @@ running upstream is redacted by `upstreams.redact`, which knows the values thems
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
-from urllib.parse import quote, unquote_plus, urlsplit, urlunsplit
+from typing import Any
+from urllib.parse import quote, unquote_plus
 
-MASK: Final = "***"
 _NAME = re.compile(
     r"(?:^|[_.-])(?:apikey|key|pat|token|secret|password|passwd|pwd|pass|auth|authorization|bearer|credentials?|cookie"
     r"|dsn|connection_string|private|jwt|(?:database|db|redis|mongo\w*)_ur[li])(?:$|[_.\d-])",
@@ -34,8 +33,6 @@ _NAMED = re.compile(
 """`--token=x`, `TOKEN=x`, and a header such as `Authorization: x`."""
 _NAMES = re.compile(r".*_env_var|env_vars|env_http_headers")
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
-_OUR_REFERENCE = re.compile(r"\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*\}|\$\{(?:file|secret|credential|cmd):[^{}]*\}")
-_SCHEME = re.compile(r"(?i:(?:bearer|basic|token|apikey)\s*)?")
 
 
 def looks_secret(name: str, value: str) -> bool:
@@ -56,7 +53,7 @@ def secret_arguments(arguments: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Positions of arguments that hold a secret, and where in the argument it starts, behind a name that it has."""
     option = ""
     for at, word in enumerate(arguments):
-        named = _innermost_name(word)
+        named = innermost_name(word)
         if named and looks_secret(named["name"].strip("-=: "), named["value"]):
             yield at, named.start("value")
         elif not word.startswith("-") and looks_secret(option, word):
@@ -75,7 +72,7 @@ def secrets_of_url(url: str) -> Iterator[str]:
         yield from (each, unquote_plus(each), quote(each, safe="%+"))
 
 
-def _innermost_name(word: str) -> re.Match[str] | None:
+def innermost_name(word: str) -> re.Match[str] | None:
     """The innermost name and its value, since an option's value may have a name itself: `--header=Authorization: x`."""
     named = _NAMED.fullmatch(word)
     if named and named["name"].startswith("-"):
@@ -103,53 +100,3 @@ def _holds_names(key: str, value: Any) -> bool:
     texts = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else [value]
     named = _NAMES.fullmatch(key) is not None
     return named and all(isinstance(one, str) and _VARIABLE.fullmatch(one) and not _KNOWN.search(one) for one in texts)
-
-
-def mask_secrets(text: str, secrets: Iterator[str] | Sequence[str]) -> str:
-    """`text` without `secrets`, also as JSON writes them."""
-    for secret in sorted(set(secrets), key=len, reverse=True):
-        if len(secret) > 3:
-            text = text.replace(secret, MASK).replace(secret.replace("\\", "\\\\").replace('"', '\\"'), MASK)
-    return text
-
-
-# --- what is shown in place of a value --------------------------------------------------------------------------------
-
-
-def mask_secret(value: Any, *, scheme: bool = False) -> Any:
-    """`***` in place of a secret; a reference stays. `scheme`: a word such as `Bearer` may stand before it."""
-    rest = _OUR_REFERENCE.sub("", value) if isinstance(value, str) else None
-    is_open = rest == "" or (scheme and rest is not None and _SCHEME.fullmatch(rest))
-    return value if is_open else MASK
-
-
-def mask_arguments(arguments: Sequence[str]) -> Iterator[str]:
-    """A program's arguments without the secrets that they hold."""
-    starts = dict(secret_arguments(arguments))
-    for at, word in enumerate(arguments):
-        named = _innermost_name(word)
-        start = named.start("value") if named else 0
-        if "://" in word[start:]:
-            yield word[:start] + mask_url(word[start:])
-        else:
-            yield word[: starts[at]] + MASK if at in starts else word
-
-
-def mask_url(url: str) -> str:
-    """A URL without credentials, values in its query, its fragment, and parts of its path that look like secrets."""
-    try:
-        parts = urlsplit(url)
-        netloc = f"{MASK}@{parts.netloc.rpartition('@')[2]}" if "@" in parts.netloc else parts.netloc
-    except ValueError:
-        return MASK
-    query = re.sub(
-        r"(?<![^&])db=\d{1,5}(?![^&])|=([^&]*)",
-        lambda found: "=" + MASK if _OUR_REFERENCE.sub("", found[1] or "") else found[0],
-        parts.query,
-    )
-    if parts.query and "=" not in parts.query:
-        query = MASK
-    path = "/".join(MASK if looks_secret("", part) else part for part in parts.path.split("/"))
-    if parts.scheme == "unix":  # which `urlunsplit` does not know
-        return f"unix://{netloc}{path}{'?' if query else ''}{query}"
-    return urlunsplit((parts.scheme, netloc, path, query, ""))

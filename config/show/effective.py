@@ -12,7 +12,8 @@ from msgspec import Struct
 from config.errors import Keys, dot_keys, quote_toml
 from config.loading.gather import Gathered
 from config.loading.precedence import Origin, Stack, stacks
-from config.secrets.detection import MASK, looks_secret, mask_arguments, mask_secret, mask_url
+from config.secrets.detection import looks_secret
+from config.secrets.masks import MASK, mask_arguments, mask_secret, mask_url
 from config.setting_declarations import Declaration, declarations
 from config.settings import HubConfig, UpstreamConfig
 

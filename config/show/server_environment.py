@@ -7,7 +7,8 @@ from msgspec import Struct
 
 from config.environment.variables_for_servers import Reason, passing
 from config.loading.assemble import Loaded
-from config.secrets.detection import MASK, looks_secret, mask_url
+from config.secrets.detection import looks_secret
+from config.secrets.masks import MASK, mask_url
 from config.settings import UpstreamConfig
 
 

@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 
 from hub.link.call_interface import Interim
 from hub.link.sealing import InvalidSeal, Sealer
-from hub.linux.clocks import NO_BOOT_CLOCK, BootClock
+from hub.linux.boot_clock import NO_BOOT_CLOCK, BootClock
 from hub.wire import jsonrpc
 from hub.wire.jsonrpc import EMPTY, Failure, RemoteProtocolError, Request, raw
 from hub.wire.mcp import HUB_INFO, INPUT_REQUIRED, INVALID_PARAMS, RESULT_TYPE, SERVER_INFO_KEY, UPSTREAM_LOST

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import trio
 from msgspec import Raw, structs
 
-from hub.catalog.endpoint_views import EVERYTHING, View
+from hub.catalog.view_names import EVERYTHING, View
 from hub.link.call_interface import Caller, RunningCall
 from hub.link.rate_limits import TokenBucket
 from hub.wire import mcp

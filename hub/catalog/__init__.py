@@ -1,6 +1,6 @@
 """Catalogue: the names, URIs and lists that hosts see. Pure.
 
-Read in this order: `endpoint_views` (which view one endpoint shows), `catalog` (a snapshot of one view, swapped as a
+Read in this order: `view_names` (which view one endpoint shows), `catalog` (a snapshot of one view, swapped as a
 whole), `merge_catalog` (how it is made; `time_slices` lets others run meanwhile), `upstream_entries` (the part of one
 upstream), `visible_names` (the rules of the configuration, and visible names), `uri_claims` (visible URIs, and the way
 back), `list_result`. Besides: `uri_tags` and `embedded_uris` (URIs as text, and inside results and arguments),

@@ -19,7 +19,6 @@ from msgspec import Struct
 
 from config.security_settings import Profile
 from hub.catalog.embedded_uris import Change, identity
-from hub.catalog.endpoint_views import EVERYTHING, View
 from hub.catalog.instructions import ServerWords, instructions, offer_of
 from hub.catalog.list_result import Cursors, Ttl, freshness_of, list_result
 from hub.catalog.profiles.unmatched_names import ProfileDoubts
@@ -28,6 +27,7 @@ from hub.catalog.search.meta_tools import HubTools, meta_tools
 from hub.catalog.token_cost import ShownCost, TokenCost, cost_of, cost_of_view
 from hub.catalog.upstream_entries import NAME_KINDS, NOTHING, Route, UpstreamEntries, VisibleEntry
 from hub.catalog.uri_claims import UriClaims
+from hub.catalog.view_names import EVERYTHING, View
 from hub.catalog.visible_names import Rules, quote_some
 from hub.link.sealing import Sealer
 from hub.wire.byte_checks import one_line

@@ -11,12 +11,12 @@ from typing import Any
 from msgspec import structs
 
 from hub.catalog.catalog import Catalog, Making, NameTable
-from hub.catalog.endpoint_views import EVERYTHING, View
 from hub.catalog.profiles.profile_entries import ChosenEntries, ProfileRules, choose_part, rename_parts
 from hub.catalog.profiles.unmatched_names import KnownTools, doubts_of_profile, doubts_of_upstream
 from hub.catalog.time_slices import Steps, finish
 from hub.catalog.upstream_entries import UpstreamEntries
 from hub.catalog.uri_claims import UriClaims
+from hub.catalog.view_names import EVERYTHING, View
 from hub.catalog.visible_names import Rules
 from hub.link.sealing import Sealer, load_keys
 from hub.wire.mcp import Kind, Snapshot

@@ -18,9 +18,9 @@ from hub.cli.systemd_units import ServiceError, call, refusal, user_service
 from hub.control.client_errors import HubHangs, HubNotRunning
 from hub.control.hung_hub import LOCK, PROBE_S, QUIET_S, pid_in_lock, refuse_hung
 from hub.control.interruptible_wait import readable
-from hub.linux.orphans import kill_orphans
 from hub.linux.processes import hold, read_stat
 from hub.linux.socket_peers import peer_pid
+from hub.linux.stray_processes import kill_orphans
 from hub.shim.start_daemon import DaemonStart, Unavailable, connect, is_alive
 
 

@@ -25,8 +25,8 @@ from config.show.server_environment import ShownEnvironment, show_environment
 from hub.app import OPEN_DOOR, Hub
 from hub.calls.host_exchange import HostExchange, tell_nobody
 from hub.catalog.catalog import Catalog
-from hub.catalog.endpoint_views import EVERYTHING, View
 from hub.catalog.token_cost import text_bytes, tokens_of
+from hub.catalog.view_names import EVERYTHING, View
 from hub.control import answers
 from hub.control.methods import LOG_LINES
 from hub.daemon.banner import is_root

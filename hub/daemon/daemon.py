@@ -41,8 +41,9 @@ from hub.daemon.sign_in_parts import SignInParts
 from hub.daemon.sign_in_requests import SignInRequests
 from hub.downstream.lines.server import LineServer
 from hub.link.fault_isolation import keep_going
-from hub.linux.orphans import THIS_HUB, adopt, kill_marked
+from hub.linux.child_marks import THIS_HUB
 from hub.linux.process_setup import keep_large_blocks
+from hub.linux.stray_processes import adopt, kill_marked
 from hub.shim.start_daemon import log_path
 from upstreams.lifecycle import State
 

@@ -12,7 +12,7 @@ from config.settings import HubConfig
 from hub.app import WALL
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.link.sealing import Keys, Signer, derive_keys, keys_from_setting, load_keys
-from hub.linux.clocks import current_time
+from hub.linux.boot_clock import current_time
 from hub.rules.audit.files import AuditFiles
 from hub.rules.audit.writer import Audit
 from upstreams.redact import CommonSecrets, Mask

@@ -26,7 +26,7 @@ from config.projects import Trust
 from config.remembered_facts import Memory
 from config.security_settings import profile_problem
 from hub.app import WALL, Hub
-from hub.catalog.endpoint_views import EVERYTHING, profile_view
+from hub.catalog.view_names import EVERYTHING, profile_view
 from hub.daemon import lasting_state, logs, systemd
 from hub.daemon.banner import ADVICE, ROOT, is_root
 from hub.daemon.bind_http import Bound, CannotListen, bind, spell
@@ -42,10 +42,12 @@ from hub.downstream.lines.connection import LineHost
 from hub.link.call_interface import OWNER, Identity
 from hub.link.fault_isolation import keep_going
 from hub.link.sealing import Sealer
-from hub.linux import orphans
-from hub.linux.clocks import AwakeClock, boot_clock
-from hub.linux.orphans import MARKER, MAX_DEPTH, THIS_HUB, adopt, depth, kill_adopted, kill_marked
+from hub.linux import stray_processes
+from hub.linux.awake_clock import AwakeClock
+from hub.linux.boot_clock import boot_clock
+from hub.linux.child_marks import MARKER, MAX_DEPTH, THIS_HUB, depth
 from hub.linux.process_setup import harden, raise_fd_limit
+from hub.linux.stray_processes import adopt, kill_adopted, kill_marked
 from hub.projects.workplaces import TrustedProjects
 from hub.wire.printable import printable
 from upstreams.inventory.last_known_lists import LastKnown
@@ -234,7 +236,7 @@ async def serve_stdio(
 
 async def _kill_orphans() -> None:
     """Kill servers that were left behind when a hub of this user was killed."""
-    if killed := await trio.to_thread.run_sync(orphans.kill_orphans):
+    if killed := await trio.to_thread.run_sync(stray_processes.kill_orphans):
         log.warning("ended processes of servers that a killed hub had left behind: %d", killed)
 
 

@@ -17,8 +17,8 @@ from msgspec import Raw, structs
 
 from hub.bridge.url_elicitation import PageVisits
 from hub.calls.host_exchange import Send, wants_log
-from hub.catalog.endpoint_views import View
 from hub.catalog.profiles.view_of_host import ProfileChoice
+from hub.catalog.view_names import View
 from hub.control.answers import HostRow
 from hub.downstream.host_questions import HostQuestions
 from hub.downstream.running_requests import RunningRequests, request_id
@@ -28,7 +28,7 @@ from hub.link.memory_budget import Budget
 from hub.link.rate_limits import ReadPace
 from hub.link.sync_primitives import DirtyFlag
 from hub.routing.router import Router
-from hub.rules.policy.verdicts import Judge
+from hub.rules.policy.judge import Judge
 from hub.wire import jsonrpc, mcp
 from hub.wire.declarations import detach_all, program_name
 from hub.wire.jsonrpc import Failure, Notification, RemoteProtocolError, Reply, RequestId, Result, raw

@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 import trio
 from msgspec import Raw, Struct
 
-from hub.catalog.endpoint_views import EVERYTHING, View
+from hub.catalog.view_names import EVERYTHING, View
 from hub.link.call_interface import RunningCall
 from hub.link.hub_errors import Overloaded, Stopping
 from hub.wire.jsonrpc import RequestId, peek_str

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from config.atomic_writes import replace_private
 from config.errors import ConfigError
-from config.loading.check_fleet import KEY_BYTES, KEYS, keys_in
+from config.loading.check_sharing import KEY_BYTES, KEYS, keys_in
 from config.loading.safe_reading import read_private
 from config.setting_declarations import Secret
 

@@ -20,14 +20,14 @@ from msgspec import structs
 
 from config.security_settings import Profile
 from hub.catalog.catalog import Catalog
-from hub.catalog.endpoint_views import EVERYTHING, View, home_of, profile_view, server_view
 from hub.catalog.profiles.view_of_host import find_profile
 from hub.catalog.time_slices import STEP, Steps, finish
 from hub.catalog.token_cost import TokenCost
+from hub.catalog.view_names import EVERYTHING, View, home_of, profile_view, server_view
 from hub.catalog.visible_names import Rules
 from hub.link.sync_primitives import Bell
 from hub.routing.view_catalogs import ListChange, ShownProfiles, ShownServers, ViewCatalogs
-from hub.rules.policy.verdicts import Judge
+from hub.rules.policy.judge import Judge
 
 if TYPE_CHECKING:
     from hub.rules.policy.rule_book import RuleBook

@@ -17,8 +17,8 @@ from msgspec import structs
 from config.settings import UpstreamConfig
 from hub.calls.chain import WAIT, Intent, Next, Outcome, Stage, Wait
 from hub.control.answers import LimitStatus
+from hub.link.fair_limits import Places, Turn
 from hub.link.hub_errors import DeadlineExceeded, Executed, Overloaded
-from hub.link.limited_places import Places, Turn
 from hub.link.sync_primitives import Wakeup
 from hub.wire.jsonrpc import Reply
 from upstreams.questions.call_deadlines import deadline_watch

@@ -18,7 +18,7 @@ from hub.link.hub_errors import Executed, InvalidArguments, UpstreamProtocolErro
 from hub.wire.jsonrpc import Reply, Result, peek_object, raw
 from hub.wire.mcp import Kind, ListEntry, Snapshot
 from hub.wire.printable import printable
-from upstreams.inventory.tool_schemas import ToolSchema, Uncheckable
+from upstreams.inventory.schema_checks import ToolSchema, Uncheckable
 from upstreams.upstream import ManagedUpstream
 
 INPUT: Final = "inputSchema"

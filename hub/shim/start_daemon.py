@@ -200,7 +200,7 @@ def _spawn() -> _socket.socket:
                 os.closerange(3, 65536)
                 os.chdir("/")
                 os.umask(0o077)
-                # Whoever started us, it is nobody's child (hub.linux.orphans).
+                # Whoever started us, it is nobody's child (hub.linux.child_marks).
                 os.environ["HUBD_INSTANCE"] = "hub"
                 os.execv(command[0], command)
         finally:

@@ -10,7 +10,7 @@ quickly.
 - `declarations`, `modern_metadata`  how hosts, servers and hubs declare themselves before and since 2026-07-28.
 - `questions`, `results_for_hosts`, `errors_for_hosts`  questions, results and errors, translated between revisions.
 - `http`          heads, server-sent events, headers of MCP.
-- `uri_hierarchy`, `printable`  parents of URIs and their spellings; what is shown as text.
+- `uri_hierarchy`, `uri_spellings`, `printable`  parents of URIs, their normal form; what is shown as text.
 
 An accepted message has one reading and no line end; values not used for routing keep their bytes; a peer's mistake is a
 `RemoteProtocolError` (or a subclass) that says what to answer, never another exception.

@@ -32,9 +32,9 @@ async def test_time_passes_while_the_machine_sleeps(nursery, autojump_clock, mon
     server.more = {"ttlMs": 600_000, "cacheScope": "private"}
     reads = await reads_of(nursery, server)
     assert (await read(reads, server))[0] == "1"
-    monkeypatch.setattr("hub.linux.clocks.slept_s", lambda: 300)
+    monkeypatch.setattr("hub.linux.boot_clock.slept_s", lambda: 300)
     assert await read(reads, server) == ("1", {"ttlMs": 300_000, "cacheScope": "private"})
-    monkeypatch.setattr("hub.linux.clocks.slept_s", lambda: 8 * 3600)
+    monkeypatch.setattr("hub.linux.boot_clock.slept_s", lambda: 8 * 3600)
     assert (await read(reads, server))[0] == "2"
 
 

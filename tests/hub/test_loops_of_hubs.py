@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from hub.linux.orphans import MARKER, MAX_DEPTH
+from hub.linux.child_marks import MARKER, MAX_DEPTH
 from tests.support.attached import DEMO, hubd
 from tests.support.processes import HUBD, free_port, own_directories, running_hub
 

@@ -49,11 +49,11 @@ class Identity(NamedTuple):
 def identities() -> list[Identity]:
     """What each fork draws anew."""
     from config import diff
-    from hub.linux import orphans
+    from hub.linux import child_marks
     from hub.wire import declarations
 
     return [
-        Identity.of(orphans, "THIS_HUB", orphans._name_of_this_hub),
+        Identity.of(child_marks, "THIS_HUB", child_marks._name_of_this_hub),
         Identity.of(declarations, "THIS_HUB", lambda: secrets.token_hex(8)),
         Identity.of(diff, "_THIS_RUN", lambda: secrets.token_bytes(16)),
     ]

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hub.link.backoff import HEALTHY_S, JITTER, LONGEST_PAUSE_S
-from upstreams.lifecycle import ATTEMPTS, FAILED_PAUSE_S, TRANSITIONS, Backoff, Event, State
+from upstreams.lifecycle import TRANSITIONS, Event, State
+from upstreams.retry_pauses import ATTEMPTS, FAILED_PAUSE_S, Backoff
 
 
 def test_every_state_has_a_row_and_all_but_disabled_can_be_restarted():

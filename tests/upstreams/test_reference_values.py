@@ -16,9 +16,10 @@ from hub.link.call_interface import Operation
 from hub.link.hub_errors import UpstreamUnavailable, UpstreamUnresolved
 from hub.wire.jsonrpc import raw
 from tests.support.fakes import FakeHost, FakeUpstream, make_supervisor, opener
-from upstreams.lifecycle import FAILED_PAUSE_S, State
+from upstreams.lifecycle import State
 from upstreams.redact import Mask
 from upstreams.reference_values import RENEWALS, ReferenceValues, Unresolvable, read_references
+from upstreams.retry_pauses import FAILED_PAUSE_S
 
 KEY = Reference("secret", "K", "ab")
 CONFIG = UpstreamConfig(command="x", env={"T": Secret("\0secret:ab:K\0")}, timeouts=Timeouts(start=20, call=100))

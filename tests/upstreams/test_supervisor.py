@@ -15,7 +15,8 @@ from upstreams.cold_start.start_timeouts import StartLimits
 from upstreams.inventory.last_known_lists import LastKnown
 from upstreams.inventory.offer import empty_snapshot, is_local
 from upstreams.inventory.refresh import CALM_READINGS, RETRY_LIST_S
-from upstreams.lifecycle import FAILED_PAUSE_S, State
+from upstreams.lifecycle import State
+from upstreams.retry_pauses import FAILED_PAUSE_S
 from upstreams.runner import UNKNOWN_RETRY_S
 
 ECHO = Operation("tools/call", {"name": raw("echo")})

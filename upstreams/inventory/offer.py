@@ -17,7 +17,7 @@ from msgspec import Raw, structs
 
 from config.loading.check_http_access import is_loopback
 from config.settings import UpstreamConfig
-from hub.linux.clocks import current_time
+from hub.linux.boot_clock import current_time
 from hub.wire.declarations import ServerFacts, join_chains, with_chain
 from hub.wire.jsonrpc import EMPTY, peek_object
 from hub.wire.mcp import CAPABILITY, Era, Freshness, Kind, ListEntry, Snapshot, era_of

@@ -6,7 +6,7 @@ from msgspec import Raw, Struct, structs
 from trio.lowlevel import checkpoint
 
 from hub.link.hub_errors import UpstreamProtocolError
-from hub.linux.clocks import current_time
+from hub.linux.boot_clock import current_time
 from hub.wire import mcp
 from hub.wire.byte_checks import READ_ERRORS, without_doubles
 from hub.wire.declarations import NO_HUBS, HubChain, join_chains, read_chain

@@ -19,7 +19,7 @@ from hub.bridge.request_state import RequestStates, answers_of
 from hub.bridge.tasks import messages
 from hub.bridge.tasks.client import SilentExchange, TaskClient, TaskQuestions, is_unknown
 from hub.bridge.tasks.messages import TERMINAL, Task, TaskTicket
-from hub.catalog.endpoint_views import View
+from hub.catalog.view_names import View
 from hub.link.call_interface import Call, Caller, Interim, Upstream
 from hub.link.fault_isolation import run_isolated
 from hub.link.hub_errors import HubError

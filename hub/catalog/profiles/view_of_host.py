@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 
 from config.loading.check_profiles import OWN_LABEL
 from config.security_settings import DEFAULT_PROFILE, Profile
-from hub.catalog.endpoint_views import PROFILE_MARK, View, profile_view
+from hub.catalog.view_names import PROFILE_MARK, View, profile_view
 
 ON, OFF, AUTO = "on", "off", "auto"
 """The values that a profile may say."""

@@ -12,8 +12,8 @@ from config.loading.safe_reading import read_private
 from hub.cli.checks.findings import Finding
 from hub.cli.checks.machine_state import MachineState
 from hub.cli.setup.probe import PREFIX
-from hub.linux.orphans import orphans
 from hub.linux.socket_tables import listening_paths
+from hub.linux.stray_processes import orphans
 from hub.shim.start_daemon import is_alive
 
 

@@ -20,7 +20,8 @@ from config.hosts.known_hosts import KnownHost, Machine, Place
 from config.hosts.removed_originals import Original, Originals
 from config.hub_paths import backup_dir, install_records_path, originals_path, state_dir
 from config.loading.document import parse
-from config.secrets.detection import mask_secrets, secrets_in
+from config.secrets.detection import secrets_in
+from config.secrets.masks import mask_secrets
 from hub.cli.context import CommandFailed, Context, Output, agreed, now
 from hub.wire.printable import printable
 

@@ -19,7 +19,8 @@ from config.hosts.install import text_at
 from config.hosts.known_hosts import Place, every_user_file, local_place
 from config.hosts.near_duplicates import NearDuplicates, near_duplicates, start_of
 from config.hosts.removal_choice import has_hub
-from config.secrets.detection import mask_secrets, secrets_in
+from config.secrets.detection import secrets_in
+from config.secrets.masks import mask_secrets
 from config.settings import HubConfig
 from hub.cli.context import Context, Output, UsageError, ask, nearest
 from hub.cli.hosts.change_host_files import below_home

@@ -23,7 +23,7 @@ from config.loading.check_profiles import OWN_LABEL
 from config.loading.host_files import command_of
 from config.secrets.secret_files import StateUnreadable
 from config.security_settings import DEFAULT_PROFILE, AccessToken
-from hub.catalog.endpoint_views import PROFILE_MARK
+from hub.catalog.view_names import PROFILE_MARK
 from hub.cli.context import Context
 from hub.cli.render.costs import find_known
 from hub.control.answers import HostRow, Status

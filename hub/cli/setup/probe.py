@@ -34,8 +34,8 @@ from hub.cli.setup.interrupts import hold_back
 from hub.control.client import ControlClient
 from hub.control.client_errors import HubNotRunning
 from hub.control.interruptible_wait import now_s
-from hub.linux.orphans import kill_orphans
 from hub.linux.process_setup import die_with_parent
+from hub.linux.stray_processes import kill_orphans
 
 LIMIT_S: Final = 75.0
 """Seconds that a server has which is not being installed: as long as one start may take, and its first list."""

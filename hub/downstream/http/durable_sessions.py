@@ -10,7 +10,7 @@ into a journal; if that cannot be written, only these are lost:
     lists   run -> endpoint -> digests of its lists
 
 A session older than `LIFE_S` is not revived, so each entry of the journal is forgotten once hubs have run for that long
-since it was written (`hub.downstream.http.journal_clock`).
+since it was written (`hub.downstream.http.age_in_running_time`).
 """
 
 import logging
@@ -24,8 +24,8 @@ from msgspec import Raw, Struct, field, structs
 
 from cache.interfaces import MAX_FACT_BYTES
 from config.remembered_facts import Memory
-from hub.catalog.endpoint_views import View
-from hub.downstream.http.journal_clock import JournalClock
+from hub.catalog.view_names import View
+from hub.downstream.http.age_in_running_time import JournalClock
 from hub.link.autosave import SaveBarrier, autosave
 from hub.link.call_interface import Identity
 from hub.link.sealing import InvalidSeal, Signer

@@ -17,7 +17,7 @@ from typing import Final
 import trio
 
 from hub.calls.host_exchange import HostExchange
-from hub.catalog.endpoint_views import EVERYTHING, View
+from hub.catalog.view_names import EVERYTHING, View
 from hub.downstream.access.access import Access
 from hub.downstream.access.refusals import FORBIDDEN
 from hub.downstream.attached_hosts import Hosts

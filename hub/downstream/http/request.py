@@ -12,7 +12,7 @@ import trio
 from msgspec import Struct
 
 from hub.calls.host_exchange import HostExchange
-from hub.catalog.endpoint_views import View
+from hub.catalog.view_names import View
 from hub.downstream.http.refusals import RETRY_AFTER, Refused, refuse
 from hub.downstream.http.reply import Accepted, is_json, read_accept
 from hub.downstream.http.session import HttpSession

@@ -14,7 +14,7 @@ import trio
 from msgspec import Raw, structs
 
 from hub.calls.host_exchange import HostExchange, keep_untold, tell_nobody
-from hub.catalog.endpoint_views import View
+from hub.catalog.view_names import View
 from hub.downstream.attached_hosts import Host, Hosts
 from hub.downstream.http.durable_sessions import DurableSessions, KeptFacts, Past
 from hub.downstream.http.event_stream import LISTEN_RETRY_MS, RETRY_MS, EventStream, StreamArchive

@@ -18,7 +18,7 @@ from hub.link.sync_primitives import Bell
 from hub.rules.approvals.grants import Grants, LastingApproval
 from hub.rules.approvals.requests import ApprovalRequest, Requests, Wish
 from hub.rules.approvals.words import Decision, Lasting, offers
-from hub.rules.policy.verdicts import Note
+from hub.rules.policy.judge import Note
 
 
 class UnknownRequest(HubError):

@@ -31,7 +31,8 @@ from hub.rules.approvals.requests import ApprovalRequest, Wish
 from hub.rules.approvals.sealed_questions import BroughtBack, SealedQuestions, brings_state, digest_of_rules
 from hub.rules.approvals.wishes import MAX_ASKED_BYTES, VERBS, first_attempt, subject_of, wish_of
 from hub.rules.approvals.words import Decision, form, read_answer
-from hub.rules.policy.verdicts import Effect, Judge, Note, Verdict
+from hub.rules.policy.judge import Judge, Note
+from hub.rules.policy.verdict import Effect, Verdict
 from hub.wire.declarations import FORM, elicitation_modes
 from hub.wire.jsonrpc import Reply, Result
 from hub.wire.mcp import MODERN, Era

@@ -30,7 +30,7 @@ from hub.link.call_interface import Interim
 from hub.rules.approvals.approvals import Approvals
 from hub.rules.approvals.requests import ApprovalRequest, Wish
 from hub.rules.approvals.words import Decision, form, read_answer
-from hub.rules.policy.effects import Verdict
+from hub.rules.policy.verdict import Verdict
 from hub.wire.jsonrpc import peek_str, raw
 from hub.wire.mcp import ELICIT, MODERN, Era
 from hub.wire.questions.askable_questions import Question

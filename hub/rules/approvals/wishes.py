@@ -15,8 +15,8 @@ from hub.catalog.tool_hints import hints_for, marks_of
 from hub.rules.approvals.requests import Subject, Wish
 from hub.rules.approvals.words import question_text, show_arguments, show_marks, show_program
 from hub.rules.fingerprints import hash_of, key_of
-from hub.rules.plain_arguments import digest_of, settle
-from hub.rules.policy.effects import Verdict
+from hub.rules.policy.verdict import Verdict
+from hub.rules.unambiguous_arguments import digest_of, settle
 from hub.wire.jsonrpc import EMPTY, Request, detach, peek_array, peek_object, peek_str
 from hub.wire.mcp import COMPLETE, PROMPTS_GET, RESOURCES_READ, TOOLS_CALL, Kind
 from hub.wire.printable import visible

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from msgspec import Raw
 
-from config.secrets.detection import mask_arguments, mask_url
+from config.secrets.masks import mask_arguments, mask_url
 from config.settings import UpstreamConfig
 from hub.wire.jsonrpc import peek_object, peek_str, raw
 from hub.wire.mcp import ELICIT

@@ -16,8 +16,8 @@ from hub.link.hub_errors import AuditUnavailable
 from hub.link.sync_primitives import Promise
 from hub.rules.audit.records import BEGIN, CLOCK, LARGE_BYTES, Beginning
 from hub.rules.audit.writer import READS, RECORD_BYTES, Audit
-from hub.rules.policy.effects import UNRULED
-from hub.rules.policy.verdicts import Judge
+from hub.rules.policy.judge import Judge
+from hub.rules.policy.verdict import UNRULED
 from hub.wire.jsonrpc import Reply
 from hub.wire.mcp import Kind, Snapshot
 

@@ -13,7 +13,7 @@ from config.environment.variables_for_servers import passing
 from config.secrets.run_child import ChildFailed, run_child
 from config.security_settings import HookConfig
 from config.settings import LOOPBACK
-from hub.link.limited_places import Places, Turn
+from hub.link.fair_limits import Places, Turn
 from hub.link.sync_primitives import Wakeup
 from hub.rules.hooks.messages import MAX_BYTES, HookFailed, Opinion, read_answer, read_exit
 from upstreams.fetch.contract import Allowed, FetchFailed

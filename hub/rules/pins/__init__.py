@@ -6,6 +6,7 @@
     pins           all of it for the servers that run, whenever their lists were read (`Pins`)
     gate           refuses calls of what is held back
     differences    what a person is shown
+    steering_flags what reads as if it were meant to steer a model
 
 A catalogue is made of what a review lets through. The last known lists stay as they were received, so a restart,
 another setting and an approval take effect on the same lists.

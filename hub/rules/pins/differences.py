@@ -1,16 +1,11 @@
-"""Differences between a definition that was approved and one that is listed, for a person; and flags of what reads as
-if it were meant to steer a model. Pure.
+"""Differences between a definition that was approved and one that is listed, for a person. Pure."""
 
-A flag is no defence: it says where to look first.
-"""
-
-import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from hub.control.pin_messages import PinChange, WordChange
-from hub.rules.fingerprints import INSTRUCTIONS, Definition, fingerprint, read, split_key, words_of
+from hub.rules.fingerprints import Definition, fingerprint, read, words_of
 
 _HINTS: Final = (
     ("readOnlyHint", False, True, "says that it only reads"),
@@ -19,20 +14,7 @@ _HINTS: Final = (
     ("openWorldHint", True, False, "says that it stays in its own world"),
 )
 """Hints with what their absence means, the value that makes a tool look safer, and what that says."""
-_PHRASES: Final = re.compile(
-    r"(?i)\b(?:ignore|disregard|forget)\b.{0,40}\b(?:previous|prior|above|other|all)\b.{0,40}\b(?:instructions?|rules?|tools?)"
-    r"|\b(?:do not|don't|never)\b.{0,20}\b(?:tell|mention|inform|show|reveal|notify)\b"
-    r"|\bwithout (?:telling|asking|informing|notifying)\b"
-    r"|\b(?:before|after|instead of) (?:using|calling|invoking|running) (?:this|any|every|all|other)\b"
-    r"|\bsystem prompt\b|<\s*/?\s*(?:important|system|instructions?|secret)\s*>"
-    r"|\b(?:you must|always) (?:first |also )?(?:call|read|send|include|pass|use)\b"
-    r"|(?:~|\$HOME|/home/\w+)/\.\w+|\bid_rsa\b|\.env\b|\bmcp\.json\b"
-)
 _PROPERTIES: Final = "inputSchema.properties"
-_WORD: Final = re.compile(r"[A-Za-z0-9_-]+")
-MAX_FLAGS: Final = 50
-MAX_NAMED: Final = 3
-MAX_QUOTED: Final = 80
 
 
 def describe(
@@ -106,16 +88,3 @@ def _arguments(value: Any) -> dict[str, str]:
 def _members(value: Any, name: str) -> Mapping[str, Any]:
     found = value.get(name) if isinstance(value, dict) else None
     return found if isinstance(found, dict) else {}
-
-
-def flags(definitions: Mapping[str, Definition], others: Collection[str]) -> tuple[str, ...]:
-    """Sentences about definitions that read like instructions, or name tools of `others`, by their names."""
-    found = []
-    for key, definition in definitions.items():
-        text = "\n".join(text for _, text in words_of(read(definition)))
-        name = split_key(key)[1]
-        if key != INSTRUCTIONS and (phrase := _PHRASES.search(text)):
-            found.append(f'{name} reads like an instruction: "{phrase[0][:MAX_QUOTED]}"')
-        if named := sorted(set(_WORD.findall(text)).intersection(others)):
-            found.append(f"{name} names tools of other servers: {', '.join(named[:MAX_NAMED])}")
-    return tuple(found[:MAX_FLAGS])

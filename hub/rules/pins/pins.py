@@ -35,7 +35,7 @@ from hub.rules.pins.store import (
     encode_team_pins,
     read_team_pins,
 )
-from hub.rules.policy.verdicts import Note, note_nothing
+from hub.rules.policy.judge import Note, note_nothing
 from upstreams.upstream import ManagedUpstream
 
 log = logging.getLogger("hubd.pins")
@@ -281,7 +281,8 @@ class Pins:
     def describe(self, name: str, *, shows: bool, others: Collection[str] = ()) -> PinnedServer:
         """A server and its pins. `shows`: with all that differs, for people; `others`: names of other
         servers' tools. Raises UpstreamUnavailable: there is no such server."""
-        from hub.rules.pins.differences import describe, flags  # a hub does without until a person looks
+        from hub.rules.pins.differences import describe  # a hub does without until a person looks
+        from hub.rules.pins.steering_flags import flags
 
         review = self._find(name)
         listed, newest = fingerprints.definitions_of(review.received), self.newest(name)

@@ -9,10 +9,10 @@ from functools import partial
 from msgspec import structs
 
 from hub.catalog.catalog import Catalog
-from hub.catalog.endpoint_views import View
 from hub.catalog.upstream_entries import Route, VisibleEntry
-from hub.rules.policy.effects import Effect
-from hub.rules.policy.verdicts import Judge
+from hub.catalog.view_names import View
+from hub.rules.policy.judge import Judge
+from hub.rules.policy.verdict import Effect
 from hub.wire.mcp import Kind
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from hub.bridge.tasks.polled_tasks import UNKNOWN
 from hub.calls.chain import Intent, Stage
 from hub.link.hub_errors import CallDenied, HubError
-from hub.rules.policy.effects import Effect
-from hub.rules.policy.verdicts import Judge
+from hub.rules.policy.judge import Judge
+from hub.rules.policy.verdict import Effect
 from hub.wire import mcp
 from hub.wire.errors_for_hosts import NO_REFERENCE, NOUNS, ScopesNeeded, resource_not_found, unknown_name
 from hub.wire.jsonrpc import Failure, Reply

@@ -10,14 +10,14 @@ from msgspec import Raw, structs
 
 from config.selectors import PROMPT, RESOURCE, TOOL
 from hub.catalog.catalog import Catalog
-from hub.catalog.endpoint_views import View
 from hub.catalog.tool_hints import hints_for
 from hub.catalog.upstream_entries import Route, UpstreamEntries, VisibleEntry
+from hub.catalog.view_names import View
 from hub.control.answers import PolicyExplanation, PolicyReport, PolicyRow
 from hub.link.call_interface import Identity
-from hub.rules.policy.effects import Effect, Verdict
+from hub.rules.policy.judge import WORDS, CannotJudge, Judge, Judgement
 from hub.rules.policy.rule_book import PolicyRule, RuleBook
-from hub.rules.policy.verdicts import WORDS, CannotJudge, Judge, Judgement
+from hub.rules.policy.verdict import Effect, Verdict
 from hub.wire.mcp import Kind
 
 MAX_NOTES: Final = 20

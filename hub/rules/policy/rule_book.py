@@ -18,8 +18,8 @@ from config.loading.check_rules import default_of
 from config.loading.precedence import Origin
 from config.selectors import PROMPT, RESOURCE, SCOPE, TOOL, CallerTerm, Selector, Thing, callers_in, read_selector
 from config.settings import HubConfig, UpstreamConfig
-from hub.catalog.endpoint_views import home_of
-from hub.rules.policy.effects import Effect, Verdict
+from hub.catalog.view_names import home_of
+from hub.rules.policy.verdict import Effect, Verdict
 
 MODES: Final[Mapping[str, Mapping[Effect, tuple[str, ...]]]] = {
     "open": {},

@@ -2,15 +2,8 @@
 
 import pytest
 
-from config.secrets.detection import (
-    looks_secret,
-    mask_arguments,
-    mask_secret,
-    mask_secrets,
-    mask_url,
-    secret_arguments,
-    secrets_in,
-)
+from config.secrets.detection import looks_secret, secret_arguments, secrets_in
+from config.secrets.masks import mask_arguments, mask_secret, mask_secrets, mask_url
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from hub.bridge.request_state import (
     input_required,
 )
 from hub.link.sealing import Sealer
-from hub.linux.clocks import BootClock, boot_clock
+from hub.linux.boot_clock import BootClock, boot_clock
 from hub.wire.jsonrpc import RemoteProtocolError, Request, encode_response, raw
 from hub.wire.mcp import L4, MODERN
 from hub.wire.questions.askable_questions import Question

@@ -33,7 +33,7 @@ from hub.control.client_errors import ControlFailed, HubNotRunning
 from hub.control.methods import STATUS, read
 from hub.control.sign_in_messages import SignInTrial
 from hub.downstream.access.token_files import HostTokens
-from hub.linux import orphans, socket_tables
+from hub.linux import socket_tables, stray_processes
 from hub.linux.socket_tables import listening_paths
 from tests.support import host_homes
 from tests.support.commands import run_hubd
@@ -990,7 +990,7 @@ def test_a_server_that_does_not_let_the_hub_in(tmp_path):
 
 
 def test_servers_that_a_dead_hub_left_behind(case, monkeypatch):
-    monkeypatch.setattr(other_and_dead_hubs, "orphans", lambda: [orphans.Orphan(41, 40, "node")])
+    monkeypatch.setattr(other_and_dead_hubs, "orphans", lambda: [stray_processes.Orphan(41, 40, "node")])
     finding = case.one(other_and_dead_hubs.leftovers)
     assert "process 41 (node)" in finding.what
     assert "kill 41" in finding.fix

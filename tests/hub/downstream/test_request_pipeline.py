@@ -10,7 +10,7 @@ import trio
 
 import hub
 from hub.calls.host_exchange import HostExchange
-from hub.catalog.endpoint_views import profile_view
+from hub.catalog.view_names import profile_view
 from hub.daemon.api import OPERATOR, DaemonApi
 from hub.downstream.attached_hosts import Hosts
 from hub.downstream.request_pipeline import answer, serve, take_on

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from config.projects import Trust, load_project
 from config.settings import HubConfig, Timeouts, UpstreamConfig
-from hub.catalog.endpoint_views import project_view
+from hub.catalog.view_names import project_view
 from hub.link.call_interface import Identity
 from hub.projects import projects, workplaces
 from hub.projects.projects import LINGER_S

@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import unquote_plus
 
 from config.errors import dot_keys, quote_toml
-from config.secrets.detection import mask_url
+from config.secrets.masks import mask_url
 from config.security_settings import OWN_PARAMETERS, UpstreamOAuth
 from upstreams.fetch.contract import Allowed
 from upstreams.oauth.discovery import peer_urls

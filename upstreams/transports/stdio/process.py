@@ -4,7 +4,7 @@
 
 Spawned by `subprocess.Popen` on the main thread, without a parent-death signal: trio's own spawning thread ends after
 ten idle seconds, and such children with it. The exit is awaited on a pidfd (`hub.linux.processes`), and descendants are
-known by the mark in their environment; `hub.linux.orphans` finds them, also those of hubs that died.
+known by the mark in their environment; `hub.linux.stray_processes` finds them, also those of hubs that died.
 """
 
 import contextlib
@@ -28,9 +28,10 @@ from config.environment.variables_for_servers import select_passed
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.rate_limits import TokenBucket
-from hub.linux.orphans import MARKER, THIS_HUB, kill_marked, mark_of, waited_for
+from hub.linux.child_marks import MARKER, THIS_HUB, mark_of
 from hub.linux.process_setup import limit_child, limit_family, refuse_last_descriptors, signal_followers
 from hub.linux.processes import take_descriptors
+from hub.linux.stray_processes import kill_marked, waited_for
 from upstreams.redact import Mask
 from upstreams.transports.stdio.sandbox.arguments import LOWEST_FREE, OPEN, Enclosure
 from upstreams.transports.stdio.stderr import StderrLog

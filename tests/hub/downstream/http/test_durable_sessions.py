@@ -11,10 +11,10 @@ import trio.testing
 from cache.interfaces import MAX_FACT_BYTES
 from config.remembered_facts import Memory
 from config.security_settings import Profile
-from hub.catalog.endpoint_views import EVERYTHING
 from hub.catalog.profiles.view_of_host import ProfileChoice
+from hub.catalog.view_names import EVERYTHING
+from hub.downstream.http import age_in_running_time, sessions
 from hub.downstream.http import durable_sessions as module
-from hub.downstream.http import journal_clock, sessions
 from hub.downstream.http.durable_sessions import LIFE_S, MAX_ID, MAX_URIS, DurableSessions, KeptFacts
 from hub.downstream.http.session import RESUBSCRIBE_S
 from hub.downstream.http.sessions import IDLE_UPKEEP_S, MAX_SESSIONS_OF_PRINCIPAL, SESSION_IDLE_S
@@ -239,7 +239,7 @@ SOON_S = 200.0
 def soon(monkeypatch):
     """Hubs forget after this time, for a day has very many moments."""
     monkeypatch.setattr(module, "FORGET_S", SOON_S)
-    monkeypatch.setattr(journal_clock, "NOTE_S", 20.0)
+    monkeypatch.setattr(age_in_running_time, "NOTE_S", 20.0)
     monkeypatch.setattr(sessions, "IDLE_UPKEEP_S", 10.0)
 
 

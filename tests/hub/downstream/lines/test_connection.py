@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 import hub.downstream.request_pipeline
-from hub.catalog.endpoint_views import EVERYTHING, server_view
+from hub.catalog.view_names import EVERYTHING, server_view
 from hub.downstream import attached_hosts as hosts_module
 from hub.downstream.attached_hosts import SESSION_IN_FLIGHT, Hosts
 from hub.downstream.lines import connection as downstream

@@ -18,7 +18,8 @@ from hub.link.call_interface import Identity
 from hub.rules.audit.files import AuditFiles, logs_in
 from hub.rules.audit.reading import verify
 from hub.rules.audit.writer import Audit
-from hub.rules.policy.verdicts import Effect, Judge, Verdict
+from hub.rules.policy.judge import Judge
+from hub.rules.policy.verdict import Effect, Verdict
 from hub.wire.mcp import L4, MODERN
 from tests.support.audit_log import all_lines, read_files
 from tests.support.fakes import FakeUpstream

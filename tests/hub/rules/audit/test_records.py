@@ -10,7 +10,7 @@ from hub.bridge.request_state import NO_ROUND, FirstRound
 from hub.link.call_interface import Identity
 from hub.rules.audit.lines import Stamps, write_line
 from hub.rules.audit.records import BEGIN, END, NOTE, Beginning, Describe
-from hub.rules.policy.effects import UNRULED
+from hub.rules.policy.verdict import UNRULED
 from hub.telemetry.ended import Ended
 from hub.wire.mcp import Kind, ListEntry, Snapshot
 

@@ -11,8 +11,8 @@ from config.loading.precedence import Origin
 from config.security_settings import AccessConfig, AccessIssuer, AccessToken, ConditionalRule, PolicyConfig
 from config.selectors import Thing
 from config.settings import HubConfig, UpstreamConfig
-from hub.rules.policy.effects import Effect, Verdict
 from hub.rules.policy.rule_book import read_rules
+from hub.rules.policy.verdict import Effect, Verdict
 
 ALLOW, ASK, DENY = Effect.ALLOW, Effect.ASK, Effect.DENY
 

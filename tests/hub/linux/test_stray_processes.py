@@ -10,20 +10,9 @@ from pathlib import Path
 import pytest
 
 from config.settings import UpstreamConfig
-from hub.linux.orphans import (
-    MARKER,
-    MAX_DEPTH,
-    OWN,
-    THIS_HUB,
-    adoptees,
-    depth,
-    kill_marked,
-    kill_orphans,
-    mark_of,
-    orphans,
-    waited_for,
-)
+from hub.linux.child_marks import MARKER, MAX_DEPTH, OWN, THIS_HUB, depth, mark_of
 from hub.linux.processes import read_stat
+from hub.linux.stray_processes import adoptees, kill_marked, kill_orphans, orphans, waited_for
 from tests.support.descriptors import no_descriptor_left
 from upstreams.transports.stdio.process import Child
 
@@ -33,7 +22,7 @@ PID, STARTED, PLACE, TOKEN = THIS_HUB.split(".")
 
 HUB = """if True:
     import os, subprocess, sys
-    from hub.linux.orphans import mark_of
+    from hub.linux.child_marks import mark_of
     env = {"HUBD_INSTANCE": mark_of(1, os.environ["HUBD_INSTANCE"])}
     child = subprocess.Popen(["sleep", "1000"], env=env, start_new_session=True, stdout=subprocess.DEVNULL)
     while "(sleep) S" not in open(f"/proc/{child.pid}/stat").read():
@@ -184,7 +173,7 @@ def test_a_process_of_another_user_is_left_alone():
 
 ADOPTING = """if True:
     import os, select, subprocess, sys, trio
-    from hub.linux import orphans
+    from hub.linux import child_marks, stray_processes
     from hub.linux.processes import read_stat
 
     def leave(env, *, ends=False):
@@ -197,9 +186,9 @@ ADOPTING = """if True:
 
     async def main():
         async with trio.open_nursery() as nursery:
-            await nursery.start(orphans.adopt)
+            await nursery.start(stray_processes.adopt)
             child = subprocess.Popen(["sh", "-c", "exit 3"], start_new_session=True)
-            orphans.waited_for.add(child.pid)
+            stray_processes.waited_for.add(child.pid)
             in_our_session = subprocess.Popen(["sh", "-c", "exit 4"])
             with trio.fail_after(30):
                 short = leave({}, ends=True)
@@ -208,17 +197,17 @@ ADOPTING = """if True:
                 for pid in (child.pid, in_our_session.pid):
                     while read_stat(pid).state != "Z":
                         await trio.sleep(0.001)
-                orphans.reap_adopted()
+                stray_processes.reap_adopted()
             assert (child.wait(), in_our_session.wait()) == (3, 4), "nobody else has taken their status"
-            bare, marked = leave({}), leave({"HUBD_INSTANCE": orphans.mark_of(1, "")})
+            bare, marked = leave({}), leave({"HUBD_INSTANCE": child_marks.mark_of(1, "")})
             daemon, others = leave({"HUBD_INSTANCE": "hub"}), leave({"HUBD_INSTANCE": sys.argv[1]})
-            assert set(orphans.adoptees()) == {bare, marked, daemon, others}
-            assert orphans.kill_adopted() == 2
-            assert set(orphans.adoptees()) == {daemon, others}, "and there are no zombies"
+            assert set(stray_processes.adoptees()) == {bare, marked, daemon, others}
+            assert stray_processes.kill_adopted() == 2
+            assert set(stray_processes.adoptees()) == {daemon, others}, "and there are no zombies"
             for pid in (daemon, others):
                 os.kill(pid, 9)
             with trio.fail_after(30):
-                while orphans.adoptees():
+                while stray_processes.adoptees():
                     await trio.sleep(0.001)
             nursery.cancel_scope.cancel()
     trio.run(main)

@@ -6,7 +6,8 @@ import pytest
 import trio
 from trio.abc import Instrument
 
-from hub.linux.clocks import AwakeClock, current_time
+from hub.linux.awake_clock import AwakeClock
+from hub.linux.boot_clock import current_time
 
 
 class Machine(Instrument):

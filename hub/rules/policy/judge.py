@@ -22,16 +22,14 @@ from config.conditions import ConditionFailed
 from config.security_settings import DEFAULT_PROFILE
 from config.selectors import GROUP, HOST, MARKS, PRINCIPAL, PROFILE, PROMPT, RESOURCE, SCOPE, TOOL, CallerTerm, Thing
 from hub.catalog.catalog import Catalog
-from hub.catalog.endpoint_views import View, home_of
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
 from hub.catalog.time_slices import STEP, Steps
 from hub.catalog.tool_hints import WORST
 from hub.catalog.upstream_entries import Route, UpstreamEntries, VisibleEntry
+from hub.catalog.view_names import View, home_of
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import NO_RIGHTS, Caller, Identity, Rights, Tenant
-from hub.rules.policy.effects import UNRULED
-from hub.rules.policy.effects import Effect as Effect
-from hub.rules.policy.effects import Verdict as Verdict
+from hub.rules.policy.verdict import UNRULED, Effect, Verdict
 from hub.wire.mcp import Kind
 
 if TYPE_CHECKING:  # neither is loaded without a rule

@@ -4,7 +4,7 @@ import pytest
 from msgspec import Raw
 
 from hub.link.call_interface import Operation
-from hub.rules.plain_arguments import LARGE_BYTES, digest_of, settle
+from hub.rules.unambiguous_arguments import LARGE_BYTES, digest_of, settle
 from hub.wire.jsonrpc import RemoteProtocolError
 
 

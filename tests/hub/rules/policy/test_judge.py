@@ -10,16 +10,17 @@ from msgspec import Raw, structs
 
 from config.security_settings import AccessConfig, AccessIssuer, ConditionalRule, PolicyConfig
 from config.settings import HubConfig, UpstreamConfig
-from hub.catalog.endpoint_views import EVERYTHING
 from hub.catalog.merge_catalog import merge
 from hub.catalog.time_slices import finish
 from hub.catalog.upstream_entries import Route
 from hub.catalog.uri_claims import UriClaims
+from hub.catalog.view_names import EVERYTHING
 from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.link.call_interface import NO_RIGHTS, Caller, Identity, Rights
 from hub.rules.policy.audience_lists import permit
+from hub.rules.policy.judge import CannotJudge, Judge, RuleTable, decode_arguments, encode_arguments
 from hub.rules.policy.rule_book import read_rules
-from hub.rules.policy.verdicts import CannotJudge, Effect, Judge, RuleTable, decode_arguments, encode_arguments
+from hub.rules.policy.verdict import Effect
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Kind, ListEntry
 from upstreams.inventory.offer import empty_snapshot

@@ -6,7 +6,7 @@ from math import inf
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from hub.link.limited_places import MINUTE_S, Places, Turn
+from hub.link.fair_limits import MINUTE_S, Places, Turn
 
 
 def nobody(error):

@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from hub.wire.mcp import Kind, ListEntry
 from upstreams.inventory.read_lists import Listing
-from upstreams.inventory.tool_schemas import MAX_LINES, ToolSchema, Uncheckable, without_fetching
+from upstreams.inventory.schema_checks import MAX_LINES, ToolSchema, Uncheckable, without_fetching
 
 
 def compiled(schema):
