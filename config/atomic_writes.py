@@ -26,7 +26,7 @@ from typing import Final
 
 from config.base_directories import make_dirs, refuse_foreign_dir, refuse_foreign_place
 from config.errors import EditError, Problem
-from config.loading.safe_reading import MAX_BYTES, is_foreign, read_plain, refuse_foreign
+from config.safe_reading import MAX_BYTES, is_foreign, read_plain, refuse_foreign
 
 KEPT: Final = 10
 """Backups of one file: the oldest, which is the file as it was before hubd, and the latest ones."""

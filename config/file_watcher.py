@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from config.loading.document import SUFFIXES
-from config.loading.safe_reading import limit_of, read_plain
+from config.safe_reading import limit_of, read_plain
 from hub.linux.inotify import Inotify
 
 if TYPE_CHECKING:

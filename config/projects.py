@@ -27,8 +27,8 @@ from config.errors import ConfigError, Diagnostic, Keys, Problem
 from config.loading.assemble import check_names, origins_of, upstream_of, without_sampling
 from config.loading.one_file import Layer, Source, read_source
 from config.loading.precedence import Origin, Stack, stacks
-from config.loading.safe_reading import MAX_OWN_BYTES, Content, fetch, read_state
-from config.loading.safe_reading import PROJECT_FILES as PROJECT_FILES
+from config.safe_reading import MAX_OWN_BYTES, Content, fetch, read_state
+from config.safe_reading import PROJECT_FILES as PROJECT_FILES
 from config.selectors import BadSelector, without_others
 from config.settings import HubConfig, UpstreamConfig
 

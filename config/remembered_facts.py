@@ -13,7 +13,7 @@ import msgspec
 import trio
 
 from config.atomic_writes import replace_private
-from config.loading.safe_reading import MAX_BYTES, read_state
+from config.safe_reading import MAX_BYTES, read_state
 
 log = logging.getLogger("hubd.config")
 FORMAT: Final = 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cache.resource_cache import ResourceCache
 from config.errors import Keys
-from config.loading.check_rules import is_ruled
+from config.loading.checks.rules import is_ruled
 from config.loading.precedence import Origin
 from config.settings import HubConfig, UpstreamConfig
 from hub.catalog.view_names import home_of

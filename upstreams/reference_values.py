@@ -19,12 +19,12 @@ from typing import Final
 import trio
 
 from config.errors import ConfigError, Problem
-from config.loading.check import problems_of_upstream
-from config.loading.safe_reading import read_plain
+from config.loading.checks.upstream import problems_of_upstream
 from config.references import NUL, Reference, ResolvedConfig, in_headers, references_of, resolve_references
+from config.safe_reading import read_plain
+from config.secrets.kept_secrets import MAX_VALUE_BYTES
 from config.secrets.keyring import SystemKeyring, hasty_keyring
 from config.secrets.run_child import ChildFailed, ChildOutput, run_child
-from config.secrets.secret_files import MAX_VALUE_BYTES
 from config.secrets.store import SecretStore, SecretUnavailable
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnresolved

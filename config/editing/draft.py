@@ -20,7 +20,8 @@ from msgspec import Struct
 from config.atomic_writes import read_file, replace_file
 from config.editing.imported_file import without
 from config.editing.text import serverfile, toml
-from config.editing.text.change import Edit, EditRefused, Shape
+from config.editing.text.change import Edit, EditRefused
+from config.editing.text.file_shape import Shape
 from config.errors import ConfigError, Diagnostic, EditError
 from config.hub_paths import config_file
 from config.loading.assemble import load_all

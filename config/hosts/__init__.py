@@ -4,10 +4,11 @@ Read in this order: `known_hosts` with `hosts.toml` (which hosts there are, and 
 (how our entry looks in them, which entries are ours, and the text with or without them), `install` (the writing, by
 programs of hosts that change their files themselves, too), `host_servers` (the servers a file holds, and when two of
 them are one), `unwrap_proxies` (programs that only pass on a remote server), `import_plan` (servers of hosts become
-upstreams), `secret_literals` (secrets in them, and references in their places), `import_writing` (an import as a
-whole), `removal_choice` (which servers may leave their hosts then, and why others stay), `removed_originals` (what
-hosts no longer start, and putting it back), `host_file_records` (what all these remember of files),
-`outdated_permissions` (rules of hosts that name tools), `near_duplicates` (servers that are probably the same).
+upstreams), `secret_literals` (secrets in them, and references in their places), `servers_in_hub` (what is there before
+an import), `import_files` (what one writes), `removal_choice` (which servers may leave their hosts then, and why others
+stay), `removed_originals` (what hosts no longer start, and putting it back), `host_file_records` (what all these
+remember of files), `outdated_permissions` (rules of hosts that name tools), `near_duplicates` (servers that are
+probably the same).
 
 What always holds: deciding and writing are apart, so that what would be done can be shown; a file is written only if it
 still is what was read, with a backup; what is not ours keeps every byte. How texts are edited is in

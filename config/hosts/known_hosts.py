@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from config.editing.text.change import Format, Shape
+from config.editing.text.file_shape import Format, Shape
 from config.errors import quote_toml
 from config.security_settings import Profile
 

@@ -11,7 +11,12 @@ from typing import Any, Final
 import msgspec
 
 from config.errors import ConfigError, Diagnostic, Findings, Keys, Problem
-from config.loading import check, check_profiles, check_rules
+from config.loading.checks.hub import problems_of_hub, warnings_of_hub
+from config.loading.checks.names import problems_of_names, warnings_of_names
+from config.loading.checks.oauth import problems_of_oauth_in_fleet
+from config.loading.checks.profiles import warnings_of_profiles
+from config.loading.checks.rules import warnings_of_policy
+from config.loading.checks.upstream import problems_of_upstream, warnings_of_upstream
 from config.loading.convert_to_structs import UPSTREAM, convert, convert_known, nearest
 from config.loading.gather import ConfigFiles, Gathered, gather
 from config.loading.one_file import resolve_settings, resolve_table
@@ -110,9 +115,9 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
     if main is not None:
         values, config = convert_known(resolve_settings(main), HubConfig, main.findings, tuple)
         config = msgspec.structs.replace(config, profiles=with_given(config.profiles, main.given, main.unread))
-        for problem in check.problems_of_hub(config):
+        for problem in problems_of_hub(config):
             main.findings.wrong(problem.keys, str(problem))
-        for warning in () if main.findings.problems else check.warnings_of_hub(config):
+        for warning in () if main.findings.problems else warnings_of_hub(config):
             main.findings.warn(warning.keys, str(warning))
         origins = {keys: Origin(main.path, main.findings.line(keys), main.layer) for keys in _keys(values)}
     found = stacks(gathered.sources)
@@ -120,13 +125,13 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
     if config.serves_several:
         upstreams = {name: without_sampling(upstream) for name, upstream in upstreams.items()}
     check_names(found, upstreams, config.name_budget)
-    for name, problem in check.problems_of_oauth_in_fleet(config.replica, upstreams):
+    for name, problem in problems_of_oauth_in_fleet(config.replica, upstreams):
         found[name].wrong(problem.keys, str(problem))
     for name, stack in found.items():
         origins |= origins_of(name, stack)
     if main is not None:
-        warnings = check_profiles.warnings_of_profiles(config.profiles, upstreams)
-        for warning in (*warnings, *check_rules.warnings_of_policy(config, upstreams)):
+        warnings = warnings_of_profiles(config.profiles, upstreams)
+        for warning in (*warnings, *warnings_of_policy(config, upstreams)):
             main.findings.warn(warning.keys, str(warning))
         if not upstreams and not main.findings.problems:
             main.findings.warn((), "names no upstreams; add [upstreams.NAME] with `command` or `url`")
@@ -183,13 +188,13 @@ def upstream_of(
     if len(stack.used) > 1 or below is not None or lowest:
         upstream = convert(merged, UpstreamConfig)
     mistaken = None if upstream.command or upstream.url else _mistaken(stack)
-    for problem in check.problems_of_upstream(upstream):
+    for problem in problems_of_upstream(upstream):
         if stack.is_unresolved(problem.keys):
             continue  # the value is not known yet
         if mistaken and not problem.keys:
             problem = Problem((mistaken[0],), f'{problem}; is this meant to be "{mistaken[1]}"?')
         stack.wrong(problem.keys, str(problem))
-    for warning in check.warnings_of_upstream(upstream):
+    for warning in warnings_of_upstream(upstream):
         stack.warn(warning.keys, str(warning))
     return upstream
 
@@ -239,10 +244,10 @@ def _on_defaults(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any
 def check_names(found: Mapping[str, Stack], upstreams: Mapping[str, UpstreamConfig], budget: int) -> None:
     """Add problems and warnings about names among all upstreams to the findings of those in `found`. Visible names have
     `budget` characters."""
-    for name, problem in check_profiles.problems_of_names(upstreams, budget):
+    for name, problem in problems_of_names(upstreams, budget):
         if name in found:
             found[name].wrong(problem.keys, str(problem), unresolved=problem.unresolved)
-    for name, problem in check_profiles.warnings_of_names(upstreams):
+    for name, problem in warnings_of_names(upstreams):
         if name in found:
             found[name].warn(problem.keys, str(problem))
 

@@ -27,8 +27,8 @@ from config.errors import ConfigError, Findings, Problem
 from config.hub_paths import config_file
 from config.loading.document import SUFFIXES
 from config.loading.one_file import Layer, Source, find_config, read_source, resolve_settings
-from config.loading.safe_reading import refuse_foreign
 from config.loading.variables import Unresolved, Variables
+from config.safe_reading import refuse_foreign
 
 DROP_INS: Final = "upstreams.d"
 IMPORTED: Final = "imported"

@@ -20,9 +20,10 @@ from typing import Final
 from config import base_directories
 from config.environment.hubd_env import Assignment, NotReadable, assignments
 from config.hub_paths import SECRETS_FILE
-from config.loading.safe_reading import read_plain
 from config.references import NUL, Malformed, Reference, mark_reference, read
-from config.secrets.secret_files import StateUnreadable, read_secrets
+from config.safe_reading import read_plain
+from config.secrets.kept_secrets import read_secrets
+from config.secrets.private_state_files import StateUnreadable
 
 MAX_FILE_BYTES: Final = 1 << 16
 MAX_FILES_BYTES: Final = 1 << 22

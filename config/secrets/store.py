@@ -22,8 +22,9 @@ from config.atomic_writes import lock_edits, replace_private
 from config.errors import EditError
 from config.hub_paths import secrets_path
 from config.references import NAME_RULE, NUL, is_name
-from config.secrets import secret_files
+from config.secrets.kept_secrets import MAX_VALUE_BYTES, SECRETS, KeptSecret, read_secrets
 from config.secrets.keyring import KeyringRefused, NoKeyring, SystemKeyring, system_keyring
+from config.secrets.private_state_files import MAX_FILE_BYTES, StateUnreadable
 
 Place = Literal["keyring", "file"]
 
@@ -60,8 +61,8 @@ class SecretStore:
     def get(self, name: str) -> str:
         """The secret. Raises: SecretUnavailable, if there is none, or it cannot be read now."""
         try:
-            kept = secret_files.read_secrets(self.path).get(name)
-        except secret_files.StateUnreadable as error:
+            kept = read_secrets(self.path).get(name)
+        except StateUnreadable as error:
             raise SecretUnavailable(str(error)) from None
         if kept is None:
             raise SecretUnavailable(f"there is no secret {name}: run `hubd secret set {name}`")
@@ -105,7 +106,7 @@ class SecretStore:
             value = None
         return (lambda: None) if value is None else partial(self._give_to_keyring, name, value)
 
-    def _note(self, name: str, value: str, stored: Stored) -> secret_files.KeptSecret | None:
+    def _note(self, name: str, value: str, stored: Stored) -> KeptSecret | None:
         """Note in the file where a secret is kept; the note before. Raises EditError: the file cannot be used."""
         with lock_edits(self.path.parent):
             known = self._read()
@@ -114,7 +115,7 @@ class SecretStore:
                 return before
             in_keyring = stored.place == "keyring"
             kept, version = None if in_keyring else value, secrets.token_hex(8)
-            self._write({**known, name: secret_files.KeptSecret(version=version, value=kept, keyring=in_keyring)})
+            self._write({**known, name: KeptSecret(version=version, value=kept, keyring=in_keyring)})
         return before
 
     def remove(self, name: str) -> str:
@@ -142,16 +143,16 @@ class SecretStore:
             return f"the keyring may still have the secret {name}: {error}"
         return ""
 
-    def _read(self) -> dict[str, secret_files.KeptSecret]:
+    def _read(self) -> dict[str, KeptSecret]:
         try:
-            return secret_files.read_secrets(self.path)
-        except secret_files.StateUnreadable as error:
+            return read_secrets(self.path)
+        except StateUnreadable as error:
             raise EditError(str(error)) from None
 
-    def _write(self, known: dict[str, secret_files.KeptSecret]) -> None:
-        data = secret_files.SECRETS.encode(known)
-        if len(data) > secret_files.MAX_FILE_BYTES:
-            most = f"{secret_files.MAX_FILE_BYTES >> 20} MB"
+    def _write(self, known: dict[str, KeptSecret]) -> None:
+        data = SECRETS.encode(known)
+        if len(data) > MAX_FILE_BYTES:
+            most = f"{MAX_FILE_BYTES >> 20} MB"
             raise EditError(f"{self.path}: all secrets together are larger than {most}; remove some")
         try:
             replace_private(self.path, data)
@@ -176,5 +177,5 @@ def _refuse(name: str, value: str) -> None:
         raise EditError("the secret is empty; nothing was kept")
     if NUL in value:
         raise EditError("the secret holds a NUL character, which no program can be given")
-    if size > secret_files.MAX_VALUE_BYTES:
-        raise EditError(f"the secret is larger than {secret_files.MAX_VALUE_BYTES >> 10} KB")
+    if size > MAX_VALUE_BYTES:
+        raise EditError(f"the secret is larger than {MAX_VALUE_BYTES >> 10} KB")

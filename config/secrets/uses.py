@@ -14,7 +14,8 @@ from config.loading.one_file import Source
 from config.loading.precedence import stacks
 from config.projects import Trust
 from config.references import texts_in
-from config.secrets.secret_files import StateUnreadable, read_secrets
+from config.secrets.kept_secrets import read_secrets
+from config.secrets.private_state_files import StateUnreadable
 from config.settings import HubConfig
 
 _USE: Final = re.compile(r"(?<!\$)\$\{secret:([A-Za-z0-9_.-]{1,64})\}")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from config.errors import ConfigError, EditError
-from config.secrets.secret_files import MAX_VALUE_BYTES
+from config.secrets.kept_secrets import MAX_VALUE_BYTES
 from config.secrets.store import SecretStore, Stored, check_name
 from config.secrets.uses import secret_uses
 from hub.cli.context import CommandFailed, Context, Output, UsageError

@@ -12,7 +12,7 @@ from config import base_directories
 from config.errors import ConfigError
 from config.hub_paths import runtime_dir
 from config.loading.assemble import load_all
-from config.loading.safe_reading import MAX_OWN_BYTES, read_plain
+from config.safe_reading import MAX_OWN_BYTES, read_plain
 from hub.cli import systemd_units
 from hub.cli.configuration.env_command import record_shell
 from hub.cli.context import EX_FAILED, EX_USAGE, CommandFailed, Context, Output, client, now, own_command

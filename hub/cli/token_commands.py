@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any, Final
 
 from config.hub_paths import token_path, tokens_path
-from config.loading.check_http_access import token_problem
-from config.loading.check_rules import default_of
+from config.loading.checks.http_access import token_problem
+from config.loading.checks.rules import default_of
 from config.loading.gather import token_of
 from config.security_settings import AccessToken
 from hub.cli.context import CommandFailed, Context, Output, ask_hub, now

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from config.hub_paths import socket_path, token_path, tokens_path
-from config.loading.check import split_listen
+from config.loading.checks.addresses import split_listen
 from config.settings import HubConfig
 from hub.app import WALL, Hub
 from hub.control.answers import ListenStatus

@@ -27,7 +27,7 @@ from config.environment.hubd_env import CurrentEnvironment
 from config.errors import ConfigError, Diagnostic
 from config.file_watcher import Watcher
 from config.loading.assemble import Loaded
-from config.loading.check_rules import places_of_rules
+from config.loading.checks.rules import places_of_rules
 from config.loading.gather import OWN_VARIABLES
 from hub.control.answers import ConfigStatus, Reloaded
 from hub.link.fault_isolation import keep_going

@@ -14,11 +14,11 @@ from msgspec import Struct, structs
 from config.errors import ConfigError, Diagnostic, Problem
 from config.hub_paths import tokens_path
 from config.loading.assemble import Loaded, for_several, load_all
-from config.loading.check import check_hub
-from config.loading.check_profiles import warnings_of_unread
+from config.loading.checks.hub import check_hub
+from config.loading.checks.profiles import warnings_of_unread
 from config.references import Reference, Values, references_in_profiles, with_values
 from config.secrets.keyring import PATIENCE_S
-from config.secrets.secret_files import StateUnreadable
+from config.secrets.private_state_files import StateUnreadable
 from config.settings import HubConfig, UpstreamConfig
 from hub.downstream.access.token_files import TOKENS
 from hub.link.call_interface import OWNER

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from config.errors import ConfigError
-from config.loading.check_sharing import KEY_BYTES, keys_in
-from config.loading.safe_reading import read_plain
+from config.loading.checks.sharing import KEY_BYTES, keys_in
+from config.safe_reading import read_plain
 from config.secrets.keyring import KeyringRefused, NoKeyring, SystemKeyring
 from config.security_settings import OAuthConfig
 from config.settings import HubConfig, UpstreamConfig

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from config.atomic_writes import replace_private
 from config.errors import ConfigError
-from config.loading.check_sharing import KEY_BYTES, KEYS, keys_in
-from config.loading.safe_reading import read_private
+from config.loading.checks.sharing import KEY_BYTES, KEYS, keys_in
+from config.safe_reading import read_private
 from config.setting_declarations import Secret
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cache.resource_cache import ResourceCache
-from config.loading.check import HAS_SCHEMAS
+from config.loading.checks.upstream import HAS_SCHEMAS
 from config.security_settings import HookConfig
 from config.settings import UpstreamConfig
 from hub.bridge.era_bridge import EraBridge

@@ -10,7 +10,7 @@ from watchfiles import _rust_notify
 from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from config.file_watcher import POLL_S, STEP_MS, Watcher, inspect
-from config.loading.safe_reading import MAX_PROJECT_BYTES
+from config.safe_reading import MAX_PROJECT_BYTES
 from hub.linux import inotify
 
 

@@ -9,8 +9,8 @@ from msgspec import structs
 
 from config.errors import ConfigError
 from config.loading.one_file import Layer
-from config.loading.safe_reading import MAX_PROJECT_BYTES
 from config.projects import Trust, find_project, load_project, read_folder
+from config.safe_reading import MAX_PROJECT_BYTES
 from config.setting_declarations import Secret
 from config.settings import HubConfig, UpstreamConfig
 from hub.projects.workplaces import TrustedProjects
@@ -261,7 +261,7 @@ def test_without_descriptors_nothing_is_taken_for_a_decision(root, tmp_path, mon
     trust.allow(project := load(root))
     reader = TrustedProjects(trust, {}, HOME)
     assert reader.find(root, HubConfig(), {}).project == project
-    monkeypatch.setattr("config.loading.safe_reading.read_private", refuse)
+    monkeypatch.setattr("config.safe_reading.read_private", refuse)
     found = reader.find(root, HubConfig(), {root: project})
     assert found.project == project, "what runs goes on"
     assert "cannot tell what you have allowed" in found.problem

@@ -23,8 +23,8 @@ from typing import Any, Final
 import msgspec
 import trio
 
-from config.loading.safe_reading import read_plain
 from config.remembered_facts import Memory
+from config.safe_reading import read_plain
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.linux.processes import pids, read_command_line

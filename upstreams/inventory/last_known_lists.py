@@ -25,8 +25,8 @@ from msgspec import Struct, structs
 
 from config.atomic_writes import replace_private
 from config.diff import config_key
-from config.loading.safe_reading import read_private
 from config.remembered_facts import Memory
+from config.safe_reading import read_private
 from config.server_names import is_server_id, suggest_id
 from config.settings import UpstreamConfig
 from hub.wire.mcp import Snapshot

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Raw, structs
 
-from config.loading.check_http_access import is_loopback
+from config.loading.checks.addresses import is_loopback
 from config.settings import UpstreamConfig
 from hub.linux.boot_clock import current_time
 from hub.wire.declarations import ServerFacts, join_chains, with_chain

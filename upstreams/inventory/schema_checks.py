@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Raw, structs
 
-from config.loading.check import HAS_SCHEMAS
+from config.loading.checks.upstream import HAS_SCHEMAS
 from hub.wire.mcp import Kind, ListEntry
 from hub.wire.printable import printable
 from upstreams.inventory.read_lists import Listing

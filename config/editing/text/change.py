@@ -1,24 +1,8 @@
-"""The form of a file of servers, changes of its text, and their refusal: the common language of `serverfile`, `jsonc`,
-`toml` and `yaml`. Pure."""
-
-from typing import Literal
+"""Changes of a text, and their refusal: the common language of `serverfile`, `jsonc`, `toml` and `yaml`. Pure."""
 
 from msgspec import Struct
 
 from config.errors import Problem
-
-Format = Literal["json", "toml", "yaml"]
-"""JSON is read with comments and trailing commas in it, whether the host allows them or not."""
-
-
-class Shape(Struct, frozen=True):
-    """The form in which a host keeps its servers."""
-
-    format: Format
-    root: tuple[str, ...]
-    """The keys that lead to the entries."""
-    listed: bool = False
-    """They are a list of items with a `name`, not a mapping."""
 
 
 class EditRefused(Exception):

@@ -1,7 +1,7 @@
 """Entries of settings that mean no tool, and profiles that show none: sentences for the operator. Pure.
 
 Only of servers whose tools are known: an entry that may mean a tool of another one is not doubted. What begins with the
-id of no server at all is told where the configuration is read (`config.loading.check_profiles`).
+id of no server at all is told where the configuration is read (`config.loading.checks.profiles`).
 
 Sentences name few entries, and what is near them is looked for among few tools, whatever servers list. What looks at
 many tools pauses between them: it is a generator that yields the number of those it has looked at.

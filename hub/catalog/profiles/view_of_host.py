@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from config.loading.check_profiles import OWN_LABEL
+from config.loading.checks.profiles import OWN_LABEL
 from config.security_settings import DEFAULT_PROFILE, Profile
 from hub.catalog.view_names import PROFILE_MARK, View, profile_view
 

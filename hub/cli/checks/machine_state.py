@@ -14,7 +14,7 @@ from config.hosts.hub_entries import Record, Records, hub_entry
 from config.hosts.install import text_at
 from config.hosts.known_hosts import Machine, Place, all_hosts, every_user_file, is_found, user_places
 from config.loading.assemble import Loaded, load_all
-from config.loading.safe_reading import read_private
+from config.safe_reading import read_private
 from config.settings import HubConfig, UpstreamConfig
 from hub.cli.checks.findings import Finding, unreadable
 from hub.cli.hosts.who_runs_servers import why_not_served

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from config import base_directories
-from config.loading.safe_reading import read_private
+from config.safe_reading import read_private
 from hub.cli.checks.findings import Finding
 from hub.cli.checks.machine_state import MachineState
 from hub.cli.setup.probe import PREFIX

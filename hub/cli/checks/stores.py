@@ -14,8 +14,8 @@ import trio
 from cache.redis.url import address_of, require_client
 from config import base_directories
 from config.errors import ConfigError
-from config.loading.safe_reading import read_plain, read_private
 from config.loading.variables import MAX_FILE_BYTES
+from config.safe_reading import read_plain, read_private
 from config.settings import CacheConfig, HubConfig
 from hub.cli.checks.findings import Finding, readable_by_others, unreadable
 from hub.cli.checks.machine_state import MachineState

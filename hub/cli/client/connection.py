@@ -9,7 +9,7 @@ from io import BufferedReader
 from itertools import count
 from typing import Any, Final, Self
 
-from config.loading.check_profiles import OWN_LABEL
+from config.loading.checks.profiles import OWN_LABEL
 from hub.cli.background_hub import connect_or_start
 from hub.cli.client.person_at_terminal import Terminal
 from hub.cli.context import Context

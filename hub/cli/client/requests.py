@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, Final
 
-from config.loading.check_profiles import OWN_LABEL
+from config.loading.checks.profiles import OWN_LABEL
 from hub.cli.client.answers import completion, prompt, prompts, result, titles
 from hub.cli.client.arguments import build_arguments, depends_on_schema, split
 from hub.cli.client.await_server import anyone, once_connected, owns, why_away

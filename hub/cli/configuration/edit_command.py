@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TextIO
 from config.editing.draft import Draft
 from config.errors import ConfigError, EditError, Problem
 from config.loading.document import parse
-from config.loading.safe_reading import MAX_OWN_BYTES, read_plain
+from config.safe_reading import MAX_OWN_BYTES, read_plain
 from hub.cli.configuration.change_servers import MEMBERS
 from hub.cli.configuration.save_draft import reload_hub, save, say_problems
 from hub.cli.context import EX_INTERRUPTED, Context, Output, UsageError, agreed

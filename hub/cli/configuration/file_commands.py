@@ -12,11 +12,11 @@ from typing import Any, Final
 from msgspec import structs
 
 from config.errors import ConfigError, Diagnostic
-from config.hosts.import_writing import starts_beside_hub
 from config.hosts.known_hosts import find_mistyped
+from config.hosts.servers_in_hub import starts_beside_hub
 from config.hub_paths import trust_path
 from config.loading.assemble import Loaded, load_all, load_gathered
-from config.loading.check_rules import words_on_project
+from config.loading.checks.rules import words_on_project
 from config.loading.gather import gather
 from config.loading.precedence import Origin, stacks
 from config.projects import PROJECT_FILES, Project, Trust, find_project, load_project, read_project

@@ -17,8 +17,8 @@ from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import EditError
 from config.hosts.host_file_records import HadBefore
+from config.hosts.import_files import Write, carry_out
 from config.hosts.import_plan import Import
-from config.hosts.import_writing import Write, carry_out
 from config.hosts.install import text_at
 from config.hosts.removal_choice import HostRemovals, Served, Stays, plan_host_removals
 from config.hosts.removed_originals import Originals

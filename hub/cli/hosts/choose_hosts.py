@@ -17,8 +17,8 @@ from config import hub_paths
 from config.atomic_writes import lock_edits, open_lock, remove_drafts_of
 from config.errors import EditError
 from config.hosts import known_hosts
-from config.hosts.import_writing import import_directory
 from config.hosts.known_hosts import every_user_file, project_places, user_places
+from config.hosts.servers_in_hub import import_directory
 from config.loading.gather import OWN_VARIABLES
 from hub.cli.context import Command, Context, Output, UsageError, nearest, now
 from hub.control.interruptible_wait import now_s

@@ -17,13 +17,13 @@ from config.editing.text.change import EditRefused
 from config.errors import EditError
 from config.hosts.host_servers import Identity, folders, survey
 from config.hosts.hub_entries import KEY, http_entry, stdio_entry, variables_to_carry
-from config.hosts.import_writing import import_directory, names_by_identity
 from config.hosts.install import text_at
 from config.hosts.known_hosts import KnownHost, Machine, Place
 from config.hosts.outdated_permissions import Names, Rule, find_rules
 from config.hosts.removed_originals import Original, of_host
+from config.hosts.servers_in_hub import import_directory, names_by_identity
 from config.hub_paths import token_path
-from config.loading.check import split_listen
+from config.loading.checks.addresses import split_listen
 from config.settings import HubConfig
 from hub.catalog.visible_names import name_id, visible_name
 from hub.cli.context import Context, Output, UsageError, own_command

@@ -12,7 +12,7 @@ from msgspec import structs
 from config.atomic_writes import read_file
 from config.editing.text.change import EditRefused
 from config.errors import EditError
-from config.hosts import import_writing
+from config.hosts import import_files, servers_in_hub
 from config.hosts.host_servers import Server, Skipped
 from config.hosts.import_plan import Import, Secrets
 from config.hosts.known_hosts import Place, all_hosts, every_user_file, project_files
@@ -70,16 +70,16 @@ def add_commands(commands: Any) -> None:
 
 
 def _import(options: Context, output: Output) -> None:
-    machine, directory = options.machine, import_writing.import_directory(options.config)
-    present = import_writing.load_present(options.config, os.environ)
+    machine, directory = options.machine, servers_in_hub.import_directory(options.config)
+    present = servers_in_hub.load_present(options.config, os.environ)
     config, environ = present.config, present.environ
     output.set(dry_run=options.dry_run, files=[], commands=[], notes=output.member("notes", []))
     servers, skipped = _survey(options.replace(machine=structs.replace(machine, environ=environ)))
     servers, skipped = import_screens.choose_named(options, servers, skipped)
-    ours = import_writing.names_by_identity(config, directory, environ)
-    dropped = set() if options.again else import_writing.removals_in(directory)
+    ours = servers_in_hub.names_by_identity(config, directory, environ)
+    dropped = set() if options.again else servers_in_hub.removals_in(directory)
     project = project_of(options)
-    there, names = ({}, []) if project is None else import_writing.names_in_project(project, environ)
+    there, names = ({}, []) if project is None else servers_in_hub.names_in_project(project, environ)
 
     own_file = below_home(directory.with_name(OWN_VARIABLES), machine.home)
 
@@ -101,9 +101,9 @@ def _import(options: Context, output: Output) -> None:
     if new is not None and stores:
         result.store_literals(new)
 
-    def plan_writes() -> list[import_writing.Write]:
-        found = import_writing.plan_files(result, directory, environ)
-        if project is not None and (write := import_writing.project_write(result, project, environ)) is not None:
+    def plan_writes() -> list[import_files.Write]:
+        found = import_files.plan_files(result, directory, environ)
+        if project is not None and (write := import_files.project_write(result, project, environ)) is not None:
             found.append(write)
         if new is not None:
             new.forget_unused([write.after for write in found])
@@ -241,7 +241,7 @@ def _list_held(result: Import) -> str:
     return "These servers hold what looks like secrets:\n" + "\n".join(lines)
 
 
-def _may_write(options: Context, writes: list[import_writing.Write], originals: ImportedOriginals) -> bool:
+def _may_write(options: Context, writes: list[import_files.Write], originals: ImportedOriginals) -> bool:
     """Ask whether to write; yes without asking, if nobody can or wants to be asked."""
     if options.yes or not options.output.is_attended():
         return True

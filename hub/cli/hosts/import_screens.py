@@ -14,11 +14,11 @@ from config.editing.text.change import EditRefused
 from config.errors import EditError
 from config.hosts.host_servers import Identity, Server, Skipped, folders, survey
 from config.hosts.import_plan import Import, say_disabled
-from config.hosts.import_writing import names_in_project
 from config.hosts.install import text_at
 from config.hosts.known_hosts import Place, every_user_file, local_place
 from config.hosts.near_duplicates import NearDuplicates, near_duplicates, start_of
 from config.hosts.removal_choice import has_hub
+from config.hosts.servers_in_hub import names_in_project
 from config.secrets.detection import secrets_in
 from config.secrets.masks import mask_secrets
 from config.settings import HubConfig

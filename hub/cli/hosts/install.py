@@ -10,10 +10,10 @@ from config.editing.text.change import EditRefused
 from config.editing.text.serverfile import entries
 from config.errors import ConfigError, EditError
 from config.hosts.hub_entries import KEY, Records, our_entries
-from config.hosts.import_writing import import_directory, names_by_identity
 from config.hosts.install import Plan, own_program, plan_entries, plan_restore, plan_uninstall, text_at
 from config.hosts.known_hosts import Place, all_hosts, is_found, project_places, user_places
 from config.hosts.removed_originals import is_same_file, of_host
+from config.hosts.servers_in_hub import import_directory, names_by_identity
 from config.hub_paths import config_file, runtime_dir, state_dir
 from hub.cli.configuration.env_command import record_shell
 from hub.cli.context import Context, Output, UsageError

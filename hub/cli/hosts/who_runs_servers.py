@@ -16,11 +16,11 @@ from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError
 from config.hosts.host_servers import Identity, Server, Skipped, identities, survey
 from config.hosts.hub_entries import Records, our_entries
-from config.hosts.import_writing import import_directory, names_by_identity
 from config.hosts.install import text_at
 from config.hosts.known_hosts import Machine, Place, all_hosts, every_user_file
 from config.hosts.removal_choice import SIGN_IN
 from config.hosts.removed_originals import Originals, restore
+from config.hosts.servers_in_hub import import_directory, names_by_identity
 from config.hub_paths import originals_path
 from config.loading.assemble import load_all
 from config.settings import HubConfig

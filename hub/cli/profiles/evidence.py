@@ -17,7 +17,7 @@ from config.errors import EditError
 from config.hosts.host_file_records import HadBefore
 from config.hosts.known_hosts import all_hosts
 from config.hub_paths import had_before_path
-from config.loading.check_profiles import OWN_LABEL
+from config.loading.checks.profiles import OWN_LABEL
 from config.name_globs import ALL, NameChoice, union
 from config.security_settings import DEFAULT_PROFILE, Profile
 from hub.catalog.visible_names import name_id

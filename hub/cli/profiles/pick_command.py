@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from config.hub_paths import config_file
-from config.loading.check_profiles import OWN_LABEL, PROFILE_NAME, PROFILE_NAME_RULE
+from config.loading.checks.profiles import OWN_LABEL, PROFILE_NAME, PROFILE_NAME_RULE
 from config.name_globs import ALL
 from config.security_settings import DEFAULT_PROFILE
 from hub.cli.configuration.edit_command import copy_to_edit, edit_again, edit_text, editor_command

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from config.errors import ConfigError, EditError
 from config.loading.assemble import Loaded
-from config.loading.check import flaw_of_registry
+from config.loading.checks.registries import flaw_of_registry
 from config.loading.variables import Unresolved, Variables
 from config.references import fill_references, references_in
 from config.registry.entry_of_answers import words_without_answers

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
-from config.loading.check_profiles import OWN_LABEL
+from config.loading.checks.profiles import OWN_LABEL
 from hub.catalog.token_cost import ShownCost, cost_of_view, text_bytes, tokens_of, tool_bytes
 from hub.cli.render.blocks import Block, Cell, Table, paint
 from hub.cli.render.words import about

@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from config.atomic_writes import lock_edits
 from config.errors import EditError
-from config.hosts import import_writing
+from config.hosts import import_files
 from config.hosts.hub_entries import KEY, stdio_entry, variables_to_carry
+from config.hosts.import_files import Write
 from config.hosts.import_plan import Import
-from config.hosts.import_writing import Write
 from config.hosts.install import Plan, own_program, plan_entries
 from config.hosts.known_hosts import Machine, Place
 from config.hosts.removal_choice import HostRemovals, Served, plan_host_removals
@@ -175,7 +175,7 @@ class CarryOut:
                 self._write(capture.path, write, capture.before, capture.after)
             for each in self._plan.imported:
                 before = None if each.before is None else each.before.encode()
-                self._write(each.path, partial(import_writing.carry_out, each, now()), before, each.after.encode())
+                self._write(each.path, partial(import_files.carry_out, each, now()), before, each.after.encode())
 
     def _write(self, path: Path, write: Callable[[], Path | None], before: bytes | None, after: bytes) -> None:
         self._say_written(path, self._undo.file(path, write, before=before, after=after))

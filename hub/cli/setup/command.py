@@ -7,7 +7,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from config.atomic_writes import read_file
-from config.hosts import import_writing
+from config.hosts import import_files, servers_in_hub
 from config.hosts.host_servers import Server
 from config.hosts.import_plan import Import
 from config.hosts.known_hosts import every_user_file
@@ -78,13 +78,13 @@ class _Journey:
         self._machine = options.machine
         if any("\ud800" <= each <= "\udfff" for each in str(self._machine.home)):
             raise UsageError("the path of the home directory is not UTF-8, so no file can name it: set HOME to another")
-        self._directory = import_writing.import_directory(None)
-        present = import_writing.load_present(None, os.environ)
+        self._directory = servers_in_hub.import_directory(None)
+        present = servers_in_hub.load_present(None, os.environ)
         self._config, self._environ = present.config, present.environ
         self._own_variables = present.own_lines
-        self._known = import_writing.names_by_identity(self._config, self._directory, self._environ)
+        self._known = servers_in_hub.names_by_identity(self._config, self._directory, self._environ)
         self._ours = frozenset(self._known.values())
-        self._removed = import_writing.removals_in(self._directory)
+        self._removed = servers_in_hub.removals_in(self._directory)
         self.work: CarryOut | None = None
         """The writing, once it has begun."""
         if (status := start_hub.status()) is not None:
@@ -131,7 +131,7 @@ class _Journey:
         result = Import(self._known, self._config.upstreams, "keep", self._removed, tools)
         for server in servers:
             result.add(server)
-        import_writing.plan_files(result, self._directory, self._environ)
+        import_files.plan_files(result, self._directory, self._environ)
         return result
 
     def _try(self, result: Import, survey: Survey) -> list[ServerVerdict]:
@@ -146,7 +146,7 @@ class _Journey:
 
     def _variables(self, result: Import) -> bytes:
         """The `hubd.env` that there would be, so that servers are tried with what the hub will give them."""
-        imported = import_writing.plan_files(result, self._directory, self._environ)
+        imported = import_files.plan_files(result, self._directory, self._environ)
         capture, _ = capture_unasked(None, upstreams_in(imported, self._machine))
         if capture is not None:
             return capture.after
@@ -173,8 +173,8 @@ class _Journey:
         result.store_literals(new)
         return new
 
-    def _import(self, result: Import, new: NewSecrets | None) -> list[import_writing.Write]:
-        imported = import_writing.plan_files(result, self._directory, self._environ)
+    def _import(self, result: Import, new: NewSecrets | None) -> list[import_files.Write]:
+        imported = import_files.plan_files(result, self._directory, self._environ)
         if new is not None:
             new.forget_unused([write.after for write in imported])
             self._output.set(secrets=sorted(new.values))

@@ -21,8 +21,8 @@ from msgspec import Struct
 from config.atomic_writes import lock_edits, replace_private
 from config.base_directories import make_dirs
 from config.errors import ConfigError, EditError
-from config.loading.safe_reading import read_private
-from config.secrets.secret_files import StateFile, StateUnreadable
+from config.safe_reading import read_private
+from config.secrets.private_state_files import StateFile, StateUnreadable
 from config.settings import TOKEN
 
 PREFIX: Final = "hubd_"

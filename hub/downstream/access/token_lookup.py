@@ -14,8 +14,8 @@ from pathlib import Path
 import trio
 from msgspec import Struct
 
-from config.loading.check_http_access import day
-from config.secrets.secret_files import StateUnreadable
+from config.loading.checks.http_access import day
+from config.secrets.private_state_files import StateUnreadable
 from config.security_settings import AccessToken
 from hub.downstream.access.token_files import PREFIX, TOKENS, KeptToken, hash_of
 from hub.link.access_lifetime import Lease

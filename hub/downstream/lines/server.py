@@ -23,7 +23,7 @@ from typing import Final
 
 import trio
 
-from config.loading.check_profiles import OWN_LABEL
+from config.loading.checks.profiles import OWN_LABEL
 from hub.catalog.profiles.view_of_host import find_profile
 from hub.catalog.view_names import EVERYTHING, PROFILE_MARK, View
 from hub.downstream.attached_hosts import Hosts

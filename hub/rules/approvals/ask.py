@@ -19,7 +19,7 @@ from typing import Final
 import trio
 from msgspec import structs
 
-from config.loading.check_profiles import OWN_LABEL
+from config.loading.checks.profiles import OWN_LABEL
 from config.settings import HubConfig
 from hub.bridge.input_rounds import MAX_ROUNDS
 from hub.bridge.request_state import NO_ROUND, BadState, RequestStates

@@ -15,7 +15,7 @@ import trio
 from msgspec import Struct, structs
 
 from config.atomic_writes import replace_private
-from config.secrets.secret_files import StateFile, StateUnreadable
+from config.secrets.private_state_files import StateFile, StateUnreadable
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import Tenant
 from hub.rules.approvals.requests import Subject, Wish

@@ -35,7 +35,7 @@ from msgspec import Struct
 
 from config.atomic_writes import replace_private
 from config.base_directories import make_dirs, refuse_foreign_dir
-from config.loading.safe_reading import MAX_OWN_BYTES, read_state
+from config.safe_reading import MAX_OWN_BYTES, read_state
 from config.settings import AuditConfig
 from hub.rules.audit.lines import Draft, Stamps, draft, write_line
 from hub.rules.audit.reading import find_open_calls, read_end

@@ -15,8 +15,8 @@ from msgspec import Struct, field
 
 from config.atomic_writes import replace_private
 from config.diff import what_runs
-from config.loading.safe_reading import is_foreign, read_private
 from config.remembered_facts import Memory
+from config.safe_reading import is_foreign, read_private
 from config.settings import UpstreamConfig
 from hub.rules.fingerprints import Definition, Fingerprint, fingerprint
 from upstreams.inventory.last_known_lists import file_name

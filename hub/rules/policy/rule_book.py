@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from config.conditions import Condition, compile_condition
 from config.errors import Keys
-from config.loading.check_rules import default_of
+from config.loading.checks.rules import default_of
 from config.loading.precedence import Origin
 from config.selectors import PROMPT, RESOURCE, SCOPE, TOOL, CallerTerm, Selector, Thing, callers_in, read_selector
 from config.settings import HubConfig, UpstreamConfig

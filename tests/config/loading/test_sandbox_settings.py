@@ -7,8 +7,8 @@ from msgspec import structs
 
 from config.diff import compare
 from config.errors import ConfigError
-from config.loading import check
 from config.loading.assemble import load_all
+from config.loading.checks import upstream
 from config.projects import load_project
 from config.security_settings import AccessConfig, AccessToken, SamplingBudget, Sandbox
 from config.setting_declarations import Secret
@@ -74,7 +74,7 @@ def test_what_is_wrong_is_said(load, text, why):
 @pytest.mark.covers("POL-50")
 def test_without_the_extra_no_server_can_be_strict(load, monkeypatch):
     assert load('validate = "strict"').validate_ == "strict"
-    monkeypatch.setattr(check, "HAS_SCHEMAS", False)
+    monkeypatch.setattr(upstream, "HAS_SCHEMAS", False)
     for name in ("validate", "validate_output"):
         with pytest.raises(ConfigError, match=rf"upstreams.a.{name}: .*pipx install --force '\.\[schema\]'"):
             load(f'{name} = "strict"')

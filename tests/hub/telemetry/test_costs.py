@@ -2,7 +2,7 @@
 
 import pytest
 
-from config.loading.check_rules import problems_of_rules_of_server
+from config.loading.checks.rules import problems_of_rules_of_server
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import DeadlineExceeded, Overloaded, UpstreamLost
 from hub.telemetry.costs import Cost, cost_of_one, price_of, price_of_key, sum_costs

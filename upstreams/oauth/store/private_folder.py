@@ -19,7 +19,7 @@ import trio
 
 from config.atomic_writes import replace_private
 from config.base_directories import NotPrivate, private_dir
-from config.loading.safe_reading import read_private
+from config.safe_reading import read_private
 from hub.linux.this_machine import file_system_of, name_of_machine
 from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
 

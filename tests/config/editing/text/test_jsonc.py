@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.editing.text import jsonc
-from config.editing.text.change import EditRefused, Shape
+from config.editing.text.change import EditRefused
+from config.editing.text.file_shape import Shape
 from config.editing.text.serverfile import assign, entries, insert, plain, read, remove, snippet
 from config.loading.json_scanner import scan
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.editing.text.change import EditRefused, Shape
+from config.editing.text.change import EditRefused
+from config.editing.text.file_shape import Shape
 from config.editing.text.serverfile import assign, entries, insert, plain, read, remove, snippet
 from config.editing.text.toml import text_of
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from config.hosts.hub_entries import KEY, Records
-from config.hosts.import_writing import Write
+from config.hosts.import_files import Write
 from config.hosts.install import plan_entries
 from config.hosts.known_hosts import Machine, all_hosts, user_places
 from config.hosts.removal_choice import HostRemovals

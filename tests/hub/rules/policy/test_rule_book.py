@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from config.loading.check_rules import default_of, is_ruled
+from config.loading.checks.rules import default_of, is_ruled
 from config.loading.one_file import Layer
 from config.loading.precedence import Origin
 from config.security_settings import AccessConfig, AccessIssuer, AccessToken, ConditionalRule, PolicyConfig

@@ -9,7 +9,7 @@ from typing import Final
 
 from config.conditions import BadCondition, compile_condition
 from config.errors import Keys, Problem
-from config.loading.check_http_access import split_url
+from config.loading.checks.addresses import split_url
 from config.loading.precedence import Origin
 from config.name_globs import problem_of
 from config.security_settings import ConditionalRule, HookConfig, PolicyConfig

@@ -1,5 +1,4 @@
-"""Files of secrets, of hubd's own making and in its state directory: read or refused as a whole. `secrets.json` says of
-each secret that `hubd secret` keeps its value, or that the keyring has it; `config.secrets.store` writes it.
+"""Private files of hubd's own making, in its state directory: read or refused as a whole.
 
 Of a file that somebody else may have read or written nothing is used.
 """
@@ -9,10 +8,8 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
-from msgspec import Struct
 
-from config.loading.safe_reading import is_foreign, read_private
-from config.references import NUL, is_name
+from config.safe_reading import is_foreign, read_private
 
 FORMAT: Final = 1
 MAX_FILE_BYTES: Final = 1 << 20
@@ -65,38 +62,3 @@ class StateFile(Generic[T]):
     def encode(self, entries: dict[str, T]) -> bytes:
         """The content of a file of these entries."""
         return msgspec.json.format(msgspec.json.encode(self._type(FORMAT, entries)), indent=1)
-
-
-MAX_VALUE_BYTES: Final = 1 << 16
-
-
-class KeptSecret(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One secret."""
-
-    version: str
-    """Changes whenever the value does."""
-    value: str | None = None
-    """None: the keyring has it."""
-    keyring: bool = False
-
-    def __repr__(self) -> str:
-        return f"<KeptSecret in the {'keyring' if self.keyring else 'file'}>"
-
-
-SECRETS: Final = StateFile(
-    "secrets",
-    KeptSecret,
-    if_damaged="set its secrets again with `hubd secret set`",
-    if_exposed=", and set anew what others may have read",
-)
-
-
-def read_secrets(path: Path) -> dict[str, KeptSecret]:
-    """All secrets by name; none if there is no file. Blocks.
-    Raises: StateUnreadable, if the file is not as hubd writes it, or cannot be read."""
-    secrets = SECRETS.read(path)
-    for name, kept in secrets.items():
-        is_hex = not kept.version.strip("0123456789abcdef")
-        if not is_name(name) or (kept.value is None) != kept.keyring or not is_hex or NUL in (kept.value or ""):
-            raise SECRETS.damage_error(path)
-    return secrets

@@ -11,7 +11,8 @@ from typing import Final
 from urllib.parse import SplitResult
 
 from config.errors import Problem
-from config.loading.check_http_access import TOKEN_RULE, is_plain, split_plain, split_url
+from config.loading.checks.addresses import is_plain, split_plain, split_url
+from config.loading.checks.http_access import TOKEN_RULE
 from config.setting_declarations import declarations
 from config.settings import MAX_REPLICA, REPLICA_NAME, TOKEN, CacheConfig, HubConfig
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from datetime import date
-from ipaddress import ip_address
 from typing import Final
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from config.errors import Problem
+from config.loading.checks.addresses import is_address, is_loopback, split_plain
 from config.security_settings import (
     SECRET_HEADER,
     AccessConfig,
@@ -39,41 +39,6 @@ TOKEN_RULE: Final = (
     f"must be {MIN_TOKEN} or more letters, digits or characters of ._~+/- without spaces; "
     "`openssl rand -hex 32` makes one"
 )
-
-
-def is_plain(url: str) -> bool:
-    """True if it is ASCII without blanks and controls."""
-    return url.isascii() and not re.search(r"[\x00-\x20\x7f]", url)
-
-
-def split_url(url: str) -> SplitResult | None:
-    """The parts of a URL; None: it is none."""
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError:
-        return None
-    return parts
-
-
-def split_plain(url: str) -> SplitResult | None:
-    """The parts of a URL of plain ASCII that has a host and no user name; None: it is none."""
-    parts = split_url(url)
-    return parts if parts is not None and is_plain(url) and parts.hostname and "@" not in parts.netloc else None
-
-
-def is_loopback(host: str) -> bool:
-    """True if only this machine can reach `host`."""
-    return host == "localhost" or (is_address(host) and ip_address(host).is_loopback)
-
-
-def is_address(text: str) -> bool:
-    """True if it is an IP address."""
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def problems_of_access(config: HubConfig, *, is_open: bool) -> Iterator[Problem]:

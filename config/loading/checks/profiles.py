@@ -1,4 +1,4 @@
-"""Checks of names of servers and tools, and of `[profiles.NAME]`, beyond types. Pure.
+"""Checks of `[profiles.NAME]`, beyond types. Pure.
 
 Everything that a profile makes the hub do for each tool of each view is bounded here. Problems show no fixed value.
 """
@@ -9,11 +9,11 @@ from difflib import get_close_matches
 from typing import Final
 
 from config.errors import Keys, Problem, quote_toml
-from config.loading.check_http_access import LABEL
+from config.loading.checks.http_access import LABEL
 from config.name_globs import MAX_CHARS, NameStarts, literal_start, problem_of
 from config.references import MAX_FIXED_BYTES, NOT_READ_YET, json_size, unread_arguments
 from config.security_settings import Profile, ToolOverride
-from config.server_names import RESERVED, RULE, fold, is_reserved, is_server_id, is_usable, suggest_id
+from config.server_names import RESERVED
 from config.settings import UpstreamConfig
 
 PROFILE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,31}")
@@ -30,7 +30,7 @@ MAX_INSTRUCTIONS_BYTES: Final = 2_000
 """All instructions of the hub together; what servers say gets what is left."""
 HUB_TOOLS: Final = "hub__"
 """Beginning of the names of the hub's own tools."""
-_NEW_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+NEW_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 """The form of a name that the configuration gives to a tool."""
 
 
@@ -153,7 +153,7 @@ def _problems_of_names(rename: Mapping[str, str], budget: int) -> Iterator[Probl
         keys: Keys = ("rename", name)
         if not 0 < len(name) <= MAX_CHARS:
             yield Problem("rename", _NO_NAME)
-        elif not _NEW_NAME.fullmatch(new):
+        elif not NEW_NAME.fullmatch(new):
             yield Problem(keys, "expected a name: a letter, then letters, digits, dashes and underscores")
         elif len(new) > budget:
             yield Problem(keys, f"has {len(new)} characters, and a visible name here has at most {budget}")
@@ -178,82 +178,3 @@ def _problems_of_override(override: ToolOverride) -> Iterator[Problem]:
 
 def _size(text: str) -> int:
     return len(text.encode(errors="replace"))
-
-
-MAX_QUOTED_NAME: Final = 80
-"""Characters of a name that a problem shows."""
-ID_ROOM: Final = 18
-"""Characters of a visible name that a server id leaves (`hub.catalog.visible_names`)."""
-
-
-def problems_of_renames(upstream: UpstreamConfig) -> Iterator[Problem]:
-    """Problems of `rename` that are seen in one upstream alone."""
-    taken: dict[str, str] = {}
-    for own, new in upstream.rename.items():
-        keys, name = ("rename", own), quote_toml(new[:MAX_QUOTED_NAME])
-        if not _NEW_NAME.fullmatch(new):
-            yield Problem(keys, f'{name} cannot name a tool: a letter, then letters, digits, "_" and "-"')
-        elif new.startswith(f"{RESERVED}__"):
-            text = f'{name} begins with "{RESERVED}__", as tools of the hub itself do; choose another name'
-            yield Problem(keys, text)
-        elif (other := taken.setdefault(new, own)) != own:
-            text = f"{name} is the new name of {quote_toml(other[:MAX_QUOTED_NAME])} already; choose another name"
-            yield Problem(keys, text)
-
-
-def _problems_of_new_names(upstreams: Mapping[str, UpstreamConfig], budget: int) -> Iterator[tuple[str, Problem]]:
-    """Problems of `rename` beside what all upstreams are called."""
-    ids = {id: name for name, each in upstreams.items() for id in (name, each.prefix or name, *each.aliases)}
-    for name, upstream in upstreams.items():
-        prefix = name if upstream.prefix is None else upstream.prefix
-        room = budget if prefix == "" else budget - min(len(prefix), budget - ID_ROOM) - len("__")
-        for own, new in upstream.rename.items():
-            keys, visible = ("rename", own), quote_toml(new[:MAX_QUOTED_NAME])
-            if len(new) > room:
-                text = f"{visible} has {len(new)} characters, and the visible name has room for {room} (name_budget)"
-                yield name, Problem(keys, f"{text}; choose a shorter name")
-            elif prefix == "" and (owner := ids.get(new.partition("__")[0], name)) != name and "__" in new:
-                text = f'{visible} is a name that tools of "{owner}" have, since this upstream has no prefix'
-                yield name, Problem(keys, f"{text}; choose another name")
-
-
-def problems_of_names(upstreams: Mapping[str, UpstreamConfig], budget: int) -> Iterator[tuple[str, Problem]]:
-    """Problems of names, prefixes, aliases and renamed tools among all upstreams, each with the name of the upstream.
-    Visible names have `budget` characters; an upstream with a name of the hub's own is left out."""
-    taken: dict[str, str] = {}
-    bare: str | None = None
-    for name, upstream in upstreams.items():
-        for _, id, where in _claims({name: upstream}):
-            if not is_usable(id):
-                text = f'"{id}" cannot name a server: use {RULE}; write for instance "{suggest_id(id)}"'
-                yield name, Problem(where, text)
-            if (other := taken.setdefault(fold(id), name)) != name:
-                text = f'"{id}" is taken: it equals, or differs only in case or dashes from, a name of "{other}"'
-                yield name, Problem(where, text)
-        if upstream.prefix == "":
-            if bare is not None:
-                text = f'only one upstream can have bare names, and "{bare}" has them; leave prefix out here'
-                yield name, Problem("prefix", text)
-            bare = bare or name
-    yield from _problems_of_new_names(upstreams, budget)
-    for name, id, where in _claims(upstreams):
-        if is_reserved(id):
-            text = f'"{id}" is the name of the hub itself, so this server is left out; give it another name'
-            yield name, Problem(where, text, unresolved=name)
-
-
-def warnings_of_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple[str, Problem]]:
-    """Warnings about names that work and could be better, each with the name of the upstream."""
-    for name, id, where in _claims(upstreams):
-        if not is_server_id(id) and is_usable(id):
-            text = f'"{id}" works, but some hosts need shorter or plainer names: use {RULE}'
-            yield name, Problem(where, f'{text}, such as "{suggest_id(id)}"')
-
-
-def _claims(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple[str, str, Keys]]:
-    """The names that each upstream is known by, and the setting that says so."""
-    for name, upstream in upstreams.items():
-        yield name, name, ()
-        yield from ((name, alias, ("aliases",)) for alias in upstream.aliases)
-        if upstream.prefix and upstream.prefix != name:
-            yield name, upstream.prefix, ("prefix",)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from config.loading.check_rules import problems_of_policy, problems_of_rules_of_server, warnings_of_policy
+from config.loading.checks.rules import problems_of_policy, problems_of_rules_of_server, warnings_of_policy
 from config.security_settings import AccessConfig, AccessIssuer, ConditionalRule, PolicyConfig
 from config.settings import HubConfig, UpstreamConfig
 

@@ -7,14 +7,10 @@ import pytest
 
 from config.errors import ConfigError, Problem
 from config.loading.assemble import load_all
-from config.loading.check import (
-    check_hub,
-    problems_of_oauth,
-    problems_of_oauth_in_hub,
-    problems_of_upstream,
-    warnings_of_upstream,
-)
-from config.loading.check_http_access import is_loopback
+from config.loading.checks.addresses import is_loopback
+from config.loading.checks.hub import check_hub
+from config.loading.checks.oauth import problems_of_oauth, problems_of_oauth_in_hub
+from config.loading.checks.upstream import problems_of_upstream, warnings_of_upstream
 from config.references import references_of, resolve_references
 from config.security_settings import IdentityProvider, OAuthConfig, UpstreamOAuth
 from config.setting_declarations import Secret
