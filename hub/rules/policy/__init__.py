@@ -2,6 +2,6 @@
 
 Read in this order: `verdict` (what can be said of a call), `rule_book` (the rules of a configuration, and which
 count), `judge` (the judge, which looks them up in tables), `audience_lists` (what hosts are shown), `gate` (the
-stage that calls pass). Besides: `uri_forms`, `three_legs`, `overview` (what `hubd policy` shows). Selectors and
-conditions are read in `config`, since what is wrong with one refuses the file.
+stage that calls pass). Besides: `judged_arguments` (what conditions see), `uri_forms`, `three_legs`, `overview` (what
+`hubd policy` shows). Selectors and conditions are read in `config`, since what is wrong with one refuses the file.
 """

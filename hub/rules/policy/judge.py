@@ -7,14 +7,11 @@
 What is in no table, such as a resource that no list names, is judged when it is asked for.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from itertools import chain
-from json import dumps, loads
-from math import isinf
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Raw, Struct, structs
 
@@ -29,6 +26,7 @@ from hub.catalog.upstream_entries import Route, UpstreamEntries, VisibleEntry
 from hub.catalog.view_names import View, home_of
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import NO_RIGHTS, Caller, Identity, Rights, Tenant
+from hub.rules.policy.judged_arguments import decode_arguments, encode_arguments
 from hub.rules.policy.verdict import UNRULED, Effect, Verdict
 from hub.wire.mcp import Kind
 
@@ -42,9 +40,6 @@ if TYPE_CHECKING:
 
 WORDS: Final = {Kind.TOOL: TOOL, Kind.PROMPT: PROMPT, Kind.RESOURCE: RESOURCE, Kind.TEMPLATE: RESOURCE}
 """The kinds of selectors that are about entries of each list."""
-MAX_ARGUMENTS_BYTES: Final = 16 << 10
-"""Arguments that are larger are judged by no condition."""
-_NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 MAX_REMEMBERED: Final = 4096
 """Callers whose audience is remembered."""
 MAX_JUDGED: Final = 50_000
@@ -137,6 +132,9 @@ class Judge:
         """Those of the rules before these, by what is known of them: views of requests that came before."""
         self._known: BoundedDict[tuple[Identity, Rights, str], str] = BoundedDict(MAX_REMEMBERED)
         self._judged: BoundedDict[tuple[str, str, Kind, str], Judgement] = BoundedDict(MAX_JUDGED)
+        self._last: tuple[Raw | None, Judgement | None, Identity | None, Verdict] = None, None, None, UNRULED
+        """The arguments that were judged last, what was known of their tool, and for whom: several stages ask of one
+        call in turn. A `Judgement` is made anew whenever rules or lists have changed."""
         """By audience, server, list and own name."""
         self._facts: BoundedDict[tuple[str, str], dict[str, object]] = BoundedDict(MAX_REMEMBERED)
         """By server and its own name of a tool, what conditions know of that."""
@@ -323,8 +321,12 @@ class Judge:
         verdict = known.verdict
         if known.is_open:
             arguments = intent.operation.params.get("arguments")
+            last = self._last
             try:
-                verdict = self.judge_open(known, target.route, caller.identity, arguments)
+                if last[0] is not arguments or last[1] is not known or last[2] != caller.identity:
+                    verdict = self.judge_open(known, target.route, caller.identity, arguments)
+                    last = self._last = arguments, known, caller.identity, verdict
+                verdict = last[3]
             except CannotJudge as error:
                 self.failures += 1
                 self.last_failure = f"{error.rule}: {error}"
@@ -377,35 +379,6 @@ class Judge:
             return verdict
         reason = "this conversation has read private data and untrusted text"
         return Verdict(effect, "trifecta", reason, (*verdict.says, "trifecta"))
-
-
-def decode_arguments(arguments: Raw | None) -> object:
-    """The arguments of a call as conditions see them. Raises ValueError: they are too large, or cannot be written as
-    JSON again."""
-    if arguments is None:
-        return {}
-    if memoryview(arguments).nbytes > MAX_ARGUMENTS_BYTES:
-        raise ValueError(f"the arguments have more than {MAX_ARGUMENTS_BYTES} bytes")
-    if _NUL.search(data := bytes(arguments)):
-        raise ValueError("a text of the arguments holds a NUL character, where conditions would end it")
-    found: object = loads(data, parse_constant=_refuse, parse_float=_finite)
-    return found
-
-
-def encode_arguments(arguments: object) -> Raw:
-    """Arguments that were decoded, in the one way in which every reader understands them. Raises ValueError: a text in
-    them is none."""
-    return Raw(dumps(arguments, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode())
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
-
-
-def _finite(text: str) -> float:
-    if isinf(value := float(text)):
-        raise ValueError("a number is too large")
-    return value
 
 
 def _audience(book: "RuleBook", holding: frozenset[CallerTerm], issuer: str) -> Audience:

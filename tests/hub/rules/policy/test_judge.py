@@ -18,7 +18,8 @@ from hub.catalog.view_names import EVERYTHING
 from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.link.call_interface import NO_RIGHTS, Caller, Identity, Rights
 from hub.rules.policy.audience_lists import permit
-from hub.rules.policy.judge import CannotJudge, Judge, RuleTable, decode_arguments, encode_arguments
+from hub.rules.policy.judge import CannotJudge, Judge, RuleTable
+from hub.rules.policy.judged_arguments import decode_arguments, encode_arguments
 from hub.rules.policy.rule_book import read_rules
 from hub.rules.policy.verdict import Effect
 from hub.wire.jsonrpc import raw
