@@ -162,11 +162,19 @@ def _places(
         guarded=tuple(bind for bind in dict.fromkeys(guarded) if bind.source not in closed),
         beside=tuple(beside or ()),
     )
-    return places if preset == "shield" else _with_home(places, config, name, env, files)
+    if preset == "shield":
+        return places
+    others = () if loaded is None else loaded.config.upstreams.values()
+    return _with_home(places, config, name, env, files, [path for each in others for path in each.sandbox.write])
 
 
 def _with_home(
-    places: SandboxPlaces, config: UpstreamConfig, name: str, env: Mapping[str, str], files: Iterable[Path]
+    places: SandboxPlaces,
+    config: UpstreamConfig,
+    name: str,
+    env: Mapping[str, str],
+    files: Iterable[Path],
+    written_by_others: Iterable[str],
 ) -> SandboxPlaces:
     """The same, with a home of its own and what is shown in it."""
     written = os.path.expanduser("~")
@@ -190,6 +198,8 @@ def _with_home(
     for path in (*reads, *config.sandbox.write):
         if not os.path.exists(path):
             raise FileNotFoundError(f"{path} is not there: make it, or take it out")
+        if (link := _find_link(path, (*config.sandbox.write, *written_by_others))) is not None:
+            raise FileNotFoundError(f"{path} leads through a link that a server may have made: {link}; name its target")
     read = [bind(path) for path in reads]
     writable = [bind(path) for path in config.sandbox.write]
     shown = [each for each in dict.fromkeys([*shown, *read]) if each not in writable]
@@ -209,6 +219,22 @@ def _bind(path: str, home: str, written: str) -> Bind:
     if is_within(path, (written,)):
         return Bind(source, os.path.normpath(home + path[len(written.rstrip("/")) :]))
     return Bind(source, path if is_within(path, (home, *REPLACED)) else source)
+
+
+def _find_link(path: str, writable: Iterable[str]) -> str | None:
+    """The first link on the way to `path`, which is there, that lies in one of the places that servers may write."""
+    places, at, rest = [os.path.realpath(each) for each in writable], "/", path.split("/")
+    while rest:
+        name, *rest = rest
+        step = os.path.normpath(os.path.join(at, name))
+        if not os.path.islink(step):
+            at = step
+        elif is_within(at, places):
+            return step
+        else:
+            rest = [*os.readlink(step).split("/"), *rest]
+            at = "/" if os.path.isabs(os.readlink(step)) else at
+    return None
 
 
 def _own_files(loaded: Loaded) -> Iterator[Path]:

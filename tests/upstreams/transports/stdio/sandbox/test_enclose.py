@@ -184,6 +184,28 @@ async def test_a_home_of_its_own_shows_tool_chains_and_what_is_named(machine, tm
 
 
 @pytest.mark.covers("BOX-12")
+async def test_a_link_that_a_server_made_leads_no_server_anywhere(machine, tmp_path):
+    """What a server may write, it may replace by a link to what it is not shown, for its next start."""
+    (inbox := machine.home / "inbox").mkdir()
+    (inbox / "done").symlink_to(machine.home / ".ssh")
+    (machine.home / "archive").symlink_to("inbox/done")  # the user's own, as it was meant
+    (inbox / "theirs").mkdir()
+    (tmp_path / "mail").symlink_to(inbox)
+    for path in (inbox / "done", machine.home / "archive", tmp_path / "mail/done"):
+        both = server(preset="own-home", write=(str(inbox), str(path)))
+        with pytest.raises(UpstreamConfined, match=f"{inbox}/done; name its target"):
+            await enclose(machine.sandboxes(), both)
+    config = server(preset="own-home", read=(str(tmp_path / "mail/theirs"),), write=(str(tmp_path / "mail"),))
+    places = (await enclose(machine.sandboxes(), config)).places
+    assert Bind(str(inbox), str(inbox)) in places.writable
+    text = f"[upstreams.a]\ncommand = 'a'\nsandbox = {{ preset = 'own-home', write = ['{inbox}'] }}\n"
+    (machine.config / "hubd.toml").write_text(text)
+    loaded = load_all(None, os.environ)
+    with pytest.raises(UpstreamConfined, match="a link that a server may have made"):
+        await enclose(machine.sandboxes(lambda: loaded), server(preset="own-home", read=(str(inbox / "done"),)))
+
+
+@pytest.mark.covers("BOX-12")
 async def test_a_working_directory_that_nobody_chose_or_that_holds_the_home_is_not_shown(machine, tmp_path):
     loaded = load_all(None, os.environ)
     places = (await enclose(machine.sandboxes(lambda: loaded), server(cwd=machine.config, preset="own-home"))).places
