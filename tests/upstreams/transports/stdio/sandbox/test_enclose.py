@@ -197,7 +197,7 @@ async def test_a_link_that_a_server_made_leads_no_server_anywhere(machine, tmp_p
             await enclose(machine.sandboxes(), both)
     config = server(preset="own-home", read=(str(tmp_path / "mail/theirs"),), write=(str(tmp_path / "mail"),))
     places = (await enclose(machine.sandboxes(), config)).places
-    assert Bind(str(inbox), str(inbox)) in places.writable
+    assert places.writable == (Bind(str(inbox), str(tmp_path / "mail")),)
     text = f"[upstreams.a]\ncommand = 'a'\nsandbox = {{ preset = 'own-home', write = ['{inbox}'] }}\n"
     (machine.config / "hubd.toml").write_text(text)
     loaded = load_all(None, os.environ)
