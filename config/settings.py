@@ -346,6 +346,18 @@ class AuditConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """Age above which such a file is removed. 0: no limit."""
 
 
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+class LogConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The log of the hub."""
+
+    level: Annotated[LogLevel, live(hints="log_level loglevel")] = "info"
+    """The least severe that is logged. `debug` shows no arguments of calls either."""
+    levels: Annotated[dict[str, LogLevel], live()] = {}
+    """Levels by the name of a server, for all that is about it, or of a logger, such as "hubd.reload"."""
+
+
 class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Everything: how the hub listens, and its upstreams in configuration order."""
 
@@ -404,6 +416,8 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Asking people, where a rule wants that."""
     audit: Annotated[AuditConfig, Setting(reload=None, hints="audit_log")] = AuditConfig()
     """The audit log."""
+    log: Annotated[LogConfig, Setting(reload=None, hints="logging")] = LogConfig()
+    """The log of the hub."""
     defaults: Annotated[ServerSettings, Setting(reload=None)] = ServerSettings()
     """Settings of all servers, but for what says which server one is."""
     registries: Annotated[dict[str, RegistryConfig], Setting(reload=None, hints="registry")] = {}

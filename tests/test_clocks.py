@@ -14,7 +14,7 @@ MAY_LOOK = {
     "hub/daemon/lasting_state.py": "dates files of what upstreams offered, and log lines of upstreams",
     "hub/app.py": "dates what hosts carry, which outlives the process (the clock of a boot would not)",
     "hub/net/open_connections.py": "the Date header",
-    "hub/daemon/logs.py": "log records",
+    "hub/daemon/logs/forms.py": "log records",
     "hub/cli": "commands that a person gives",
     "upstreams/demo": "a tool that tells the time",
 }

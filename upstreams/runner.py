@@ -15,6 +15,7 @@ from typing import Final
 import trio
 
 from hub.link import hub_errors
+from hub.link.log_context import SUBJECT, UpstreamSubject
 from hub.wire.declarations import EXPERIMENTAL, HubChain, join_chains, read_chain
 from hub.wire.mcp import Kind
 from upstreams.cold_start.start_gate import StartGate
@@ -40,6 +41,7 @@ class UpstreamRunner:
     async def run(self) -> None:
         """Keep the upstream running. Cancellation: its sessions are closed in order."""
         upstream = self.upstream
+        SUBJECT.set(UpstreamSubject(upstream.name))
         while True:
             try:
                 with trio.CancelScope() as self._scope:

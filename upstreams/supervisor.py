@@ -188,7 +188,8 @@ class Supervisor:
         """Remember those of these upstreams that have not reported within the grace: nobody waits for them again."""
         for upstream in [self.upstreams[name] for name in names if name in self.upstreams]:
             if not upstream.has_reported:
-                log.info("%s has not listed what it offers in time; the next start does not wait for it", upstream.name)
+                text = "%s has not listed what it offers in time; the next start does not wait for it"
+                log.info(text, upstream.name, extra={"upstream": upstream.name})
                 self.memory.put(LATE, config_key(upstream.config), True)
 
     def _is_waited_for(self, upstream: ManagedUpstream) -> bool:
@@ -348,7 +349,8 @@ class Supervisor:
         with trio.move_on_after(patience_s) as scope:
             await upstream.drained()
         if scope.cancelled_caught:
-            log.warning("%s is stopped with %d calls unanswered", upstream.name, upstream.in_flight)
+            text, about = "%s is stopped with %d calls unanswered", {"upstream": upstream.name}
+            log.warning(text, upstream.name, upstream.in_flight, extra=about)
         upstream.calls.stop()
         generation.scope.cancel()
         await generation.stopped.wait()

@@ -35,6 +35,15 @@ from hub.wire.jsonrpc import Failure, Reply, Request
 from hub.wire.mcp import Kind
 from upstreams.upstream import ManagedUpstream
 
+next_ref: Final = count(randbits(32)).__next__
+"""A number for one operation. It begins somewhere in each run, so that those of two runs are seldom taken for each
+other."""
+
+
+def spell(ref: int) -> str:
+    """A number of an operation as people and records write it."""
+    return f"{ref & 0xFFFFFFFF:08x}"
+
 
 class Target(Struct, frozen=True, eq=False):
     """One thing of one upstream that hosts can ask for."""
@@ -73,7 +82,7 @@ class Intent(Struct, frozen=True, eq=False):
     """The upstream may be called anew where a retry cannot go on; False: a person has agreed to one call only."""
     first: FirstRound = NO_ROUND
     """The request in which a person was first asked about it, if that was another; and what was agreed to."""
-    ref: int = field(default_factory=count(randbits(32)).__next__)
+    ref: int = field(default_factory=next_ref)
     """Number by which people and records refer to it, written as eight hexadecimal digits."""
     began: float = field(default_factory=perf_counter)
     """The time when it was made, by that clock: whoever needs to know how long it took measures from there."""
@@ -83,6 +92,12 @@ class Intent(Struct, frozen=True, eq=False):
         who, target = self.host.caller.identity, self.target
         about = {"p": who.principal, "host": who.host, "up": target.upstream.name, "m": self.request.method}
         return {"ref": self.ref, **about, "name": target.exposed}
+
+    def log_fields(self) -> dict[str, str]:
+        """As `hub.link.log_context.LogSubject`."""
+        target = self.target
+        about = {"upstream": target.upstream.name, "ref": spell(self.ref), "host": self.host.caller.identity.host}
+        return about | {"method": self.request.method} | ({"tool": target.exposed} if target.kind is Kind.TOOL else {})
 
     def send(self, next: "Next", operation: Operation, exchange: Exchange) -> Awaitable[Reply]:
         """Carry out another operation for this intent by `next`."""

@@ -31,7 +31,7 @@ from hub.control import answers
 from hub.control.methods import LOG_LINES
 from hub.daemon.banner import is_root
 from hub.daemon.http_listener import HttpListener
-from hub.daemon.logs import OWN_NAME, FaultCounter
+from hub.daemon.logs.handlers import OWN_NAME, FaultCounter
 from hub.daemon.loop_stalls import LoopWatchdog
 from hub.daemon.reload import Reloader
 from hub.daemon.sign_in_requests import SignInRequests

@@ -33,7 +33,8 @@ from hub.daemon.bind_unix import await_removal
 from hub.daemon.decision_requests import DecisionRequests
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.live.call_requests import CallRequests
-from hub.daemon.logs import FaultCounter, OwnLog, reopen
+from hub.daemon.logs.handlers import FaultCounter, reopen
+from hub.daemon.logs.setup import HubLog
 from hub.daemon.loop_stalls import LoopWatchdog
 from hub.daemon.memory import calm_collector, keep_trim
 from hub.daemon.reload import Reloader
@@ -68,13 +69,11 @@ class Daemon:
     read: InitVar[Callable[[], Loaded]]
     _store: "RedisStore | None"
     environment: InitVar[CurrentEnvironment]
-    own_log: InitVar[OwnLog]
+    _log: HubLog
     _sign_ins: SignInParts
     _is_shown: bool
 
-    def __post_init__(
-        self, loaded: Loaded, read: Callable[[], Loaded], environment: CurrentEnvironment, own_log: OwnLog
-    ) -> None:
+    def __post_init__(self, loaded: Loaded, read: Callable[[], Loaded], environment: CurrentEnvironment) -> None:
         hub, listener = self._hub, self._listener
         self._reloader = Reloader(
             loaded,
@@ -89,10 +88,10 @@ class Daemon:
         self._watch = LoopWatchdog()
         faults = FaultCounter()
         logging.getLogger().addHandler(faults)
-        own_log.running_in(trio.lowlevel.current_trio_token())
+        self._log.own.running_in(trio.lowlevel.current_trio_token())
         self._requests = SignInRequests(self._sign_ins, lambda: self._lines.shims)
         self._decisions = DecisionRequests(hub, lambda: self._lines.shims, lambda: listener.address[1])
-        self._api = DaemonApi(hub, listener, self._reloader, self._watch, faults, own_log.journal, self._requests)
+        self._api = DaemonApi(hub, listener, self._reloader, self._watch, faults, self._log.own.journal, self._requests)
         self._asked = trio.Event()
         self._patience = trio.CancelScope()
 
@@ -149,6 +148,7 @@ class Daemon:
             raise ConfigError(str(error)) from None
         await self._hub.prepare(config, loaded.origins)
         self._hub.apply(config, loaded.left_out, loaded.origins)
+        self._log.adjust(config.log)
         await self._listener.apply(config, tcp)
         if tcp is not None:
             self._announce()

@@ -27,13 +27,13 @@ from config.remembered_facts import Memory
 from config.security_settings import profile_problem
 from hub.app import WALL, Hub
 from hub.catalog.view_names import EVERYTHING, profile_view
-from hub.daemon import lasting_state, logs, systemd
+from hub.daemon import lasting_state, systemd
 from hub.daemon.banner import ADVICE, ROOT, is_root
 from hub.daemon.bind_http import Bound, CannotListen, bind, spell
 from hub.daemon.bind_unix import AlreadyRunning, take_lock, unix_listener
 from hub.daemon.daemon import Daemon, obey, receive
 from hub.daemon.http_listener import HttpListener
-from hub.daemon.logs import OwnLog
+from hub.daemon.logs.setup import HubLog
 from hub.daemon.loop_stalls import LoopWatchdog
 from hub.daemon.reload import Reloader
 from hub.daemon.served_configuration import FixedReferences, ServeOptions, check, configuration
@@ -69,9 +69,8 @@ def run_serve(options: ServeOptions) -> int:
 def _run(options: ServeOptions) -> int:
     secrets = CommonSecrets()
     mask = Mask(common=secrets)
-    logs.configure(mask)
-    own_log = OwnLog(WALL, mask)
-    logging.getLogger().addHandler(own_log)
+    hub_log = HubLog(WALL, mask)
+    hub_log.install()
     harden()
     raise_fd_limit()
     if depth(os.environ.get(MARKER, "")) > MAX_DEPTH:
@@ -81,6 +80,7 @@ def _run(options: ServeOptions) -> int:
     try:
         fixed = FixedReferences()
         loaded = configuration(options, started_with, fixed)
+        hub_log.adjust(loaded.config.log)
         os.environ.update(for_this_process(loaded.environ))  # no thread can be reading it yet
         if is_root():
             log.warning("%s; %s", ROOT, ADVICE)
@@ -88,14 +88,14 @@ def _run(options: ServeOptions) -> int:
             log.warning("%s", remark)
         if not loaded.sources:
             log.info("no configuration found: serving the demo until %s exists", loaded.files[0])
-        serve = partial(serve_daemon, shown=not options.detached, own_log=own_log)
+        serve = partial(serve_daemon, shown=not options.detached)
         if options.stdio:
             name = options.profile
             if name is not None and (problem := profile_problem(name, loaded.config.profiles)):
                 raise ConfigError(f"--profile: {problem}")
             serve = partial(serve_stdio, profile=name)
         configure = partial(configuration, options, started_with, fixed)
-        trio.run(partial(serve, secrets=secrets), loaded, configure, clock=AwakeClock())
+        trio.run(partial(serve, secrets=secrets, hub_log=hub_log), loaded, configure, clock=AwakeClock())
     except ConfigError as error:
         return _fail(os.EX_CONFIG, error, _remedy(options) if error.diagnostics else "")
     except AlreadyRunning as error:
@@ -112,11 +112,11 @@ def _run(options: ServeOptions) -> int:
 
 
 async def serve_daemon(
-    loaded: Loaded, read: Callable[[], Loaded], *, secrets: CommonSecrets, shown: bool, own_log: OwnLog
+    loaded: Loaded, read: Callable[[], Loaded], *, secrets: CommonSecrets, shown: bool, hub_log: HubLog
 ) -> None:
     """Listen on the unix sockets and on `config.listen` until a signal comes, then drain and stop.
 
-    `shown`: say on standard output where, with entries to paste into a host. `own_log`: its own log, for `hubd logs`.
+    `shown`: say on standard output where, with entries to paste into a host. `hub_log`: its own log.
     `secrets`: masked in its log; the hub keeps them up to date. Raises AlreadyRunning: another daemon of this user
     holds the lock; CannotListen: the TCP address is taken or not ours; ConfigError: a socket was handed over by the
     service manager that does not fit."""
@@ -165,7 +165,7 @@ async def serve_daemon(
             )
             listener = HttpListener(hub, bound, durable, fleet, lambda: sign_ins.fetch)
             sign_ins.serves(hub, listener)
-            daemon = Daemon(hub, listener, loaded, read, store, environment, own_log, sign_ins, shown)
+            daemon = Daemon(hub, listener, loaded, read, store, environment, hub_log, sign_ins, shown)
             own = [path for path, it in ((socket_path, given), (control_path, given_control)) if it is None]
             with closing(hub.audit):
                 await daemon.run(signals, lines, control, [hub_paths.lock_path(), *own])
@@ -184,7 +184,7 @@ def _fail(code: int, error: Exception, remedy: str = "") -> int:
 
 
 async def serve_stdio(
-    loaded: Loaded, read: Callable[[], Loaded], *, secrets: CommonSecrets, profile: str | None = None
+    loaded: Loaded, read: Callable[[], Loaded], *, secrets: CommonSecrets, hub_log: HubLog, profile: str | None = None
 ) -> None:
     """Serve until the host has gone or a signal comes. `secrets` as in `hub.daemon.serve`; `profile`: the one that the
     host is shown, by the word of its user. If a reload takes that away, it is shown nothing."""
@@ -214,6 +214,7 @@ async def serve_stdio(
     async def apply(changed: Loaded, found: Difference) -> None:
         await hub.prepare(changed.config, changed.origins)
         hub.apply(changed.config, changed.left_out, changed.origins)
+        hub_log.adjust(changed.config.log)
 
     reloader = Reloader(loaded, read, apply, wall=WALL, pending=lambda: hub.pending, environment=environment)
     with receive() as signals, closing(hub.audit):

@@ -34,6 +34,8 @@ class HubError(Exception):
     kind = "internal"
     executed = Executed.UNKNOWN
     retryable = False
+    ref = ""
+    """The operation that failed, as people and records write its number; "": none is known."""
 
     def __init__(
         self,
@@ -56,6 +58,7 @@ class HubError(Exception):
         """The object that tells hub-made failures from an upstream's own."""
         facts = {"hub": self.kind, "executed": self.executed.value, "retryable": self.retryable}
         more = {"upstream": self.upstream, "retryAfterMs": self.retry_after_ms, FOR_PEOPLE: self.for_people or None}
+        more["ref"] = self.ref or None
         return facts | {name: fact for name, fact in more.items() if fact is not None}
 
 

@@ -12,9 +12,10 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from hub.calls.chain import WAIT, Intent, Section, Wait, go_through
+from hub.calls.chain import WAIT, Intent, Section, Wait, go_through, spell
 from hub.link.call_interface import RunningCall
 from hub.link.hub_errors import UpstreamUnavailable
+from hub.link.log_context import SUBJECT
 from hub.wire.jsonrpc import Reply
 
 log = logging.getLogger("hubd.host")
@@ -94,6 +95,7 @@ class Passage:
             self._inner.leave(outcome)
             reply = chain.way_back(intent, outcome)
         except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
+            self._mark(error)
             self._outer.leave(error)
             self._on_end(error)
         else:
@@ -120,12 +122,21 @@ class Passage:
             HubError: there is no answer.
         Cancellation: passes to the upstream.
         """
+        before = SUBJECT.set(self.intent)
         try:
             return await self._outer.carry(self._cross)
+        except Exception as error:
+            self._mark(error)
+            raise
         finally:
+            SUBJECT.reset(before)
             if self._inner is not None:  # the eras have sent nothing
                 inner, self._inner = self._inner, None
                 inner.leave(None)
+
+    def _mark(self, error: Exception) -> None:
+        """Have the answer to its host, and the log, tell which operation has failed by `error`."""
+        error.__dict__["ref"] = spell(self.intent.ref)
 
     async def _cross(self, intent: Intent) -> Reply:
         chain = intent.target.chain

@@ -5,10 +5,9 @@ where an intent is made (`hub.routing.make_intents`), and here on the way back, 
 """
 
 import logging
-from secrets import token_hex
 
 from hub.bridge.tasks.polled_tasks import Viewer
-from hub.calls.chain import Intent
+from hub.calls.chain import Intent, next_ref, spell
 from hub.catalog.embedded_uris import localise
 from hub.link.call_interface import Interim
 from hub.link.hub_errors import HubError, UpstreamProtocolError, failure_from
@@ -93,6 +92,7 @@ class HostReplies:
 
     def of_refusal(self, error: HubError, intent: Intent) -> Reply:
         """The answer to an intent that a stage refuses by `error`."""
+        error.ref = spell(intent.ref)
         reply = self.of_error(error, intent.request.method, intent.host)
         return own_tools.mark(reply, intent.meta_call) if intent.meta_call else reply
 
@@ -111,7 +111,7 @@ def _knows_no_completion(failure: Failure) -> bool:
 
 def report_bug(request: Request, error: Exception) -> Failure:
     """The answer to a request at which the hub's own code failed: a `ref`, under which the log has the rest."""
-    ref = token_hex(4)
-    log.error("cannot answer %s (ref %s)", request.method, ref, exc_info=error)
+    ref = error.__dict__.get("ref") or spell(next_ref())
+    log.error("cannot answer %s (ref %s)", request.method, ref, exc_info=error, extra={"ref": ref})
     data = raw({"ref": ref, "executed": "unknown", "retryable": False})
     return Failure(INTERNAL_ERROR, f"The hub failed to answer this request; its log says why at {ref}", data)

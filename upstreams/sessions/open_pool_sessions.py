@@ -18,6 +18,7 @@ from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.link.call_interface import OWNER, Caller, Exchange, Tenant
 from hub.link.hub_errors import HubError, UpstreamDenied, UpstreamUnauthorized, UpstreamUnavailable
+from hub.link.log_context import SUBJECT, UpstreamSubject
 from upstreams.cold_start.mend_npx_cache import BrokenNpxCache, forget_mending, mend
 from upstreams.cold_start.start_gate import StartGate
 from upstreams.cold_start.start_timeouts import GUARD_S, Start
@@ -225,6 +226,7 @@ class SessionOpener:
     # --- the life of a session ----------------------------------------------------------------------------------------
 
     async def _keep(self, pooled: PooledSession) -> None:
+        SUBJECT.set(UpstreamSubject(self._name))  # it outlives the call that it was opened for
         try:
             error = await pooled.run(
                 self._parts.gate, partial(self._opened, pooled), partial(self.pool.session_ended, pooled)

@@ -26,7 +26,7 @@ from hub.downstream.access.read_jwt import Jwt, Unfit, Unsigned, read_jwt
 from hub.downstream.access.refusals import NOT_NOW, missing_scopes, sign_in
 from hub.downstream.access.resource_metadata import ResourceMetadata
 from hub.downstream.access.trusted_issuer import CannotAsk, Issuer
-from hub.link.access_lifetime import Lease
+from hub.net.access_lifetime import Lease
 from hub.link.call_interface import Identity
 from hub.link.fault_isolation import keep_going
 from hub.link.rate_limits import TokenBucket

@@ -14,7 +14,7 @@ import pytest
 
 from hub.control.client import ControlClient
 from hub.control.methods import RELOAD, STATUS
-from hub.daemon.logs import LINE_BYTES
+from hub.daemon.logs.forms import LINE_BYTES
 from tests.support.attached import DEMO, INITIALIZE, Host, Post, hubd, upstream
 from tests.support.processes import HUBD, Hub, free_port, own_directories, running, running_hub
 

@@ -10,7 +10,7 @@ from config.hub_paths import control_path, socket_path
 from config.loading.assemble import load_all
 from hub.app import WALL
 from hub.daemon.bind_http import Bound, CannotListen
-from hub.daemon.logs import OwnLog
+from hub.daemon.logs.setup import HubLog
 from upstreams.redact import CommonSecrets
 
 
@@ -39,6 +39,6 @@ async def test_commands_can_connect_as_soon_as_hosts_can(tmp_path, monkeypatch):
         monkeypatch.setattr(hub.daemon.serve, "bind", lambda _config, _memory: Bound(tcp))
         with pytest.raises(CannotListen):
             await hub.daemon.serve.serve_daemon(
-                load_all(config, {}), lambda: None, shown=False, own_log=OwnLog(WALL), secrets=CommonSecrets()
+                load_all(config, {}), lambda: None, shown=False, hub_log=HubLog(WALL), secrets=CommonSecrets()
             )
     assert bound == [control_path(), socket_path()]

@@ -27,6 +27,7 @@ from trio.lowlevel import checkpoint
 from config.environment.variables_for_servers import select_passed
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable
+from hub.link.log_context import SUBJECT, UpstreamSubject
 from hub.link.rate_limits import TokenBucket
 from hub.linux.child_marks import MARKER, THIS_HUB, mark_of
 from hub.linux.process_setup import limit_child, limit_family, refuse_last_descriptors, signal_followers
@@ -133,6 +134,7 @@ class Child:
 
         One read a turn, and one turn for every hundred lines that are logged. Cancellation: what was read is kept.
         """
+        SUBJECT.set(UpstreamSubject(self.name, self.pid))
         await self._log_said()  # what was left when the last one was cancelled
         while data := await _receive(self.stderr):
             self.said.feed(data)

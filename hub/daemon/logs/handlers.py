@@ -1,86 +1,31 @@
-"""Log records on stderr: plain lines for a person, JSON lines for a collector; never blocking the hub.
+"""Handlers of log records: stderr, the counter of faults, and the log of this run.
 
 A full stderr pipe would stop the whole daemon for good, so a record is written only if the descriptor
 takes it now; dropped records are counted, and the number is said once the reader is back.
-
-Names of loggers: `hubd` or `hubd.<subject>`, which stay when modules move, for what users may filter by; `__name__` for
-all else.
 """
 
 import logging
 import os
 import select
 import stat
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
-import msgspec
 import trio
 
+from hub.daemon.logs.forms import MaskingFormatter
+from hub.daemon.logs.record_fields import fields_of
 from hub.linux.socket_peers import own_path
 from hub.shim import start_daemon
-from hub.wire.printable import printable, printable_json
 from upstreams.journal.journal import Journal
 
-LINE_BYTES: Final = 4000
-"""Below PIPE_BUF, so that a pipe that polls writable takes a whole line."""
 OWN_NAME: Final = "hub"
 """The name of the hub's own log among those of its servers."""
 IN_JOURNALS: Final = frozenset({"upstreams.transports.stdio.stderr"})
 """Loggers of what journals of servers have as well."""
-
-
-class MaskingFormatter(logging.Formatter):
-    """A form of records in which `mask` has taken secrets out of each text."""
-
-    def __init__(self, mask: Callable[[str], str] = str) -> None:
-        super().__init__()
-        self._mask = mask
-
-    def message(self, record: logging.LogRecord) -> str:
-        """The message of a record."""
-        return self._mask(record.getMessage())
-
-    def traceback(self, record: logging.LogRecord) -> str:
-        """The traceback of a record; "": it has none."""
-        return self._mask(self.formatException(record.exc_info)) if record.exc_info else ""
-
-
-class JsonFormatter(MaskingFormatter):
-    """One JSON object per record: time, level, logger, message, error; the last two are cut so that it fits a line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        message, error = _sound(self.message(record)), _sound(self.traceback(record))
-        fields = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-        }
-        room = LINE_BYTES // 2
-        while True:  # escapes take up to six bytes a character, so the room for those is found by trying
-            fields["message"] = message[:room]
-            if error:
-                fields["error"] = error[-room // 2 :]
-            line = printable_json(msgspec.json.encode(fields).decode())
-            if len(line.encode()) <= LINE_BYTES:
-                return line
-            room = room * 3 // 4
-
-
-class PlainFormatter(MaskingFormatter):
-    """`12:34:56 warning  message`, control characters escaped."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        text = self.message(record)
-        line = f"{self.formatTime(record, '%H:%M:%S')} {record.levelname.lower():8} {printable(text)}"
-        if error := self.traceback(record):
-            line += "\n" + printable(error, keep="\n")
-        return line
 
 
 class StderrHandler(logging.Handler):
@@ -140,7 +85,7 @@ class OwnLog(logging.Handler):
     out of them."""
 
     def __init__(self, wall: Callable[[], float], mask: Callable[[str], str] = str) -> None:
-        super().__init__(logging.INFO)
+        super().__init__()
         self._form = MaskingFormatter(mask)
         self.journal = Journal(wall, OWN_NAME)
         self._thread = 0
@@ -153,26 +98,14 @@ class OwnLog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if record.name in IN_JOURNALS:
             return
-        text = printable(self._form.message(record)[:LINE_BYTES])
-        if error := self._form.traceback(record):
-            text += "\n" + printable(error, keep="\n")
-        level = record.levelname.lower()
-        add = partial(self.journal.add, level, text, level=level)
+        level, fields = record.levelname.lower(), fields_of(record)
+        ref, about = fields.get("ref", ""), fields.get("upstream", "")
+        add = partial(self.journal.add, level, self._form.whole(record), level=level, ref=ref, about=about)
         if self._token is None or threading.get_ident() == self._thread:
             add()
         else:
             with suppress(trio.RunFinishedError):
                 self._token.run_sync_soon(add)
-
-
-def configure(mask: Callable[[str], str] = str) -> None:
-    """Send all records of this process to stderr, in the form its reader can use; `mask` takes secrets out of them."""
-    handler = StderrHandler()
-    handler.setFormatter(PlainFormatter(mask) if sys.stderr.isatty() else JsonFormatter(mask))
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(logging.INFO)
-    logging.raiseExceptions = False
 
 
 def reopen(path: str) -> bool:
@@ -189,8 +122,3 @@ def reopen(path: str) -> bool:
         os.dup2(new, descriptor)
     os.close(new)
     return True
-
-
-def _sound(text: str) -> str:
-    """`text` without lone surrogates, which no JSON can hold."""
-    return text.encode(errors="backslashreplace").decode()

@@ -9,21 +9,21 @@ import sys
 import pytest
 import trio
 
-from hub.daemon import logs
-from hub.daemon.logs import LINE_BYTES, JsonFormatter, PlainFormatter
+from hub.daemon.logs.forms import LINE_BYTES
+from hub.daemon.logs.handlers import OwnLog
 
 FLOOD = """
 import logging
-from hub.daemon import logs
-logs.configure()
+from hub.daemon.logs.setup import HubLog
+HubLog(lambda: 0.0).install()
 for number in range(20000):
     logging.getLogger("hubd.flood").info("line %d of a flood that nobody reads", number)
 print("done", flush=True)
 """
 CLOSED = """
 import logging, os
-from hub.daemon import logs
-logs.configure()
+from hub.daemon.logs.setup import HubLog
+HubLog(lambda: 0.0).install()
 os.close(2)
 logging.getLogger("hubd").warning("nobody hears this")
 print("done", flush=True)
@@ -31,73 +31,14 @@ print("done", flush=True)
 
 LARGE = """
 import logging, os
-from hub.daemon import logs; from hub.shim import start_daemon
+from hub.daemon.logs.setup import HubLog; from hub.shim import start_daemon
 start_daemon.LOG_BYTES = 20000
-logs.configure()
+HubLog(lambda: 0.0).install()
 for number in range(1000):
     logging.getLogger("hubd.large").info("line %d", number)
 print("done", flush=True)
 """
 LARGE_BYTES = 20000
-
-
-def record(message, *arguments, error=None):
-    return logging.LogRecord("hubd.test", logging.WARNING, __file__, 1, message, arguments, error)
-
-
-def test_json_records_hold_what_a_collector_needs():
-    fields = json.loads(JsonFormatter().format(record("upstream %s", "a\nb")))
-    assert fields["level"] == "warning"
-    assert fields["logger"] == "hubd.test"
-    assert fields["message"] == "upstream a\nb"
-    try:
-        raise ValueError("broken")
-    except ValueError:
-        fields = json.loads(JsonFormatter().format(record("x", error=sys.exc_info())))
-    assert "ValueError: broken" in fields["error"]
-
-
-@pytest.mark.parametrize("form", [JsonFormatter, PlainFormatter])
-def test_secrets_are_taken_out_of_messages_and_tracebacks(form):
-    try:
-        raise ValueError("it is hunter2")
-    except ValueError:
-        failed = record("upstream said %r", b"hunter2\xff", error=sys.exc_info())
-    line = form(lambda text: text.replace("hunter2", "***")).format(failed)
-    assert "hunter2" not in line
-    assert "it is ***" in line
-
-
-@pytest.mark.parametrize("character", ["x", "\x1b", "\N{SNOWMAN}", '"', "\ud800"])
-def test_a_json_record_is_whole_however_long_its_text(character):
-    try:
-        raise ValueError(character * 9000)
-    except ValueError:
-        line = JsonFormatter().format(record("upstream " + character * 9000, error=sys.exc_info()))
-    fields = json.loads(line)
-    assert 1000 < len(line.encode()) <= LINE_BYTES
-    assert fields["message"].startswith("upstream ")
-    assert fields["error"]
-
-
-@pytest.mark.covers("SEC-54")
-def test_json_records_hold_nothing_unseen():
-    line = JsonFormatter().format(record("up says \x1b[2J\x9b\u202e\U000e0041"))
-    assert line.isprintable()
-    assert json.loads(line)["message"] == "up says \x1b[2J\x9b\u202e\U000e0041"
-
-
-@pytest.mark.covers("SEC-54")
-def test_plain_records_neutralise_escapes():
-    line = PlainFormatter().format(record("tool said \x1b[2J\nfake line"))
-    assert "\x1b" not in line
-    assert "\n" not in line
-    try:
-        raise ValueError("broken \x1b[2J")
-    except ValueError:
-        line = PlainFormatter().format(record("x", error=sys.exc_info()))
-    assert "\nValueError: broken \\x1b" in line
-    assert "\x1b" not in line
 
 
 @pytest.mark.covers("F-D-16")
@@ -173,7 +114,7 @@ def test_a_log_file_of_somebody_else_is_left_alone(state, tmp_path):
 
 
 async def test_the_hubs_own_log_is_kept_and_followed_from_any_thread():
-    kept = logs.OwnLog(lambda: 5.0)
+    kept = OwnLog(lambda: 5.0)
     before = logging.makeLogRecord(
         {"msg": "before the \x1b[31mloop", "levelno": logging.WARNING, "levelname": "WARNING"}
     )
