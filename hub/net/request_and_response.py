@@ -11,9 +11,9 @@ from typing import Final, NamedTuple, Protocol
 import trio
 from msgspec import Struct
 
-from hub.net.access_lifetime import Lease
 from hub.link.call_interface import NO_RIGHTS, Identity, Rights
 from hub.link.hub_errors import Executed, Overloaded
+from hub.net.access_lifetime import Lease
 from hub.wire.jsonrpc import Failure, Wire, encode_response, raw
 from hub.wire.mcp import INTERNAL_ERROR
 

@@ -26,11 +26,11 @@ from hub.downstream.access.read_jwt import Jwt, Unfit, Unsigned, read_jwt
 from hub.downstream.access.refusals import NOT_NOW, missing_scopes, sign_in
 from hub.downstream.access.resource_metadata import ResourceMetadata
 from hub.downstream.access.trusted_issuer import CannotAsk, Issuer
-from hub.net.access_lifetime import Lease
 from hub.link.call_interface import Identity
 from hub.link.fault_isolation import keep_going
 from hub.link.rate_limits import TokenBucket
 from hub.link.sync_primitives import Promise
+from hub.net.access_lifetime import Lease
 from hub.net.request_and_response import EarlyReply, HttpRequest, Undecided
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from config.loading.checks.http_access import day
 from config.secrets.private_state_files import StateUnreadable
 from config.security_settings import AccessToken
 from hub.downstream.access.token_files import PREFIX, TOKENS, KeptToken, hash_of
-from hub.net.access_lifetime import Lease
 from hub.link.call_interface import OWNER, Identity
+from hub.net.access_lifetime import Lease
 
 log = logging.getLogger("hubd")
 Signature = tuple[int, int, int] | None
