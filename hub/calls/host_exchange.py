@@ -103,6 +103,7 @@ class HostExchange:
         "lacking",
         "named",
         "passage",
+        "ref",
         "reported_at",
         "send",
         "view",
@@ -128,6 +129,8 @@ class HostExchange:
         """The way of its operation, as far as it has come without a task."""
         self.is_cached = False
         """It was answered from memory."""
+        self.ref = ""
+        """Its operation, as people and records write its number, once more than a plain answer may be needed."""
         self.lacking: Missing | None = None
         """Capabilities that questions needed, and that a modern host did not declare; None: there were none."""
         self._token = progress_token
@@ -181,6 +184,10 @@ class HostExchange:
     def note_cached(self) -> None:
         """The request is answered from memory."""
         self.is_cached = True
+
+    def note_ref(self, ref: str) -> None:
+        """The request is carried out as this operation; a failure tells it to the host."""
+        self.ref = ref
 
     def close(self) -> None:
         """The request is about to be answered, or was cancelled: nothing can be asked on its stream any more."""

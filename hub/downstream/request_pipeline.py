@@ -74,7 +74,7 @@ def take_on(
         try:
             begun = router.begin(request, exchange, None if quick is None else quick.done)
         except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
-            return report_bug(request, error)
+            return report_bug(request, error, exchange.ref)
         if isinstance(begun, (Result, Failure)):
             return begun
         if begun is not None and quick is not None:
@@ -111,7 +111,7 @@ async def answer(
                 exchange.view = host.view
             return await router.dispatch(request, exchange)
     except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
-        return report_bug(request, error)
+        return report_bug(request, error, exchange.ref)
     finally:
         exchange.close()
         host.end(request.id)

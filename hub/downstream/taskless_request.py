@@ -80,7 +80,7 @@ class TasklessRequest:
 
     def _fail(self, error: Exception) -> None:
         try:
-            self._finish(self._request.id, report_bug(self._request, error))
+            self._finish(self._request.id, report_bug(self._request, error, self._exchange.ref))
         except Exception:
             log.exception("the host of %s could not be told", self._request.method)
 

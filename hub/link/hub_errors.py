@@ -34,8 +34,6 @@ class HubError(Exception):
     kind = "internal"
     executed = Executed.UNKNOWN
     retryable = False
-    ref = ""
-    """The operation that failed, as people and records write its number; "": none is known."""
 
     def __init__(
         self,
@@ -58,7 +56,6 @@ class HubError(Exception):
         """The object that tells hub-made failures from an upstream's own."""
         facts = {"hub": self.kind, "executed": self.executed.value, "retryable": self.retryable}
         more = {"upstream": self.upstream, "retryAfterMs": self.retry_after_ms, FOR_PEOPLE: self.for_people or None}
-        more["ref"] = self.ref or None
         return facts | {name: fact for name, fact in more.items() if fact is not None}
 
 
@@ -233,9 +230,10 @@ class Stopping(Overloaded):
     kind = DRAINING
 
 
-def failure_from(error: HubError, method: str) -> Reply:
-    """The reply for a failure of the hub's own: to `tools/call` a result that the model can act on, else an error."""
-    facts = error.facts()
+def failure_from(error: HubError, method: str, ref: str = "") -> Reply:
+    """The reply for a failure of the hub's own: to `tools/call` a result that the model can act on, else an error.
+    `ref`: the operation that failed, as people and records write its number."""
+    facts = error.facts() | ({"ref": ref} if ref else {})
     if method == TOOLS_CALL:
         content = [{"type": "text", "text": str(error)}]
         return Result(Raw(encode({"content": content, "isError": True, "_meta": {HUB_FAILURE: facts}})))

@@ -71,6 +71,7 @@ class Passage:
 
     def cancel(self) -> None:
         """End it. What was sent the upstream is told of, and `on_end` gets None."""
+        self._note_ref()
         if self._scope is not None:
             self._scope.cancel()
             return
@@ -95,7 +96,7 @@ class Passage:
             self._inner.leave(outcome)
             reply = chain.way_back(intent, outcome)
         except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
-            self._mark(error)
+            self._note_ref()
             self._outer.leave(error)
             self._on_end(error)
         else:
@@ -122,21 +123,19 @@ class Passage:
             HubError: there is no answer.
         Cancellation: passes to the upstream.
         """
+        self._note_ref()
         before = SUBJECT.set(self.intent)
         try:
             return await self._outer.carry(self._cross)
-        except Exception as error:
-            self._mark(error)
-            raise
         finally:
             SUBJECT.reset(before)
             if self._inner is not None:  # the eras have sent nothing
                 inner, self._inner = self._inner, None
                 inner.leave(None)
 
-    def _mark(self, error: Exception) -> None:
-        """Have the answer to its host, and the log, tell which operation has failed by `error`."""
-        error.__dict__["ref"] = spell(self.intent.ref)
+    def _note_ref(self) -> None:
+        """Have a failure tell which operation it is about."""
+        self.intent.host.note_ref(spell(self.intent.ref))
 
     async def _cross(self, intent: Intent) -> Reply:
         chain = intent.target.chain

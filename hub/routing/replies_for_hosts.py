@@ -47,7 +47,7 @@ class HostReplies:
                 if "unknown" in text or "not found" in text:  # it has listed that, so its list must be out of date
                     upstream.mark_stale((target.kind,))
         asked = target.exposed if method == RESOURCES_READ else None
-        found = self.of_upstream(reply, method, upstream.name, upstream.snapshot.version, host, asked=asked)
+        found = self.of_upstream(reply, method, upstream.name, upstream.snapshot.version, host, asked, intent)
         if asked is not None and self._live.judge.tells_readers_apart:
             found = make_private(found)
         return found if not intent.meta_call else self._of_meta_call(intent, found)
@@ -62,12 +62,19 @@ class HostReplies:
         return self.of_upstream(reply, method, "", "", viewer)
 
     def of_upstream(
-        self, reply: Reply, method: str, upstream: str, version: str, viewer: Viewer, *, asked: str | None = None
+        self,
+        reply: Reply,
+        method: str,
+        upstream: str,
+        version: str,
+        viewer: Viewer,
+        asked: str | None = None,
+        intent: Intent | None = None,
     ) -> Reply:
         """`reply` as the host of `viewer` may see it: in its revision, with the names and URIs of its view.
 
         `upstream`, "" for the hub's own replies, speaks the revision `version`; `asked` is the URI as the host writes
-        it.
+        it; `intent` is what it answers, if that is one.
         """
         host = viewer.caller.version
         if isinstance(reply, Interim):
@@ -87,18 +94,18 @@ class HostReplies:
             if upstream:
                 value = localise(value, self._live.of(viewer.view).emitter(upstream, asked))
         except (UnknownResultType, TooManyItems) as error:
-            return self.of_error(UpstreamProtocolError(str(error), upstream=upstream), method, viewer)
+            ref = "" if intent is None else spell(intent.ref)
+            return self.of_error(UpstreamProtocolError(str(error), upstream=upstream), method, viewer, ref)
         return Result(value)
 
     def of_refusal(self, error: HubError, intent: Intent) -> Reply:
         """The answer to an intent that a stage refuses by `error`."""
-        error.ref = spell(intent.ref)
-        reply = self.of_error(error, intent.request.method, intent.host)
+        reply = self.of_error(error, intent.request.method, intent.host, spell(intent.ref))
         return own_tools.mark(reply, intent.meta_call) if intent.meta_call else reply
 
-    def of_error(self, error: HubError, method: str, viewer: Viewer) -> Reply:
-        """The answer to a request that failed by `error`."""
-        return self.of_hub(failure_from(error, method), viewer, method)
+    def of_error(self, error: HubError, method: str, viewer: Viewer, ref: str = "") -> Reply:
+        """The answer to a request that failed by `error`; `ref` as in `failure_from`."""
+        return self.of_hub(failure_from(error, method, ref), viewer, method)
 
 
 def _knows_no_completion(failure: Failure) -> bool:
@@ -109,9 +116,10 @@ def _knows_no_completion(failure: Failure) -> bool:
     return METHOD_NOT_FOUND in (failure.code, read_number(original))
 
 
-def report_bug(request: Request, error: Exception) -> Failure:
-    """The answer to a request at which the hub's own code failed: a `ref`, under which the log has the rest."""
-    ref = error.__dict__.get("ref") or spell(next_ref())
+def report_bug(request: Request, error: Exception, ref: str = "") -> Failure:
+    """The answer to a request at which the hub's own code failed: its `ref`, or another number, under which the log
+    has the rest."""
+    ref = ref or spell(next_ref())
     log.error("cannot answer %s (ref %s)", request.method, ref, exc_info=error, extra={"ref": ref})
     data = raw({"ref": ref, "executed": "unknown", "retryable": False})
     return Failure(INTERNAL_ERROR, f"The hub failed to answer this request; its log says why at {ref}", data)

@@ -231,8 +231,8 @@ class Router:
     def reply_to_failure(self, request: Request, exchange: HostExchange, error: Exception) -> Reply:
         """The answer to a request that failed by `error`, as its host may see it."""
         if isinstance(error, HubError):
-            return self._replies.of_error(error, request.method, exchange)
-        return error.failure if isinstance(error, RemoteProtocolError) else report_bug(request, error)
+            return self._replies.of_error(error, request.method, exchange, exchange.ref)
+        return error.failure if isinstance(error, RemoteProtocolError) else report_bug(request, error, exchange.ref)
 
     async def _ping(self, request: Request, exchange: HostExchange) -> Reply:
         return self._pong(request, exchange)

@@ -3,24 +3,33 @@
 What hosts asked is counted here, with the outcome that they are told.
 """
 
+import logging
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
 from time import perf_counter
 from typing import Final
 
-from hub.calls.chain import Intent, Outcome, Stage
+from hub.calls.chain import Intent, Outcome, Stage, spell
 from hub.link.call_interface import NO_ARGUMENTS
+from hub.link.hub_errors import Executed
+from hub.link.rate_limits import TokenBucket
 from hub.telemetry.ended import CHARGED, ERROR, MAY_HAVE_RUN, NO_FAILURES, Ended, strip_uri, sum_up
 from hub.telemetry.tally import BOUNDS_S, MAX_OUTCOMES, OTHER_OUTCOME, SECONDS, Histogram, Seconds, Tally
 from hub.wire.jsonrpc import Result
 from hub.wire.large_message_peeks import LARGE_BYTES
+from hub.wire.mcp import TOOLS_CALL
+
+log = logging.getLogger("hubd.call")
 
 KEEP: Final = 1_000
 """Operations that are kept."""
 MAX_TALLIES: Final = 2_000
 OTHER: Final = "_other"
 """In place of the names of tools beyond that number."""
+LINES: Final = 100.0
+LINES_PER_S: Final = 5.0
+"""Failures that are logged at once, and a second from then on: a host that tries again and again fills no log."""
 
 
 class Recorder(Stage):
@@ -39,6 +48,7 @@ class Recorder(Stage):
         """Operations that are not over, by their refs, the oldest first."""
         self.listeners: list[Callable[[Ended], None]] = []
         """Told of each operation that is over. Must not block or raise."""
+        self._lines = TokenBucket(LINES, LINES_PER_S)
 
     # Both methods call no function of ours for a plain call that nobody listens to, since every call comes by.
 
@@ -91,6 +101,8 @@ class Recorder(Stage):
         self.ring.append(ended)
         for tell in self.listeners:
             tell(ended)
+        if executed and self._lines.take(now):
+            log_failure(ended)
 
     def _begin_tally(self, key: tuple[str, str, str]) -> Tally:
         """The tally of what was not counted yet."""
@@ -105,3 +117,12 @@ class Recorder(Stage):
         if sum(each[::2] == (method, transport) for each in self.served) >= MAX_OUTCOMES:
             outcome = OTHER_OUTCOME
         return self.served.setdefault((method, outcome, transport), Histogram())
+
+
+def log_failure(ended: Ended) -> None:
+    """Log an operation that failed by the hub's word; one of which nothing was sent is less of a matter."""
+    level = logging.INFO if ended.executed == Executed.NO.value else logging.WARNING
+    about = {"upstream": ended.upstream, "ref": spell(ended.ref), "host": ended.host, "method": ended.method}
+    about |= {"error_type": ended.outcome} | ({"tool": ended.name} if ended.method == TOOLS_CALL else {})
+    text = "%s: %s %s after %.3g s"
+    log.log(level, text, ended.host, ended.name, ended.outcome, ended.took_s, extra=about)
