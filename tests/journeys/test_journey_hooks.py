@@ -11,6 +11,7 @@ from hub.wire.mcp import MODERN
 from tests.journeys.pairs import Pair
 from tests.journeys.test_journey_approvals import FORMS, answering, counting, failure_of, text_of
 from tests.journeys.test_journey_tasks import EXTENSION, TaskServer, text
+from tests.support.failure_facts import but_ref
 from tests.support.house import BOB
 
 YES = {"action": "accept", "content": {"decision": "once"}}
@@ -60,7 +61,7 @@ async def test_a_hook_denies_a_call(pair: Pair, script, autojump_clock):
     async with pair.house({"db": fake}, hooks=(hook(),)) as (_, host):
         assert text_of(await host.call("db__echo", {"n": 1})) == "call 1"
         refused = await host.call("db__echo", {"bad": True})
-        assert failure_of(refused) == {"hub": "denied", "executed": "no", "retryable": False, "upstream": "db"}
+        assert but_ref(failure_of(refused)) == {"hub": "denied", "executed": "no", "retryable": False, "upstream": "db"}
         assert text_of(refused) == "Not run: contains customer data. Do not try again with the same arguments."
         assert len(calls) == 1
         told = script.told[0][1]

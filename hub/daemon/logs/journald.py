@@ -1,9 +1,11 @@
 """Journal of systemd: records as native datagrams, with a field for each thing that they are about."""
 
 import logging
+import os
 import socket
 import struct
 from collections.abc import Callable, Mapping
+from errno import EMSGSIZE
 from typing import Final
 
 from hub.daemon.logs.forms import MaskingFormatter
@@ -25,14 +27,15 @@ class JournaldHandler(logging.Handler):
     def __init__(self, mask: Callable[[str], str] = str, path: str = SOCKET) -> None:
         super().__init__()
         self._form = MaskingFormatter(mask)
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
         self._path = path
         self.dropped = 0
-        try:
-            self._socket.connect(path)
-        except OSError:
-            self._socket.close()
-            raise
+        if not os.access(path, os.W_OK):
+            raise OSError(f"no journal listens at {path}")
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+
+    def close(self) -> None:
+        self._socket.close()
+        super().close()
 
     def emit(self, record: logging.LogRecord) -> None:
         if self.dropped and self._send(f"{self.dropped} log records dropped: the journal did not take them", 4, {}):
@@ -47,24 +50,13 @@ class JournaldHandler(logging.Handler):
         for size in (None, _SHORT_BYTES):
             data = b"".join(_field(name, value) for name, value in ({"MESSAGE": text[:size]} | fields).items())
             try:
-                self._socket.send(data)
-            except ConnectionError:  # it was restarted
-                if not self._is_back():
+                self._socket.sendto(data, self._path)
+            except OSError as error:
+                if error.errno != EMSGSIZE:  # it is full, or being restarted
                     return False
-            except BlockingIOError:
-                return False
-            except OSError:  # it is too long for a datagram
-                continue
             else:
                 return True
         return False
-
-    def _is_back(self) -> bool:
-        try:
-            self._socket.connect(self._path)
-        except OSError:
-            return False
-        return True
 
 
 def _priority(level: int) -> int:

@@ -65,7 +65,7 @@ async def send(intent, next):
 
 
 def passage(up, carry, limit, way_back=lambda intent, reply: reply):
-    host = SimpleNamespace(caller=SimpleNamespace(tenant=1))
+    host = SimpleNamespace(caller=SimpleNamespace(tenant=1), note_ref=lambda ref: None)
     target = Target(up, None, "x", Chain([], way_back, Eras(carry), [limit]))
     return Passage(Intent(target, Request(1, "tools/call", {}), Operation("tools/call", {}), host, host))
 

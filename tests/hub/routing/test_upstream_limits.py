@@ -13,6 +13,7 @@ from hub.link.hub_errors import DeadlineExceeded
 from hub.routing.stages import Line
 from hub.wire.jsonrpc import Request, Result, raw
 from hub.wire.mcp import HUB_FAILURE, L4, MODERN
+from tests.support.failure_facts import but_ref
 from tests.support.fakes import FakeHost, FakeUpstream
 from tests.support.house import ALICE, BOB, a_house
 
@@ -119,7 +120,7 @@ async def test_what_the_queue_does_not_hold_is_refused(autojump_clock, version):
         kept += await begin(modest, "b1")
         for question in (*late, *await begin(greedy, "a5")):
             facts, text = await failure(question)
-            assert facts == {
+            assert but_ref(facts) == {
                 "hub": "overloaded",
                 "executed": "no",
                 "retryable": True,
@@ -213,7 +214,7 @@ async def test_the_time_in_the_queue_counts(autojump_clock):
         assert trio.current_time() == pytest.approx(14, abs=0.5), "of its ten seconds it waited six"
         facts, text = await failure(third)
         assert trio.current_time() == pytest.approx(14, abs=0.5)
-        assert facts == {"hub": "upstream_timeout", "executed": "no", "retryable": False, "upstream": "up"}
+        assert but_ref(facts) == {"hub": "upstream_timeout", "executed": "no", "retryable": False, "upstream": "up"}
         assert text == "up is busy: the call waited in its queue until its time was up, and nothing was sent"
         assert fake.began == [*"ab"]
 
