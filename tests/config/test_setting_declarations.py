@@ -23,7 +23,7 @@ STRUCTS: list[type[Struct]] = [
     ToolOverride,
 ]
 UNDECIDED = (
-    *("cache", "replica", "access", "policy", "approvals", "oauth", "defaults", "registries", "usage", "audit"),
+    *("cache", "replica", "access", "policy", "approvals", "oauth", "defaults", "registries", "usage", "audit", "log"),
     *("include", "upstreams"),
 )
 """Tables, whose settings say it, and what means nothing by itself."""
