@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from hub.link.call_interface import Interim
+from hub.link.log_context import spell_ref
 from hub.link.sealing import InvalidSeal, Sealer
 from hub.linux.boot_clock import NO_BOOT_CLOCK, BootClock
 from hub.wire import jsonrpc
@@ -221,7 +222,7 @@ class RequestStates:
 
     def first_round(self, ref: int, ago_s: float) -> FirstRound:
         """The first round of an operation, which came so many seconds ago."""
-        return FirstRound(f"{ref & 0xFFFFFFFF:08x}", self.wall() - ago_s)
+        return FirstRound(spell_ref(ref), self.wall() - ago_s)
 
     def first_of(self, text: str) -> FirstRound:
         """The first round of what a state belongs to, as far as it is known."""

@@ -29,6 +29,7 @@ from hub.bridge.tasks.messages import may_be_task
 from hub.calls.host_exchange import HostExchange
 from hub.catalog.upstream_entries import Route
 from hub.link.call_interface import Exchange, Operation
+from hub.link.log_context import spell_ref
 from hub.wire import mcp
 from hub.wire.declarations import can_be_asked
 from hub.wire.jsonrpc import Failure, Reply, Request
@@ -38,11 +39,6 @@ from upstreams.upstream import ManagedUpstream
 next_ref: Final = count(randbits(32)).__next__
 """A number for one operation. It begins somewhere in each run, so that those of two runs are seldom taken for each
 other."""
-
-
-def spell(ref: int) -> str:
-    """A number of an operation as people and records write it."""
-    return f"{ref & 0xFFFFFFFF:08x}"
 
 
 class Target(Struct, frozen=True, eq=False):
@@ -96,7 +92,7 @@ class Intent(Struct, frozen=True, eq=False):
     def log_fields(self) -> dict[str, str]:
         """As `hub.link.log_context.LogSubject`."""
         target = self.target
-        about = {"upstream": target.upstream.name, "ref": spell(self.ref), "host": self.host.caller.identity.host}
+        about = {"upstream": target.upstream.name, "ref": spell_ref(self.ref), "host": self.host.caller.identity.host}
         return about | {"method": self.request.method} | ({"tool": target.exposed} if target.kind is Kind.TOOL else {})
 
     def send(self, next: "Next", operation: Operation, exchange: Exchange) -> Awaitable[Reply]:

@@ -28,6 +28,11 @@ class UpstreamSubject(Struct, frozen=True):
         return {"upstream": self.upstream} | ({} if self.pid is None else {"pid": str(self.pid)})
 
 
+def spell_ref(ref: int) -> str:
+    """The number of an operation as people and records write it."""
+    return f"{ref & 0xFFFFFFFF:08x}"
+
+
 SUBJECT: Final[ContextVar[LogSubject | None]] = ContextVar("log_subject", default=None)
 
 

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from hub.calls.chain import WAIT, Intent, Section, Wait, go_through, spell
+from hub.calls.chain import WAIT, Intent, Section, Wait, go_through
 from hub.link.call_interface import RunningCall
 from hub.link.hub_errors import UpstreamUnavailable
-from hub.link.log_context import SUBJECT
+from hub.link.log_context import SUBJECT, spell_ref
 from hub.wire.jsonrpc import Reply
 
 log = logging.getLogger("hubd.host")
@@ -135,7 +135,7 @@ class Passage:
 
     def _note_ref(self) -> None:
         """Have a failure tell which operation it is about."""
-        self.intent.host.note_ref(spell(self.intent.ref))
+        self.intent.host.note_ref(spell_ref(self.intent.ref))
 
     async def _cross(self, intent: Intent) -> Reply:
         chain = intent.target.chain

@@ -7,10 +7,11 @@ where an intent is made (`hub.routing.make_intents`), and here on the way back, 
 import logging
 
 from hub.bridge.tasks.polled_tasks import Viewer
-from hub.calls.chain import Intent, next_ref, spell
+from hub.calls.chain import Intent, next_ref
 from hub.catalog.embedded_uris import localise
 from hub.link.call_interface import Interim
 from hub.link.hub_errors import HubError, UpstreamProtocolError, failure_from
+from hub.link.log_context import spell_ref
 from hub.routing import own_tools
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.errors_for_hosts import failure_for_host
@@ -94,13 +95,13 @@ class HostReplies:
             if upstream:
                 value = localise(value, self._live.of(viewer.view).emitter(upstream, asked))
         except (UnknownResultType, TooManyItems) as error:
-            ref = "" if intent is None else spell(intent.ref)
+            ref = "" if intent is None else spell_ref(intent.ref)
             return self.of_error(UpstreamProtocolError(str(error), upstream=upstream), method, viewer, ref)
         return Result(value)
 
     def of_refusal(self, error: HubError, intent: Intent) -> Reply:
         """The answer to an intent that a stage refuses by `error`."""
-        reply = self.of_error(error, intent.request.method, intent.host, spell(intent.ref))
+        reply = self.of_error(error, intent.request.method, intent.host, spell_ref(intent.ref))
         return own_tools.mark(reply, intent.meta_call) if intent.meta_call else reply
 
     def of_error(self, error: HubError, method: str, viewer: Viewer, ref: str = "") -> Reply:
@@ -119,7 +120,7 @@ def _knows_no_completion(failure: Failure) -> bool:
 def report_bug(request: Request, error: Exception, ref: str = "") -> Failure:
     """The answer to a request at which the hub's own code failed: its `ref`, or another number, under which the log
     has the rest."""
-    ref = ref or spell(next_ref())
+    ref = ref or spell_ref(next_ref())
     log.error("cannot answer %s (ref %s)", request.method, ref, exc_info=error, extra={"ref": ref})
     data = raw({"ref": ref, "executed": "unknown", "retryable": False})
     return Failure(INTERNAL_ERROR, f"The hub failed to answer this request; its log says why at {ref}", data)

@@ -9,6 +9,7 @@ from config.settings import UpstreamConfig
 from hub.calls.chain import Intent
 from hub.catalog.token_cost import tokens_of
 from hub.control.call_messages import CallRow, CallTotals, RunningRow
+from hub.link.log_context import spell_ref
 from hub.telemetry.costs import cost_of_one, sum_costs
 from hub.telemetry.ended import NO_FAILURES, Ended
 from hub.telemetry.recorder import Recorder
@@ -23,15 +24,10 @@ Configs = Mapping[str, UpstreamConfig]
 """Of all servers, by name: they have prices."""
 
 
-def spell(ref: int) -> str:
-    """The number of an operation as people and records write it."""
-    return f"{ref & 0xFFFFFFFF:08x}"
-
-
 def describe_call(ended: Ended, offset: float, configs: Configs) -> CallRow:
     """An operation that is over. `offset`: from times of the record to those of day."""
     return CallRow(
-        ref=spell(ended.ref),
+        ref=spell_ref(ended.ref),
         at=round(ended.at + offset, 3),
         took_s=round(ended.took_s, 6),
         method=ended.method,
@@ -62,7 +58,7 @@ def describe_running(
 
 def _describe_running(intent: Intent, now: float) -> RunningRow:
     return RunningRow(
-        ref=spell(intent.ref),
+        ref=spell_ref(intent.ref),
         host=intent.host.caller.identity.host,
         upstream=intent.target.upstream.name,
         name=intent.target.exposed,

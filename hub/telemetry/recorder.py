@@ -10,9 +10,10 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Final
 
-from hub.calls.chain import Intent, Outcome, Stage, spell
+from hub.calls.chain import Intent, Outcome, Stage
 from hub.link.call_interface import NO_ARGUMENTS
 from hub.link.hub_errors import Executed
+from hub.link.log_context import spell_ref
 from hub.link.rate_limits import TokenBucket
 from hub.telemetry.ended import CHARGED, ERROR, MAY_HAVE_RUN, NO_FAILURES, Ended, strip_uri, sum_up
 from hub.telemetry.tally import BOUNDS_S, MAX_OUTCOMES, OTHER_OUTCOME, SECONDS, Histogram, Seconds, Tally
@@ -122,7 +123,7 @@ class Recorder(Stage):
 def log_failure(ended: Ended) -> None:
     """Log an operation that failed by the hub's word; one of which nothing was sent is less of a matter."""
     level = logging.INFO if ended.executed == Executed.NO.value else logging.WARNING
-    about = {"upstream": ended.upstream, "ref": spell(ended.ref), "host": ended.host, "method": ended.method}
+    about = {"upstream": ended.upstream, "ref": spell_ref(ended.ref), "host": ended.host, "method": ended.method}
     about |= {"error_type": ended.outcome} | ({"tool": ended.name} if ended.method == TOOLS_CALL else {})
     text = "%s: %s %s after %.3g s"
     log.log(level, text, ended.host, ended.name, ended.outcome, ended.took_s, extra=about)

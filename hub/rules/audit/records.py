@@ -13,8 +13,8 @@ from msgspec import Raw, Struct
 
 from config.settings import UpstreamConfig
 from hub.bridge.request_state import FirstRound
-from hub.calls.chain import spell
 from hub.link.call_interface import Identity
+from hub.link.log_context import spell_ref
 from hub.link.sync_primitives import Promise
 from hub.rules.audit.lines import Draft, Stamps, draft
 from hub.rules.fingerprints import hash_listed
@@ -109,7 +109,7 @@ class Describe:
             self._facts.clear()
             members = {"gen": self._generation, **members}
         if isinstance(ref := members.get("ref"), int):
-            members = {**members, "ref": spell(ref)}
+            members = {**members, "ref": spell_ref(ref)}
         if isinstance(name := members.get("name"), str) and ":" in name:  # no name of a tool has one
             members = {**members, "name": strip_uri(name)}
         texts = {name: self._mask(each)[:MAX_CHARS] for name, each in members.items() if isinstance(each, str)}

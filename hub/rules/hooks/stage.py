@@ -23,6 +23,7 @@ from hub.catalog.upstream_entries import UpstreamEntries
 from hub.catalog.view_names import home_of
 from hub.link.call_interface import Interim, Operation
 from hub.link.hub_errors import CallDenied, Executed, HookUnanswered
+from hub.link.log_context import spell_ref
 from hub.rules.fingerprints import hash_listed
 from hub.rules.hooks.messages import AFTER, BEFORE, HookFailed, Opinion, message
 from hub.rules.hooks.run import Hook
@@ -182,7 +183,7 @@ class HookCalls(Stage):
             self._write_down(hook, intent, "deny")
             executed = Executed.NO if event == BEFORE else Executed.YES
             text = "Not run: the check" if event == BEFORE else "The result is withheld: the check"
-            text = f"{text} {hook.config.name} gave no answer (ref {intent.ref & 0xFFFFFFFF:08x})."
+            text = f"{text} {hook.config.name} gave no answer (ref {spell_ref(intent.ref)})."
             raise HookUnanswered(text, upstream=upstream.name, executed=executed) from None
 
     def _may(self, hook: Hook, right: Literal["rewrite", "allow"]) -> bool:

@@ -4,8 +4,9 @@ import pytest
 
 from config.settings import UpstreamConfig
 from hub.link.call_interface import Identity
+from hub.link.log_context import spell_ref
 from hub.telemetry.ended import Ended
-from hub.telemetry.figures import MAX_DURATIONS, describe_call, percentiles, spell, sum_calls
+from hub.telemetry.figures import MAX_DURATIONS, describe_call, percentiles, sum_calls
 from hub.telemetry.recorder import Recorder
 from hub.telemetry.tally import Seconds, Tally
 
@@ -34,7 +35,7 @@ def test_a_record_is_shown_with_its_number_time_and_cost():
         *("000000ff", 1_050.0, True, "unknown", 3, 0.5),
     )
     assert (row.upstream, row.own, row.host, row.principal) == ("files", "write", "desk", "ann")
-    assert spell(-1) == "ffffffff"
+    assert spell_ref(-1) == "ffffffff"
 
 
 @pytest.mark.covers("SEE-2", "OM-3")

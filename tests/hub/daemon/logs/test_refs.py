@@ -30,6 +30,7 @@ def test_a_call_that_failed_is_found_by_its_ref(tmp_path):
         assert last_record(hub, "end", "--ref", ref)["ref"] == ref
         (line,) = [json.loads(each) for each in hubd(hub, "logs", "--ref", ref, "--json").stdout.splitlines()]
         shown = said(hub, "logs", "--ref", ref.upper())
+        call = said(hub, "calls", ref)
     (record,) = found
     assert list(record) == [
         "time",
@@ -46,6 +47,7 @@ def test_a_call_that_failed_is_found_by_its_ref(tmp_path):
     assert (record["level"], record["upstream"], record["tool"]) == ("warning", "files", "files__die")
     assert re.fullmatch(r"\S+: files__die upstream_lost after \S+ s", record["message"])
     assert (line["text"], line["about"], line["level"]) == (record["message"], "files", "warning")
+    assert record["message"] in call
     assert re.search(rf" files +warning  {ref}  \S+: files__die upstream_lost", shown)
 
 
