@@ -31,7 +31,7 @@ from hub.catalog.upstream_entries import UpstreamEntries
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_names import home_of
 from hub.catalog.visible_names import rules_of
-from hub.downstream.attached_hosts import Hosts
+from hub.downstream.host_conversations import Hosts
 from hub.host_views import HostViews
 from hub.hosts_that_search import SearchDecisions, load_modes
 from hub.link.autosave import autosave
@@ -42,7 +42,7 @@ from hub.link.sealing import Sealer
 from hub.linux.boot_clock import NO_BOOT_CLOCK, BootClock
 from hub.projects.projects import Projects
 from hub.projects.workplaces import TrustedProjects
-from hub.routing.list_freshness import ListUpdates
+from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.router import Router
@@ -66,7 +66,7 @@ from upstreams.transports.stdio.process import is_found
 if TYPE_CHECKING:
     from cache.redis.store import RedisStore
     from hub.rules.approvals.approvals import Approvals
-    from hub.rules.approvals.ask import Ask
+    from hub.rules.approvals.stage import Ask
     from hub.rules.hooks.stage import HookCalls
     from upstreams.transports.stdio.sandbox.enclose import Sandboxes
 
@@ -259,8 +259,8 @@ class Hub:
     def _load_ask(self) -> "Ask":
         """The stage that asks people, made when a rule or a command first needs it: most hubs have no such rule."""
         if self._ask is None:
-            from hub.rules.approvals.ask import Ask
             from hub.rules.approvals.grants import Grants
+            from hub.rules.approvals.stage import Ask
 
             grants = Grants(self._grants, WALL)
             around = self.audit.note, lambda: self.config, lambda: self._look_around()

@@ -12,10 +12,11 @@ import trio
 
 from config.security_settings import Profile
 from hub.catalog.catalog import Catalog
-from hub.catalog.profiles.view_of_host import ProfileChoice, SearchModes
+from hub.catalog.profiles.profile_choice import ProfileChoice
+from hub.catalog.profiles.search_modes import SearchModes
 from hub.catalog.view_names import View, profile_view
 from hub.control.answers import ProfileRow
-from hub.downstream.attached_hosts import Host, Hosts
+from hub.downstream.host_conversations import Host, Hosts
 from hub.routing.change_listeners import ListenStream
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.subscriptions import Subscriptions

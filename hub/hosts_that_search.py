@@ -9,9 +9,9 @@ from typing import Final
 import trio
 
 from config.remembered_facts import Memory
-from hub.catalog.profiles.view_of_host import HostLimits, SearchModes
+from hub.catalog.profiles.search_modes import HostLimits, SearchModes
 from hub.catalog.view_names import EVERYTHING, View
-from hub.downstream.attached_hosts import Hosts
+from hub.downstream.host_conversations import Hosts
 from hub.host_views import HostViews
 from hub.link.call_interface import OWNER, Identity
 from hub.routing.live_catalog import LiveCatalog

@@ -12,7 +12,7 @@ from config.loading.precedence import Origin
 from config.settings import HubConfig, UpstreamConfig
 from hub.catalog.view_names import home_of
 from hub.catalog.visible_names import rule_of, rules_of
-from hub.routing.list_freshness import ListUpdates
+from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.router import Router
 from upstreams.supervisor import Supervisor

@@ -41,10 +41,11 @@ from upstreams.questions.budgets import OnAsked, QuestionBudget
 from upstreams.redact import CommonSecrets
 from upstreams.reference_values import ReadReferences, ReferenceValues
 from upstreams.session_contract import CredentialSource
-from upstreams.sessions.calls import Calls, LegacySessions, SessionSelector
+from upstreams.sessions.calls import Calls
 from upstreams.sessions.open_pool_sessions import RunSession, SessionOpener, SessionParts
 from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession
+from upstreams.sessions.select_session import LegacySessions, SessionSelector
 from upstreams.status_facts import Counts, UpstreamStatus
 from upstreams.subscriptions.subscription import InvalidationListener, ResourceSubscriber
 from upstreams.unasked_events import EventSink

@@ -24,7 +24,7 @@ from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Resul
 from hub.wire.large_message_peeks import excerpt
 from hub.wire.mcp import ELICIT, INPUT_REQUIRED, MODERN, QUESTIONS, RESULT_TYPE, Era, era_of
 from hub.wire.questions.askable_questions import Question, QuestionRefusal, check_capabilities, mode_of
-from hub.wire.questions.translate import answer_for_upstream, question_for_host
+from hub.wire.questions.check_and_translate import answer_for_upstream, question_for_host
 from hub.wire.total_item_limit import MAX_ITEMS, TooManyItems, has_too_many_items, open_result
 
 MAX_ROUNDS: Final = 16

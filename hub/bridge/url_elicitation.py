@@ -20,16 +20,15 @@ import trio
 from msgspec import Raw, Struct
 
 from hub.bridge.input_rounds import MAX_AT_ONCE, MAX_ROUNDS, Crossing, InputRefused, admit
+from hub.bridge.page_visits import PageVisits
 from hub.bridge.request_state import Binding, RequestState, RequestStates, input_required
-from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import Caller, Upstream
-from hub.link.elicitation_ends import MAX_ID_CHARS
 from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError, UpstreamUnauthorized
 from hub.wire.declarations import URL, elicitation_modes
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import ELICIT, L4, MAY_ASK, MISSING_CAPABILITY, MODERN, URL_ELICITATION_REQUIRED, Era
-from hub.wire.questions.askable_questions import Question, QuestionRefusal, check_capabilities, mode_of
-from hub.wire.questions.translate import answer_for_upstream, elicitation_id, page_host, question_for_host
+from hub.wire.questions.askable_questions import Question, QuestionRefusal, check_capabilities
+from hub.wire.questions.check_and_translate import answer_for_upstream, page_host, question_for_host
 from hub.wire.total_item_limit import data_of
 
 AGAIN: Final = "again"
@@ -38,37 +37,6 @@ AGAIN_TTL_S: Final = 24 * 3600.0
 """Time for a person to visit the page. The hub keeps nothing meanwhile."""
 URL_WAIT_S: Final = 30.0
 """Time that a retry waits for the upstream to report the visits as done."""
-MAX_VISITS: Final = 1024
-MAX_SENT: Final = 64
-"""Conversations that were given one visit id."""
-
-
-class PageVisits:
-    """Visits in progress: which conversations were given which visit ids. Bounded: the oldest are forgotten."""
-
-    def __init__(self) -> None:
-        self._begun: BoundedDict[str, BoundedDict[int, None]] = BoundedDict(MAX_VISITS)
-
-    def on_question(self, question: Question, caller: Caller) -> None:
-        """`question` is about to be put to `caller`, a host of a legacy session; others have no ids."""
-        theirs = peek_str(question.params.get("elicitationId"))
-        is_visit = question.method == ELICIT and mode_of(question) == URL and theirs is not None
-        if is_visit and caller.version == L4 and URL in elicitation_modes(caller.capabilities):
-            self.on_visit_begun(question.upstream, theirs or "", caller.conversation)
-
-    def on_visit_begun(self, upstream: str, theirs: str, conversation: int) -> None:
-        """Note that a host was sent to the page that `upstream` calls `theirs`."""
-        if len(theirs) > MAX_ID_CHARS:
-            return
-        id = elicitation_id(upstream, theirs)
-        conversations: BoundedDict[int, None] = self._begun.get(id) or BoundedDict(MAX_SENT)
-        conversations.put(conversation, None)
-        self._begun.put(id, conversations)
-
-    def on_visit_done(self, upstream: str, theirs: str) -> tuple[str, frozenset[int]]:
-        """The hub's id of a visit that is done, and the conversations to be told: each once."""
-        id = elicitation_id(upstream, theirs)
-        return id, frozenset(self._begun.pop(id, ()))
 
 
 class VisitNeeded(HubError):

@@ -43,7 +43,7 @@ def tell_nobody(message: bytes, *, vital: bool = False) -> None:
 
 
 class HostSession(Protocol):
-    """A host that can be sent notifications that belong to no request: `hub.downstream.attached_hosts.Host` is one."""
+    """A host that can be sent notifications of no request: `hub.downstream.host_conversations.Host` is one."""
 
     def tell(self, subject: str, message: bytes) -> None:
         """Send a notification. Never blocks; an undelivered one of `subject` is replaced."""

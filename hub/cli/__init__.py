@@ -2,7 +2,7 @@
 
 `main` is the way in, `parser` reads the command line by the table of commands in `help_texts`, `context` is what all
 commands work with. A module for each family of commands, loaded once a command of it is asked for: `serve`,
-`hub_commands` (status, cache, ...), `live` (logs), `tool_commands` (tools), `client` (call, read, prompt, ...: the
+`hub_commands` (status, cache, ...), `live` (logs), `tools_command` (tools), `client` (call, read, prompt, ...: the
 command line as a host), `sign_in` (auth, logout), `configuration` (add, remove, edit, config, env, ...),
 `secret_commands` (secret), `token_commands` (token), `completion` (in shells), `registry` (search, outdated, update),
 `setup`, `hosts` (install, import), `profiles`, `rules` (policy, approvals, approve, pins, audit), `service`, `doctor`.

@@ -17,7 +17,7 @@ from config.editing.draft import Draft
 from config.errors import Diagnostic, EditError
 from config.hub_paths import state_dir
 from config.remembered_facts import Memory
-from hub.cli.checks import hosts, hub_status, lacking_environment, machine_state, other_and_dead_hubs, servers, stores
+from hub.cli.checks import environment, hosts, hub_status, machine_state, other_and_dead_hubs, servers, stores
 from hub.cli.checks.findings import Finding, KeepVariables, Restrict, RunHubd, WriteCommand, join_few, unreadable
 from hub.cli.checks.judge_token import findings_on
 from hub.cli.configuration.save_draft import reload_hub, save
@@ -218,9 +218,9 @@ CHECKS: Final[tuple[Callable[[machine_state.MachineState], Iterator[Finding]], .
     servers.three_legs,
     servers.commands,
     servers.working_directories,
-    lacking_environment.last_words,
-    lacking_environment.this_shell,
-    lacking_environment.of_this_shell_only,
+    environment.last_words,
+    environment.this_shell,
+    environment.of_this_shell_only,
     servers.addresses,
     servers.roots,
     servers.sandboxes,

@@ -30,7 +30,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
         "hub.cli.parser": {"help": "this page, or a command's"},
     },
     "its servers": {
-        "hub.cli.tool_commands": {"tools": "the tools of all servers, or of one, as hosts see them"},
+        "hub.cli.tools_command": {"tools": "the tools of all servers, or of one, as hosts see them"},
         "hub.cli.client.declare_commands": {
             "call": "call a tool and print its answer",
             "resources": "the resources of all servers, or of one",

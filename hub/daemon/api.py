@@ -36,7 +36,7 @@ from hub.daemon.loop_stalls import LoopWatchdog
 from hub.daemon.reload import Reloader
 from hub.daemon.sign_in_requests import SignInRequests
 from hub.downstream.request_pipeline import serve
-from hub.downstream.running_requests import StatelessHost
+from hub.downstream.stateless_host import StatelessHost
 from hub.link.call_interface import OWNER, Caller, Identity
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.routing.tool_usage import RECENT_DAYS, RecentUse

@@ -27,7 +27,7 @@ from config.remembered_facts import Memory
 from config.security_settings import profile_problem
 from hub.app import WALL, Hub
 from hub.catalog.view_names import EVERYTHING, profile_view
-from hub.daemon import lasting_state, systemd
+from hub.daemon import systemd
 from hub.daemon.banner import ADVICE, ROOT, is_root
 from hub.daemon.bind_http import Bound, CannotListen, bind, spell
 from hub.daemon.bind_unix import AlreadyRunning, take_lock, unix_listener
@@ -35,6 +35,7 @@ from hub.daemon.daemon import Daemon, obey, receive
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.logs.setup import HubLog
 from hub.daemon.loop_stalls import LoopWatchdog
+from hub.daemon.make_lasting_parts import audit_for, keys_for, sessions_for, store_for
 from hub.daemon.reload import Reloader
 from hub.daemon.served_configuration import FixedReferences, ServeOptions, check, configuration
 from hub.daemon.sign_in_parts import SignInParts
@@ -136,9 +137,9 @@ async def serve_daemon(
             unix_listener(control_path, given_control) as control,
             unix_listener(socket_path, given) as lines,
         ):
-            keys = lasting_state.keys_for(config, hub_paths.key_path())
-            store = lasting_state.store_for(loaded, keys)
-            durable, fleet = lasting_state.sessions_for(config, keys, store)
+            keys = keys_for(config, hub_paths.key_path())
+            store = store_for(loaded, keys)
+            durable, fleet = sessions_for(config, keys, store)
             environment = CurrentEnvironment(loaded.environ)
             boot = boot_clock()
             sign_ins = SignInParts(hub_paths.state_path().parent, keys, environment, boot.now)
@@ -161,7 +162,7 @@ async def serve_daemon(
                 grants=hub_paths.grants_path(),
                 pins=hub_paths.pins_dir(),
                 sandboxes=Sandboxes(lambda: daemon.configuration),
-                audit=lasting_state.audit_for(config, keys, secrets),
+                audit=audit_for(config, keys, secrets),
             )
             listener = HttpListener(hub, bound, durable, fleet, lambda: sign_ins.fetch)
             sign_ins.serves(hub, listener)
@@ -189,10 +190,10 @@ async def serve_stdio(
     """Serve until the host has gone or a signal comes. `secrets` as in `hub.daemon.serve`; `profile`: the one that the
     host is shown, by the word of its user. If a reload takes that away, it is shown nothing."""
     view = EVERYTHING if profile is None else profile_view(profile)
-    keys = lasting_state.keys_for(loaded.config, None)
+    keys = keys_for(loaded.config, None)
     path = hub_paths.key_path()
     own_keys = path if path.exists() else None  # no file is made: a daemon may be making it
-    store = lasting_state.store_for(loaded, keys)
+    store = store_for(loaded, keys)
     environment = CurrentEnvironment(loaded.environ)
     hub = Hub(
         loaded.config,
@@ -207,7 +208,7 @@ async def serve_stdio(
         origins=loaded.origins,
         pins=hub_paths.pins_dir(),
         sandboxes=Sandboxes(lambda: reloader.loaded),
-        audit=lasting_state.audit_for(loaded.config, lasting_state.keys_for(loaded.config, own_keys), secrets),
+        audit=audit_for(loaded.config, keys_for(loaded.config, own_keys), secrets),
     )
     stdio = trio.StapledStream(trio.lowlevel.FdStream(os.dup(1)), trio.lowlevel.FdStream(os.dup(0)))
 

@@ -29,7 +29,7 @@ from hub.wire import jsonrpc, mcp
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, RequestId, Response, Result, detach, peek_object, raw
 from hub.wire.modern_metadata import read_number
 from hub.wire.questions.askable_questions import Question, QuestionRefusal, check_capabilities, reply_without_answer
-from hub.wire.questions.translate import answer_for_upstream, question_for_host
+from hub.wire.questions.check_and_translate import answer_for_upstream, question_for_host
 
 MAX_OPEN: Final = 32
 """Open questions of one host."""

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 from hub.calls.host_exchange import HostExchange
-from hub.downstream.attached_hosts import Host
-from hub.downstream.running_requests import StatelessHost
+from hub.downstream.host_conversations import Host
+from hub.downstream.stateless_host import StatelessHost
 from hub.link.call_interface import RunningCall
 from hub.link.hub_errors import Draining
 from hub.routing.replies_for_hosts import report_bug

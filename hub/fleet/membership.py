@@ -41,7 +41,7 @@ TEND_S: Final = 60.0
 """Seconds between renewals of other facts: a full store may drop them."""
 ROSTER_S: Final = 24 * 3600.0
 BEGAN_S: Final = 7 * 24 * 3600.0
-"""As long as the longest fact lives (`hub.fleet.ownership.CLAIM_S`)."""
+"""As long as the longest fact lives (`hub.fleet.session_ownership.CLAIM_S`)."""
 KNOWN_S: Final = 1.0
 """Time for which a found hub is not looked for again."""
 TRIES: Final = 4

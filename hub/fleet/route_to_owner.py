@@ -21,8 +21,8 @@ from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.http.refusals import RETRY_AFTER, Refused, no_session, refuse
 from hub.downstream.http.request import Inbound, is_modern_notification
 from hub.fleet.membership import TRIES, Membership, Registration
-from hub.fleet.ownership import Elsewhere, Ownership, PublishedFacts, SessionOver, runs_of
 from hub.fleet.proxy import FORWARDED, Forwarder, HubGone, Misdirected
+from hub.fleet.session_ownership import Elsewhere, Ownership, PublishedFacts, SessionOver, runs_of
 from hub.link.hub_errors import HubError, failure_from
 from hub.net.http_server import HttpRequest, HttpResponse
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, RequestId, decode, encode_response, is_batch, raw

@@ -27,11 +27,11 @@ from config.settings import UpstreamConfig
 from hub.catalog.view_names import EVERYTHING, View, project_view
 from hub.catalog.visible_names import rule_of
 from hub.control.answers import ProjectRow
-from hub.downstream.attached_hosts import Host
+from hub.downstream.host_conversations import Host
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.sync_primitives import DirtyFlag
 from hub.projects.workplaces import FolderReadings, Roots, TrustedProjects, is_name
-from hub.routing.list_freshness import ListUpdates
+from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.subscriptions import Subscriptions
 from hub.running_servers import RunningServers
@@ -67,7 +67,7 @@ class _RunningProject:
 
 @dataclass(eq=False, repr=False)
 class Projects:
-    """All projects with hosts at work in them. Satisfies `hub.downstream.attached_hosts.Workplaces`."""
+    """All projects with hosts at work in them. Satisfies `hub.downstream.host_conversations.Workplaces`."""
 
     _servers: RunningServers
     _supervisor: Supervisor

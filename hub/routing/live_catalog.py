@@ -6,7 +6,7 @@
     profile view   a profile's choice of all servers of the user; on top of a project made when a host first asks for it
 
 A rebuild swaps all catalogues at once, so no request sees half of a change, and returns the lists that differ;
-`hub.routing.list_freshness` passes that on to hosts. A flood of changes costs one rebuild, and the last one is never
+`hub.routing.list_updates` passes that on to hosts. A flood of changes costs one rebuild, and the last one is never
 lost: the flag is cleared before the snapshots are read. Large catalogues are made in slices, between other tasks.
 """
 
@@ -20,7 +20,7 @@ from msgspec import structs
 
 from config.security_settings import Profile
 from hub.catalog.catalog import Catalog
-from hub.catalog.profiles.view_of_host import find_profile
+from hub.catalog.profiles.profile_choice import find_profile
 from hub.catalog.time_slices import STEP, Steps, finish
 from hub.catalog.token_cost import TokenCost
 from hub.catalog.view_names import EVERYTHING, View, home_of, profile_view, server_view

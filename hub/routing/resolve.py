@@ -16,7 +16,7 @@ from hub.catalog.catalog import Catalog
 from hub.catalog.upstream_entries import Route
 from hub.catalog.view_names import EVERYTHING, View
 from hub.link.bounded_dict import BoundedDict
-from hub.routing.list_freshness import ListUpdates
+from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.jsonrpc import Result, peek_str
 from hub.wire.mcp import Kind

@@ -1,7 +1,7 @@
 """Router: one table from method to handler.
 
 Requests about the hub itself (`initialize`, `server/discover`, `ping`) are answered here, and so are lists, from the
-live catalogue; a list that may have changed is read again first (`hub.routing.list_freshness`). Operations become
+live catalogue; a list that may have changed is read again first (`hub.routing.list_updates`). Operations become
 intents (`hub.routing.make_intents`), which pass the stages of their chain to the upstream
 (`hub.routing.pass_through_stages`).
 
@@ -26,7 +26,7 @@ from hub.catalog.list_result import SETTLING_TTL_MS
 from hub.catalog.view_names import EVERYTHING, View
 from hub.link.call_interface import NOTHING, RunningCall, Tenant
 from hub.link.hub_errors import HubError
-from hub.routing.list_freshness import ListUpdates
+from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.make_intents import Intents

@@ -35,7 +35,7 @@ from config.settings import UpstreamConfig
 from hub.bridge.era_bridge import EraBridge
 from hub.calls.chain import WAIT, Chain, EraStage, Intent, Next, Outcome, Stage, Wait
 from hub.link.call_interface import Operation
-from hub.routing.cached_copies import find_cached, is_plain
+from hub.routing.cached_copies_for_hosts import find_cached, is_plain
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.own_tools import call_sign_in_tool

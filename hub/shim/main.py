@@ -18,7 +18,7 @@ from config.base_directories import NotPrivate, private_dir, runtime_dir
 from config.own_program import find_installed, passing_place
 from hub.shim.line_buffers import say
 from hub.shim.mini_jsonrpc import quoted
-from hub.shim.pump import Pump
+from hub.shim.reconnecting_pump import Pump
 
 MAX_LABEL = 64
 MAX_PATH_BYTES = 1200

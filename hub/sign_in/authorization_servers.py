@@ -15,8 +15,9 @@ from upstreams.fetch.fetcher import Fetcher
 from upstreams.oauth.accounts import Accounts
 from upstreams.oauth.client_id import ClientSearch, ClientWish
 from upstreams.oauth.discovery.discover import discover, discover_issuer
+from upstreams.oauth.id_tokens import check_id_token
 from upstreams.oauth.model import Challenge, Discovery, Grant, GrantKey, OAuthAccount, OAuthClient
-from upstreams.oauth.token_answers import check_id_token, first_grant
+from upstreams.oauth.token_answers import first_grant
 from upstreams.oauth.token_endpoint import TokenEndpoint
 
 

@@ -21,15 +21,9 @@ from upstreams.fetch.contract import Fetched
 from upstreams.oauth.client_metadata import BadRegistration, read_registration
 from upstreams.oauth.discovery.challenge import fits, is_scope, parse_challenges
 from upstreams.oauth.discovery.discover import discover
+from upstreams.oauth.id_tokens import check_id_token, lasts
 from upstreams.oauth.model import Challenge, OAuthProblem, OAuthUnavailable
-from upstreams.oauth.token_answers import (
-    LONGEST_LIFE_S,
-    LONGEST_PAUSE_S,
-    check_id_token,
-    lasts,
-    read_id_jag,
-    read_token_answer,
-)
+from upstreams.oauth.token_answers import LONGEST_LIFE_S, LONGEST_PAUSE_S, read_id_jag, read_token_answer
 
 COUNT = int(os.environ.get("HUBD_FUZZ", "300"))
 URL = "https://notes.example/team/mcp"

@@ -19,7 +19,7 @@ WITH_INTENT = {
     "hub/routing/pass_through_stages.py": {"intent.target.upstream.begin", "intent.target.upstream.call"},
     "hub/routing/make_intents.py": {"intent.target.upstream.subscribe", "call_upstream", "go_through"},
     "hub/routing/stages.py": {"self._reads.call", "find_cached"},
-    "hub/routing/cached_copies.py": {"reads.peek"},
+    "hub/routing/cached_copies_for_hosts.py": {"reads.peek"},
 }
 """Uses of doors that have an intent at hand."""
 ON_THE_WAY = {

@@ -275,7 +275,7 @@ async def test_nobody_is_asked_about_what_nobody_can_look_through(pair: Pair, au
         assert failure_of(refused)["hub"] == "denied"
         assert (await listed(house)).requests == ()
         id = failure_of(await host.call("db__echo", {"a": "x" * (32 << 10)}))["request"]
-        monkeypatch.setattr("hub.rules.approvals.words.peek_object", None)
+        monkeypatch.setattr("hub.rules.approvals.texts_for_people.peek_object", None)
         (request,) = (await listed(house)).requests
         assert request.arguments.startswith('a="xxx')
         assert len(request.arguments) < 350

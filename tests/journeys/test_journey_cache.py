@@ -9,7 +9,7 @@ from msgspec import structs
 
 from cache.entry import DropCause
 from config.settings import CacheConfig, Timeouts, UpstreamConfig
-from hub.downstream.running_requests import PRINCIPAL_IN_FLIGHT
+from hub.downstream.request_admission import PRINCIPAL_IN_FLIGHT
 from hub.link.call_interface import Identity
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import HUB_STALE, L4, MODERN

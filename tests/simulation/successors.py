@@ -25,7 +25,7 @@ from hub.downstream.lines.connection import LineHost as Attached
 from hub.link.call_interface import Identity
 from hub.link.sealing import Sealer, Signer
 from hub.projects.workplaces import TrustedProjects
-from hub.shim.pump import AGAIN_S
+from hub.shim.reconnecting_pump import AGAIN_S
 from hub.shim.replay import Replay
 from hub.wire.mcp import UNDERSTOOD, Era
 from tests.support.fakes import FakeUpstream, opener

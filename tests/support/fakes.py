@@ -36,7 +36,7 @@ from upstreams.sessions.open_pool_sessions import RunSession
 from upstreams.subscriptions.subscription import InvalidationListener
 from upstreams.supervisor import Supervisor
 from upstreams.transports.negotiation import about, expect_era, remember, shake_hands
-from upstreams.transports.peer_session import PeerSession
+from upstreams.transports.shared_stream_session import StreamSession
 
 INFO = {"name": "fake", "version": "1"}
 
@@ -317,7 +317,7 @@ LISTS = {
 }
 
 
-class FakeSession(PeerSession):
+class FakeSession(StreamSession):
     """The hub's session with a `FakeUpstream`: real, but without a process."""
 
     transport = "stdio"

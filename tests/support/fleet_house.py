@@ -19,12 +19,12 @@ from cache.interfaces import StoreUnreachable
 from config.remembered_facts import Memory
 from config.settings import HubConfig, UpstreamConfig
 from hub.app import Hub
-from hub.downstream.attached_hosts import Hosts
+from hub.downstream.host_conversations import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.fleet import route_to_owner
 from hub.fleet.membership import Membership, Registration
-from hub.fleet.ownership import PublishedFacts, runs_of
+from hub.fleet.session_ownership import PublishedFacts, runs_of
 from hub.link.call_interface import Identity
 from hub.link.sealing import Keys, Sealer, Signer
 from hub.net.http_server import HttpRequest, HttpServer

@@ -15,7 +15,7 @@ from msgspec import Raw
 from config.remembered_facts import Memory
 from hub.calls.host_exchange import HostExchange
 from hub.catalog.view_names import View, server_view
-from hub.downstream.attached_hosts import Hosts
+from hub.downstream.host_conversations import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.link.call_interface import Identity, Tenant

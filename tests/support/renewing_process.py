@@ -25,7 +25,7 @@ from upstreams.oauth.accounts import Accounts
 from upstreams.oauth.model import AuthorizationServer, Grant, GrantKey, OAuthClient
 from upstreams.oauth.store.grant_store import GrantStore
 from upstreams.oauth.store.key_seal import KeySeal
-from upstreams.oauth.store.private_folder import HeldLock
+from upstreams.oauth.store.renewal_lock import HeldLock
 from upstreams.oauth.token_answers import origin_of
 
 WALL = 1_700_000_000.0

@@ -5,15 +5,15 @@ from msgspec import Raw
 from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.bridge.era_bridge import EraBridge
+from hub.bridge.page_visits import PageVisits
 from hub.bridge.parking.parking import ParkedCalls
 from hub.bridge.request_state import RequestStates
 from hub.bridge.tasks.task_bridge import Tasks
-from hub.bridge.url_elicitation import PageVisits
 from hub.calls.host_exchange import ProgressUpkeep
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.link.sealing import Sealer
-from hub.routing.list_freshness import ListUpdates
+from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.router import Router

@@ -17,7 +17,8 @@ from hub.link.sync_primitives import Promise
 from upstreams.oauth import model
 from upstreams.oauth.credential_machine import HOLD_S, CredentialMachine, Shared, sign_in_of
 from upstreams.oauth.discovery.challenge import parse_challenges
-from upstreams.oauth.token_answers import is_for, lasts
+from upstreams.oauth.id_tokens import lasts
+from upstreams.oauth.token_answers import is_for
 
 if TYPE_CHECKING:
     from upstreams.oauth.renewal import LoggedOut, Renewer

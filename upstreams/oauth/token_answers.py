@@ -1,13 +1,10 @@
-"""Answers of token endpoints: tokens, an error, or nonsense; the ID token in one, which says who signed in; and the
-grant that an answer makes. Pure.
+"""Answers of token endpoints: tokens, an error, or nonsense; and the grant that an answer makes. Pure.
 
 RFC 6749 5.1 and 5.2, and what is seen beside them: errors with status 200, answers in form encoding, numbers as text,
-status 201. Nothing of an answer but its error code gets into texts, and that only if it is one. ID tokens (OpenID
-Connect Core 2) are read only straight from the token endpoint, over TLS, so their signature adds nothing (3.1.3.7, 6.).
+status 201. Nothing of an answer but its error code gets into texts, and that only if it is one.
 """
 
 import re
-from base64 import urlsafe_b64decode
 from math import isfinite
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -18,6 +15,7 @@ from config.setting_declarations import Secret
 from upstreams.fetch.contract import Fetched, read_json_object, retry_after_s
 from upstreams.oauth import model
 from upstreams.oauth.discovery.peer_urls import address_of
+from upstreams.oauth.id_tokens import claims_of
 
 MAX_TOKEN_CHARS: Final = 16 << 10
 MAX_SCOPE_CHARS: Final = 8 << 10
@@ -41,9 +39,6 @@ FINAL: Final = frozenset({"invalid_grant", "invalid_client", "unauthorized_clien
 _LATER: Final = frozenset({"temporarily_unavailable", "server_error", "slow_down"})
 _GRANT_GONE: Final = frozenset({"bad_refresh_token", "invalid_refresh_token"})
 """Own words of some servers for `invalid_grant`."""
-LEFT_S: Final = 30.0
-"""An ID token that lasts less is renewed before it is shown."""
-SKEW_S: Final = 60.0
 
 
 class TokenRefused(model.OAuthProblem):
@@ -111,7 +106,7 @@ def life_of(token: str, now: float) -> float | None:
     if token.count(".") != 2:
         return None
     try:
-        claims = _claims(token)
+        claims = claims_of(token)
     except (ValueError, TypeError):
         return None
     ends, begins = _number(claims.get("exp")), _number(claims.get("iat"))
@@ -153,38 +148,6 @@ def _members(answer: Fetched) -> dict[str, Any]:
         return {}
     named = dict(fields)
     return named if len(named) == len(fields) else {}
-
-
-def lasts(id_token: Secret, wall: float) -> bool:
-    """True if an ID token lasts long enough to be shown to the identity provider; what cannot be read does."""
-    try:
-        return not float(_claims(id_token.reveal())["exp"]) - wall < LEFT_S
-    except (ValueError, LookupError, TypeError, OverflowError):
-        return True
-
-
-def check_id_token(id_token: Secret | None, issuer: str, client_id: str, nonce: str, wall: float) -> None:
-    """Check that an ID token is the answer to the request with `nonce` (3.1.3.7). Raises OAuthProblem: there is none,
-    or it is for somebody else or from another time."""
-    if id_token is None:
-        raise model.OAuthProblem(f"{issuer} gave no ID token; the hub needs one to sign in elsewhere")
-    try:
-        claims = _claims(id_token.reveal())
-        audience = claims.get("aud")
-        ends = float(claims["exp"])
-    except (ValueError, LookupError, TypeError, OverflowError):
-        raise model.OAuthProblem(f"{issuer} gave an ID token that cannot be read") from None
-    is_ours = audience == client_id or (isinstance(audience, list) and client_id in audience)
-    if claims.get("iss") != issuer or not is_ours or claims.get("nonce") != nonce or not ends + SKEW_S > wall:
-        raise model.OAuthProblem(f"{issuer} gave an ID token that does not belong to this sign-in, so it is not used")
-
-
-def _claims(token: str) -> dict[str, Any]:
-    """Raises ValueError or LookupError for what is no JWT."""
-    part = token.split(".")[1]
-    if (claims := read_json_object(urlsafe_b64decode(part + "=" * (-len(part) % 4)))) is None:
-        raise ValueError("no object")
-    return claims
 
 
 # --- grants -----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from hub.link.call_interface import Caller, Tenant
 from hub.wire.jsonrpc import detach
 from hub.wire.mcp import LIST_ROOTS, MAX_DECLARED_BYTES
 from hub.wire.questions.askable_questions import Question, check_capabilities
-from hub.wire.questions.translate import answer_for_upstream
+from hub.wire.questions.check_and_translate import answer_for_upstream
 
 ROOTS_VALID_S: Final = 600.0
 MAX_ROOTS: Final = 256

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from hub.cli.context import CommandFailed, Output, ask, ask_hub
 from hub.cli.keyboard import read_line
+from hub.control.methods import APPROVAL_DENY, APPROVAL_GIVE, APPROVAL_SHOW
 from hub.wire.printable import printable
 
 MAX_FIELDS: Final = 100
@@ -268,3 +270,35 @@ def _number(value: object) -> str:
 
 def _text(value: object) -> str:
     return printable(str(value) if value is not None else "", keep="\n")
+
+
+REQUEST_ID: Final = re.compile(r"[A-Z][A-Z2-9]{3}")
+"""The id of a request, which is no name of a server."""
+
+
+def request_of(facts: Any) -> str:
+    """The id of the request for which a call was refused with these facts; "": it was not for one."""
+    id = facts.get("request") if isinstance(facts, dict) and facts.get("hub") == "approval_required" else None
+    return id if isinstance(id, str) and REQUEST_ID.fullmatch(id) else ""
+
+
+def may_call_again(facts: Any, output: Output, *, yes: bool) -> bool:
+    """True if a call that was refused with these facts was approved here, by `--yes` or the person at the terminal, and
+    may be made again. Raises CommandFailed: the person says no; ControlFailed: only a person may say yes, and none has
+    run the command."""
+    if not (id := request_of(facts)) or not (yes or output.is_attended()):
+        return False
+    lasting = "once"
+    if not yes:
+        found = ask_hub(APPROVAL_SHOW, id=id)
+        output.progress.show(printable(found.text, keep="\n"))
+        offers = [each for each in found.offers if each != "session"]  # which ends with this command
+        answers = {text: each for each in (*offers, "no") for text in (each[0], each)}
+        words = ", ".join(f"[{each[0]}]{each[1:]}" for each in offers)
+        while (answer := ask(f"{words} or [n]o?")) not in answers:
+            output.progress.show("type a letter or a whole word: once is this call, always all calls of it")
+        if (lasting := answers[answer]) == "no":
+            ask_hub(APPROVAL_DENY, id=id, heard=True)
+            raise CommandFailed("not run: you said no")
+    ask_hub(APPROVAL_GIVE, id=id, lasting=lasting)
+    return True

@@ -12,25 +12,15 @@ from typing import Any, Final
 
 from msgspec import to_builtins
 
-from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed, as_json, as_line, ask, ask_hub, client
+from hub.cli.context import Context, Output, UsageError, as_json, as_line, ask_hub, client
 from hub.cli.parser import Parser, add
 from hub.cli.render.blocks import Block, Table, paint
-from hub.cli.render.words import count_of, duration
-from hub.cli.rules.pins import differences
+from hub.cli.render.words import duration
+from hub.cli.rules.pins import approve_pins
 from hub.control.approval_messages import ApprovalList, GivenApproval, ShownRequest, WaitingRequest
-from hub.control.methods import (
-    APPROVAL_DENY,
-    APPROVAL_GIVE,
-    APPROVAL_REVOKE,
-    APPROVAL_SHOW,
-    APPROVALS,
-    APPROVE_PINS,
-    PINS,
-)
+from hub.control.methods import APPROVAL_DENY, APPROVAL_GIVE, APPROVAL_REVOKE, APPROVAL_SHOW, APPROVALS
 from hub.wire.printable import printable
 
-REQUEST_ID: Final = re.compile(r"[A-Z][A-Z2-9]{3}")
-"""The id of a request, which is no name of a server."""
 REQUEST: Final = re.compile(r"[A-Z0-9]{4}")
 _APPROVED: Final = """\
   id, host, name, lasts, waiting  the request, and the calls that waited for it; or
@@ -76,23 +66,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _approve(options: Context, output: Output) -> None:
-    (_approve_request if REQUEST.fullmatch(options.id) else _approve_pins)(options, output)
-
-
-def _approve_pins(options: Context, output: Output) -> None:
-    """Approve a server as it is shown here, or in the state that is named."""
-    [server] = ask_hub(PINS, name=options.id, shows=options.state is None)
-    state = server.state if options.state is None else options.state
-    if options.state is None and (server.changes or server.problem):
-        output.show(*differences(server))
-        if output.json or not agreed("Approve this?", default=False):
-            raise CommandFailed(
-                f"nothing was approved; without a question: hubd approve {options.id} --state {server.state}"
-            )
-    count = ask_hub(APPROVE_PINS, name=server.name, state=state, item=server.item)
-    output.set(server=server.name, item=server.item, items=count)
-    what = f"{server.item.partition('/')[2]} of {server.name}" if server.item else server.name
-    output.say(f"approved {what}: {count_of(count, 'definition')} that differed")
+    (_approve_request if REQUEST.fullmatch(options.id) else approve_pins)(options, output)
 
 
 def _approve_request(options: Context, output: Output) -> None:
@@ -191,31 +165,3 @@ def _grant_row(given: GivenApproval) -> tuple[Any, ...]:
 
 
 # --- the person at the terminal of another command -------------------------------------------------------------------
-
-
-def request_of(facts: Any) -> str:
-    """The id of the request for which a call was refused with these facts; "": it was not for one."""
-    id = facts.get("request") if isinstance(facts, dict) and facts.get("hub") == "approval_required" else None
-    return id if isinstance(id, str) and REQUEST_ID.fullmatch(id) else ""
-
-
-def may_call_again(facts: Any, output: Output, *, yes: bool) -> bool:
-    """True if a call that was refused with these facts was approved here, by `--yes` or the person at the terminal, and
-    may be made again. Raises CommandFailed: the person says no; ControlFailed: only a person may say yes, and none has
-    run the command."""
-    if not (id := request_of(facts)) or not (yes or output.is_attended()):
-        return False
-    lasting = "once"
-    if not yes:
-        found = ask_hub(APPROVAL_SHOW, id=id)
-        output.progress.show(printable(found.text, keep="\n"))
-        offers = [each for each in found.offers if each != "session"]  # which ends with this command
-        answers = {text: each for each in (*offers, "no") for text in (each[0], each)}
-        words = ", ".join(f"[{each[0]}]{each[1:]}" for each in offers)
-        while (answer := ask(f"{words} or [n]o?")) not in answers:
-            output.progress.show("type a letter or a whole word: once is this call, always all calls of it")
-        if (lasting := answers[answer]) == "no":
-            ask_hub(APPROVAL_DENY, id=id, heard=True)
-            raise CommandFailed("not run: you said no")
-    ask_hub(APPROVAL_GIVE, id=id, lasting=lasting)
-    return True

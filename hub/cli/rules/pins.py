@@ -10,11 +10,11 @@ from typing import Any, Final
 from msgspec import to_builtins
 
 from config.atomic_writes import read_file, replace_file
-from hub.cli.context import EX_FAILED, CommandFailed, Context, Output, UsageError, ask_hub
+from hub.cli.context import EX_FAILED, CommandFailed, Context, Output, UsageError, agreed, ask_hub
 from hub.cli.parser import add
 from hub.cli.render.blocks import Block, Line, Table, paint
 from hub.cli.render.words import count_of
-from hub.control.methods import EXPORT_PINS, PINS
+from hub.control.methods import APPROVE_PINS, EXPORT_PINS, PINS
 from hub.control.pin_messages import PinChange, PinnedServer, WordChange
 from hub.wire.printable import visible
 
@@ -171,3 +171,19 @@ def _cut(line: str, other: str) -> str:
         start = max(0, next((at for at, (one, two) in pairs if one != two), min(len(line), len(other))) - CONTEXT)
     shown, rest = visible(line[start : start + MAX_LINE]), len(line) - start - MAX_LINE
     return f"{'...' if start else ''}{shown}" + (f" ... and {rest} more characters (see --json)" if rest > 0 else "")
+
+
+def approve_pins(options: Context, output: Output) -> None:
+    """Approve a server as it is shown here, or in the state that is named."""
+    [server] = ask_hub(PINS, name=options.id, shows=options.state is None)
+    state = server.state if options.state is None else options.state
+    if options.state is None and (server.changes or server.problem):
+        output.show(*differences(server))
+        if output.json or not agreed("Approve this?", default=False):
+            raise CommandFailed(
+                f"nothing was approved; without a question: hubd approve {options.id} --state {server.state}"
+            )
+    count = ask_hub(APPROVE_PINS, name=server.name, state=state, item=server.item)
+    output.set(server=server.name, item=server.item, items=count)
+    what = f"{server.item.partition('/')[2]} of {server.name}" if server.item else server.name
+    output.say(f"approved {what}: {count_of(count, 'definition')} that differed")

@@ -33,7 +33,7 @@ from hub.cli.setup import start_hub
 from hub.cli.setup.interrupts import Undo, hold_back
 from hub.cli.setup.probe import FAILURES, progress
 from hub.cli.setup.start_hub import Way
-from hub.cli.setup.survey import why_not_served
+from hub.cli.setup.verdicts import why_not_served
 from hub.control.methods import STATUS
 
 

@@ -29,7 +29,8 @@ from hub.cli.setup.carry_out import CarryOut, SetupPlan, plan_installs, upstream
 from hub.cli.setup.interrupts import as_ctrl_c
 from hub.cli.setup.probe import probe
 from hub.cli.setup.start_hub import Way
-from hub.cli.setup.survey import ServerVerdict, Survey, as_left, keep_what_works, rename, survey_hosts, verdicts
+from hub.cli.setup.survey import Survey, survey_hosts
+from hub.cli.setup.verdicts import ServerVerdict, as_left, keep_what_works, rename, verdicts
 from hub.control.answers import Status
 
 _MEMBERS: Final = """\

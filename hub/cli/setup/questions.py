@@ -13,7 +13,7 @@ from config.secrets.store import SecretStore
 from hub.cli.context import Context, Output, UsageError, ask
 from hub.cli.render.blocks import Block
 from hub.cli.setup import screens
-from hub.cli.setup.survey import ServerVerdict, leave
+from hub.cli.setup.verdicts import ServerVerdict, leave
 from hub.cli.shell_secrets import ask_what_to_keep, keep_in, only_here, unkept, why_not_kept
 
 

@@ -17,7 +17,7 @@ from hub.downstream.http.refusals import RETRY_AFTER, Refused, refuse
 from hub.downstream.http.reply import Accepted, is_json, read_accept
 from hub.downstream.http.session import HttpSession
 from hub.downstream.request_pipeline import refusal_of, take_on
-from hub.downstream.running_requests import StatelessHost
+from hub.downstream.stateless_host import StatelessHost
 from hub.downstream.taskless_request import Finish, TasklessRequest
 from hub.link.call_interface import Identity
 from hub.link.hub_errors import Overloaded

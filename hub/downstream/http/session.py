@@ -15,11 +15,11 @@ from msgspec import Raw, structs
 
 from hub.calls.host_exchange import HostExchange, keep_untold, tell_nobody
 from hub.catalog.view_names import View
-from hub.downstream.attached_hosts import Host, Hosts
+from hub.downstream.host_conversations import Host, Hosts
 from hub.downstream.http.durable_sessions import DurableSessions, KeptFacts, Past
 from hub.downstream.http.event_stream import LISTEN_RETRY_MS, RETRY_MS, EventStream, StreamArchive
 from hub.downstream.request_pipeline import serve
-from hub.downstream.running_requests import StatelessHost
+from hub.downstream.stateless_host import StatelessHost
 from hub.link.call_interface import Identity
 from hub.net.http_server import HttpResponse
 from hub.routing.router import Router

@@ -7,7 +7,7 @@ from typing import Final
 import trio
 
 from hub.catalog.view_names import View
-from hub.downstream.attached_hosts import Hosts
+from hub.downstream.host_conversations import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.event_stream import StreamArchive
 from hub.downstream.http.session import HttpSession

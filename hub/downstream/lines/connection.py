@@ -14,7 +14,7 @@ from trio.lowlevel import checkpoint
 
 from hub.calls.host_exchange import HostExchange, keep_untold
 from hub.catalog.view_names import EVERYTHING, View
-from hub.downstream.attached_hosts import Host, Hosts
+from hub.downstream.host_conversations import Host, Hosts
 from hub.downstream.lines.preamble import NOBODY, VERSION, Preamble
 from hub.downstream.request_pipeline import answer, read_batch, refusal_of, run_batch, take_on, wants_answer
 from hub.downstream.taskless_request import TasklessRequest

@@ -24,9 +24,9 @@ from typing import Final
 import trio
 
 from config.loading.checks.profiles import OWN_LABEL
-from hub.catalog.profiles.view_of_host import find_profile
+from hub.catalog.profiles.profile_choice import find_profile
 from hub.catalog.view_names import EVERYTHING, PROFILE_MARK, View
-from hub.downstream.attached_hosts import Hosts
+from hub.downstream.host_conversations import Hosts
 from hub.downstream.lines.connection import FLUSH_S, LineHost
 from hub.downstream.lines.preamble import Preamble, read_preamble
 from hub.link.call_interface import OWNER, Identity

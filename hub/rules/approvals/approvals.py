@@ -16,8 +16,8 @@ from hub.link.call_interface import Tenant
 from hub.link.hub_errors import ApprovalDeclined, ApprovalRequired, Executed, HubError
 from hub.link.sync_primitives import Bell
 from hub.rules.approvals.grants import Grants, LastingApproval
+from hub.rules.approvals.question_form import Decision, Lasting, offers
 from hub.rules.approvals.requests import ApprovalRequest, Requests, Wish
-from hub.rules.approvals.words import Decision, Lasting, offers
 from hub.rules.policy.judge import Note
 
 

@@ -28,13 +28,13 @@ from hub.calls.chain import Intent
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import Interim
 from hub.rules.approvals.approvals import Approvals
+from hub.rules.approvals.question_form import Decision, form, read_answer
 from hub.rules.approvals.requests import ApprovalRequest, Wish
-from hub.rules.approvals.words import Decision, form, read_answer
 from hub.rules.policy.verdict import Verdict
 from hub.wire.jsonrpc import peek_str, raw
 from hub.wire.mcp import ELICIT, MODERN, Era
 from hub.wire.questions.askable_questions import Question
-from hub.wire.questions.translate import answer_for_upstream, question_for_host
+from hub.wire.questions.check_and_translate import answer_for_upstream, question_for_host
 
 KEY: Final = "hub-approval"
 """The key of the question in a result."""

@@ -13,7 +13,7 @@ from config.diff import what_runs
 from hub.calls.chain import Intent
 from hub.catalog.tool_hints import hints_for, marks_of
 from hub.rules.approvals.requests import Subject, Wish
-from hub.rules.approvals.words import question_text, show_arguments, show_marks, show_program
+from hub.rules.approvals.texts_for_people import question_text, show_arguments, show_marks, show_program
 from hub.rules.fingerprints import hash_of, key_of
 from hub.rules.policy.verdict import Verdict
 from hub.rules.unambiguous_arguments import digest_of, settle

@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 from hub.wire import mcp
 from hub.wire.declarations import FORM, URL, elicitation_modes
 from hub.wire.jsonrpc import EMPTY, Failure, Reply, Result, peek_object, peek_str, raw
-from hub.wire.questions import older_questions
+from hub.wire.questions.older_forms_and_sampling import uses_tools
 from hub.wire.total_item_limit import SMALL_BYTES, has_too_many_items
 
 MAX_ITEMS: Final = 10_000
@@ -53,7 +53,7 @@ def check_capabilities(question: Question, capabilities: Mapping[str, Raw]) -> N
     if method == mcp.SAMPLE and is_too_long(params.get("messages", EMPTY)):
         raise QuestionRefusal(f"The messages to sample from have more than {MAX_ITEMS} items")
     knows_tools = "tools" in peek_object(capabilities.get("sampling"))
-    if method == mcp.SAMPLE and older_questions.uses_tools(params) and not knows_tools:
+    if method == mcp.SAMPLE and uses_tools(params) and not knows_tools:
         raise QuestionRefusal("The host of this call knows no tools in sampling")
 
 
@@ -75,7 +75,7 @@ def missing_capabilities(question: Question, capabilities: Mapping[str, Raw]) ->
         return {} if mode not in (FORM, URL) or mode in elicitation_modes(capabilities) else {"elicitation": {mode: {}}}
     if question.method != mcp.SAMPLE:
         return {}
-    if older_questions.uses_tools(question.params):
+    if uses_tools(question.params):
         return {} if "tools" in peek_object(capabilities.get("sampling")) else {"sampling": {"tools": {}}}
     return {} if "sampling" in capabilities else {"sampling": {}}
 

@@ -12,8 +12,8 @@ from hub.daemon.bind_http import Bound, listen_tcp
 from hub.daemon.http_listener import HttpListener, token_of
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.fleet.membership import Membership, Registration
-from hub.fleet.ownership import PublishedFacts
 from hub.fleet.route_to_owner import Fleet
+from hub.fleet.session_ownership import PublishedFacts
 from hub.link.sealing import Keys, Sealer, Signer, keys_from_setting
 from tests.support.fleet_house import Facts
 from tests.support.http_client import Client

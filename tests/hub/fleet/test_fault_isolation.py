@@ -7,7 +7,7 @@ import trio
 
 from hub.fleet.membership import RETRY_S as REPLICAS_RETRY_S
 from hub.fleet.membership import Membership, Registration
-from hub.fleet.ownership import RETRY_S, PublishedFacts
+from hub.fleet.session_ownership import RETRY_S, PublishedFacts
 from hub.link.fault_isolation import MAX_SAID, FaultLog
 from tests.support.fleet_house import Facts
 

@@ -18,7 +18,7 @@ from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_names import EVERYTHING, profile_view, server_view
 from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.link.sealing import Sealer
-from hub.routing.list_freshness import ListUpdates
+from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.view_catalogs import CATALOG, ShownServers
 from hub.wire.http.mirror_headers import mirrors_of

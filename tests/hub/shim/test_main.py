@@ -224,7 +224,7 @@ def test_a_daemon_that_takes_no_connections_now_is_waited_for(place):
 
 
 def test_a_silent_hub_does_not_keep_the_shim_of_a_host_that_is_gone(place):
-    code = f"from hub.shim import pump; pump.GRACE_S = 0.01; {SHIM}"
+    code = f"from hub.shim import reconnecting_pump; reconnecting_pump.GRACE_S = 0.01; {SHIM}"
     with bind_unix(socket_path()) as listener:
         argv = [sys.executable, "-I", "-c", code, place.daemon]
         shim = subprocess.Popen(argv, stdin=subprocess.DEVNULL, env=place.env, cwd=place.directory)
@@ -235,7 +235,7 @@ def test_a_silent_hub_does_not_keep_the_shim_of_a_host_that_is_gone(place):
 
 
 def test_a_silent_hub_is_not_said_to_have_died(place):
-    code = f"from hub.shim import pump; pump.GRACE_S = 0.01; {SHIM}"
+    code = f"from hub.shim import reconnecting_pump; reconnecting_pump.GRACE_S = 0.01; {SHIM}"
     asked = b'{"jsonrpc":"2.0","id":1,"method":"initialize"}\n'
     with bind_unix(socket_path()):
         argv = [sys.executable, "-I", "-c", code, place.daemon]
@@ -336,7 +336,7 @@ def test_it_imports_nothing_heavy():
         "hub.shim.list_digests",
         "hub.shim.main",
         "hub.shim.mini_jsonrpc",
-        "hub.shim.pump",
+        "hub.shim.reconnecting_pump",
         "hub.shim.replay",
         "hub.shim.start_daemon",
         "hub.wire",

@@ -20,6 +20,7 @@ from upstreams.oauth import model
 from upstreams.oauth.store import private_folder as files
 from upstreams.oauth.store import records
 from upstreams.oauth.store.key_seal import KeySeal
+from upstreams.oauth.store.renewal_lock import HeldLock, hold_lock
 from upstreams.oauth.store.sign_in_facts import SignInFactsFile
 
 log = logging.getLogger(__name__)
@@ -144,9 +145,9 @@ class GrantStore:
             self.delete(key)
         return bool(mine)
 
-    def lock(self, key: model.GrantKey) -> AbstractAsyncContextManager[files.HeldLock]:
+    def lock(self, key: model.GrantKey) -> AbstractAsyncContextManager[HeldLock]:
         """Hold the lock of a grant, among tasks and processes. Raises NotKept, OAuthUnavailable."""
-        return files.hold_lock(self._path(key).with_suffix(".lock"))
+        return hold_lock(self._path(key).with_suffix(".lock"))
 
     async def keep(self, grant: model.Grant) -> model.Grant:
         """Keep the grant of a new sign-in, and return it as it is kept: its generation tells other processes that it is
@@ -266,9 +267,9 @@ class Clients(Struct, eq=False):
                     found = True
         return found
 
-    def turn(self, issuer: str, redirect_uri: str, upstream: str) -> AbstractAsyncContextManager[files.HeldLock]:
+    def turn(self, issuer: str, redirect_uri: str, upstream: str) -> AbstractAsyncContextManager[HeldLock]:
         """Held while a client is looked for and registered: one at a time for each key, also among processes."""
-        return files.hold_lock(self._path(issuer, redirect_uri, upstream).with_suffix(".lock"))
+        return hold_lock(self._path(issuer, redirect_uri, upstream).with_suffix(".lock"))
 
     def _path(self, issuer: str, redirect_uri: str, upstream: str) -> Path:
         return self.folder / f"{records.id_of(issuer, redirect_uri, upstream)}.json"

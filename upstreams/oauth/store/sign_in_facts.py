@@ -15,7 +15,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from upstreams.oauth.store.private_folder import NotKept, move_aside, open_lock, read_file, write_file
+from upstreams.oauth.store.private_folder import NotKept, move_aside, read_file, write_file
+from upstreams.oauth.store.renewal_lock import open_lock
 
 VERSION: Final = 1
 MAX_AGREED: Final = 1000

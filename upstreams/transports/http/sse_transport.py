@@ -24,7 +24,7 @@ from upstreams.transports.http.answer_stream import AnswerStream, stream_headers
 from upstreams.transports.http.poster import CONTENT, Poster, SessionUnknown
 from upstreams.transports.http.tcp_connection import parse_url
 from upstreams.transports.negotiation import about, initialize
-from upstreams.transports.peer_session import PeerSession
+from upstreams.transports.shared_stream_session import StreamSession
 
 ENDPOINT_S: Final = 5.0
 """Time limit for a server to name its endpoint."""
@@ -134,7 +134,7 @@ class SseChannel:
             self._posts.release()
 
 
-class SseSession(PeerSession):
+class SseSession(StreamSession):
     """A session over HTTP+SSE. Made by `connect`, opened by `run`."""
 
     transport = "sse"

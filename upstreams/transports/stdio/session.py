@@ -27,7 +27,7 @@ from upstreams.cold_start.start_timeouts import Patience
 from upstreams.session_contract import Exit, Session, SessionEvents, SessionTerms
 from upstreams.status_facts import SandboxFacts
 from upstreams.transports.negotiation import about, expect_era, remember, shake_hands
-from upstreams.transports.peer_session import PeerSession
+from upstreams.transports.shared_stream_session import StreamSession
 from upstreams.transports.stdio.process import Child, child_environment, signal_name
 from upstreams.transports.stdio.sandbox.enclose import Sandboxes
 from upstreams.transports.stdio.sandbox.refusals import QUICK_S, Refusal, find_refusal
@@ -48,7 +48,7 @@ class DiedInHandshake(UpstreamUnavailable):
     """False: for another reason than that it was asked what it does not know."""
 
 
-class StdioSession(PeerSession):
+class StdioSession(StreamSession):
     """One child process. Satisfies `upstreams.session_contract.Session`."""
 
     transport = "stdio"

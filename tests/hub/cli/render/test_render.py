@@ -8,7 +8,7 @@ from hub.cli.client.answers import result
 from hub.cli.live.logs_command import record
 from hub.cli.render import status as terminal
 from hub.cli.render.words import about, duration
-from hub.cli.tool_commands import tool_lines
+from hub.cli.tools_command import tool_lines
 from hub.control import methods
 from hub.control.methods import read
 from tests.support.terminal import drawn, widest

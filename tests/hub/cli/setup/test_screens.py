@@ -15,7 +15,7 @@ from hub.cli.context import Output
 from hub.cli.render.terminal import Screen
 from hub.cli.setup import questions, screens
 from hub.cli.setup.carry_out import SetupPlan
-from hub.cli.setup.survey import ServerVerdict
+from hub.cli.setup.verdicts import ServerVerdict
 from tests.support import host_homes
 
 HUB = {"command": "/opt/hubd", "args": ["connect", "--host", "cursor"]}

@@ -3,7 +3,7 @@
 import pytest
 
 from hub.cli.server_watch import outcome
-from hub.cli.setup.survey import why_not_served
+from hub.cli.setup.verdicts import why_not_served
 from hub.control.answers import Status, UpstreamRow
 
 

@@ -11,7 +11,7 @@ import trio.testing
 from cache.interfaces import MAX_FACT_BYTES
 from config.remembered_facts import Memory
 from config.security_settings import Profile
-from hub.catalog.profiles.view_of_host import ProfileChoice
+from hub.catalog.profiles.profile_choice import ProfileChoice
 from hub.catalog.view_names import EVERYTHING
 from hub.downstream.http import age_in_running_time, sessions
 from hub.downstream.http import durable_sessions as module

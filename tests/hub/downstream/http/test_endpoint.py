@@ -6,11 +6,11 @@ import trio
 import trio.testing
 
 from hub.catalog.view_names import EVERYTHING, server_view
-from hub.downstream.attached_hosts import SESSION_IN_FLIGHT
+from hub.downstream.host_conversations import SESSION_IN_FLIGHT
 from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.http.reply import is_json, read_accept
 from hub.downstream.http.sessions import MAX_SESSIONS_OF_PRINCIPAL, SESSION_IDLE_S
-from hub.downstream.running_requests import PRINCIPAL_IN_FLIGHT
+from hub.downstream.request_admission import PRINCIPAL_IN_FLIGHT
 from hub.link.call_interface import Identity
 from hub.wire.jsonrpc import Result, encode, raw
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L1, L2, L3, L4, LOG_LEVEL_KEY, MODERN, VERSION_KEY, Kind

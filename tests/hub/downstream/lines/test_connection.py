@@ -11,8 +11,7 @@ import trio.testing
 
 import hub.downstream.request_pipeline
 from hub.catalog.view_names import EVERYTHING, server_view
-from hub.downstream import attached_hosts as hosts_module
-from hub.downstream.attached_hosts import SESSION_IN_FLIGHT, Hosts
+from hub.downstream.host_conversations import SESSION_IN_FLIGHT, Hosts
 from hub.downstream.lines import connection as downstream
 from hub.downstream.lines.connection import EOF_GRACE_S, MAX_MESSAGE_BYTES, TURN, LineHost
 from hub.link import rate_limits
@@ -259,13 +258,13 @@ async def test_ids_in_flight(host, router, hosts):
 @pytest.mark.covers("F-H-05")
 async def test_too_much_at_once(host, router):
     await host.initialize()
-    for id in range(hosts_module.SESSION_IN_FLIGHT):
+    for id in range(SESSION_IN_FLIGHT):
         await host.send(call("wait", id))
     await host.send(call("echo", 999))
     reply = await host.receive()
     assert (reply["id"], reply["error"]["data"]["hub"]) == (999, "overloaded")
     router.release.set()
-    assert len({(await host.receive())["id"] for _ in range(hosts_module.SESSION_IN_FLIGHT)}) == 64
+    assert len({(await host.receive())["id"] for _ in range(SESSION_IN_FLIGHT)}) == 64
 
 
 async def test_what_is_at_hand_is_not_waited_for(host, router):

@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from hub.catalog.view_names import EVERYTHING, project_view
-from hub.downstream.attached_hosts import Hosts
+from hub.downstream.host_conversations import Hosts
 from hub.downstream.lines.connection import PLACED_S
 from hub.downstream.lines.preamble import Preamble
 from hub.wire.mcp import Kind

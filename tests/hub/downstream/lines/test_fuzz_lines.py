@@ -12,7 +12,7 @@ import pytest
 import trio
 import trio.lowlevel
 
-from hub.downstream.attached_hosts import Hosts
+from hub.downstream.host_conversations import Hosts
 from hub.downstream.lines.connection import LineHost
 from hub.wire.jsonrpc import encode
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L2, L4, MODERN, TOOLS_CALL, VERSION_KEY

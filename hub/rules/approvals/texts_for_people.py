@@ -1,4 +1,4 @@
-"""Words: what a person is shown of a call that waits for a yes, and the answers that a host may give. Pure.
+"""Texts for people: what a person is shown of a call that waits for a yes. Pure.
 
 Hosts and servers write parts of it, so none of that is shown as it came: nothing may look like another line, change the
 direction of writing, or be invisible.
@@ -9,16 +9,14 @@ import re
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Raw
 
 from config.secrets.masks import mask_arguments, mask_url
 from config.settings import UpstreamConfig
-from hub.wire.jsonrpc import peek_object, peek_str, raw
-from hub.wire.mcp import ELICIT
+from hub.wire.jsonrpc import peek_object
 from hub.wire.printable import visible
-from hub.wire.questions.askable_questions import Question
 
 MAX_ARGUMENTS: Final = 20
 MAX_ARGUMENT: Final = 200
@@ -27,12 +25,6 @@ MAX_SHOWN: Final = 2 << 10
 """Characters of all arguments together."""
 MAX_NAME: Final = 128
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_.$-]+")
-
-Lasting = Literal["once", "session", "hour", "always"]
-"""The time for which a yes is good."""
-Decision = Lasting | Literal["no", "nothing"]
-"""A yes, "no", or "nothing" of these."""
-_LENGTHS: Final[tuple[Lasting, ...]] = ("once", "session", "always")
 
 
 def cut(text: str, most: int) -> str:
@@ -88,27 +80,3 @@ def question_text(host: str, verb: str, name: str, lines: Iterable[tuple[str, st
     """The question that a person is asked: may this host do that; then a line for each fact."""
     first = f'hubd: may "{visible(host[:MAX_NAME])}" {verb} {visible(name[:MAX_SHOWN])}?'
     return "\n".join([first, *(f"{label}: {text}" for label, text in lines if text)])
-
-
-def offers(remember: str, *, lasts: bool) -> tuple[Lasting, ...]:
-    """The answers that mean yes, at most as long as `remember`. `lasts`: the conversation goes on after the call."""
-    some = _LENGTHS[: _LENGTHS.index(remember) + 1]
-    return tuple("hour" if each == "session" and not lasts else each for each in some)
-
-
-def form(message: str, offered: Iterable[Lasting], version: str) -> Question:
-    """The question as a form with one choice, which each revision that has forms can show. It is no server's, so its
-    message has no server's name in front."""
-    choice = {"type": "string", "title": "Decision", "enum": list(offered)}
-    schema = {"type": "object", "properties": {"decision": choice}, "required": ["decision"]}
-    return Question(ELICIT, {"message": raw(message), "requestedSchema": raw(schema)}, "", version)
-
-
-def read_answer(answer: Raw, offered: Iterable[Lasting]) -> Decision:
-    """The decision of an answer to `form`, which may be one of those that were offered."""
-    members = peek_object(answer)
-    action = peek_str(members.get("action"))
-    if action == "decline":
-        return "no"
-    decision = peek_str(peek_object(members.get("content")).get("decision")) if action == "accept" else None
-    return next((each for each in offered if each == decision), "nothing")

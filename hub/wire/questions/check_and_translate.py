@@ -17,7 +17,7 @@ from hub.wire import jsonrpc, mcp
 from hub.wire.declarations import FORM, URL
 from hub.wire.jsonrpc import EMPTY, RemoteProtocolError, peek_object, peek_str, raw
 from hub.wire.mcp import Era, era_of
-from hub.wire.questions import older_questions
+from hub.wire.questions import older_forms_and_sampling as older
 from hub.wire.questions.askable_questions import MAX_ITEMS, Question, QuestionRefusal, is_too_long, mode_of
 from hub.wire.questions.page_urls import ForbiddenUrl, host_of
 
@@ -88,8 +88,8 @@ def _form(params: dict[str, Raw], host_version: str) -> dict[str, Raw]:
         raise QuestionRefusal("requestedSchema is of type object")
     if host_version == mcp.L3:
         try:
-            params["requestedSchema"] = older_questions.older_form(schema)
-        except older_questions.Inexpressible as error:
+            params["requestedSchema"] = older.older_form(schema)
+        except older.Inexpressible as error:
             raise QuestionRefusal(f"A host of {host_version} cannot show this form: {error}") from None
     return params
 
@@ -97,11 +97,11 @@ def _form(params: dict[str, Raw], host_version: str) -> dict[str, Raw]:
 def _sampling(params: dict[str, Raw], host_version: str) -> dict[str, Raw]:
     if not bytes(params.get("maxTokens", b"")).isdigit():
         raise QuestionRefusal(f"{mcp.SAMPLE} needs maxTokens")
-    if host_version in older_questions.SINGLE and older_questions.uses_tools(params):
+    if host_version in older.SINGLE and older.uses_tools(params):
         raise QuestionRefusal(f"A host of {host_version} knows no tools in sampling")
     try:
-        params["messages"] = older_questions.older_messages(params.get("messages", EMPTY), host_version)
-    except (older_questions.SenderFault, older_questions.Inexpressible) as error:
+        params["messages"] = older.older_messages(params.get("messages", EMPTY), host_version)
+    except (older.SenderFault, older.Inexpressible) as error:
         raise QuestionRefusal(f"The host of this call cannot be asked to sample: {error}") from None
     if "includeContext" in params:
         params["includeContext"] = raw("none")  # through a hub, "this server" would mean every upstream
@@ -142,10 +142,10 @@ def _elicited(question: Question, members: dict[str, Raw], host_version: str) ->
         raise RemoteProtocolError(mcp.INVALID_PARAMS, "A form holds strings, numbers, booleans and lists of strings")
     if host_version == mcp.L3:
         try:
-            newer = older_questions.newer_content(question.params.get("requestedSchema", EMPTY), filled)
-        except older_questions.SenderFault as error:
+            newer = older.newer_content(question.params.get("requestedSchema", EMPTY), filled)
+        except older.SenderFault as error:
             raise RemoteProtocolError(mcp.INVALID_PARAMS, str(error)) from None
-        except older_questions.Inexpressible as error:
+        except older.Inexpressible as error:
             raise QuestionRefusal(f"A host of {host_version} cannot be shown this form: {error}") from None
         if newer != filled:
             members["content"] = raw(newer)
@@ -161,10 +161,10 @@ def _sampled(question: Question, members: dict[str, Raw], host_version: str) -> 
     if peek_str(members.get("model")) is None:
         raise RemoteProtocolError(mcp.INVALID_PARAMS, f"An answer to {mcp.SAMPLE} needs a model")
     try:
-        members["content"] = older_questions.older_content(members, question.version)
-    except older_questions.SenderFault as error:
+        members["content"] = older.older_content(members, question.version)
+    except older.SenderFault as error:
         raise RemoteProtocolError(mcp.INVALID_PARAMS, f"The answer to {mcp.SAMPLE} is no message: {error}") from None
-    except older_questions.Inexpressible as error:
+    except older.Inexpressible as error:
         raise QuestionRefusal(f"The host answered with {error}", mcp.INTERNAL_ERROR) from None
 
 

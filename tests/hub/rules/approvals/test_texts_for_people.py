@@ -8,13 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.settings import UpstreamConfig
-from hub.rules.approvals.words import (
+from hub.rules.approvals.question_form import form, offers, read_answer
+from hub.rules.approvals.texts_for_people import (
     MAX_ARGUMENTS,
     cut,
-    form,
-    offers,
     question_text,
-    read_answer,
     show_arguments,
     show_marks,
     show_program,
@@ -23,7 +21,7 @@ from hub.wire.jsonrpc import peek_object, peek_str, raw
 from hub.wire.mcp import L3, L4, MODERN
 from hub.wire.printable import visible
 from hub.wire.questions.askable_questions import Question
-from hub.wire.questions.translate import question_for_host
+from hub.wire.questions.check_and_translate import question_for_host
 
 INVISIBLE = "\ufe0f\u034f\u115f\u2800\u3164\uffa0\u200b\u202e\u2066\U000e0041\n\r\t\x1b\x00\ufeff"
 

@@ -24,7 +24,7 @@ from hub.wire.questions.askable_questions import (
     check_capabilities,
     reply_without_answer,
 )
-from hub.wire.questions.translate import answer_for_upstream, question_for_host
+from hub.wire.questions.check_and_translate import answer_for_upstream, question_for_host
 from hub.wire.total_item_limit import SMALL_BYTES
 from tests.support.schemas import _check, validate
 

@@ -6,8 +6,8 @@ import pytest
 from msgspec import Raw
 
 from hub.wire.jsonrpc import raw
-from hub.wire.questions import older_questions as forms
-from hub.wire.questions.older_questions import (
+from hub.wire.questions import older_forms_and_sampling as forms
+from hub.wire.questions.older_forms_and_sampling import (
     MAX_FIELDS,
     MAX_FORM_BYTES,
     MAX_OPTIONS,

@@ -21,7 +21,7 @@ from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L2, L4, MODERN, Kind
 from tests.support.fakes import FakeHost, FakeUpstream
 from upstreams.session_contract import COMMON, CallTimeouts
-from upstreams.transports.peer_session import MAX_IN_FLIGHT, SILENT_TIMEOUTS
+from upstreams.transports.shared_stream_session import MAX_IN_FLIGHT, SILENT_TIMEOUTS
 
 TIMEOUTS = CallTimeouts(idle_s=10, total_s=60)
 

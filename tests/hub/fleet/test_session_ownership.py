@@ -3,7 +3,7 @@
 import pytest
 
 from hub.bridge.tasks.polled_tasks import MAX_TOLD
-from hub.fleet.ownership import runs_of
+from hub.fleet.session_ownership import runs_of
 from hub.wire.jsonrpc import Request, raw
 from hub.wire.mcp import LISTEN
 from hub.wire.total_item_limit import MAX_STRINGS

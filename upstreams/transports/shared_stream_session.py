@@ -43,7 +43,7 @@ class _PeerCall(Running):
     __slots__ = ("began", "heard", "mark", "session")
 
     def __init__(
-        self, session: "PeerSession", operation: Operation, exchange: Exchange, timeouts: CallTimeouts, done: Done
+        self, session: "StreamSession", operation: Operation, exchange: Exchange, timeouts: CallTimeouts, done: Done
     ) -> None:
         peer, outbox = session.peer, session.outbox
         self.session = session
@@ -74,7 +74,7 @@ class _PeerCall(Running):
         self.session.on_time_up(self)
 
 
-class PeerSession(SessionFrame):
+class StreamSession(SessionFrame):
     """A session over a `Peer`. Satisfies `upstreams.session_contract.Session`. The `run` of a subclass gives `_attach`
     a channel, shakes hands through `self.peer`, says by `_agreed` what came of that, and calls `started` with
     itself."""

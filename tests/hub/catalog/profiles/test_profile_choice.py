@@ -3,7 +3,7 @@
 import pytest
 
 from config.security_settings import Profile
-from hub.catalog.profiles.view_of_host import ProfileChoice, find_profile
+from hub.catalog.profiles.profile_choice import ProfileChoice, find_profile
 from hub.catalog.view_names import EVERYTHING, View, profile_view, server_view
 
 SHOP = View("@shop-1f3a5c07")

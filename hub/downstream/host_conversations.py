@@ -1,5 +1,5 @@
-"""Attached hosts: a `Host` for each legacy session or line connection, all of them in `Hosts`. Each has its side of a
-conversation over any transport: the handshake, the running requests, and notifications that belong to none of them.
+"""Conversations with hosts: a `Host` for each legacy session or line connection, all of them in `Hosts`. Each has its
+side over any transport: the handshake, the running requests, and notifications that belong to none of them.
 
 A modern request over HTTP carries all this itself: it has a `StatelessHost`.
 
@@ -15,13 +15,13 @@ from typing import Final, Protocol
 import trio
 from msgspec import Raw, structs
 
-from hub.bridge.url_elicitation import PageVisits
+from hub.bridge.page_visits import PageVisits
 from hub.calls.host_exchange import Send, wants_log
-from hub.catalog.profiles.view_of_host import ProfileChoice
+from hub.catalog.profiles.profile_choice import ProfileChoice
 from hub.catalog.view_names import View
 from hub.control.answers import HostRow
 from hub.downstream.host_questions import HostQuestions
-from hub.downstream.running_requests import RunningRequests, request_id
+from hub.downstream.request_admission import RunningRequests
 from hub.link.call_interface import NO_RIGHTS, Caller, Identity, Rights, RunningCall, Tenant, new_conversation
 from hub.link.hub_errors import Overloaded
 from hub.link.memory_budget import Budget
@@ -275,7 +275,7 @@ class Host:
     def notified(self, router: Router, message: Notification) -> None:
         """Handle a notification. Unknown methods and ids of other hosts are ignored."""
         if message.method == mcp.CANCELLED:
-            id = request_id(message.params.get("requestId"))
+            id = _request_id(message.params.get("requestId"))
             if id is not None and (request := self.calls.get(id) or self.listens.get(id)):
                 request.cancel()
         elif message.method == mcp.PROGRESS:
@@ -470,3 +470,14 @@ def _row(host: Host, now: float) -> HostRow:
         asked=len(host.asking),
         listening=host.hears or bool(host.listens),
     )
+
+
+def _request_id(value: Raw | None) -> RequestId | None:
+    """Read the request id in a notification."""
+    text = jsonrpc.peek_str(value)
+    if text is not None or value is None:
+        return text
+    try:
+        return int(bytes(value))
+    except ValueError:
+        return None

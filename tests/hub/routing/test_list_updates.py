@@ -11,7 +11,7 @@ from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_names import server_view
 from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.link.sealing import Sealer
-from hub.routing.list_freshness import COALESCE_S, ListUpdates
+from hub.routing.list_updates import COALESCE_S, ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.view_catalogs import ShownServers
 from hub.wire.jsonrpc import raw

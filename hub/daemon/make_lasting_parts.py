@@ -59,9 +59,9 @@ def sessions_for(config: HubConfig, keys: Keys, store: "RedisStore | None") -> "
     signer, journal = Signer(keys), Memory(sessions_path())
     if store is None:
         return DurableSessions(signer, journal, WALL), None
-    from hub.fleet import membership, ownership, route_to_owner  # as the store
+    from hub.fleet import membership, route_to_owner, session_ownership  # as the store
 
-    facts = ownership.PublishedFacts(store.directory)
+    facts = session_ownership.PublishedFacts(store.directory)
     sessions = DurableSessions(signer, journal, WALL, config.replica.name, facts.put)
     me = membership.Registration(sessions.run_id, config.replica.name or sessions.run_id, "")
     return sessions, route_to_owner.Fleet(membership.Membership(me, store.directory, sessions.was_mine), facts)
